@@ -1,0 +1,254 @@
+"""The one door for tables and weights, and the only home of scikit-learn's private names.
+
+A table is what a user passes as ``X``. It leaves this door as a pandas or polars DataFrame (the
+very object), or as a two-dimensional array: float64 where every cell is a number, else object
+cells. NaN and None mean missing.
+"""
+
+import sys
+from collections.abc import Sequence
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, validate_data
+
+__all__ = [
+    "check_finite",
+    "check_table",
+    "check_weight",
+    "describe_column",
+    "frame_library",
+    "missing_cells",
+    "read_cells",
+]
+
+_BLOCK = 32_768
+
+
+def frame_library(table: Any) -> str | None:
+    """Name the library of a DataFrame: "pandas", "polars", or None for anything else."""
+    # A DataFrame cannot exist before its library is imported, so neither is imported here.
+    for library in ("pandas", "polars"):
+        frame_type = getattr(sys.modules.get(library), "DataFrame", None)
+        if frame_type is not None and isinstance(table, frame_type):
+            return library
+    return None
+
+
+def describe_column(column: int, names: Sequence[Any] | None = None) -> str:
+    """Name a column in an error message, by its name where it has one, else by its number."""
+    return f"column {column}" if names is None else f"column {names[column]!r}"
+
+
+def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Check the table that a user passes and give it one of three forms.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Receives (or is compared with) ``n_features_in_`` and ``feature_names_in_``.
+    X : DataFrame or array-like of shape (n_samples, n_features)
+        Numbers, strings or both; NaN and None are missing. Strings stay strings, also where they
+        spell numbers.
+    reset : bool
+        True in ``fit``: remember the columns. False elsewhere: they must be those of ``fit``.
+
+    Returns
+    -------
+    table : DataFrame or ndarray of shape (n_samples, n_features)
+        The DataFrame itself; or an array, float64 where every cell is a number, else object.
+        Arrays are C-contiguous and writable; one that already is, passes without a copy.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty, not two-dimensional, complex, or holds an infinite value; if its
+        columns are not those seen in ``fit``.
+    TypeError
+        If the table is sparse, or a cell is neither a number nor a string.
+    """
+    if frame_library(X) is not None:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if 0 in X.shape:
+            # An array of the same shape lets scikit-learn word the error.
+            check_array(np.empty(X.shape), estimator=estimator, input_name="X")
+        return X
+    array = validate_data(estimator, X, reset=reset, dtype=None, order="C", ensure_all_finite=False)
+    if array.dtype.kind not in "biuf":
+        # Strings beside numbers in a list make numpy turn the numbers into strings.
+        cells = X if isinstance(X, list | tuple) else array
+        array = _numbers_where_possible(np.asarray(cells, dtype=object))
+    if array.dtype != object:
+        array = np.require(array, dtype=np.float64, requirements=("C", "W"))
+        check_finite(array)
+    return array
+
+
+def check_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+    """Check the weights of rows; None gives every row the weight one.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_rows,) or None
+        Finite and not negative. Zero means that the row is absent, two that it stands twice.
+    n_rows : int
+        How many rows there are.
+
+    Returns
+    -------
+    weight : ndarray of shape (n_rows,), float64
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong, a weight is negative or not finite, or all weights are zero.
+    """
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
+    )
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight needs one number for each of the {n_rows} rows, shape ({n_rows},); "
+            f"found shape {weight.shape}."
+        )
+    if weight.min() < 0.0:
+        row = int(weight.argmin())
+        raise ValueError(
+            f"sample_weight must not be negative; found {weight[row]} in row {row}. "
+            "Give rows that shall not count the weight zero."
+        )
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if total == 0.0:
+        raise ValueError("All sample weights are zero; at least one row needs a positive weight.")
+    if not np.isfinite(total):
+        raise ValueError("The sum of sample_weight overflows; divide all weights by a constant.")
+    return weight
+
+
+def check_finite(
+    values: NDArray[np.float64], names: Sequence[Any] | None = None, column: int | None = None
+) -> None:
+    """Refuse infinite values, naming the column and the value; NaN passes.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_samples, n_features) or (n_samples,), float64
+        A whole table, or one column of it.
+    names : sequence or None
+        Names of all columns of the table.
+    column : int or None
+        Which column ``values`` is, where it is one column.
+    """
+    # The sum of finite numbers is finite (unless it overflows): one pass at the speed of memory.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        infinite = np.isinf(flat[start : start + _BLOCK])
+        if infinite.any():
+            cell = start + int(infinite.argmax())
+            row, position = divmod(cell, values.size // len(values))
+            where = describe_column(position if column is None else column, names)
+            raise ValueError(
+                f"X must not contain infinity; found {flat[cell]} in {where}, row {row}. "
+                "Use NaN for a missing value, or clip the column."
+            )
+
+
+def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Mark the missing cells (None, NaN, pandas' NA) of an array of objects."""
+    flat = cells.reshape(-1).tolist()
+    types = set(map(type, flat))
+    never_held = tuple(t for t in types if t is type(None) or t.__name__ == "NAType")
+    may_be_nan = tuple(t for t in types if issubclass(t, float | np.floating))
+    if not never_held and not may_be_nan:
+        return np.zeros(cells.shape, dtype=bool)
+    marks = [
+        isinstance(cell, never_held) or (isinstance(cell, may_be_nan) and bool(cell != cell))
+        for cell in flat
+    ]
+    return np.array(marks, dtype=bool).reshape(cells.shape)
+
+
+def read_cells(
+    cells: NDArray[np.object_], column: int, names: Sequence[Any] | None = None
+) -> tuple[NDArray[Any], bool]:
+    """Read one column of objects as numbers or as strings.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (n_samples,), object
+    column : int
+        Its position, for error messages.
+    names : sequence or None
+        Names of all columns of the table.
+
+    Returns
+    -------
+    values : ndarray of shape (n_samples,)
+        float64 with NaN where missing, or objects: strings, and None where missing.
+    is_bool : bool
+        Whether every cell that is not missing is True or False.
+
+    Raises
+    ------
+    TypeError
+        If a cell is neither a string nor a number, or the column mixes the two.
+    ValueError
+        If a number is complex or infinite.
+    """
+    present = ~missing_cells(cells)
+    held = cells[present]
+    kinds = {_kind_of_type(cell_type) for cell_type in set(map(type, held.tolist()))}
+    if kinds == {"string"}:
+        strings = np.full(cells.shape, None, dtype=object)
+        strings[present] = held
+        return strings, False
+    _refuse_other_kinds(held, kinds, describe_column(column, names))
+    values = np.full(cells.shape, np.nan)
+    values[present] = held.astype(np.float64)
+    check_finite(values, names, column)
+    return values, kinds == {"bool"}
+
+
+def _kind_of_type(cell_type: type) -> str:
+    if issubclass(cell_type, str):
+        return "string"
+    if issubclass(cell_type, bool | np.bool_):
+        return "bool"
+    if issubclass(cell_type, complex | np.complexfloating):
+        return "complex"
+    return "number" if issubclass(cell_type, Number) else "other"
+
+
+def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) -> None:
+    def example(*wanted: str) -> Any:
+        return next(cell for cell in held.tolist() if _kind_of_type(type(cell)) in wanted)
+
+    if "complex" in kinds:
+        raise ValueError(f"Complex data not supported; found {example('complex')} in {where}.")
+    if "other" in kinds:
+        cell = example("other")
+        raise TypeError(
+            "Each cell argument must be a string or a number (None or NaN where missing); "
+            f"found {cell!r} of type {type(cell).__name__} in {where}."
+        )
+    if "string" in kinds:
+        raise TypeError(
+            "The cells of a column argument must be all strings or all numbers; "
+            f"{where} holds both {example('string')!r} and {example('number', 'bool')!r}."
+        )
+
+
+def _numbers_where_possible(cells: NDArray[np.object_]) -> NDArray[Any]:
+    """Turn an object table whose columns all hold numbers into float64."""
+    columns = [read_cells(cells[:, column], column)[0] for column in range(cells.shape[1])]
+    if any(values.dtype == object for values in columns):
+        return cells
+    return np.column_stack(columns)

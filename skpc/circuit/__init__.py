@@ -1,0 +1,28 @@
+"""What a circuit is: the value, its builder, its structural properties, save and load."""
+
+from skpc.circuit._circuit import Circuit
+from skpc.circuit._io import load_circuit, save_circuit
+from skpc.circuit._structure import (
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    LEAF,
+    PRODUCT,
+    SUM,
+    Structure,
+)
+from skpc.circuit.builder import CircuitBuilder
+
+__all__ = [
+    "CATEGORICAL",
+    "GAUSSIAN",
+    "HISTOGRAM",
+    "LEAF",
+    "PRODUCT",
+    "SUM",
+    "Circuit",
+    "CircuitBuilder",
+    "Structure",
+    "load_circuit",
+    "save_circuit",
+]

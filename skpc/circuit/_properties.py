@@ -1,0 +1,79 @@
+"""Facts about a structure: scopes, smoothness, decomposability, determinism."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from skpc.circuit._structure import Structure
+
+_LEAF, _SUM, _PRODUCT = 0, 1, 2
+
+
+def scopes(structure: Structure) -> list[int]:
+    """The scope of every node, as an integer whose bit ``v`` stands for variable ``v``."""
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    leaf_var = structure.leaf_var.tolist()
+    found: list[int] = []
+    for node in range(structure.n_nodes):
+        scope = 1 << leaf_var[node] if leaf_var[node] >= 0 else 0
+        for below in child[ptr[node] : ptr[node + 1]]:
+            scope |= found[below]
+        found.append(scope)
+    return found
+
+
+def unsmooth_sum(structure: Structure) -> tuple[int, int] | None:
+    """The first sum (and its child) whose scope differs from that of the child."""
+    scope = structure.scopes
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    for node in np.flatnonzero(structure.kind == _SUM).tolist():
+        for below in child[ptr[node] : ptr[node + 1]]:
+            if scope[below] != scope[node]:
+                return node, below
+    return None
+
+
+def overlapping_product(structure: Structure) -> tuple[int, int] | None:
+    """The first product with a child that shares variables with an earlier one of its children."""
+    scope = structure.scopes
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    for node in np.flatnonzero(structure.kind == _PRODUCT).tolist():
+        seen = 0
+        for below in child[ptr[node] : ptr[node + 1]]:
+            if seen & scope[below]:
+                return node, below
+            seen |= scope[below]
+    return None
+
+
+def is_deterministic(structure: Structure) -> bool:
+    """Whether every sum of two or more children decides on a variable.
+
+    The builder has checked that the children of a deciding sum exclude each other.
+    """
+    n_children = np.diff(structure.child_ptr)
+    branching = (structure.kind == _SUM) & (n_children > 1)
+    return bool(np.all(structure.decision_var[branching] >= 0))
+
+
+def is_structured_decomposable(structure: Structure) -> bool:
+    """Whether any two products of equal scope split it into the same parts."""
+    scope = structure.scopes
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    split: dict[int, frozenset[int]] = {}
+    for node in np.flatnonzero(structure.kind == _PRODUCT).tolist():
+        parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
+        if split.setdefault(scope[node], parts) != parts:
+            return False
+    return structure.smooth and structure.decomposable
+
+
+def variables(scope: int, most: int = 8) -> str:
+    """A scope for people: ``{0, 3, 4}``, cut short where it is long."""
+    found = [bit for bit in range(scope.bit_length()) if scope >> bit & 1]
+    shown = ", ".join(str(variable) for variable in found[:most])
+    more = f", ... ({len(found)} variables)" if len(found) > most else ""
+    return "{" + shown + more + "}"

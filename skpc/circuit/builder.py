@@ -1,0 +1,404 @@
+"""Building circuits node by node, and the checks every circuit passes once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skpc._errors import StructureError
+from skpc.circuit import _properties as properties
+from skpc.circuit._circuit import Circuit
+from skpc.circuit._structure import (
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    LEAF,
+    PRODUCT,
+    SUM,
+    Structure,
+)
+
+__all__ = ["CircuitBuilder"]
+
+_NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
+#: How far the probabilities of a distribution may be from summing to one.
+_TOLERANCE = 1e-6
+
+Axis = tuple[np.ndarray, float, float]
+
+
+class CircuitBuilder:
+    """Build a circuit from the leaves up.
+
+    Every method adds one node and returns its number. Children are added before their
+    parents and the node added last is the root.
+
+    Parameters
+    ----------
+    n_states : sequence of int of shape (n_features,)
+        Number of states of each variable; 0 for a numeric variable.
+    axes : sequence, default=None
+        For each variable None or its histogram axis ``(edges, lower_scale, upper_scale)``:
+        increasing edges and the scales of the exponential tails below the first and from the
+        last edge on. A variable with an axis has ``len(edges) + 1`` states: lower tail, bins
+        ``[edges[i], edges[i + 1])``, upper tail.
+
+    Raises
+    ------
+    ValueError
+        If an axis is not increasing and finite, or does not match the number of states.
+
+    Examples
+    --------
+    A mixture of two Gaussians:
+
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> builder = CircuitBuilder(n_states=[0])
+    >>> low = builder.gaussian(0, mean=-1.0, sd=1.0)
+    >>> high = builder.gaussian(0, mean=3.0, sd=0.5)
+    >>> _ = builder.sum([low, high], np.log([0.3, 0.7]))
+    >>> builder.build()
+    Circuit(n_features=1, n_nodes=3, n_edges=2)
+    """
+
+    def __init__(self, n_states: Sequence[int] | np.ndarray, axes: Sequence[Any] | None = None):
+        self._n_states = [int(count) for count in n_states]
+        self._axes: list[Axis | None] = [None] * len(self._n_states) if axes is None else list(axes)
+        if len(self._axes) != len(self._n_states):
+            raise ValueError(
+                f"axes needs one entry for each of the {len(self._n_states)} variables, "
+                f"got {len(self._axes)}"
+            )
+        for var, (count, axis) in enumerate(zip(self._n_states, self._axes)):
+            _check_variable(var, count, axis)
+        self._kind: list[int] = []
+        self._children: list[Sequence[int]] = []
+        self._leaf_var: list[int] = []
+        self._leaf_family: list[int] = []
+        self._params: list[np.ndarray] = []
+        self._log_weights: list[Any] = []
+        self._decision_var: list[int] = []
+        self._decision_states: list[Any] = []
+        self._indicators: dict[tuple[int, int], np.ndarray] = {}
+
+    def discrete(self, var: int, log_prob: Any) -> int:
+        """Add a leaf over the states of a variable.
+
+        It is a categorical leaf, or a histogram where the variable has an axis.
+
+        Parameters
+        ----------
+        var : int
+            The variable.
+        log_prob : array-like of shape (n_states[var],)
+            Log probability (nats) of each state or bin; -inf for an impossible one.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        self._check_var(var)
+        count = self._n_states[var]
+        log_prob = np.asarray(log_prob, dtype=np.float64)
+        if count == 0:
+            raise ValueError(f"variable {var} is numeric without an axis; add a gaussian leaf")
+        if log_prob.shape != (count,):
+            raise ValueError(
+                f"a leaf of variable {var} needs {count} log probabilities, "
+                f"got shape {log_prob.shape}"
+            )
+        total = np.exp(log_prob).sum()
+        if not abs(total - 1.0) <= _TOLERANCE:
+            raise ValueError(
+                f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
+            )
+        return self._leaf(var, CATEGORICAL if self._axes[var] is None else HISTOGRAM, log_prob)
+
+    def indicator(self, var: int, state: int) -> int:
+        """Add a discrete leaf with all its mass on one state.
+
+        Parameters
+        ----------
+        var, state : int
+            The variable and its state (or bin).
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        log_prob = self._indicators.get((var, state))
+        if log_prob is None:
+            self._check_var(var)
+            if not 0 <= state < self._n_states[var]:
+                raise ValueError(
+                    f"variable {var} has states 0..{self._n_states[var] - 1}, got state {state}"
+                )
+            log_prob = np.full(self._n_states[var], -np.inf)
+            log_prob[state] = 0.0
+            self._indicators[var, state] = log_prob
+        return self._leaf(var, CATEGORICAL if self._axes[var] is None else HISTOGRAM, log_prob)
+
+    def gaussian(self, var: int, mean: float, sd: float) -> int:
+        """Add a Gaussian leaf.
+
+        Parameters
+        ----------
+        var : int
+            A numeric variable without an axis.
+        mean, sd : float
+            Mean and standard deviation, in the units of the variable; ``sd`` is positive.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        self._check_var(var)
+        if self._n_states[var] != 0:
+            raise ValueError(
+                f"variable {var} has {self._n_states[var]} states; a gaussian leaf needs a "
+                "numeric variable without an axis (n_states 0)"
+            )
+        if not (np.isfinite(mean) and np.isfinite(sd) and sd > 0):
+            raise ValueError(
+                f"a gaussian leaf needs a finite mean and a positive sd, got {mean} and {sd}"
+            )
+        return self._leaf(var, GAUSSIAN, np.array([mean, sd], dtype=np.float64))
+
+    def product(self, children: Sequence[int]) -> int:
+        """Add a product of nodes with disjoint scopes.
+
+        Parameters
+        ----------
+        children : sequence of int
+            Numbers of the children.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        return self._inner(PRODUCT, children, (0.0,) * len(children), -1, (-1,) * len(children))
+
+    def sum(
+        self,
+        children: Sequence[int],
+        log_weight: Any,
+        decision_var: int = -1,
+        decision_state: Sequence[int] | None = None,
+    ) -> int:
+        """Add a weighted sum of nodes with the same scope.
+
+        Parameters
+        ----------
+        children : sequence of int
+            Numbers of the children.
+        log_weight : array-like of shape (n_children,)
+            Log weights (nats); their exponentials sum to one.
+        decision_var : int, default=-1
+            The variable whose state decides which child is positive; -1 for a plain mixture.
+        decision_state : sequence of int of shape (n_children,), default=None
+            With ``decision_var``, the state of each child. The child must be, or be a product
+            that contains, an indicator leaf of that state.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        log_weight = np.asarray(log_weight, dtype=np.float64)
+        node = len(self._kind)
+        if log_weight.shape != (len(children),):
+            raise ValueError(
+                f"sum {node} needs one log weight for each of its {len(children)} children, "
+                f"got shape {log_weight.shape}"
+            )
+        total = np.exp(log_weight).sum()
+        if not abs(total - 1.0) <= _TOLERANCE:
+            raise ValueError(f"the weights of sum {node} must add up to 1, got {total:.9g}")
+        states: Sequence[int] = (-1,) * len(children)
+        if decision_var >= 0:
+            states = self._check_decision(node, children, decision_var, decision_state)
+        return self._inner(SUM, children, log_weight, decision_var, states)
+
+    def build(self) -> Circuit:
+        """Freeze what has been added into a circuit whose root is the last node.
+
+        Returns
+        -------
+        Circuit
+            A smooth and decomposable circuit.
+
+        Raises
+        ------
+        StructureError
+            If a sum is not smooth, a product is not decomposable, the root does not speak of
+            every variable, or a node cannot be reached from the root. The message names the
+            node and the scopes.
+        """
+        if not self._kind:
+            raise StructureError("a circuit needs at least one node, none has been added")
+        structure = Structure(
+            kind=self._kind,
+            child_ptr=_offsets(self._children),
+            child=_joined(self._children, np.int64),
+            leaf_var=self._leaf_var,
+            leaf_family=self._leaf_family,
+            param_ptr=_offsets(self._params),
+            decision_var=self._decision_var,
+            decision_state=_joined(self._decision_states, np.int64),
+            n_states=self._n_states,
+            **_axis_arrays(self._axes),
+        )
+        check_structure(structure)
+        return Circuit(
+            structure, _joined(self._log_weights, np.float64), _joined(self._params, np.float64)
+        )
+
+    def _leaf(self, var: int, family: int, params: np.ndarray) -> int:
+        self._leaf_family.append(family)
+        self._leaf_var.append(var)
+        self._params.append(params)
+        return self._append(LEAF, (), (), -1, ())
+
+    def _inner(
+        self, kind: int, children: Sequence[int], log_weight: Any, var: int, states: Any
+    ) -> int:
+        node = len(self._kind)
+        if not children:
+            raise StructureError(f"{_NAMES[kind]} {node} needs at least one child, got none")
+        if min(children) < 0 or max(children) >= node:
+            raise StructureError(
+                f"{_NAMES[kind]} {node} needs children among the nodes 0..{node - 1} that were "
+                f"added before it, got {list(children)}"
+            )
+        self._leaf_family.append(-1)
+        self._leaf_var.append(-1)
+        self._params.append(_NO_PARAMS)
+        return self._append(kind, tuple(children), log_weight, var, states)
+
+    def _append(
+        self, kind: int, children: Sequence[int], log_weight: Any, var: int, states: Any
+    ) -> int:
+        self._kind.append(kind)
+        self._children.append(children)
+        self._log_weights.append(log_weight)
+        self._decision_var.append(var)
+        self._decision_states.append(states)
+        return len(self._kind) - 1
+
+    def _check_var(self, var: int) -> None:
+        if not 0 <= var < len(self._n_states):
+            raise ValueError(f"the variables are 0..{len(self._n_states) - 1}, got {var}")
+
+    def _check_decision(
+        self, node: int, children: Sequence[int], var: int, states: Sequence[int] | None
+    ) -> Sequence[int]:
+        self._check_var(var)
+        if states is None or len(states) != len(children):
+            raise ValueError(
+                f"sum {node} decides on variable {var} and needs one decision_state for each of "
+                f"its {len(children)} children, got {states}"
+            )
+        if len(set(states)) != len(states):
+            raise StructureError(
+                f"sum {node} decides on variable {var} and needs distinct states, "
+                f"got {list(states)}"
+            )
+        for below, state in zip(children, states):
+            if not any(self._is_indicator(leaf, var, state) for leaf in self._parts(below)):
+                raise StructureError(
+                    f"child {below} of sum {node} must contain an indicator of state {state} of "
+                    f"variable {var} to be decided by it"
+                )
+        return states
+
+    def _parts(self, node: int) -> Sequence[int]:
+        return self._children[node] if self._kind[node] == PRODUCT else (node,)
+
+    def _is_indicator(self, node: int, var: int, state: int) -> bool:
+        if self._leaf_var[node] != var:
+            return False
+        log_prob = self._params[node]
+        if log_prob is self._indicators.get((var, state)):
+            return True
+        return bool(np.flatnonzero(log_prob > -np.inf).tolist() == [state])
+
+
+_NO_PARAMS = np.empty(0)
+
+
+def _check_variable(var: int, count: int, axis: Axis | None) -> None:
+    if count < 0:
+        raise ValueError(f"variable {var} needs 0 or more states, got {count}")
+    if axis is None:
+        return
+    edges, lower, upper = np.asarray(axis[0], dtype=np.float64), axis[1], axis[2]
+    if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
+        raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
+    if np.any(np.diff(edges) <= 0):
+        raise ValueError(f"the edges of variable {var} must increase, got {edges}")
+    if not (0 < lower < np.inf and 0 < upper < np.inf):
+        raise ValueError(
+            f"the tails of variable {var} need positive scales, got {lower} and {upper}"
+        )
+    if count != len(edges) + 1:
+        raise ValueError(
+            f"variable {var} has an axis of {len(edges)} edges and so needs "
+            f"{len(edges) + 1} states, got {count}"
+        )
+
+
+def check_structure(structure: Structure) -> None:
+    """Raise a StructureError that names the first node at fault, if there is one."""
+    scope, show = structure.scopes, properties.variables
+    found = properties.overlapping_product(structure)
+    if found is not None:
+        node, below = found
+        children = structure.child[structure.child_ptr[node] : structure.child_ptr[node + 1]]
+        listed = "; ".join(f"node {c}: {show(scope[c])}" for c in children[:8].tolist())
+        raise StructureError(
+            f"product {node} needs children with disjoint scopes, but child {below} shares "
+            f"variables with another ({listed})"
+        )
+    found = properties.unsmooth_sum(structure)
+    if found is not None:
+        node, below = found
+        raise StructureError(
+            f"sum {node} needs children with one and the same scope {show(scope[node])}, but "
+            f"child {below} has scope {show(scope[below])}"
+        )
+    everything = (1 << structure.n_features) - 1
+    if scope[-1] != everything:
+        raise StructureError(
+            f"the root (node {structure.n_nodes - 1}) needs every variable in its scope, but it "
+            f"lacks {show(everything & ~scope[-1])}"
+        )
+    used = np.zeros(structure.n_nodes, dtype=bool)
+    used[structure.child] = True
+    used[-1] = True
+    if not used.all():
+        node = int(np.flatnonzero(~used)[0])
+        kind = _NAMES[int(structure.kind[node])]
+        raise StructureError(
+            f"{kind} {node} with scope {show(scope[node])} is no child of any node; only the "
+            "node added last is the root"
+        )
+
+
+def _offsets(lists: Sequence[Any]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum([len(entry) for entry in lists])])
+
+
+def _joined(lists: Sequence[Any], dtype: Any) -> np.ndarray:
+    return np.concatenate([np.empty(0), *(x for x in lists if len(x))]).astype(dtype)
+
+
+def _axis_arrays(axes: Sequence[Axis | None]) -> dict[str, Any]:
+    flat = [() if axis is None else (axis[1], *axis[0], axis[2]) for axis in axes]
+    return {"axis_ptr": _offsets(flat), "axis": _joined(flat, np.float64)}

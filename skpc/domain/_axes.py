@@ -1,0 +1,99 @@
+"""Histogram axes of numeric columns: interior bins of equal mass between two exponential tails."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.domain._rows import exact_parts, group_sums
+
+__all__ = ["LARGEST_VALUE", "Axis", "histogram_axis"]
+
+Floats = NDArray[np.float64]
+
+#: Edges between the states, increasing; scale of the lower tail; scale of the upper tail.
+Axis = tuple[Floats, float, float]
+
+# Fractions of the column's spread. Both lost nothing on held-out rows of 91 real columns, and
+# both keep a repeated value from earning an unbounded density.
+_SMALLEST_WIDTH = 1e-3
+_SMALLEST_TAIL = 1e-2
+# Below this part of the magnitude, differences between values are noise of their rounding.
+_RESOLUTION = 1e-12
+# The reciprocal of anything smaller would come near the largest float.
+_SMALLEST_FLOAT = 1e-305
+
+#: Differences between larger numbers could overflow.
+LARGEST_VALUE = 1e307
+
+
+def histogram_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
+    """Place the states of a numeric column where its values are.
+
+    The ``n_bins + 1`` edges stand at the weighted quantiles (``inverted_cdf``) of the levels
+    ``i / (n_bins + 2)``, so that each interior bin and each tail holds the same mass as far as
+    ties allow. Edges that repeat, or that follow the one before by less than a thousandth of the
+    spread (the mean absolute deviation from the median), are dropped. The scale of a tail is its
+    weighted mean excess over its edge, at least a hundredth of the spread; the scale of a tail
+    without mass is the spread. A constant column c gets one bin around c, whose width is a
+    thousandth of max(abs(c), 1).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,), float64
+        Finite numbers, at least one.
+    weight : ndarray of shape (n_rows,), float64
+        Positive.
+    n_bins : int
+        Largest number of interior bins.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_states - 1,), float64
+        Increasing. State 0 lies below the first, the last state from the last edge on.
+    lower_scale, upper_scale : float
+        Scales of the exponential tails, in the unit of the column.
+    """
+    points, inverse = np.unique(values + 0.0, return_inverse=True)
+    large, small = (group_sums(inverse, part) for part in exact_parts(weight))
+    mass = large + small
+    cumulated = np.cumsum(large) + np.cumsum(small)
+    if len(points) == 1:
+        spread = max(abs(float(points[0])), 1.0)
+        half = 0.5 * _SMALLEST_WIDTH * spread
+        return np.array([points[0] - half, points[0] + half]), spread, spread
+    median = _quantiles(points, cumulated, np.array([1]), 2)[0]
+    spread = _mean_deviation(points, mass, median)
+    noise = max(_RESOLUTION * float(np.abs(points[[0, -1]]).max()), _SMALLEST_FLOAT)
+    candidates = _quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
+    edges = _well_separated(candidates, max(_SMALLEST_WIDTH * spread, noise))
+    below, above = points < edges[0], points >= edges[-1]
+    lower_scale = _tail_scale(points[below], mass[below], edges[0], spread, noise)
+    upper_scale = _tail_scale(points[above], mass[above], edges[-1], spread, noise)
+    return edges, lower_scale, upper_scale
+
+
+def _quantiles(
+    points: Floats, cumulated: Floats, numerator: NDArray[np.int64], denominator: int
+) -> Floats:
+    # Multiplying before dividing keeps the levels exact where the weights are whole numbers.
+    levels = numerator * cumulated[-1] / denominator
+    return points[np.searchsorted(cumulated, levels)]
+
+
+def _well_separated(candidates: Floats, smallest_width: float) -> Floats:
+    edges = [candidates[0]]
+    for candidate in candidates[1:]:
+        if candidate - edges[-1] >= smallest_width:
+            edges.append(candidate)
+    return np.array(edges)
+
+
+def _tail_scale(points: Floats, weight: Floats, edge: float, spread: float, noise: float) -> float:
+    if len(points) == 0:
+        return max(spread, noise)
+    excess = _mean_deviation(points, weight, edge)
+    return max(excess, _SMALLEST_TAIL * spread, noise)
+
+
+def _mean_deviation(points: Floats, weight: Floats, centre: float) -> float:
+    """Weighted mean distance of points from a centre."""
+    return float(np.dot(weight / weight.sum(), np.abs(points - centre)))

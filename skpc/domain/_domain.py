@@ -1,0 +1,380 @@
+"""What each column of a table is: the states of a category, or a numeric axis."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._validation import describe_column
+from skpc.domain._axes import LARGEST_VALUE, Axis, histogram_axis
+from skpc.domain._codes import CodeTable, all_are_codes, bin_rows, recode
+from skpc.domain._rows import present_rows
+from skpc.domain._states import MAX_STATES, choose_categories
+from skpc.domain._tables import Cells, Form, read_table
+from skpc.domain._writing import fill_table, write_table
+
+__all__ = ["Domain"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Domain:
+    """What each column of a table is; translates tables to encoded rows and back.
+
+    A column is categorical, with a finite list of states, or numeric, with or without a histogram
+    axis. Make one with :meth:`Domain.fit`; it never changes afterwards.
+
+    Attributes
+    ----------
+    form : Form
+        Library, column names and dtypes of the table that the domain was fitted on.
+    categories : tuple of ndarray or None, one a column
+        The categories in the order of their state codes (float64, bool, or objects for strings);
+        None for a numeric column.
+    axes : tuple or None
+        ``(edges, lower_scale, upper_scale)`` of each numeric column, None for each categorical
+        one; None altogether if numeric columns stay continuous.
+    handle_unknown : {"missing", "error"}
+        What an undeclared category becomes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.array([["red", 0.5], ["blue", np.nan], [None, 1.5]], dtype=object)
+    >>> domain = Domain.fit(table)
+    >>> domain
+    Domain(n_features=2, 1 categorical, 1 numeric)
+    >>> rows = domain.encode(table)
+    >>> rows
+    array([[1. , 0.5],
+           [0. , nan],
+           [nan, 1.5]])
+    >>> domain.decode(rows)
+    array([['red', 0.5],
+           ['blue', nan],
+           [None, 1.5]], dtype=object)
+    """
+
+    form: Form
+    categories: tuple[NDArray[Any] | None, ...]
+    axes: tuple[Axis | None, ...] | None
+    handle_unknown: str
+
+    @classmethod
+    def fit(
+        cls,
+        table: Any,
+        *,
+        categorical_features: Any = "auto",
+        categories: Any = "auto",
+        n_bins: int | None = None,
+        sample_weight: NDArray[np.float64] | None = None,
+        handle_unknown: str = "missing",
+    ) -> "Domain":
+        """Learn what the columns of a table are.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As ``check_table`` returns it.
+        categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+            Which columns are categorical: a boolean mask, column numbers, or names.
+            "from_dtype": those whose dtype is a category (pandas Categorical, polars Categorical
+            and Enum). "auto": these, strings, bools, and numeric columns whose values are all
+            integers in 0..15. Two samples of one table (the folds of a cross-validation) can then
+            disagree; declare the columns to be independent of the sample. None: no column.
+        categories : "auto" or list, default="auto"
+            The states of each column, in order, as in OrdinalEncoder; None in the list lets the
+            data of that column decide. A column with declared categories is categorical. Dtypes
+            declare categories too (pandas Categorical, polars Enum, bool); otherwise the states
+            are the values observed.
+        n_bins : int or None, default=None
+            Largest number of interior bins of the axis of a numeric column. None: no axes.
+        sample_weight : ndarray of shape (n_rows,) or None, default=None
+            As ``check_weight`` returns it. Rows of weight zero are not there.
+        handle_unknown : {"missing", "error"}, default="missing"
+            Whether an undeclared category is taken as missing or refused.
+
+        Returns
+        -------
+        domain : Domain
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is invalid, or a column cannot be what it is declared to be; a column
+            without any known value and one with more than 32,000 categories are refused.
+        """
+        _check_options(n_bins, handle_unknown)
+        if sample_weight is None:
+            sample_weight = np.ones(len(table))
+        table, weight = present_rows(table, sample_weight)
+        form = Form.of(table)
+        cells = read_table(table)
+        chosen = choose_categories(cells, form.names, categorical_features, categories)
+        plain = cls(form, chosen, None, handle_unknown)
+        rows = plain._encode_cells(cells)
+        plain._refuse_empty_columns(rows)
+        if n_bins is None:
+            return plain
+        axes = tuple(
+            plain._axis(rows[:, column], weight, column, n_bins) if states is None else None
+            for column, states in enumerate(chosen)
+        )
+        return cls(form, chosen, axes, handle_unknown)
+
+    def __repr__(self) -> str:
+        n_categorical = int(self.is_categorical.sum())
+        kind = "numeric" if self.axes is None else "binned"
+        return (
+            f"Domain(n_features={self.n_features}, {n_categorical} categorical, "
+            f"{self.n_features - n_categorical} {kind})"
+        )
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.categories)
+
+    @property
+    def feature_names(self) -> tuple[Any, ...] | None:
+        """Column names, where the domain was fitted on a DataFrame."""
+        return self.form.names
+
+    @cached_property
+    def is_categorical(self) -> NDArray[np.bool_]:
+        """Which columns are categorical, shape (n_features,)."""
+        return np.array([states is not None for states in self.categories])
+
+    @cached_property
+    def n_states(self) -> NDArray[np.int64]:
+        """Categories or bins of each column, 0 where continuous; shape (n_features,)."""
+        axes = self.axes or (None,) * self.n_features
+        return np.array(
+            [
+                len(states) if states is not None else 0 if axis is None else len(axis[0]) + 1
+                for states, axis in zip(self.categories, axes)
+            ],
+            dtype=np.int64,
+        )
+
+    def encode(self, table: Any) -> NDArray[np.float64]:
+        """Translate a table to encoded rows.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As ``check_table`` returns it. It is never modified.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
+            State codes of categories, the values of numeric columns, NaN where missing. A float64
+            array that is encoded already is returned itself: treat the result as read-only.
+
+        Raises
+        ------
+        ValueError
+            If a column holds strings where it held numbers in ``fit`` or the other way round, or
+            an unknown category while ``handle_unknown="error"``.
+        """
+        return self._encode_cells(read_table(table))
+
+    def codes(self, rows: NDArray[np.float64]) -> NDArray[np.int16]:
+        """Give every cell of encoded rows its state: category or bin, -1 where missing.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features), float64
+
+        Returns
+        -------
+        codes : ndarray of shape (n_rows, n_features), int16, C-contiguous
+
+        Raises
+        ------
+        ValueError
+            If a numeric column has no axis.
+        """
+        if not self.n_states.all():
+            where = describe_column(int(self.n_states.argmin()), self.feature_names)
+            raise ValueError(f"{where} has no bins; fit the Domain with n_bins.")
+        codes = np.empty(rows.shape, dtype=np.int16)
+        bin_rows(np.require(rows, requirements=("C", "W")), *self._edge_table, codes)
+        return codes
+
+    def decode(self, rows: NDArray[np.float64], like: Any = None) -> Any:
+        """Translate encoded rows back to a table in original units.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features), float64
+        like : DataFrame or ndarray, default=None
+            The table whose library, names, dtypes and index to follow; by default those of the
+            table that the domain was fitted on.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            An array is float64 where every column is numeric, else object. Numbers are rounded
+            where the dtype holds integers. Where nothing changes this is ``rows`` itself.
+        """
+        form = self.form if like is None else Form.of(like)
+        if form.library == "numpy" and self._holds_codes:
+            return rows
+        columns = [
+            _decode_column(rows[:, column], states) for column, states in enumerate(self.categories)
+        ]
+        return write_table(columns, form, like)
+
+    def fill(self, table: Any, rows: NDArray[np.float64]) -> Any:
+        """Fill the missing cells of a table from encoded rows.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
+            unknown categories included; a DataFrame keeps its index. It is never modified.
+        rows : ndarray of shape (n_rows, n_features), float64
+            Encoded rows; only the cells that ``table`` lacks are read.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+        """
+        return fill_table(table, self.decode(rows, like=table))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The cached tables stay out of the pickle: kernels need them writable, and a pickle may
+        # come back memory-mapped and read-only.
+        return Domain, (self.form, self.categories, self.axes, self.handle_unknown)
+
+    @cached_property
+    def _holds_codes(self) -> bool:
+        """Whether every category is its own state code."""
+        return all(
+            states is None
+            or (states.dtype == np.float64 and np.array_equal(states, np.arange(len(states))))
+            for states in self.categories
+        )
+
+    @cached_property
+    def _n_codes(self) -> NDArray[np.float64]:
+        """Upper limit of the codes of each column, 0 for a numeric one."""
+        return np.array([0.0 if states is None else len(states) for states in self.categories])
+
+    @cached_property
+    def _code_table(self) -> CodeTable:
+        return CodeTable.of(self.categories)
+
+    @cached_property
+    def _edge_table(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        edges = [np.empty(0) if axis is None else axis[0] for axis in self.axes or []]
+        edges = edges or [np.empty(0)] * self.n_features
+        return np.cumsum([0, *map(len, edges)], dtype=np.int64), np.concatenate(edges)
+
+    def _encode_cells(self, cells: Cells) -> NDArray[np.float64]:
+        if not cells.strings and self._holds_codes and all_are_codes(cells.numbers, self._n_codes):
+            return cells.numbers
+        rows = cells.numbers.copy()
+        first_unknown = np.full(self.n_features, -1, dtype=np.int64)
+        recode(rows, *self._code_table, first_unknown)
+        for column, states in enumerate(self.categories):
+            self._refuse_other_kind(cells, column)
+            if column in cells.strings:
+                rows[:, column], first_unknown[column] = _encode_strings(
+                    cells.strings[column], states
+                )
+        if self.handle_unknown == "error" and first_unknown.max() >= 0:
+            self._refuse_unknown(cells, first_unknown)
+        return rows
+
+    def _axis(
+        self, values: NDArray[np.float64], weight: NDArray[np.float64], column: int, n_bins: int
+    ) -> Axis:
+        present = ~np.isnan(values)
+        values = values[present]
+        largest = np.abs(values).max()
+        if largest > LARGEST_VALUE:
+            raise ValueError(
+                f"A binned column needs magnitudes up to {LARGEST_VALUE:g}; "
+                f"{describe_column(column, self.feature_names)} reaches {largest:g}. Rescale it."
+            )
+        return histogram_axis(values, weight[present], n_bins)
+
+    def _refuse_empty_columns(self, rows: NDArray[np.float64]) -> None:
+        empty = np.flatnonzero(np.isnan(rows).all(axis=0))
+        if len(empty):
+            column = int(empty[0])
+            raise ValueError(
+                f"No value of {describe_column(column, self.feature_names)} is one of its declared "
+                f"categories {_shorten(self.categories[column])}; correct them or drop the column."
+            )
+
+    def _refuse_other_kind(self, cells: Cells, column: int) -> None:
+        states = self.categories[column]
+        was_string = states is not None and states.dtype == object
+        is_string = column in cells.strings
+        if was_string == is_string or (not is_string and np.isnan(cells.numbers[:, column]).all()):
+            return
+        kinds = ("numbers", "strings")
+        values = cells.strings[column] if is_string else cells.numbers[:, column]
+        value = next(v for v in values.tolist() if v is not None and v == v)
+        raise ValueError(
+            f"{describe_column(column, self.feature_names)} must hold {kinds[was_string]} as in "
+            f"fit (or in its declared categories); found {kinds[is_string]} such as {value!r}."
+        )
+
+    def _refuse_unknown(self, cells: Cells, first_unknown: NDArray[np.int64]) -> None:
+        column = int(np.argmax(first_unknown >= 0))
+        row = int(first_unknown[column])
+        values = cells.strings.get(column, cells.numbers[:, column])
+        raise ValueError(
+            f"Found the unknown category {values.tolist()[row]!r} in "
+            f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
+            f"{_shorten(self.categories[column])}. Declare it in categories, or use "
+            "handle_unknown='missing'."
+        )
+
+
+def _check_options(n_bins: Any, handle_unknown: Any) -> None:
+    if handle_unknown not in ("missing", "error"):
+        raise ValueError(f"handle_unknown must be 'missing' or 'error'; got {handle_unknown!r}.")
+    if n_bins is None:
+        return
+    is_integer = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
+    if not is_integer or not 1 <= n_bins <= MAX_STATES - 2:
+        raise ValueError(
+            f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
+        )
+
+
+def _encode_strings(
+    cells: NDArray[np.object_], states: NDArray[Any] | None
+) -> tuple[NDArray[np.float64], int]:
+    """Look strings up; return codes and the first row with an unknown one (-1: none)."""
+    code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
+    code_of[None] = np.nan
+    codes = np.array([code_of.get(cell, -1.0) for cell in cells.tolist()])
+    unknown = codes == -1.0
+    codes[unknown] = np.nan
+    return codes, int(unknown.argmax()) if unknown.any() else -1
+
+
+def _decode_column(codes: NDArray[np.float64], states: NDArray[Any] | None) -> NDArray[Any]:
+    if states is None:
+        return codes
+    # One more state behind the last stands for "missing".
+    if states.dtype == np.float64:
+        extended: NDArray[Any] = np.append(states, np.nan)
+    else:
+        extended = np.array([*states.tolist(), None], dtype=object)
+    return extended[np.where(np.isnan(codes), len(states), codes).astype(np.intp)]
+
+
+def _shorten(states: NDArray[Any] | None) -> str:
+    shown = [] if states is None else states.tolist()
+    more = ", ..." if len(shown) > 8 else ""
+    return "[" + ", ".join(map(repr, shown[:8])) + more + "]"

@@ -1,0 +1,165 @@
+"""Training rows, prepared the same way for every learner: present, distinct, in one order.
+
+A row of weight zero is absent, a row of weight two stands twice. Rows that are identical bit by
+bit become one row that carries the sum of their weights, and the rows are put into an order that
+depends on their values alone. A learner that draws from the result therefore cannot tell a weight
+from a repetition, nor one order of the input from another.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._jit import kernel
+
+__all__ = ["exact_parts", "group_sums", "merge_rows", "present_rows"]
+
+Floats = NDArray[np.float64]
+
+_SIGN_BIT = np.int64(-(2**63))
+_MAGNITUDE = np.int64(2**63 - 1)
+_INFINITY_BITS = np.int64(0x7FF << 52)
+_NAN_BITS = np.int64(0x7FF8 << 48)
+# Odd 64-bit constants with irregular bits, as multiplicative hashing asks for.
+_CELL_MULTIPLIER = np.uint64(0x9E6C63D0876A9A35)
+_STATE_MULTIPLIER = np.uint64(0xF1357AEA2E62A9C5)
+_SEED = np.uint64(0xD1B54A32D192ED03)
+
+
+@kernel
+def _hash_rows(bits, hashes):
+    """Hash each row to 64 bits; -0.0 hashes as 0.0 and every NaN as one NaN."""
+    for row in range(bits.shape[0]):
+        state = _SEED
+        for column in range(bits.shape[1]):
+            cell = bits[row, column]
+            if cell == _SIGN_BIT:
+                cell = np.int64(0)
+            elif (cell & _MAGNITUDE) > _INFINITY_BITS:
+                cell = _NAN_BITS
+            # A product carries bits upwards only, and small numbers differ only in their top
+            # bits as floats; the shifts bring these down.
+            word = np.uint64(cell)
+            word = (word ^ (word >> np.uint64(32))) * _CELL_MULTIPLIER
+            state = (state ^ word ^ (word >> np.uint64(29))) * _STATE_MULTIPLIER
+            state ^= state >> np.uint64(32)
+        hashes[row] = np.int64(state)
+
+
+@kernel
+def _group_rows(bits, hashes, order, group):
+    """Number the runs of equal rows along an order; return their count, -1 at a collision.
+
+    A collision is a pair of neighbours with one hash but different cells.
+    """
+    count = 0
+    for position in range(order.shape[0]):
+        row = order[position]
+        if position > 0:
+            before = order[position - 1]
+            same = True
+            for column in range(bits.shape[1]):
+                a = bits[row, column]
+                b = bits[before, column]
+                if a != b:
+                    both_zero = ((a | b) & _MAGNITUDE) == 0
+                    both_nan = (a & _MAGNITUDE) > _INFINITY_BITS and (
+                        b & _MAGNITUDE
+                    ) > _INFINITY_BITS
+                    if not (both_zero or both_nan):
+                        same = False
+                        break
+            if not same:
+                if hashes[row] == hashes[before]:
+                    return -1
+                count += 1
+        group[position] = count
+    return count + 1
+
+
+def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Drop rows of weight zero, merge identical rows, and order the rest by their values.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features), float64
+        Encoded rows. NaN equals NaN and -0.0 equals 0.0.
+    weight : ndarray of shape (n_rows,), float64
+        Not negative.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_distinct, n_features), float64
+        Distinct rows in an order that depends on their values alone.
+    weight : ndarray of shape (n_distinct,), float64
+        Summed weights. They depend neither on the order of the input nor on whether a row came
+        twice or with twice the weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[1.0, np.nan], [0.0, 2.0], [1.0, np.nan]])
+    >>> distinct, weight = merge_rows(rows, np.array([1.0, 0.0, 3.0]))
+    >>> distinct
+    array([[ 1., nan]])
+    >>> weight
+    array([4.])
+    """
+    rows, weight = present_rows(rows, weight)
+    bits = np.require(rows, requirements=("C", "W")).view(np.int64)
+    hashes = np.empty(len(rows), dtype=np.int64)
+    _hash_rows(bits, hashes)
+    order = np.argsort(hashes)
+    group = np.empty(len(rows), dtype=np.int64)
+    n_distinct = _group_rows(bits, hashes, order, group)
+    if n_distinct < 0:
+        order = _order_in_full(rows, hashes)
+        # Hashes that are all different tell the kernel that unequal neighbours are no collision.
+        n_distinct = _group_rows(bits, np.arange(len(rows)), order, group)
+    first = np.searchsorted(group, np.arange(n_distinct))
+    distinct = rows[order[first]]
+    distinct += 0.0  # turns -0.0 into 0.0
+    large, small = exact_parts(weight[order])
+    return distinct, group_sums(group, large) + group_sums(group, small)
+
+
+def _order_in_full(rows: Floats, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order rows by hash and then by every cell: needed when two rows share a hash."""
+    return np.lexsort((*(rows + 0.0).T, hashes))
+
+
+def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:
+    """Drop the rows of weight zero from an array or a DataFrame; without any, copy nothing."""
+    present = weight > 0.0
+    if present.all():
+        return table, weight
+    if hasattr(table, "iloc"):
+        return table.loc[present], weight[present]
+    if isinstance(table, np.ndarray):
+        return table[present], weight[present]
+    return table.filter(present), weight[present]
+
+
+def exact_parts(weight: Floats) -> tuple[Floats, Floats]:
+    """Split weights into large and small parts whose sums are free of rounding.
+
+    The large parts are multiples of one power of two, so coarse that no sum of them can round;
+    the small parts likewise of a finer one. Adding the two sums at the end rounds once. So a sum
+    does not depend on the order of its terms, nor on 0.3 + 0.3 standing for 0.6.
+    """
+    exponent = int(np.frexp(weight.sum())[1])
+    coarse = _power_of_two(exponent - 52)
+    fine = _power_of_two(exponent - 104 + len(weight).bit_length())
+    large = np.rint(weight / coarse) * coarse
+    small = np.rint((weight - large) / fine) * fine
+    return large, small
+
+
+def group_sums(group: NDArray[np.int64], values: Floats) -> Floats:
+    """Sum the values of each group 0, 1, 2, ..."""
+    return np.bincount(group, values).astype(np.float64)
+
+
+def _power_of_two(exponent: int) -> float:
+    return float(np.ldexp(1.0, max(exponent, -1074)))

@@ -1,0 +1,214 @@
+"""Choosing which columns are categorical, and what their states are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._jit import kernel
+from skpc._validation import describe_column, missing_cells, read_cells
+from skpc.domain._tables import Cells
+
+__all__ = ["MAX_STATES", "choose_categories"]
+
+#: Codes are int16.
+MAX_STATES = 32_000
+
+_SMALL_INTEGERS = 16
+
+Categories = NDArray[Any] | None
+
+
+@kernel
+def _mark_small_integers(numbers, seen):
+    """Set bit v of a column's mark for every value v in 0..15, bit 16 for any other value."""
+    for row in range(numbers.shape[0]):
+        for column in range(numbers.shape[1]):
+            value = numbers[row, column]
+            bit = np.int64(16)
+            if value >= 0.0 and value <= 15.0 and np.float64(np.int64(value)) == value:
+                bit = np.int64(value)
+            if value == value:
+                seen[column] |= np.int64(1) << bit
+
+
+def choose_categories(
+    cells: Cells, names: Sequence[Any] | None, categorical_features: Any, categories: Any
+) -> tuple[Categories, ...]:
+    """Choose the states of each categorical column.
+
+    Returns
+    -------
+    categories : tuple of ndarray or None, one a column
+        float64, bool, or object (strings); None for a numeric column.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a parameter does not fit the table, a column of strings is not categorical, or a column
+        holds no value or too many categories.
+    """
+    n_columns = cells.numbers.shape[1]
+    listed = _check_categories(categories, n_columns, names)
+    seen = np.zeros(n_columns, dtype=np.int64)
+    _mark_small_integers(cells.numbers, seen)
+    is_small = (seen > 0) & (seen < 1 << _SMALL_INTEGERS)
+    is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
+    chosen: list[Categories] = []
+    for column in range(n_columns):
+        if seen[column] == 0 and column not in cells.strings:
+            raise ValueError(
+                f"Every value of {describe_column(column, names)} is missing (in the rows of "
+                "positive weight); drop the column."
+            )
+        if listed[column] is not None:
+            states = listed[column]
+        elif not is_categorical[column]:
+            _refuse_strings(cells, column, names)
+            states = None
+        elif is_small[column] and column not in cells.declared and column not in cells.bools:
+            states = np.flatnonzero(seen[column] >> np.arange(_SMALL_INTEGERS) & 1) + 0.0
+        else:
+            states = _observed_or_declared(cells, column, names)
+        _refuse_too_many(states, column, names)
+        chosen.append(states)
+    return tuple(chosen)
+
+
+def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None) -> Categories:
+    declared = cells.declared.get(column)
+    if declared is not None:
+        return _check_states(declared, column, names)
+    if column in cells.bools:
+        return np.array([False, True])
+    if column in cells.strings:
+        observed = sorted(set(cells.strings[column].tolist()) - {None})
+        return np.array(observed, dtype=object)
+    values = np.unique(cells.numbers[:, column]) + 0.0
+    return values[~np.isnan(values)]
+
+
+def _check_categories(
+    categories: Any, n_columns: int, names: Sequence[Any] | None
+) -> list[Categories]:
+    if isinstance(categories, str) and categories == "auto":
+        return [None] * n_columns
+    if isinstance(categories, str) or not hasattr(categories, "__len__"):
+        raise ValueError(
+            f"categories must be 'auto' or a list with one entry a column; got {categories!r}."
+        )
+    if len(categories) != n_columns:
+        raise ValueError(
+            f"categories needs one entry for each of the {n_columns} columns (None lets the "
+            f"column's data decide); got {len(categories)}."
+        )
+    return [
+        None if entry is None else _check_states(entry, column, names)
+        for column, entry in enumerate(categories)
+    ]
+
+
+def _check_states(entry: Any, column: int, names: Sequence[Any] | None) -> NDArray[Any]:
+    """Check declared categories; their order is the order of the states."""
+    where = describe_column(column, names)
+    cells = np.asarray(entry, dtype=object)
+    if isinstance(entry, str) or cells.ndim != 1 or len(cells) == 0:
+        raise ValueError(f"The categories of {where} must be a list of values; got {entry!r}.")
+    if missing_cells(cells).any():
+        raise ValueError(
+            f"The categories of {where} contain a missing value; leave it out, missing cells "
+            "need no category."
+        )
+    values, is_bool = read_cells(cells, column, names)
+    if len(set(values.tolist())) < len(values):
+        raise ValueError(f"The categories of {where} repeat a value: {cells.tolist()!r}.")
+    return values.astype(bool) if is_bool else values
+
+
+def _categorical_mask(
+    cells: Cells,
+    is_small: NDArray[np.bool_],
+    names: Sequence[Any] | None,
+    categorical_features: Any,
+) -> NDArray[np.bool_]:
+    mask = np.zeros(len(is_small), dtype=bool)
+    if categorical_features is None:
+        return mask
+    if isinstance(categorical_features, str):
+        if categorical_features not in ("auto", "from_dtype"):
+            raise ValueError(
+                "categorical_features must be 'auto', 'from_dtype', None, a boolean mask, or a "
+                f"list of column numbers or names; got {categorical_features!r}."
+            )
+        mask[list(cells.declared)] = True
+        if categorical_features == "auto":
+            mask |= is_small
+            mask[[*cells.strings, *cells.bools]] = True
+        return mask
+    chosen = np.asarray(categorical_features)
+    if chosen.size == 0:
+        return mask
+    mask[_columns_of(chosen, len(mask), names)] = True
+    return mask
+
+
+def _columns_of(
+    chosen: NDArray[Any], n_columns: int, names: Sequence[Any] | None
+) -> NDArray[np.intp]:
+    """Turn a mask, column numbers or column names into column numbers."""
+    if chosen.ndim == 1 and chosen.dtype.kind == "b":
+        if len(chosen) != n_columns:
+            raise ValueError(
+                f"categorical_features as a mask needs {n_columns} entries, one a column; got "
+                f"{len(chosen)}."
+            )
+        return np.flatnonzero(chosen)
+    if chosen.ndim == 1 and chosen.dtype.kind in "iu":
+        outside = chosen[(chosen < 0) | (chosen >= n_columns)]
+        if len(outside):
+            raise ValueError(
+                f"categorical_features must hold column numbers in [0, {n_columns - 1}]; got "
+                f"{outside[0]}."
+            )
+        return chosen.astype(np.intp)
+    if chosen.ndim == 1 and all(isinstance(name, str) for name in chosen.tolist()):
+        return _columns_named(chosen.tolist(), names)
+    raise ValueError(
+        "categorical_features must be 'auto', 'from_dtype', None, a boolean mask, or a list of "
+        f"column numbers or names; got an array of dtype {chosen.dtype} and shape {chosen.shape}."
+    )
+
+
+def _columns_named(wanted: list[str], names: Sequence[Any] | None) -> NDArray[np.intp]:
+    if names is None:
+        raise ValueError(
+            f"categorical_features names columns ({wanted[0]!r}), but X has no column names; "
+            "pass a DataFrame or column numbers."
+        )
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ValueError(
+            f"categorical_features names {unknown[0]!r}, which is not a column of X; its columns "
+            f"are {list(names)!r}."
+        )
+    return np.array([list(names).index(name) for name in wanted], dtype=np.intp)
+
+
+def _refuse_strings(cells: Cells, column: int, names: Sequence[Any] | None) -> None:
+    if column in cells.strings:
+        value = next(cell for cell in cells.strings[column].tolist() if cell is not None)
+        raise ValueError(
+            f"A numeric column must hold numbers; {describe_column(column, names)} holds strings "
+            f"such as {value!r}. Name it in categorical_features, or use "
+            "categorical_features='auto'."
+        )
+
+
+def _refuse_too_many(states: Categories, column: int, names: Sequence[Any] | None) -> None:
+    if states is not None and len(states) > MAX_STATES:
+        raise ValueError(
+            f"A categorical column may have at most {MAX_STATES} categories; "
+            f"{describe_column(column, names)} has {len(states)}. Treat it as numeric, or group "
+            "its rare values."
+        )

@@ -1,0 +1,143 @@
+"""Reading the columns of a table as numbers or strings, whatever library the table is of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._validation import check_finite, describe_column, frame_library, read_cells
+
+__all__ = ["Cells", "Form", "read_table"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a table looks from outside: enough to build another one like it.
+
+    Attributes
+    ----------
+    library : str
+        "numpy", "pandas" or "polars".
+    names : tuple or None
+        Column names of a DataFrame.
+    dtypes : tuple or None
+        Column dtypes of a DataFrame.
+    """
+
+    library: str
+    names: tuple[Any, ...] | None = None
+    dtypes: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, table: Any) -> "Form":
+        """Describe a table."""
+        library = frame_library(table)
+        if library is None:
+            return cls("numpy")
+        return cls(library, tuple(table.columns), tuple(table.dtypes))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The contents of a table.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (n_rows, n_features), float64
+        Numbers; NaN where missing, and throughout a column of strings.
+    strings : dict from column to ndarray of shape (n_rows,), object
+        Columns of strings; None where missing.
+    declared : dict from column to list or None
+        Columns whose dtype is a category; None where the dtype does not list the categories.
+    bools : frozenset of int
+        Columns of True and False (as numbers 1 and 0 in ``numbers``).
+    """
+
+    numbers: NDArray[np.float64]
+    strings: dict[int, NDArray[np.object_]]
+    declared: dict[int, list[Any] | None]
+    bools: frozenset[int]
+
+
+def read_table(table: Any) -> Cells:
+    """Read a table that has passed ``check_table``.
+
+    A float64 array is taken as it is, without a copy.
+
+    Raises
+    ------
+    TypeError
+        If a cell is neither a number nor a string, or a column mixes the two.
+    ValueError
+        If a number is complex or infinite.
+    """
+    form = Form.of(table)
+    if form.library == "numpy" and table.dtype != object:
+        # Kernels are compiled for one flavour of array; nothing is copied where it fits already.
+        numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
+        return Cells(numbers, {}, {}, frozenset())
+    numbers = np.full(table.shape, np.nan)
+    strings: dict[int, NDArray[np.object_]] = {}
+    declared: dict[int, list[Any] | None] = {}
+    bools = set()
+    for column in range(table.shape[1]):
+        values, is_bool, is_category, categories = _READERS[form.library](table, column, form.names)
+        if values.dtype == object:
+            strings[column] = values
+        else:
+            numbers[:, column] = values
+        if is_bool:
+            bools.add(column)
+        if is_category:
+            declared[column] = categories
+    return Cells(numbers, strings, declared, frozenset(bools))
+
+
+# Values; whether they are bools; whether the dtype is a category, and the categories it lists.
+_Read = tuple[NDArray[Any], bool, bool, list[Any] | None]
+
+
+def _read_objects(table: NDArray[np.object_], column: int, names: Sequence[Any] | None) -> _Read:
+    return *read_cells(table[:, column], column, names), False, None
+
+
+def _read_pandas(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
+    import pandas as pd
+
+    series = table.iloc[:, column]
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        cells = np.asarray(series.astype(object), dtype=object)
+        return *read_cells(cells, column, names), True, dtype.categories.tolist()
+    if isinstance(dtype, pd.SparseDtype):
+        raise TypeError(
+            "Sparse data is not supported; make the column dense (series.sparse.to_dense()). Found "
+            f"dtype {dtype} in {describe_column(column, names)}."
+        )
+    is_number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
+    if not is_number:
+        return *read_cells(series.to_numpy(dtype=object), column, names), False, None
+    values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    check_finite(values, names, column)
+    return values, pd.api.types.is_bool_dtype(dtype), False, None
+
+
+def _read_polars(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
+    import polars as pl
+
+    series = table.to_series(column)
+    dtype = series.dtype
+    if dtype == pl.Boolean or dtype.is_numeric():
+        values = series.cast(pl.Float64).to_numpy()
+        check_finite(values, names, column)
+        return values, dtype == pl.Boolean, False, None
+    categories = dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
+    cells = np.empty(len(series), dtype=object)
+    cells[:] = series.to_list()
+    is_category = isinstance(dtype, pl.Enum | pl.Categorical)
+    return *read_cells(cells, column, names), is_category, categories
+
+
+_READERS = {"numpy": _read_objects, "pandas": _read_pandas, "polars": _read_polars}

@@ -1,0 +1,15 @@
+"""From data to circuits: structure scores and the search for cutset networks."""
+
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset_circuit import cutset_circuit
+from skpc.learning.network import CutsetNetwork
+from skpc.learning.scores import BayesDirichlet, Bic, Score
+
+__all__ = [
+    "BayesDirichlet",
+    "Bic",
+    "CutsetNetwork",
+    "Score",
+    "cutset_circuit",
+    "learn_cutset_network",
+]

@@ -1,0 +1,103 @@
+"""The cutset network: a decision tree with a Chow-Liu tree at each leaf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.learning.scores import Score
+from skpc.trees import ChowLiuTree
+
+__all__ = ["CutsetNetwork"]
+
+
+@dataclass(frozen=True, eq=False)
+class CutsetNetwork:
+    """A decision tree over variables with a Chow-Liu tree at each leaf, and its counts.
+
+    The nodes are numbered depth first from the root, node 0. A cut has one child for each
+    state of its variable.
+
+    Parameters
+    ----------
+    n_states : array of shape (n_features,)
+        Number of states of each variable. A variable with one state is in no tree.
+    prior : Score
+        The score it was learned with; it knows the pseudo-counts of every table.
+    score : float
+        Its structure score in nats.
+    variable : array of shape (n_nodes,)
+        The variable that a cut decides on; -1 at a leaf.
+    child_ptr : array of shape (n_nodes + 1,)
+        The branches of node i are ``child_ptr[i] .. child_ptr[i + 1]``.
+    child : array of shape (n_nodes - 1,)
+        The node of each branch, in the order of the states.
+    child_count : array of shape (n_nodes - 1,)
+        Weight of the rows of each branch, out of those in which the variable is seen.
+    leaf : array of shape (n_nodes,)
+        Which of the trees stands at a leaf; -1 at a cut.
+    trees : tuple of ChowLiuTree
+        The trees of the leaves, over the variables that are not decided on the way.
+
+    See Also
+    --------
+    learn_cutset_network : Learns one from data.
+    cutset_circuit : Turns one into a circuit.
+    """
+
+    n_states: NDArray[np.int64]
+    prior: Score
+    score: float
+    variable: NDArray[np.int64]
+    child_ptr: NDArray[np.int64]
+    child: NDArray[np.int64]
+    child_count: NDArray[np.float64]
+    leaf: NDArray[np.int64]
+    trees: tuple[ChowLiuTree, ...]
+
+    def __post_init__(self) -> None:
+        arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
+        for tree in self.trees:
+            arrays += [tree.variables, tree.parent, *tree.tables]
+        for array in arrays:
+            array.flags.writeable = False
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of cuts and leaves."""
+        return len(self.variable)
+
+    @property
+    def n_cuts(self) -> int:
+        """Number of nodes that decide on a variable."""
+        return int((self.variable >= 0).sum())
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters of the trees and the decisions."""
+        decisions = int((np.diff(self.child_ptr)[self.variable >= 0] - 1).sum())
+        return decisions + sum(tree.tables.n_parameters for tree in self.trees)
+
+    @property
+    def depth(self) -> int:
+        """Largest number of cuts on the way to a leaf."""
+        depth = np.zeros(self.n_nodes, np.int64)
+        for node in range(self.n_nodes):
+            depth[self.branches(node)] = depth[node] + 1
+        return int(depth.max())
+
+    def branches(self, node: int) -> NDArray[np.int64]:
+        """Nodes below a cut, in the order of the states; none below a leaf."""
+        return self.child[self.child_ptr[node] : self.child_ptr[node + 1]]
+
+    def branch_counts(self, node: int) -> NDArray[np.float64]:
+        """Weight of the rows in each branch of a cut."""
+        return self.child_count[self.child_ptr[node] : self.child_ptr[node + 1]]
+
+    def __repr__(self) -> str:
+        return (
+            f"CutsetNetwork(n_features={len(self.n_states)}, n_cuts={self.n_cuts}, "
+            f"n_parameters={self.n_parameters})"
+        )

@@ -1,0 +1,22 @@
+"""What you may ask of a circuit, one question a file."""
+
+from skpc.queries.condition import condition
+from skpc.queries.flows import flows
+from skpc.queries.log_likelihood import log_likelihood
+from skpc.queries.marginals import marginals
+from skpc.queries.moments import moments
+from skpc.queries.mpe import mpe
+from skpc.queries.parameters import fit_parameters
+from skpc.queries.sample import sample, sample_missing
+
+__all__ = [
+    "condition",
+    "fit_parameters",
+    "flows",
+    "log_likelihood",
+    "marginals",
+    "moments",
+    "mpe",
+    "sample",
+    "sample_missing",
+]

@@ -1,0 +1,178 @@
+"""How a structure is evaluated: the order of its inner nodes and where their values stand.
+
+A plan depends on the structure alone. It is made once, kept as long as the structure lives, and
+shared by every parametrisation (EM steps, conditionals).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from skpc._jit import kernel
+from skpc.circuit import SUM, Circuit, Structure
+from skpc.circuit.leaves import Leaves, leaves_of, linear_tables
+
+__all__ = ["Plan", "Program", "Tables", "plan_of", "tables_of"]
+
+
+class Plan(NamedTuple):
+    """The arrays that kernels follow; inner nodes are renumbered in depth-first order.
+
+    Attributes
+    ----------
+    is_sum : int8 array of shape (n_inner,)
+        1 for a sum, 0 for a product.
+    ptr, arg : int64 arrays
+        Children of inner node ``i`` are ``arg[ptr[i]:ptr[i + 1]]``: an inner node, or ``~leaf``.
+    last_use : int8 array of shape (n_arguments,)
+        1 where no later node reads the same child.
+    slot : int64 array of shape (n_inner,)
+        Line of the working set that holds a node while it is alive.
+    every : int64 array of shape (n_inner,)
+        A line of its own for every node, for passes that come back to the values.
+    leaves : Leaves
+        The leaves and the layout of their tables.
+    """
+
+    is_sum: np.ndarray
+    ptr: np.ndarray
+    arg: np.ndarray
+    last_use: np.ndarray
+    slot: np.ndarray
+    every: np.ndarray
+    leaves: Leaves
+
+
+class Program(NamedTuple):
+    """A plan with the way back to the numbering of the structure.
+
+    ``edge[a]`` is the edge of argument ``a`` (-1 for the one above a root that is a leaf) and
+    ``node[i]`` the node of inner node ``i``.
+    """
+
+    plan: Plan
+    n_slots: int
+    edge: np.ndarray
+    node: np.ndarray
+
+
+class Tables(NamedTuple):
+    """The parameters of a circuit in the order of its plan, in the log and the linear domain."""
+
+    log_weight: np.ndarray
+    weight: np.ndarray
+    log_table: np.ndarray
+    table: np.ndarray
+
+
+_PROGRAMS: WeakKeyDictionary[Structure, Program] = WeakKeyDictionary()
+
+
+def plan_of(structure: Structure) -> Program:
+    """The program of a structure, made at the first call."""
+    program = _PROGRAMS.get(structure)
+    if program is None:
+        program = _PROGRAMS[structure] = _make_program(structure)
+    return program
+
+
+def tables_of(circuit: Circuit, log_table: np.ndarray) -> Tables:
+    """Parameters in plan order, given the log tables of the leaves."""
+    program = plan_of(circuit.structure)
+    log_weight = np.append(circuit.log_weight, 0.0)[program.edge]
+    table = linear_tables(log_table, program.plan.leaves)
+    return Tables(log_weight, np.exp(log_weight), log_table, table)
+
+
+def _make_program(structure: Structure) -> Program:
+    kind, child_ptr = structure.kind.copy(), structure.child_ptr.copy()
+    order = np.empty(structure.n_nodes, dtype=np.int64)
+    n_inner = _post_order(kind, child_ptr, structure.child.copy(), order)
+    node = order[:n_inner]
+    number = np.full(structure.n_nodes, -1)
+    number[node] = np.arange(n_inner)
+    leaves = leaves_of(structure)
+    number[leaves.node] = ~np.arange(len(leaves.node))
+    edge, ptr = _ranges(child_ptr[node], np.diff(child_ptr)[node])
+    arg = number[structure.child[edge]]
+    is_sum = (structure.kind[node] == SUM).astype(np.int8)
+    if n_inner == 0:
+        # The root is a leaf: it is read through a product of one child.
+        node, is_sum = np.array([-1]), np.zeros(1, dtype=np.int8)
+        edge, ptr, arg = np.array([-1]), np.array([0, 1]), np.array([~0])
+    slot = np.empty(len(node), dtype=np.int64)
+    last_use = np.zeros(len(arg), dtype=np.int8)
+    n_slots = _assign_slots(ptr, arg, slot, last_use)
+    plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), leaves)
+    return Program(plan, n_slots, edge, node)
+
+
+def _ranges(first: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ranges ``first[i], ..., first[i] + length[i] - 1`` one after the other, and offsets."""
+    ptr = np.concatenate([[0], np.cumsum(length)])
+    within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], length)
+    return np.repeat(first, length) + within, ptr
+
+
+@kernel
+def _post_order(
+    kind: np.ndarray, child_ptr: np.ndarray, child: np.ndarray, order: np.ndarray
+) -> int:
+    """List the inner nodes below the root depth first, children before parents."""
+    n_nodes = len(kind)
+    done = np.zeros(n_nodes, np.int8)
+    waiting = np.empty(n_nodes, np.int64)
+    upcoming = np.empty(n_nodes, np.int64)
+    count = 0
+    depth = 0
+    if kind[n_nodes - 1] != 0:
+        waiting[0] = n_nodes - 1
+        upcoming[0] = child_ptr[n_nodes - 1]
+        depth = 1
+    while depth > 0:
+        node = waiting[depth - 1]
+        edge = upcoming[depth - 1]
+        if edge == child_ptr[node + 1]:
+            order[count] = node
+            count += 1
+            done[node] = 1
+            depth -= 1
+            continue
+        upcoming[depth - 1] = edge + 1
+        below = child[edge]
+        if kind[below] != 0 and done[below] == 0:
+            waiting[depth] = below
+            upcoming[depth] = child_ptr[below]
+            depth += 1
+    return count
+
+
+@kernel
+def _assign_slots(ptr: np.ndarray, arg: np.ndarray, slot: np.ndarray, last_use: np.ndarray) -> int:
+    """Give every inner node a line of the working set for as long as it is alive."""
+    n_inner = len(slot)
+    seen = np.zeros(n_inner, np.int8)
+    for a in range(len(arg) - 1, -1, -1):
+        if arg[a] >= 0 and seen[arg[a]] == 0:
+            seen[arg[a]] = 1
+            last_use[a] = 1
+    free = np.empty(n_inner, np.int64)
+    n_free = 0
+    n_slots = 0
+    for i in range(n_inner):
+        # The line of the node is taken before those of its children are freed: a pass writes
+        # the one while it reads the others.
+        if n_free > 0:
+            n_free -= 1
+            slot[i] = free[n_free]
+        else:
+            slot[i] = n_slots
+            n_slots += 1
+        for a in range(ptr[i], ptr[i + 1]):
+            if arg[a] >= 0 and last_use[a] == 1:
+                free[n_free] = slot[arg[a]]
+                n_free += 1
+    return n_slots

@@ -1,0 +1,89 @@
+"""What is the distribution of the other variables once some are known?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpc.circuit import SUM, Circuit
+from skpc.queries._blocks import Evaluator
+from skpc.queries._rows import check_rows
+
+__all__ = ["condition"]
+
+
+def condition(circuit: Circuit, evidence: Any) -> Circuit:
+    """The conditional distribution given the values of some variables.
+
+    The structure is shared with the given circuit and only parameters change, so that whatever
+    was planned for it serves the conditional too. A leaf of an observed variable returns a
+    constant and remembers the value in ``observed``; the weights of the sums take up how well each
+    child explains the evidence.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    evidence : array-like of shape (n_features,)
+        The known values, encoded; NaN where a variable is not known.
+
+    Returns
+    -------
+    Circuit
+        A normalised circuit over the remaining variables. Queries do not read the cells of the
+        observed variables and fill them with the values given here.
+
+    Raises
+    ------
+    ValueError
+        If the evidence has probability zero, has the wrong length, or contradicts what the
+        circuit has been conditioned on before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import condition, log_likelihood
+    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
+    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
+    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> given = condition(builder.build(), [1.0, np.nan])
+    >>> np.exp(log_likelihood(given, [[np.nan, 1.0]]))
+    array([0.6])
+    """
+    wanted = np.array(evidence, dtype=np.float64)
+    if wanted.shape != (circuit.n_features,):
+        raise ValueError(
+            f"evidence must have shape ({circuit.n_features},), one value (or NaN) a variable, "
+            f"got {wanted.shape}"
+        )
+    _refuse_contradiction(circuit, wanted)
+    evaluator = Evaluator(circuit)
+    value, possible = evaluator.log_values(wanted[np.newaxis])
+    if not possible:
+        known = np.flatnonzero(~np.isnan(wanted))
+        listed = ", ".join(f"variable {var} = {wanted[var]:g}" for var in known[:8])
+        raise ValueError(f"the evidence has probability zero under the circuit: {listed}")
+    structure = circuit.structure
+    log_weight = circuit.log_weight.copy()
+    parent = structure.edge_parent
+    edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
+    log_weight[edge] += value[structure.child[edge]] - value[parent[edge]]
+    leaf = np.flatnonzero(structure.leaf_var >= 0)
+    observed = circuit.observed.copy()
+    known = leaf[~np.isnan(wanted[structure.leaf_var[leaf]])]
+    observed[known] = wanted[structure.leaf_var[known]]
+    return circuit.with_parameters(log_weight=log_weight, observed=observed)
+
+
+def _refuse_contradiction(circuit: Circuit, evidence: np.ndarray) -> None:
+    read = check_rows(circuit, evidence[np.newaxis])[0]
+    differs = np.flatnonzero(~np.isnan(evidence) & (read != evidence))
+    if len(differs):
+        var = int(differs[0])
+        raise ValueError(
+            f"the circuit has been conditioned on variable {var} = {read[var]:g}, so that "
+            f"{evidence[var]:g} has probability zero"
+        )

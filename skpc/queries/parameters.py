@@ -1,0 +1,199 @@
+"""Which parameters suit the rows best, on a fixed structure?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc.circuit import SUM, Circuit
+from skpc.circuit.leaves import leaves_of, log_prior, updated_param
+from skpc.queries._rows import check_rows
+from skpc.queries.flows import ExpectedStatistics, expected_statistics
+from skpc.queries.log_likelihood import log_likelihood
+
+__all__ = ["PseudoCounts", "em_steps", "fit_parameters"]
+
+#: Iterations without a better validation likelihood before EM stops.
+_PATIENCE = 4
+
+
+class PseudoCounts(NamedTuple):
+    """Counts that EM adds to the expected ones.
+
+    ``edge`` has shape (n_edges,); ``param`` has the shape of the leaf parameters: counts of
+    states, and for a Gaussian (twice) a number of cells distributed like the column.
+    """
+
+    edge: np.ndarray
+    param: np.ndarray
+
+
+def fit_parameters(
+    circuit: Circuit,
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    pseudo_count: float | PseudoCounts = 0.1,
+    X_val: Any = None,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+) -> Circuit:
+    """Expectation maximisation of the parameters; the structure stays.
+
+    Missing cells are integrated out exactly. The objective is the log-likelihood of the rows plus
+    the log-likelihood of the pseudo-counts; it never falls.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Structure and starting point. Weights and states of probability zero keep it.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows; NaN marks missing cells.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows; None counts each row once.
+    pseudo_count : float or PseudoCounts, default=0.1
+        Added to the expected count of each weight and each state, so that nothing goes to zero; a
+        Gaussian leaf receives as many cells distributed like its column.
+    X_val : array-like, default=None
+        Validation rows. If given, the parameters of the iteration with the greatest validation
+        likelihood are returned, and EM stops after four iterations without a better one.
+    max_iter : int, default=100
+        Maximum number of iterations.
+    tol : float, default=1e-4
+        EM stops when the objective rises by less than this, in nats per unit of weight.
+
+    Returns
+    -------
+    Circuit
+        The same structure with new parameters.
+
+    Raises
+    ------
+    ValueError
+        If a row has probability zero under the starting point, weights do not match the rows, or
+        the circuit has been conditioned on something.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import fit_parameters
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.5, 0.5]))
+    >>> fitted = fit_parameters(builder.build(), [[0.0], [1.0], [1.0], [1.0]], pseudo_count=1.0)
+    >>> np.exp(fitted.param).round(3)
+    array([0.333, 0.667])
+    """
+    rows = check_rows(circuit, X)
+    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
+    if weight.shape != (len(rows),) or not weight.sum() > 0 or np.any(weight < 0):
+        raise ValueError(
+            f"sample_weight must have shape ({len(rows)},), no negative and some positive "
+            f"entries; got shape {weight.shape} and sum {weight.sum()}"
+        )
+    best, best_score, waited, before = circuit, -np.inf, 0, -np.inf
+    validation = None if X_val is None else check_rows(circuit, X_val)
+    steps = em_steps(circuit, rows, weight, pseudo_count)
+    for _, (found, objective) in zip(range(max_iter + 1), steps):
+        score = objective if validation is None else float(log_likelihood(found, validation).mean())
+        if score > best_score:
+            best, best_score, waited = found, score, 0
+        else:
+            waited += 1
+        if waited >= _PATIENCE or objective - before < tol * weight.sum():
+            break
+        before = objective
+    return best
+
+
+def em_steps(
+    circuit: Circuit, rows: np.ndarray, weight: np.ndarray, pseudo_count: float | PseudoCounts
+) -> Iterator[tuple[Circuit, float]]:
+    """Iterate EM: yield the starting point and each improvement, with its objective.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The starting point.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    pseudo_count : float or PseudoCounts
+        See :func:`fit_parameters`.
+
+    Yields
+    ------
+    circuit, objective : Circuit, float
+        The penalised log-likelihood (nats), which never falls.
+    """
+    if not np.all(np.isnan(circuit.observed)):
+        raise ValueError("parameters can only be fitted before a circuit is conditioned")
+    counts = _pseudo_counts(circuit, pseudo_count)
+    mean, sd = _column_moments(rows, weight)
+    while True:
+        statistics = expected_statistics(circuit, rows, weight)
+        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, mean, sd)
+        circuit = _maximised(circuit, statistics, counts, mean, sd)
+
+
+def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:
+    if not isinstance(pseudo_count, PseudoCounts):
+        edge = np.full(circuit.n_edges, float(pseudo_count))
+        pseudo_count = PseudoCounts(edge, np.full(len(circuit.param), float(pseudo_count)))
+    for name, counts, size in (
+        ("edge", pseudo_count.edge, circuit.n_edges),
+        ("param", pseudo_count.param, len(circuit.param)),
+    ):
+        if np.shape(counts) != (size,) or not np.all(np.asarray(counts) >= 0):
+            raise ValueError(
+                f"pseudo_count.{name} must have shape ({size},) and no negative entries, "
+                f"got shape {np.shape(counts)}"
+            )
+    return pseudo_count
+
+
+def _column_moments(rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and standard deviation of the observed cells; 0 and 1 where there are none."""
+    seen = ~np.isnan(rows)
+    share = seen * weight[:, np.newaxis]
+    total = share.sum(axis=0)
+    some = np.where(total > 0, total, 1.0)
+    value = np.where(seen, rows, 0.0)
+    mean = (share * value).sum(axis=0) / some
+    variance = (share * (value - mean) ** 2).sum(axis=0) / some
+    return mean, np.where(variance > 0, np.sqrt(variance), 1.0)
+
+
+def _log_prior(circuit: Circuit, counts: PseudoCounts, mean: np.ndarray, sd: np.ndarray) -> float:
+    """Log-likelihood of the pseudo-counts (nats)."""
+    is_weight = circuit.kind[circuit.edge_parent] == SUM
+    is_weight &= circuit.log_weight > -np.inf
+    on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
+    return float(
+        on_edges + log_prior(circuit, leaves_of(circuit.structure), counts.param, mean, sd)
+    )
+
+
+def _maximised(
+    circuit: Circuit,
+    statistics: ExpectedStatistics,
+    counts: PseudoCounts,
+    mean: np.ndarray,
+    sd: np.ndarray,
+) -> Circuit:
+    """The M-step."""
+    parent = circuit.edge_parent
+    usable = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
+    count = np.where(usable, statistics.edge_flow + counts.edge, 0.0)
+    total = np.bincount(parent, count, circuit.n_nodes)[parent]
+    log_weight = circuit.log_weight.copy()
+    changed = usable & (total > 0)
+    with np.errstate(divide="ignore"):
+        log_weight[changed] = np.log(count[changed] / total[changed])
+    param = updated_param(
+        circuit, leaves_of(circuit.structure), statistics.leaf_statistic, counts.param, mean, sd
+    )
+    return circuit.with_parameters(log_weight=log_weight, param=param)

@@ -1,0 +1,121 @@
+"""What rows does the circuit produce, alone or given some of their cells?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skpc._jit import seed_streams
+from skpc.circuit import Circuit
+from skpc.queries._blocks import Evaluator
+from skpc.queries._descent import Descent
+from skpc.queries._posterior import refuse_impossible
+from skpc.queries._rows import check_rows, over_chunks
+
+__all__ = ["sample", "sample_missing"]
+
+
+def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    """Draw independent rows.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    n_samples : int, default=1
+        Number of rows.
+    random_state : int, RandomState instance or None, default=None
+        The same seed gives the same rows on any number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        Complete encoded rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import sample
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.25, 0.75]))
+    >>> round(sample(builder.build(), 10_000, random_state=0).mean(), 2)
+    0.75
+    """
+    if n_samples < 0:
+        raise ValueError(f"n_samples must be 0 or more, got {n_samples}")
+    empty = check_rows(circuit, np.full((1, circuit.n_features), np.nan))
+    evaluator = Evaluator(circuit, size=1)
+    # All rows start from the same nothing, so one evaluated row serves them all.
+    block = next(evaluator.blocks(empty))
+    rows = np.repeat(empty, n_samples, axis=0)
+    seed = _seed(random_state)
+
+    def work(part: np.ndarray, start: int) -> None:
+        column, streams = np.zeros(len(part), dtype=np.int64), np.empty(len(part), dtype=np.uint64)
+        seed_streams(seed, start, streams)
+        Descent(evaluator, len(part)).fill(block, column, streams, part)
+
+    over_chunks(rows, work, chunk=512)
+    return rows
+
+
+def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> np.ndarray:
+    """Fill the missing cells of each row with one joint draw given its observed cells.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows; NaN marks the missing cells.
+    random_state : int, RandomState instance or None, default=None
+        The same seed gives the same draws on any number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        The rows with their missing cells filled.
+
+    Raises
+    ------
+    ValueError
+        If the observed cells of a row have probability zero, or cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import sample_missing
+    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> _ = builder.product([builder.indicator(0, 1), builder.indicator(1, 0)])
+    >>> sample_missing(builder.build(), [[np.nan, 0.0]], random_state=0)
+    array([[1., 0.]])
+    """
+    rows = check_rows(circuit, X)
+    evaluator, seed = Evaluator(circuit), _seed(random_state)
+    out = rows.copy()
+
+    def work(part: np.ndarray, start: int) -> None:
+        descent = Descent(evaluator, evaluator.size)
+        streams = np.empty(len(part), dtype=np.uint64)
+        seed_streams(seed, start, streams)
+        for block in evaluator.blocks(part):
+            column = np.flatnonzero(~np.isneginf(block.root))
+            if block.in_logs:
+                refuse_impossible(block.root, start + block.index)
+            index = block.index[column]
+            filled = part[index]
+            descent.fill(block, column, streams[index], filled)
+            out[start + index] = filled
+
+    over_chunks(rows, work)
+    return out
+
+
+def _seed(random_state: Any) -> np.uint64:
+    high = np.iinfo(np.int32).max
+    first, second = check_random_state(random_state).randint(high, size=2)
+    return np.uint64(first) << np.uint64(31) | np.uint64(second)

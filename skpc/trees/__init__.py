@@ -1,0 +1,16 @@
+"""Trees over variables: mutual information, Chow-Liu trees and their circuits."""
+
+from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spanning_tree
+from skpc.trees.count_tables import CountTables
+from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
+from skpc.trees.tree_circuit import add_tree
+
+__all__ = [
+    "UNITS_PER_NAT",
+    "ChowLiuTree",
+    "CountTables",
+    "add_tree",
+    "binary_spanning_tree",
+    "maximum_spanning_tree",
+    "table_information",
+]

@@ -1,0 +1,95 @@
+"""Mutual information of two variables from the table of their counts.
+
+Trees compare information as whole numbers of a small unit rather than as floats: rounding
+noise then cannot decide between pairs of equal information, so a tree depends neither on the
+order in which counts were summed nor on the way they were counted.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._jit import kernel
+
+__all__ = ["UNITS_PER_NAT", "table_information"]
+
+#: Information times the weight of the rows is rounded to this many units per nat.
+UNITS_PER_NAT = 2.0**24
+
+
+@kernel
+def table_information(
+    row: NDArray[np.int64],
+    column: NDArray[np.int64],
+    count: NDArray[np.float64],
+    n_cells: int,
+    n_rows: int,
+    n_columns: int,
+    pseudo_count: float,
+    work: NDArray[np.float64],
+) -> tuple[float, float, float]:
+    """Mutual information and conditional entropies of the cells of a table.
+
+    Parameters
+    ----------
+    row, column, count : array of shape (>= n_cells,)
+        Where the cells stand and their counts; cells that are not listed have count zero.
+    n_cells : int
+        Number of cells listed.
+    n_rows, n_columns : int
+        Size of the table.
+    pseudo_count : float
+        Added to every cell, listed or not; positive. Smoothed marginals are the sums of the
+        smoothed cells.
+    work : array of shape (4, >= max(n_rows, n_columns))
+        Room for sums, all zero before and after.
+
+    Returns
+    -------
+    information : float
+        Smoothed mutual information in nats.
+    of_columns, of_rows : float
+        Smoothed entropy in nats of the column given the row, summed over the rows of the
+        table with their counts as weights, and of the row given the column likewise.
+    """
+    empty = pseudo_count * math.log(pseudo_count)
+    row_empty = n_columns * pseudo_count
+    column_empty = n_rows * pseudo_count
+    joint = n_rows * n_columns * empty
+    total = n_rows * row_empty
+    for i in range(n_cells):
+        if count[i] > 0.0:
+            smoothed = count[i] + pseudo_count
+            gained = smoothed * math.log(smoothed) - empty
+            joint += gained
+            total += count[i]
+            work[0, row[i]] += count[i]
+            work[1, row[i]] += gained
+            work[2, column[i]] += count[i]
+            work[3, column[i]] += gained
+    margins = n_rows * row_empty * math.log(row_empty)
+    margins += n_columns * column_empty * math.log(column_empty)
+    of_columns = 0.0
+    of_rows = 0.0
+    # Each sum is used, and cleared, at the first of its cells.
+    for i in range(n_cells):
+        weight = work[0, row[i]]
+        if weight > 0.0:
+            smoothed = weight + row_empty
+            log = math.log(smoothed)
+            margins += smoothed * log - row_empty * math.log(row_empty)
+            gained = work[1, row[i]] + n_columns * empty
+            of_columns += weight * (log - gained / smoothed)
+            work[0, row[i]] = 0.0
+            work[1, row[i]] = 0.0
+        weight = work[2, column[i]]
+        if weight > 0.0:
+            smoothed = weight + column_empty
+            log = math.log(smoothed)
+            margins += smoothed * log - column_empty * math.log(column_empty)
+            gained = work[3, column[i]] + n_rows * empty
+            of_rows += weight * (log - gained / smoothed)
+            work[2, column[i]] = 0.0
+            work[3, column[i]] = 0.0
+    return (joint - margins) / total + math.log(total), of_columns, of_rows

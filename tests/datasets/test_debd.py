@@ -1,0 +1,103 @@
+"""Tests of the reader for the Twenty Datasets, on small files made here."""
+
+import numpy as np
+import pytest
+
+from skpc.datasets import fetch_debd
+
+
+def write(folder, name, n_features=11, **changed):
+    rng = np.random.default_rng(0)
+    tables = {
+        split: rng.integers(2, size=(n, n_features)).astype(np.uint8)
+        for split, n in (("train", 20), ("valid", 5), ("test", 7))
+    }
+    arrays = {split: np.packbits(table, axis=1) for split, table in tables.items()}
+    arrays["n_features"] = np.int64(n_features)
+    (folder / "debd").mkdir(exist_ok=True)
+    np.savez(folder / "debd" / f"{name}.npz", **(arrays | changed))
+    return tables
+
+
+def test_the_splits_are_read_bit_by_bit(tmp_path):
+    tables = write(tmp_path, "nltcs")
+    bunch = fetch_debd("nltcs", data_home=tmp_path)
+    for split, table in tables.items():
+        assert bunch[split].dtype == np.uint8
+        np.testing.assert_array_equal(bunch[split], table)
+    assert (bunch.name, bunch.n_features) == ("nltcs", 11)
+    assert "NLTCS" in bunch.DESCR
+    assert "20 train, 5 valid, 7 test" in bunch.DESCR
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("baudio", "baudio"),
+        ("Audio", "baudio"),
+        ("NETFLIX", "bnetflix"),
+        ("retail", "tretail"),
+        ("EachMovie", "tmovie"),
+        ("webkb", "cwebkb"),
+        ("Reuters-52", "cr52"),
+        ("r52", "cr52"),
+        ("20newsgroup", "c20ng"),
+        ("20ng", "c20ng"),
+        ("pumsb_star", "pumsb_star"),
+    ],
+)
+def test_names_of_files_and_of_papers_both_work(tmp_path, name, file):
+    write(tmp_path, file)
+    assert fetch_debd(name, data_home=tmp_path).name == file
+
+
+def test_the_environment_names_the_folder(tmp_path, monkeypatch):
+    write(tmp_path, "plants")
+    monkeypatch.setenv("SKPC_DATA", str(tmp_path))
+    assert fetch_debd("plants").name == "plants"
+
+
+def test_without_the_environment_the_home_folder_is_searched(tmp_path, monkeypatch):
+    monkeypatch.delenv("SKPC_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "skpc_data").mkdir()
+    write(tmp_path / "skpc_data", "ad")
+    assert fetch_debd("ad").name == "ad"
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ValueError, match="'iris'; choose one of accidents, ad, .*nltcs"):
+        fetch_debd("iris")
+
+
+def test_an_absent_file_is_named_with_the_way_to_provide_it(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"bbc\.npz.*SKPC_DATA"):
+        fetch_debd("bbc", data_home=tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not an archive", b"\x93NUMPY"])
+def test_a_file_that_is_no_archive_is_called_damaged(tmp_path, content):
+    (tmp_path / "debd").mkdir()
+    (tmp_path / "debd" / "bbc.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"bbc\.npz is damaged"):
+        fetch_debd("bbc", data_home=tmp_path)
+
+
+def test_a_cut_off_file_is_called_damaged(tmp_path):
+    write(tmp_path, "bbc")
+    path = tmp_path / "debd" / "bbc.npz"
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(ValueError, match=r"bbc\.npz is damaged"):
+        fetch_debd("bbc", data_home=tmp_path)
+
+
+def test_rows_of_the_wrong_length_are_called_damaged(tmp_path):
+    write(tmp_path, "bbc", valid=np.zeros((5, 3), dtype=np.uint8))
+    with pytest.raises(ValueError, match="valid should be uint8 rows of 2 bytes for 11 columns"):
+        fetch_debd("bbc", data_home=tmp_path)
+
+
+def test_pickled_contents_are_not_loaded(tmp_path):
+    write(tmp_path, "bbc", test=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ValueError, match=r"bbc\.npz is damaged"):
+        fetch_debd("bbc", data_home=tmp_path)

@@ -1,0 +1,65 @@
+"""Slow truths about columns, axes and merged rows: one cell at a time."""
+
+import math
+from fractions import Fraction
+
+
+def is_missing(cell):
+    return cell is None or cell != cell
+
+
+def encode(table, categories):
+    """Encode a list of rows; ``categories`` holds a list of states or None for each column."""
+    rows = []
+    for cells in table:
+        row = []
+        for cell, states in zip(cells, categories):
+            if is_missing(cell):
+                row.append(math.nan)
+            elif states is None:
+                row.append(float(cell))
+            else:
+                row.append(float(states.index(cell)) if cell in states else math.nan)
+        rows.append(row)
+    return rows
+
+
+def merge(rows, weight):
+    """Map each distinct row of positive weight to the exact sum of its weights."""
+    total = {}
+    for row, w in zip(rows, weight):
+        if w > 0:
+            key = tuple("missing" if cell != cell else cell + 0.0 for cell in row)
+            total[key] = total.get(key, Fraction(0)) + Fraction(w)
+    return {key: float(sum_) for key, sum_ in total.items()}
+
+
+def quantile(values, weight, numerator, denominator):
+    """The ``inverted_cdf`` quantile of values repeated as whole-number weights say."""
+    expanded = sorted(v for v, w in zip(values, weight) for _ in range(int(w)))
+    rank = max(math.ceil(Fraction(numerator * len(expanded), denominator)), 1)
+    return expanded[rank - 1]
+
+
+def state(edges, x):
+    """The state of a number on a histogram axis."""
+    return sum(1 for edge in edges if x >= edge)
+
+
+def mean_excess(values, weight, edge, side):
+    """Weighted mean distance beyond an edge: side -1 lies below it, +1 from it on."""
+    pairs = [
+        (abs(v - edge), w) for v, w in zip(values, weight) if (v < edge if side < 0 else v >= edge)
+    ]
+    return sum(e * w for e, w in pairs) / sum(w for _, w in pairs)
+
+
+def log_density(axis, probabilities, x):
+    """Log density of a number under a histogram with exponential tails."""
+    edges, lower_scale, upper_scale = axis
+    if x < edges[0]:
+        return math.log(probabilities[0] / lower_scale) - (edges[0] - x) / lower_scale
+    if x >= edges[-1]:
+        return math.log(probabilities[-1] / upper_scale) - (x - edges[-1]) / upper_scale
+    s = state(edges, x)
+    return math.log(probabilities[s] / (edges[s] - edges[s - 1]))

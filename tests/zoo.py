@@ -1,0 +1,127 @@
+"""Tiny named circuits and random ones, for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skpc.circuit import Circuit, CircuitBuilder
+
+AXIS = (np.array([-1.0, 0.0, 0.5, 2.0]), 0.7, 1.3)
+
+
+def log_simplex(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Log of a random distribution."""
+    return np.log(rng.dirichlet(np.ones(size)))
+
+
+def random_circuit(
+    seed: int,
+    n_features: int = 4,
+    kinds: str = "mixed",
+    depth: int = 4,
+    width: int = 2,
+) -> Circuit:
+    """A random smooth and decomposable circuit (not deterministic), with shared nodes.
+
+    ``kinds``: "binary", "discrete" (2 to 4 states), "gaussian", "histogram" or "mixed".
+    """
+    rng = np.random.default_rng(seed)
+    n_states, axes = _variables(rng, n_features, kinds)
+    builder = CircuitBuilder(n_states, axes)
+    shared: dict[tuple[int, ...], list[int]] = {}
+
+    def leaf(var: int) -> int:
+        if n_states[var] == 0:
+            return builder.gaussian(var, rng.normal(), rng.uniform(0.3, 2.0))
+        return builder.discrete(var, log_simplex(rng, n_states[var]))
+
+    def grow(scope: tuple[int, ...], level: int) -> int:
+        if scope in shared and rng.random() < 0.3:
+            return int(rng.choice(shared[scope]))
+        if level == 0 or (len(scope) == 1 and rng.random() < 0.5):
+            nodes = [leaf(var) for var in scope]
+            node = nodes[0] if len(nodes) == 1 else builder.product(nodes)
+        else:
+            parts = [split(scope, level) for _ in range(rng.integers(1, width + 2))]
+            node = builder.sum(parts, log_simplex(rng, len(parts)))
+        shared.setdefault(scope, []).append(node)
+        return node
+
+    def split(scope: tuple[int, ...], level: int) -> int:
+        if len(scope) == 1:
+            return leaf(scope[0])
+        mixed = rng.permutation(scope)
+        cut = int(rng.integers(1, len(scope)))
+        halves = (tuple(sorted(mixed[:cut].tolist())), tuple(sorted(mixed[cut:].tolist())))
+        return builder.product([grow(half, level - 1) for half in halves])
+
+    scope = tuple(range(n_features))
+    builder_root = split(scope, depth)
+    builder.sum([builder_root, split(scope, depth)], log_simplex(rng, 2))
+    return builder.build()
+
+
+def random_deterministic_circuit(
+    seed: int, n_features: int = 4, kinds: str = "discrete"
+) -> Circuit:
+    """A random decision circuit: sums decide on variables one after the other."""
+    rng = np.random.default_rng(seed)
+    n_states, axes = _variables(rng, n_features, kinds)
+    builder = CircuitBuilder(n_states, axes)
+
+    def grow(scope: tuple[int, ...]) -> list[int]:
+        if not scope:
+            return []
+        choices = [var for var in scope if n_states[var] > 0]
+        if not choices or (len(scope) == 1 and rng.random() < 0.5):
+            return [_leaf(builder, rng, n_states, var) for var in scope]
+        var = int(rng.choice(choices))
+        rest = tuple(other for other in scope if other != var)
+        children = []
+        for state in range(n_states[var]):
+            cut = int(rng.integers(0, len(rest) + 1))
+            parts = [*grow(rest[:cut]), *grow(rest[cut:])]
+            children.append(builder.product([builder.indicator(var, state), *parts]))
+        weight = log_simplex(rng, len(children))
+        return [builder.sum(children, weight, var, range(len(children)))]
+
+    nodes = grow(tuple(range(n_features)))
+    if len(nodes) > 1:
+        builder.product(nodes)
+    return builder.build()
+
+
+def random_rows(seed: int, circuit: Circuit, n_rows: int, missing: float = 0.3) -> np.ndarray:
+    """Encoded rows with missing cells that fit the variables of a circuit."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n_rows, circuit.n_features)) * 2
+    for var in range(circuit.n_features):
+        has_axis = circuit.axis_ptr[var + 1] > circuit.axis_ptr[var]
+        if circuit.n_states[var] and not has_axis:
+            rows[:, var] = rng.integers(0, circuit.n_states[var], n_rows)
+    rows[rng.random(rows.shape) < missing] = np.nan
+    return rows
+
+
+def _leaf(builder: CircuitBuilder, rng: np.random.Generator, n_states: list[int], var: int) -> int:
+    if n_states[var] == 0:
+        return builder.gaussian(var, rng.normal(), rng.uniform(0.3, 2.0))
+    return builder.discrete(var, log_simplex(rng, n_states[var]))
+
+
+def _variables(rng: np.random.Generator, n_features: int, kinds: str) -> tuple[list[int], list]:
+    choices = {
+        "binary": ["binary"],
+        "discrete": ["discrete"],
+        "gaussian": ["gaussian"],
+        "histogram": ["histogram"],
+        "mixed": ["binary", "discrete", "gaussian", "histogram"],
+    }[kinds]
+    n_states: list[int] = []
+    axes: list = []
+    for _ in range(n_features):
+        kind = rng.choice(choices)
+        axes.append(AXIS if kind == "histogram" else None)
+        sizes = {"binary": 2, "discrete": int(rng.integers(2, 5)), "gaussian": 0, "histogram": 5}
+        n_states.append(sizes[str(kind)])
+    return n_states, axes
