@@ -1,0 +1,8 @@
+"""Tractable probabilistic models as scikit-learn estimators, fast on numba."""
+
+from skpc._version import __version__
+from skpc._versions import show_versions
+from skpc.circuit import Circuit
+from skpc.estimators import CutsetNetworkBD
+
+__all__ = ["Circuit", "CutsetNetworkBD", "__version__", "show_versions"]

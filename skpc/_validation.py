@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, validate_data
 
 __all__ = [
+    "Interval",
+    "StrOptions",
     "check_finite",
     "check_table",
     "check_weight",
     "describe_column",
+    "fit_context",
     "frame_library",
     "missing_cells",
     "read_cells",

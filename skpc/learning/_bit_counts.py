@@ -24,6 +24,9 @@ _MAX_CELLS = 2**32
 #: Words counted per pass over a row of pair counts; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
 
+#: Fields of CountTables without the counts.
+_Shape = tuple[NDArray[np.int64], ...]
+
 
 def fits_bits(
     codes: NDArray[np.int16], weight: NDArray[np.float64], n_states: NDArray[np.int64]
@@ -55,6 +58,7 @@ class BitRows:
         self.total = float(n_rows)
         self.variables = variables
         self._n_rows = n_rows
+        self._plogp_tables: dict[float, NDArray[np.int64]] = {}
 
     @classmethod
     def pack(
@@ -76,24 +80,30 @@ class BitRows:
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
-        columns = np.arange(len(self.variables), dtype=np.uint32)
+        m = len(self.variables)
+        columns = np.arange(m, dtype=np.uint32)
+        shape = _tables_shape(m)
         plogp = self._plogp_table(score)
-        return _learn_tree(self._pairs, self._n_rows, columns, self.variables, score, plogp)
+        return _learn_tree(
+            self._pairs, self._n_rows, columns, self.variables, score, plogp, shape
+        )
 
     def branch_trees(
         self, column: int, score: Score, share: NDArray[np.float64]
     ) -> list[ScoredTree]:
-        """Chow-Liu trees of the rows in each state of a column."""
+        """Chow-Liu trees of the rows in each state of a column, over the other columns."""
         columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
         variables = self.variables[columns]
-        counts = self.state_counts(column).astype(np.int64)
+        ones = int(self._pairs[column, column])
         # Only the smaller side is counted; the other one is what it leaves of the node.
-        small = int(counts[1] <= counts[0])
+        small, n_small = (1, ones) if 2 * ones <= self._n_rows else (0, self._n_rows - ones)
         plogp = self._plogp_table(score)
+        shape = self._branch_shape
         pairs = _count(self._select(column, small), self._spare)
-        trees = [_learn_tree(pairs, counts[small], columns, variables, score, plogp)]
+        trees = [_learn_tree(pairs, n_small, columns, variables, score, plogp, shape)]
         np.subtract(self._pairs, pairs, out=pairs)
-        trees.append(_learn_tree(pairs, counts[1 - small], columns, variables, score, plogp))
+        n_large = self._n_rows - n_small
+        trees.append(_learn_tree(pairs, n_large, columns, variables, score, plogp, shape))
         return trees if small == 0 else trees[::-1]
 
     def branch(self, column: int, state: int, share: NDArray[np.float64]) -> BitRows:
@@ -110,9 +120,17 @@ class BitRows:
         _select_rows(self.words, np.ascontiguousarray(mask), out)
         return out
 
+    @cached_property
+    def _branch_shape(self) -> _Shape:
+        return _tables_shape(len(self.variables) - 1)
+
     def _plogp_table(self, score: Score) -> NDArray[np.int64]:
-        count = np.arange(self._n_rows + 1) + score.pseudo_count(2, 2)
-        return _plogp(count).astype(np.int64)
+        """``_plogp`` of all smoothed counts; all branches of all cuts look it up."""
+        cell = float(score.pseudo_count(2, 2))
+        if cell not in self._plogp_tables:
+            count = np.arange(self._n_rows + 1) + cell
+            self._plogp_tables[cell] = _plogp(count).astype(np.int64)
+        return self._plogp_tables[cell]
 
     @cached_property
     def _valid(self) -> NDArray[np.uint64]:
@@ -155,7 +173,8 @@ def _learn_tree(
     columns: NDArray[np.uint32],
     variables: NDArray[np.int64],
     score: Score,
-    plogp: NDArray[np.float64],
+    plogp: NDArray[np.int64],
+    shape: _Shape,
 ) -> ScoredTree:
     """Chow-Liu tree of some columns of a table of pair counts."""
     ones = pairs.diagonal().copy()
@@ -172,7 +191,7 @@ def _learn_tree(
     counts, smoothed = counts[:, columns], smoothed[:, columns]
     spread = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
     entropy = (counts * spread).sum(axis=0)
-    tables = _edge_tables(pairs, ones.astype(np.int64), n_rows, columns, parent)
+    tables = _edge_tables(pairs, ones.astype(np.int64), n_rows, columns, parent, shape)
     return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
 
 
@@ -182,6 +201,7 @@ def _edge_tables(
     n_rows: int,
     columns: NDArray[np.uint32],
     parent: NDArray[np.int64],
+    shape: _Shape,
 ) -> CountTables:
     """Tables of four cells for the edges, of two for the root."""
     child, above = columns[1:], columns[parent[1:]]
@@ -192,7 +212,14 @@ def _edge_tables(
     count[1:, 1] = ones[child] - both
     count[1:, 0] = n_rows - ones[above] - count[1:, 1]
     count[0, 2:] = n_rows - ones[columns[0]], ones[columns[0]]
-    m = len(columns)
+    ptr, parent_state, state, n_parent_states, n_states = shape
+    return CountTables(
+        ptr, parent_state, state, count.reshape(-1)[2:], n_parent_states, n_states
+    )
+
+
+def _tables_shape(m: int) -> _Shape:
+    """All of the tables of a tree over m variables but the counts."""
     ptr = np.arange(-2, 4 * m - 1, 4)
     ptr[0] = 0
     parent_state = np.tile(np.array([0, 0, 1, 1]), m)[2:]
@@ -200,9 +227,7 @@ def _edge_tables(
     n_parent_states = np.full(m, 2)
     n_parent_states[0] = 1
     state = np.tile(np.array([0, 1]), 2 * m - 1)
-    return CountTables(
-        ptr, parent_state, state, count.reshape(-1)[2:], n_parent_states, np.full(m, 2)
-    )
+    return ptr, parent_state, state, n_parent_states, np.full(m, 2)
 
 
 @kernel

@@ -9,6 +9,7 @@ its own in a hash table of the cells that occur.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -240,7 +241,11 @@ def _learn_tree(
     units = np.zeros(pseudo_count.shape, np.int64)
     entropy = np.zeros(len(columns))
     room = _make_room(layout, counts)
-    _inform(layout, counts, room, columns, pseudo_count, UNITS_PER_NAT, units, entropy)
+    plain = (n_states == 2) & ~layout.gaps[columns] & ~layout.wide[columns]
+    _inform(layout, counts, room, columns, plain, pseudo_count, UNITS_PER_NAT, units, entropy)
+    at = np.flatnonzero(plain)
+    cell = float(score.pseudo_count(2, 2))
+    _inform_plain(layout, counts, columns, at, cell, UNITS_PER_NAT, units, entropy)
     parent = np.empty(len(columns), np.int64)
     maximum_spanning_tree(units, parent)
     tables = _edge_tables(layout, counts, room, columns, parent)
@@ -419,14 +424,17 @@ def _inform(
     counts: _Counts,
     room: _Room,
     columns: NDArray[np.int64],
+    plain: NDArray[np.bool_],
     pseudo_count: NDArray[np.float64],
     units_per_nat: float,
     units: NDArray[np.int64],
     entropy: NDArray[np.float64],
 ) -> None:
-    """Fill in the information of all pairs and the entropies given each column."""
+    """Fill in the information of all pairs but plain ones, and the entropies given a column."""
     for a in range(len(columns)):
         for b in range(a):
+            if plain[a] and plain[b]:
+                continue
             i, j = columns[a], columns[b]
             n = _cells(layout, counts, room, i, j)
             information, of_b, of_a = table_information(
@@ -444,6 +452,65 @@ def _inform(
             units[b, a] = units[a, b]
             entropy[a] += of_b
             entropy[b] += of_a
+
+
+@kernel
+def _inform_plain(
+    layout: _Layout,
+    counts: _Counts,
+    columns: NDArray[np.int64],
+    at: NDArray[np.int64],
+    pseudo_count: float,
+    units_per_nat: float,
+    units: NDArray[np.int64],
+    entropy: NDArray[np.float64],
+) -> None:
+    """Do what ``_inform`` does for the pairs of complete columns of two states.
+
+    Here the margins of a column are the same in all its pairs, so what depends on them alone
+    is worked out once: four logarithms are left for a pair.
+    """
+    m = len(at)
+    smoothed_total = counts.total + 4.0 * pseudo_count
+    slot = np.empty(m, np.int64)
+    sides = np.zeros((m, 2))
+    smoothed = np.empty((m, 2))
+    margin = np.full(m, -0.5 * smoothed_total * math.log(smoothed_total))
+    own = np.zeros(m)
+    for a in range(m):
+        column = columns[at[a]]
+        slot[a] = layout.slot_ptr[column]
+        if layout.slot_ptr[column + 1] > slot[a]:
+            sides[a, 1] = counts.pairs[slot[a] * (slot[a] + 3) // 2]
+        else:
+            slot[a] = -1
+        sides[a, 0] = max(counts.total - sides[a, 1], 0.0)
+        for side in range(2):
+            smoothed[a, side] = sides[a, side] + 2.0 * pseudo_count
+            margin[a] += smoothed[a, side] * math.log(smoothed[a, side])
+            own[a] += sides[a, side] * math.log(smoothed[a, side])
+            sides[a, side] /= smoothed[a, side]
+    for a in range(m):
+        ones_a = smoothed[a, 1] - 2.0 * pseudo_count
+        for b in range(a):
+            both = 0.0
+            if slot[a] >= 0 and slot[b] >= 0:
+                both = counts.pairs[slot[a] * (slot[a] + 1) // 2 + slot[b]]
+            ones_b = smoothed[b, 1] - 2.0 * pseudo_count
+            n11 = both + pseudo_count
+            n10 = max(ones_a - both, 0.0) + pseudo_count
+            n01 = max(ones_b - both, 0.0) + pseudo_count
+            n00 = max(counts.total - ones_a - ones_b + both, 0.0) + pseudo_count
+            p11 = n11 * math.log(n11)
+            p10 = n10 * math.log(n10)
+            p01 = n01 * math.log(n01)
+            p00 = n00 * math.log(n00)
+            information = (p11 + p10 + p01 + p00 - margin[a] - margin[b]) / smoothed_total
+            rounded = np.int64(information * counts.total * units_per_nat + 0.5)
+            units[at[a], at[b]] = max(rounded, np.int64(0))
+            units[at[b], at[a]] = units[at[a], at[b]]
+            entropy[at[a]] += own[a] - sides[a, 1] * (p11 + p10) - sides[a, 0] * (p01 + p00)
+            entropy[at[b]] += own[b] - sides[b, 1] * (p11 + p01) - sides[b, 0] * (p10 + p00)
 
 
 @kernel

@@ -11,7 +11,7 @@ from skpc.learning._bit_counts import BitRows, fits_bits
 from skpc.learning._rows import Rows, ScoredTree
 from skpc.learning._weighted_counts import WeightedRows
 from skpc.learning.network import CutsetNetwork
-from skpc.learning.scores import BayesDirichlet, Bic, Score, smoothed_log_probabilities
+from skpc.learning.scores import BayesDirichlet, Bic, Score
 from skpc.trees import ChowLiuTree, CountTables
 
 __all__ = ["learn_cutset_network"]
@@ -157,21 +157,24 @@ def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:
 
 def _candidates(node: _Node, n_candidates: int) -> list[int]:
     """The columns that leave the least entropy in the others, best first."""
-    n_columns = len(node.rows.variables)
-    if n_columns < 2:
-        return []
-    varies = [np.count_nonzero(node.rows.state_counts(i)) > 1 for i in range(n_columns)]
-    order = np.argsort(node.learned.entropy, kind="stable").tolist()
-    return [column for column in order if varies[column]][:n_candidates]
+    columns: list[int] = []
+    if len(node.rows.variables) < 2:
+        return columns
+    for column in np.argsort(node.learned.entropy, kind="stable").tolist():
+        if len(columns) == n_candidates:
+            break
+        if np.count_nonzero(node.rows.state_counts(column)) > 1:
+            columns.append(column)
+    return columns
 
 
 def _try_cut(node: _Node, column: int) -> _Cut:
     counts = node.rows.state_counts(column)
-    tables = CountTables.of_states(counts)
-    share = np.exp(smoothed_log_probabilities(tables, node.score)[0][0])
+    smoothed = counts + node.score.pseudo_count(1, len(counts))
+    share = smoothed / smoothed.sum()
     trees = node.rows.branch_trees(column, node.score.after_cut(len(counts)), share)
-    score = node.score.of_tables(tables) + sum(tree.score for tree in trees)
-    return _Cut(column, counts, share, trees, score)
+    of_cut = node.score.of_tables(CountTables.of_states(counts))
+    return _Cut(column, counts, share, trees, of_cut + sum(tree.score for tree in trees))
 
 
 def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:

@@ -1,0 +1,36 @@
+"""Versions of what the package stands on, for bug reports."""
+
+import platform
+import sys
+from importlib import metadata
+
+from skpc._version import __version__
+
+__all__ = ["show_versions"]
+
+_DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "cvxopt", "joblib")
+_OPTIONAL = ("pandas", "polars", "matplotlib", "tqdm", "dask", "skops")
+
+
+def show_versions() -> None:
+    """Write the versions of skpc, Python and the packages it uses to standard output.
+
+    Examples
+    --------
+    >>> import skpc
+    >>> skpc.show_versions()  # doctest: +SKIP
+    """
+    lines = [
+        f"skpc: {__version__}",
+        f"python: {sys.version.split()[0]}",
+        f"platform: {platform.platform()}",
+    ]
+    lines += [f"{name}: {_version_of(name)}" for name in (*_DEPENDENCIES, *_OPTIONAL)]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _version_of(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"

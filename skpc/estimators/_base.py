@@ -1,0 +1,178 @@
+"""What all estimators with a circuit inside have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._validation import check_table, check_weight
+from skpc.circuit import Circuit
+from skpc.domain import Domain, merge_rows, present_rows
+from skpc.queries import log_likelihood, marginals, moments, mpe, sample, sample_missing
+
+__all__ = ["CircuitDensity"]
+
+_STRATEGIES = ("mean", "mpe", "sample")
+
+
+class CircuitDensity(DensityMixin, BaseEstimator):
+    """Density estimation by a circuit over encoded rows.
+
+    A subclass learns ``domain_`` and ``circuit_`` in ``fit``, from the rows that
+    :meth:`_prepare` returns; all questions are answered here.
+    """
+
+    domain_: Domain
+    circuit_: Circuit
+
+    def _prepare(
+        self, X: Any, sample_weight: Any, n_bins: int | None
+    ) -> tuple[Domain, np.ndarray, np.ndarray]:
+        """Learn the domain; return it with the distinct encoded rows and their weights."""
+        table = check_table(self, X, reset=True)
+        table, weight = present_rows(table, check_weight(sample_weight, len(table)))
+        domain = Domain.fit(
+            table,
+            categorical_features=self.categorical_features,
+            categories=self.categories,
+            n_bins=n_bins,
+            sample_weight=weight,
+            handle_unknown=self.handle_unknown,
+        )
+        return domain, *merge_rows(domain.encode(table), weight)
+
+    def _encode(self, X: Any) -> tuple[Any, np.ndarray]:
+        """The checked table and its encoded rows."""
+        check_is_fitted(self, "circuit_")
+        table = check_table(self, X, reset=False)
+        return table, self.domain_.encode(table)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log density of each row, with missing cells integrated out.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log densities in nats, with respect to the counting measure on categories and the
+            Lebesgue measure on numbers. A row with every cell missing has 0.
+        """
+        _, rows = self._encode(X)
+        return log_likelihood(self.circuit_, rows)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density of the rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+
+        Returns
+        -------
+        float
+            Nats per row; greater is better.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Draw rows from the fitted distribution.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            Complete rows in original units; a DataFrame with the original names and dtypes where
+            the estimator was fitted on one.
+        """
+        check_is_fitted(self, "circuit_")
+        return self.domain_.decode(sample(self.circuit_, n_samples, random_state))
+
+    def marginals(self, X: Any) -> list[np.ndarray]:
+        """Posterior distribution of every cell given the observed cells of its row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        list of ndarray
+            One array of shape (n_samples, n_states) a column: the probabilities of its categories
+            (``domain_.categories``), or of the bins of a numeric column between its two tails
+            (``domain_.axes``). An observed cell has probability one for its own state.
+        """
+        _, rows = self._encode(X)
+        return marginals(self.circuit_, rows)
+
+    def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
+        """Fill the missing cells of each row given its observed ones, which stay as they are.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        strategy : {"mean", "mpe", "sample"}, default="mean"
+            "mean": the posterior mean of a number, the most probable state of a category, each
+            cell by itself. "mpe": the jointly most probable completion; with numeric columns it
+            depends on their units. "sample": one joint draw a row.
+        random_state : int, RandomState instance or None, default=None
+            Used by "sample".
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            The rows in original units, of the same kind as ``X``.
+
+        Raises
+        ------
+        ValueError
+            If the strategy is none of the three.
+        """
+        if strategy not in _STRATEGIES:
+            raise ValueError(f"strategy must be one of {_STRATEGIES}, got {strategy!r}")
+        table, rows = self._encode(X)
+        if strategy == "mean":
+            filled = self._expected_rows(rows)
+        elif strategy == "mpe":
+            filled = mpe(self.circuit_, rows)
+        else:
+            filled = sample_missing(self.circuit_, rows, random_state)
+        return self.domain_.fill(table, filled)
+
+    def _expected_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Posterior means of the numbers, most probable states of the categories."""
+        incomplete = np.isnan(rows).any(axis=1)
+        categorical = self.domain_.is_categorical
+        filled, part = rows.copy(), rows[incomplete]
+        if not categorical.all():
+            part = np.where(categorical, part, moments(self.circuit_, part)[0])
+        if categorical.any():
+            prob = marginals(self.circuit_, rows[incomplete])
+            for column in np.flatnonzero(categorical):
+                part[:, column] = prob[column].argmax(axis=1)
+        filled[incomplete] = part
+        return filled
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
