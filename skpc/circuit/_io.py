@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from os import PathLike
 
 import numpy as np
@@ -70,17 +69,19 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
         If the file is not a saved circuit, is damaged, or was written in another format.
     """
     names = (*_DTYPES, *_PARAMETERS)
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            version = int(file["format"])
-            arrays = {name: file[name] for name in names} if version == _FORMAT else {}
-    except (zipfile.BadZipFile, KeyError, EOFError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a circuit saved by skpc, or it is damaged") from error
+    with open(path, "rb") as stream:
+        try:
+            with np.load(stream, allow_pickle=False) as file:
+                version = int(file["format"])
+                arrays = {name: file[name] for name in names} if version == _FORMAT else {}
+        # A damaged archive can fail in any way that zip, zlib or the header's parser knows.
+        except Exception as error:
+            raise ValueError(f"{path} is not a circuit saved by skpc, or it is damaged") from error
     if version != _FORMAT:
         raise ValueError(f"{path} has circuit format {version}; this skpc reads {_FORMAT}")
     try:
         return _assembled(arrays)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise ValueError(f"{path} holds arrays that are no circuit: {error}") from error
 
 

@@ -106,6 +106,10 @@ class Structure:
         """Number of variables."""
         return len(self.n_states)
 
+    def edges_of_axis(self, var: int) -> np.ndarray:
+        """The edges of the histogram axis of a variable; empty where it has none."""
+        return self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]][1:-1]
+
     @cached_property
     def edge_parent(self) -> np.ndarray:
         """The node each edge starts from; int64 array of shape (n_edges,)."""

@@ -263,7 +263,8 @@ class Domain:
     @cached_property
     def _n_codes(self) -> NDArray[np.float64]:
         """Upper limit of the codes of each column, 0 for a numeric one."""
-        return np.array([0.0 if states is None else len(states) for states in self.categories])
+        counts = [0 if states is None else len(states) for states in self.categories]
+        return np.array(counts, dtype=np.float64)
 
     @cached_property
     def _code_table(self) -> CodeTable:

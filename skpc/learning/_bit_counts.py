@@ -55,7 +55,6 @@ class BitRows:
 
     def __init__(self, words: NDArray[np.uint64], n_rows: int, variables: NDArray[np.int64]):
         self.words = words
-        self.total = float(n_rows)
         self.variables = variables
         self._n_rows = n_rows
         self._plogp_tables: dict[float, NDArray[np.int64]] = {}
@@ -76,7 +75,7 @@ class BitRows:
     def state_counts(self, column: int) -> NDArray[np.float64]:
         """Weight of the rows in each state of a column."""
         ones = float(self._pairs[column, column])
-        return np.array([self.total - ones, ones])
+        return np.array([self._n_rows - ones, ones])
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
@@ -84,9 +83,7 @@ class BitRows:
         columns = np.arange(m, dtype=np.uint32)
         shape = _tables_shape(m)
         plogp = self._plogp_table(score)
-        return _learn_tree(
-            self._pairs, self._n_rows, columns, self.variables, score, plogp, shape
-        )
+        return _learn_tree(self._pairs, self._n_rows, columns, self.variables, score, plogp, shape)
 
     def branch_trees(
         self, column: int, score: Score, share: NDArray[np.float64]
@@ -128,7 +125,7 @@ class BitRows:
         """``_plogp`` of all smoothed counts; all branches of all cuts look it up."""
         cell = float(score.pseudo_count(2, 2))
         if cell not in self._plogp_tables:
-            count = np.arange(self._n_rows + 1) + cell
+            count = np.arange(self._n_rows + 1, dtype=np.float64) + cell
             self._plogp_tables[cell] = _plogp(count).astype(np.int64)
         return self._plogp_tables[cell]
 
@@ -213,9 +210,7 @@ def _edge_tables(
     count[1:, 0] = n_rows - ones[above] - count[1:, 1]
     count[0, 2:] = n_rows - ones[columns[0]], ones[columns[0]]
     ptr, parent_state, state, n_parent_states, n_states = shape
-    return CountTables(
-        ptr, parent_state, state, count.reshape(-1)[2:], n_parent_states, n_states
-    )
+    return CountTables(ptr, parent_state, state, count.reshape(-1)[2:], n_parent_states, n_states)
 
 
 def _tables_shape(m: int) -> _Shape:

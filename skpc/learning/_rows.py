@@ -37,8 +37,6 @@ class Rows(Protocol):
 
     #: The free variables, increasing.
     variables: NDArray[np.int64]
-    #: Weight of all rows.
-    total: float
 
     def state_counts(self, column: int) -> NDArray[np.float64]:
         """Weight of the rows in each state of a column."""

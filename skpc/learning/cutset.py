@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ def learn_cutset_network(
     weight: NDArray[np.float64],
     n_states: NDArray[np.int64],
     *,
-    criterion: Literal["bd", "bic"] = "bd",
+    criterion: str = "bd",
     ess: float = 0.1,
     alpha: float = 0.01,
     n_candidates: int = 10,
@@ -127,7 +127,8 @@ def _grow(
     variables: list[int] = []
     above: list[int] = []
     counts: list[NDArray[np.float64]] = []
-    trees: list[ChowLiuTree] = []
+    trees: dict[int, ChowLiuTree] = {}
+    leaf: list[int] = []
     while pending:
         node = pending.pop()
         number = len(variables)
@@ -135,7 +136,8 @@ def _grow(
         cut = None if node.depth == max_depth else _best_cut(node, n_candidates)
         if cut is None:
             variables.append(-1)
-            trees.append(node.learned.tree)
+            trees[id(node.learned.tree)] = node.learned.tree
+            leaf.append(list(trees).index(id(node.learned.tree)))
             continue
         score += cut.score - node.learned.score
         variables.append(int(node.rows.variables[cut.column]))

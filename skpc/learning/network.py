@@ -39,7 +39,8 @@ class CutsetNetwork:
     leaf : array of shape (n_nodes,)
         Which of the trees stands at a leaf; -1 at a cut.
     trees : tuple of ChowLiuTree
-        The trees of the leaves, over the variables that are not decided on the way.
+        The trees of the leaves, over the variables that are not decided on the way. The
+        branches of a cut that no row takes share one tree.
 
     See Also
     --------
@@ -78,7 +79,8 @@ class CutsetNetwork:
     def n_parameters(self) -> int:
         """Number of free parameters of the trees and the decisions."""
         decisions = int((np.diff(self.child_ptr)[self.variable >= 0] - 1).sum())
-        return decisions + sum(tree.tables.n_parameters for tree in self.trees)
+        of_tree = np.array([tree.tables.n_parameters for tree in self.trees])
+        return decisions + int(of_tree[self.leaf[self.leaf >= 0]].sum())
 
     @property
     def depth(self) -> int:

@@ -92,8 +92,8 @@ class Evaluator:
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]
         return value, bool(block.root[0] > -np.inf)
 
-    def blocks(self, rows: np.ndarray) -> Iterator[Block]:
-        """Evaluate consecutive blocks of rows.
+    def blocks(self, rows: np.ndarray, start: int = 0) -> Iterator[Block]:
+        """Evaluate consecutive blocks of rows, the first of which is row ``start`` of the caller's.
 
         Rows too improbable for the linear domain come again, in a block of logs; in the first
         they have a ``root`` of -inf. A block is overwritten by the next one.
@@ -102,7 +102,9 @@ class Evaluator:
         again = []
         for first in range(0, len(rows), self.size):
             part = rows[first : first + self.size]
-            block = self._evaluate(part, np.arange(first, first + len(part)), work, self.maximise)
+            block = self._evaluate(
+                part, np.arange(first, first + len(part)), work, self.maximise, start + first
+            )
             tiny = np.flatnonzero(np.isneginf(block.root))
             if not self.maximise and len(tiny):
                 again.append(first + tiny)
@@ -123,12 +125,17 @@ class Evaluator:
         )
 
     def _evaluate(
-        self, rows: np.ndarray, index: np.ndarray, work: tuple[np.ndarray, ...], in_logs: bool
+        self,
+        rows: np.ndarray,
+        index: np.ndarray,
+        work: tuple[np.ndarray, ...],
+        in_logs: bool,
+        start: int = 0,
     ) -> Block:
         codes, values, base, incomplete, lines = work
         n, plan = len(rows), self.plan
         bad = read_block(self.columns, rows, 0, n, codes, values, base, incomplete)
-        refuse_cell(self.circuit, rows, bad)
+        refuse_cell(self.circuit, rows, bad, start)
         root = lines[len(plan.is_sum) - 1, :n]
         if in_logs:
             upward_log(plan, plan.every, self.tables, codes, values, n, lines, self.maximise)

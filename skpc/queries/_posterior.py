@@ -53,7 +53,7 @@ def posterior_average(
     def work(part: np.ndarray, start: int) -> None:
         flows = evaluator.flows()
         target = np.empty((len(out), evaluator.size))
-        for block in evaluator.blocks(part):
+        for block in evaluator.blocks(part, start):
             target[:] = 0.0
             _average(evaluator, block, flows, ptr, flat, first, target)
             found = np.flatnonzero(~np.isneginf(block.root))

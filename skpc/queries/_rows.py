@@ -37,12 +37,16 @@ def check_rows(circuit: Circuit, X: Any) -> np.ndarray:
     return rows
 
 
-def refuse_cell(circuit: Circuit, rows: np.ndarray, cell: int) -> None:
-    """Raise the error for a cell that no leaf can read; ``cell`` < 0 means there is none."""
+def refuse_cell(circuit: Circuit, rows: np.ndarray, cell: int, start: int) -> None:
+    """Raise the error for a cell that no leaf can read; ``cell`` < 0 means there is none.
+
+    The cell is counted within ``rows``, the first of which is row ``start`` of the caller's.
+    """
     if cell < 0:
         return
     row, var = divmod(cell, circuit.n_features)
     n_states, found = int(circuit.n_states[var]), rows[row, var]
+    row += start
     needed = f"one of the states 0..{n_states - 1}" if n_states else "a finite number"
     raise ValueError(
         f"X[{row}, {var}] must be {needed} or NaN (missing), got {found}; circuits read encoded "

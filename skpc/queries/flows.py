@@ -94,7 +94,7 @@ def expected_statistics(
     def work(part: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray, float]:
         edge_flow, statistic, total = np.zeros(n_arguments), np.zeros(n_entries), 0.0
         flow = evaluator.flows()
-        for block in evaluator.blocks(part):
+        for block in evaluator.blocks(part, start):
             found = ~np.isneginf(block.root)
             if block.in_logs:
                 refuse_impossible(block.root, start + block.index)

@@ -13,7 +13,6 @@ from skpc.circuit.leaves import Columns, columns_of, leaf_tables
 from skpc.queries._induced import InducedPlan, induced_plan, induced_values, walk
 from skpc.queries._plan import Plan, Tables, plan_of, tables_of
 from skpc.queries._rows import (
-    CHUNK,
     check_rows,
     over_chunks,
     read_block,
@@ -81,12 +80,12 @@ def _along_induced_trees(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
     plan: InducedPlan = induced_plan(circuit.structure)
     value, param, columns = induced_values(circuit), circuit.param.copy(), columns_of(circuit)
 
-    def work(part: np.ndarray, start: int) -> int:
+    def work(part: np.ndarray, start: int) -> None:
         target = out[start : start + len(part)]
-        return walk(plan, value, param, circuit.n_edges, columns, part, target)
+        bad = walk(plan, value, param, circuit.n_edges, columns, part, target)
+        refuse_cell(circuit, part, bad, start)
 
-    for number, bad in enumerate(over_chunks(rows, work)):
-        refuse_cell(circuit, rows[number * CHUNK :], bad)
+    over_chunks(rows, work)
     return out
 
 
@@ -95,18 +94,17 @@ def _feed_forward(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
     tables = tables_of(circuit, leaf_tables(circuit, program.plan.leaves, columns))
     out = np.empty(len(rows))
 
-    def work(part: np.ndarray, start: int) -> int:
+    def work(part: np.ndarray, start: int) -> None:
         target = out[start : start + len(part)]
         bad = _evaluate(program.plan, program.n_slots, tables, columns, part, target, False)
+        refuse_cell(circuit, part, bad, start)
         again = np.flatnonzero(np.isnan(target))
-        if bad < 0 and len(again):
+        if len(again):
             redone = np.empty(len(again))
             _evaluate(program.plan, program.n_slots, tables, columns, part[again], redone, True)
             target[again] = redone
-        return bad
 
-    for number, bad in enumerate(over_chunks(rows, work)):
-        refuse_cell(circuit, rows[number * CHUNK :], bad)
+    over_chunks(rows, work)
     return out
 
 

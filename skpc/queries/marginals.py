@@ -67,7 +67,7 @@ def _with_observed(circuit: Circuit, var: int, column: np.ndarray, prob: np.ndar
     if prob.shape[1] == 0:
         return prob
     seen = np.flatnonzero(~np.isnan(column))
-    edges = circuit.axis[circuit.axis_ptr[var] + 1 : circuit.axis_ptr[var + 1] - 1]
+    edges = circuit.structure.edges_of_axis(var)
     state = np.searchsorted(edges, column[seen], "right") if len(edges) else column[seen]
     prob[seen, state.astype(np.int64)] = 1.0
     return np.asarray(prob / prob.sum(axis=1, keepdims=True))

@@ -62,7 +62,7 @@ def mpe(circuit: Circuit, X: Any) -> np.ndarray:
 
     def work(part: np.ndarray, start: int) -> None:
         descent, no_streams = Descent(evaluator, evaluator.size), np.empty(0, dtype=np.uint64)
-        for block in evaluator.blocks(part):
+        for block in evaluator.blocks(part, start):
             refuse_impossible(block.root, start + block.index)
             first = start + int(block.index[0])
             column = np.arange(len(block.index))

@@ -102,7 +102,7 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> np.nda
         descent = Descent(evaluator, evaluator.size)
         streams = np.empty(len(part), dtype=np.uint64)
         seed_streams(seed, start, streams)
-        for block in evaluator.blocks(part):
+        for block in evaluator.blocks(part, start):
             column = np.flatnonzero(~np.isneginf(block.root))
             if block.in_logs:
                 refuse_impossible(block.root, start + block.index)

@@ -11,7 +11,7 @@ __all__ = ["CountTables"]
 
 
 class CountTables(NamedTuple):
-    """Counts of a collection of variables, each given a parent.
+    """Weighted counts of a collection of variables, each given a parent.
 
     A table lists the cells that may have been seen; a cell that is not listed has count zero.
     The table of a variable without a parent has one row, as if its parent had one state.
@@ -22,7 +22,7 @@ class CountTables(NamedTuple):
         The cells of table i are ``ptr[i] .. ptr[i + 1]``.
     parent_state, state : array of shape (n_cells,)
         Row and column of each cell: state of the parent and of the variable, int64.
-    count : array of shape (n_cells,)
+    weight : array of shape (n_cells,)
         Weight of the rows of data in each cell.
     n_parent_states, n_states : array of shape (m,)
         Numbers of rows and of columns of each table, int64.
@@ -39,7 +39,7 @@ class CountTables(NamedTuple):
     ptr: NDArray[np.int64]
     parent_state: NDArray[np.int64]
     state: NDArray[np.int64]
-    count: NDArray[np.float64]
+    weight: NDArray[np.float64]
     n_parent_states: NDArray[np.int64]
     n_states: NDArray[np.int64]
 
@@ -78,7 +78,7 @@ class CountTables(NamedTuple):
         start = np.concatenate([[0], np.cumsum(size)])
         table = np.repeat(np.arange(len(size)), np.diff(self.ptr))
         cell = start[table] + self.parent_state * self.n_states[table] + self.state
-        dense = np.bincount(cell, weights=self.count, minlength=start[-1])
+        dense = np.bincount(cell, weights=self.weight, minlength=start[-1])
         dense += np.repeat(pseudo_count, size)
         width = np.repeat(self.n_states, self.n_parent_states)
         row_start = np.concatenate([[0], np.cumsum(width)[:-1]])

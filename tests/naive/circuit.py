@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from itertools import pairwise
 
 import numpy as np
+from scipy.integrate import quad
 
 from skpc.circuit import GAUSSIAN, HISTOGRAM, LEAF, PRODUCT, Circuit
 
@@ -55,3 +57,89 @@ def density(circuit: Circuit, row: np.ndarray, node: int | None = None) -> float
 def all_rows(circuit: Circuit) -> np.ndarray:
     """Every complete row of a circuit over categories."""
     return np.array(list(itertools.product(*(range(k) for k in circuit.n_states))), dtype=float)
+
+
+def density_with(circuit: Circuit, row: np.ndarray, leaf_value, node: int | None = None) -> float:
+    """Density of a row in which ``leaf_value(node, x)`` evaluates the leaves."""
+    node = circuit.n_nodes - 1 if node is None else node
+    if circuit.kind[node] == LEAF:
+        return leaf_value(node, row[circuit.leaf_var[node]])
+    edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
+    values = [density_with(circuit, row, leaf_value, int(circuit.child[e])) for e in edges]
+    if circuit.kind[node] == PRODUCT:
+        return math.prod(values)
+    return sum(math.exp(circuit.log_weight[e]) * value for e, value in zip(edges, values))
+
+
+def posterior_expectation(circuit: Circuit, row: np.ndarray, var: int, function) -> float:
+    """E[function(x_var) | observed cells of the row], leaf expectations by quadrature."""
+
+    def value(node: int, x: float) -> float:
+        if circuit.leaf_var[node] == var:
+            return leaf_expectation(circuit, node, function)
+        return leaf_density(circuit, node, x)
+
+    return density_with(circuit, row, value) / density(circuit, row)
+
+
+def leaf_expectation(circuit: Circuit, node: int, function) -> float:
+    var = int(circuit.leaf_var[node])
+    if circuit.leaf_family[node] in (GAUSSIAN, HISTOGRAM):
+        total = 0.0
+        for low, high in pairwise(break_points(circuit, node)):
+            total += quad(
+                lambda x: function(x) * leaf_density(circuit, node, x), low, high, epsabs=1e-13
+            )[0]
+        return total
+    states = range(circuit.n_states[var])
+    return sum(function(s) * leaf_density(circuit, node, float(s)) for s in states)
+
+
+def break_points(circuit: Circuit, node: int) -> list[float]:
+    if circuit.leaf_family[node] == HISTOGRAM:
+        edges, lower, upper = axis_of(circuit, int(circuit.leaf_var[node]))
+        return [edges[0] - 60 * lower, *edges, edges[-1] + 60 * upper]
+    mean, sd = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+    return [mean + k * sd for k in (-20, -5, 0, 5, 20)]
+
+
+def greatest_induced_tree(circuit: Circuit, row: np.ndarray, node: int | None = None) -> float:
+    """Density with maxima in place of sums, missing leaves at their modes."""
+    node = circuit.n_nodes - 1 if node is None else node
+    if circuit.kind[node] == LEAF:
+        return leaf_mode_density(circuit, node, row[circuit.leaf_var[node]])
+    edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
+    values = [greatest_induced_tree(circuit, row, int(circuit.child[e])) for e in edges]
+    if circuit.kind[node] == PRODUCT:
+        return math.prod(values)
+    return max(math.exp(circuit.log_weight[e]) * value for e, value in zip(edges, values))
+
+
+def leaf_mode_density(circuit: Circuit, node: int, x: float) -> float:
+    if not math.isnan(x):
+        return leaf_density(circuit, node, x)
+    var = int(circuit.leaf_var[node])
+    if circuit.leaf_family[node] == GAUSSIAN:
+        return leaf_density(circuit, node, circuit.param[circuit.param_ptr[node]])
+    if circuit.leaf_family[node] == HISTOGRAM:
+        edges = axis_of(circuit, var)[0]
+        inside = [(a + b) / 2 for a, b in pairwise(edges)]
+        points = [np.nextafter(edges[0], -np.inf), *inside, edges[-1]]
+        return max(leaf_density(circuit, node, point) for point in points)
+    return max(leaf_density(circuit, node, float(s)) for s in range(circuit.n_states[var]))
+
+
+def node_flows(circuit: Circuit, row: np.ndarray) -> np.ndarray:
+    """Posterior share of a row that passes each edge, from the definition, top down."""
+    value = [density(circuit, row, node) for node in range(circuit.n_nodes)]
+    node_flow, edge_flow = np.zeros(circuit.n_nodes), np.zeros(circuit.n_edges)
+    node_flow[-1] = 1.0
+    for node in range(circuit.n_nodes - 1, -1, -1):
+        for edge in range(circuit.child_ptr[node], circuit.child_ptr[node + 1]):
+            child = circuit.child[edge]
+            share = 1.0
+            if circuit.kind[node] != PRODUCT:
+                share = math.exp(circuit.log_weight[edge]) * value[child] / value[node]
+            edge_flow[edge] = node_flow[node] * share
+            node_flow[child] += edge_flow[edge]
+    return edge_flow

@@ -107,11 +107,8 @@ def leaf_tables(circuit: Circuit, leaves: Leaves, columns: Columns) -> np.ndarra
 
 def linear_tables(log_table: np.ndarray, leaves: Leaves) -> np.ndarray:
     """The tables in the linear domain; those of Gaussians stay as they are."""
-    table = np.exp(log_table)
-    first = leaves.first[:-1][leaves.family == GAUSSIAN]
-    for offset in range(_gaussian.N_ENTRIES):
-        table[first + offset] = log_table[first + offset]
-    return table
+    of_discrete = np.repeat(leaves.family != GAUSSIAN, np.diff(leaves.first))
+    return np.where(of_discrete, np.exp(np.where(of_discrete, log_table, 0.0)), log_table)
 
 
 def mode_tables(

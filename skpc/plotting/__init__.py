@@ -1,0 +1,6 @@
+"""Displays in scikit-learn's style; matplotlib is imported when something is drawn."""
+
+from skpc.plotting.circuit import CircuitDisplay
+from skpc.plotting.marginals import MarginalsDisplay
+
+__all__ = ["CircuitDisplay", "MarginalsDisplay"]

@@ -1,0 +1,73 @@
+"""How variables and their states are called in drawings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpc.circuit import Circuit
+from skpc.domain import Domain
+
+__all__ = ["Names", "shown_edges", "shown_value"]
+
+
+class Names:
+    """Names of the variables of a circuit and of their states.
+
+    Without a domain the variables are called x0, x1, ... and states by their codes.
+    """
+
+    def __init__(self, circuit: Circuit, domain: Domain | None) -> None:
+        if domain is not None and domain.n_features != circuit.n_features:
+            raise ValueError(
+                f"domain must have the {circuit.n_features} columns of the circuit, "
+                f"got {domain.n_features}"
+            )
+        self._circuit = circuit
+        self._domain = domain
+
+    def variable(self, variable: int) -> str:
+        """The column's name, else ``x`` and its number."""
+        return variable_name(variable, self._domain)
+
+    def state(self, variable: int, state: int) -> str:
+        """A category, or the range of a bin or tail."""
+        first, last = self._circuit.axis_ptr[variable : variable + 2]
+        edges = self._circuit.axis[first + 1 : last - 1]
+        if len(edges):
+            return bin_range(edges, state)
+        categories = None if self._domain is None else self._domain.categories[variable]
+        return shown_value(state if categories is None else categories[state])
+
+
+def variable_name(variable: int, domain: Domain | None) -> str:
+    """The column's name, else ``x`` and its number."""
+    names = None if domain is None else domain.feature_names
+    return f"x{variable}" if names is None else str(names[variable])
+
+
+def bin_range(edges: np.ndarray, state: int) -> str:
+    """What the values of a bin or tail have in common."""
+    shown = shown_edges(edges)
+    if state == 0:
+        return f"< {shown[0]}"
+    if state == len(shown):
+        return f"≥ {shown[-1]}"
+    return f"{shown[state - 1]} to {shown[state]}"
+
+
+def shown_edges(edges: np.ndarray) -> list[str]:
+    """Edges with as few digits as keep them apart, three at least."""
+    for digits in range(3, 17):
+        shown = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(shown)) == len(shown):
+            break
+    return shown
+
+
+def shown_value(value: Any) -> str:
+    """A category or number for people: whole numbers without their point."""
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.5g}"
+    return str(value)

@@ -1,0 +1,153 @@
+"""The circuit as a value: immutable, picklable, saved and loaded bit for bit."""
+
+import copy
+import io
+import pickle
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from skpc.circuit import load_circuit, save_circuit
+from skpc.queries import condition, log_likelihood
+from tests.zoo import random_circuit, random_rows
+
+
+@pytest.fixture
+def circuit():
+    found = random_circuit(3, n_features=4, kinds="mixed")
+    return condition(found, random_rows(1, found, 1, 0.7)[0])
+
+
+def assert_same(a, b):
+    for name, array in a.structure.arrays().items():
+        assert_array_equal(array, getattr(b, name), strict=True)
+    for name in ("log_weight", "param", "observed"):
+        assert_array_equal(getattr(a, name), getattr(b, name), strict=True)
+
+
+def test_pickles_and_copies_are_exact(circuit):
+    assert_same(circuit, pickle.loads(pickle.dumps(circuit)))
+    assert_same(circuit, copy.deepcopy(circuit))
+
+
+def test_a_saved_circuit_comes_back_bit_for_bit(circuit, tmp_path):
+    save_circuit(circuit, tmp_path / "c.npz")
+    again = load_circuit(tmp_path / "c.npz")
+    assert_same(circuit, again)
+    rows = random_rows(2, circuit, 10)
+    assert_array_equal(log_likelihood(circuit, rows), log_likelihood(again, rows))
+
+
+def test_nothing_of_a_circuit_can_be_set(circuit):
+    with pytest.raises(AttributeError, match="'param' cannot be set; use with_parameters"):
+        circuit.param = np.zeros(3)
+    with pytest.raises(AttributeError, match="structure of a circuit cannot be changed"):
+        circuit.structure.child = np.zeros(3)
+    for array in (circuit.param, circuit.log_weight, circuit.child, circuit.n_states):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_a_circuit_does_not_follow_changes_of_the_arrays_it_was_given(circuit):
+    param = circuit.param.copy()
+    changed = circuit.with_parameters(param=param)
+    param[:] = 0.0
+    assert_array_equal(changed.param, circuit.param)
+
+
+def test_other_parameters_share_the_structure(circuit):
+    other = circuit.with_parameters(log_weight=circuit.log_weight - 1.0)
+    assert other.structure is circuit.structure
+    assert_array_equal(other.param, circuit.param)
+    with pytest.raises(ValueError, match=r"param must have shape \(\d+,\) .* got \(1,\)"):
+        circuit.with_parameters(param=[0.0])
+
+
+def test_an_unknown_attribute_is_refused_by_name(circuit):
+    with pytest.raises(AttributeError, match="has no attribute 'weights'"):
+        _ = circuit.weights
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 255))
+def test_a_damaged_file_is_refused_or_harmless(position, byte):
+    circuit = random_circuit(3, n_features=3, kinds="discrete")
+    stream = io.BytesIO()
+    arrays = {**circuit.structure.arrays(), "format": np.int64(1)}
+    arrays |= {name: getattr(circuit, name) for name in ("log_weight", "param", "observed")}
+    np.savez(stream, **arrays)
+    damaged = bytearray(stream.getvalue())
+    damaged[position % len(damaged)] = byte
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.npz"
+        path.write_bytes(damaged)
+        try:
+            again = load_circuit(path)
+        except ValueError:
+            return
+    assert log_likelihood(again, np.zeros((2, again.n_features))).shape == (2,)
+
+
+def test_files_that_are_no_circuit_are_refused(tmp_path):
+    path = tmp_path / "c.npz"
+    path.write_bytes(b"no npz at all")
+    with pytest.raises(ValueError, match="is not a circuit saved by skpc, or it is damaged"):
+        load_circuit(path)
+    np.savez(path, format=np.int64(1), kind=np.zeros(3))
+    with pytest.raises(ValueError, match="is not a circuit saved by skpc"):
+        load_circuit(path)
+    np.savez(path, format=np.int64(99))
+    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1"):
+        load_circuit(path)
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    path = tmp_path / "c.npz"
+    save_circuit(random_circuit(0), path)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ValueError, match="damaged"):
+        load_circuit(path)
+
+
+def test_a_pickle_inside_a_file_is_not_executed(tmp_path):
+    path = tmp_path / "c.npz"
+    save_circuit(random_circuit(0), path)
+    bomb = io.BytesIO()
+    np.save(bomb, np.array([print], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(path) as source:
+        parts = {name: source.read(name) for name in source.namelist()}
+    parts["param.npy"] = bomb.getvalue()
+    with zipfile.ZipFile(path, "w") as target:
+        for name, content in parts.items():
+            target.writestr(name, content)
+    with pytest.raises(ValueError, match="not a circuit saved by skpc"):
+        load_circuit(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("child", lambda a: a + 1),
+        ("child_ptr", lambda a: a[::-1]),
+        ("param_ptr", lambda a: a * 0),
+        ("leaf_var", lambda a: a + 50),
+        ("decision_state", lambda a: a[:-1]),
+        ("axis_ptr", lambda a: a + 1),
+        ("n_states", lambda a: a + 1),
+        ("log_weight", lambda a: a[:-1]),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path, name, change):
+    circuit = random_circuit(3, n_features=3, kinds="discrete")
+    arrays = {**circuit.structure.arrays(), "format": np.int64(1)}
+    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
+    arrays[name] = change(arrays[name])
+    np.savez(tmp_path / "c.npz", **arrays)
+    with pytest.raises(ValueError, match="holds arrays that are no circuit"):
+        load_circuit(tmp_path / "c.npz")

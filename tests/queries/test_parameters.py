@@ -1,0 +1,149 @@
+"""flows and fit_parameters."""
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+
+from skpc.circuit import SUM, CircuitBuilder
+from skpc.queries import condition, fit_parameters, flows, log_likelihood, sample
+from skpc.queries.parameters import PseudoCounts, em_steps
+from tests.naive import circuit as naive
+from tests.queries.test_log_likelihood import wide_mixture
+from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
+
+MAKERS = [random_circuit, random_deterministic_circuit]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("kinds", ["discrete", "mixed"])
+def test_flows_equal_weighted_posterior_shares(make, kinds):
+    for seed in range(8):
+        circuit = make(seed, n_features=4, kinds=kinds)
+        rows = random_rows(seed, circuit, 7, 0.4)
+        weight = np.random.default_rng(seed).uniform(0.1, 3.0, 7)
+        expected = sum(w * naive.node_flows(circuit, row) for w, row in zip(weight, rows))
+        assert_allclose(flows(circuit, rows, weight), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_flows_of_rows_below_the_smallest_float_add_up():
+    circuit = wide_mixture(200, 5.0)
+    rows = np.random.default_rng(0).normal(size=(30, 200))
+    found = flows(circuit, rows)
+    assert found[-2:].sum() == pytest.approx(30.0)
+    share = expit(-10.0 * rows.sum(axis=1) - np.log(3.0))
+    assert found[-2] == pytest.approx(share.sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "mixed"])
+@pytest.mark.parametrize("pseudo_count", [0.0, 0.1, 2.0])
+def test_the_penalised_objective_never_falls(make, kinds, pseudo_count):
+    for seed in range(4):
+        circuit = make(seed, n_features=4, kinds=kinds)
+        rows = random_rows(seed, circuit, 60, 0.3)
+        weight = np.random.default_rng(seed).uniform(0.0, 2.0, 60)
+        steps = em_steps(circuit, rows, weight, pseudo_count)
+        objectives = [objective for _, (_, objective) in zip(range(12), steps)]
+        assert np.diff(objectives).min() > -1e-8
+
+
+def test_maximum_likelihood_of_a_deterministic_circuit_is_counting():
+    circuit = random_deterministic_circuit(1, n_features=4, kinds="discrete")
+    rows = random_rows(1, circuit, 500, 0.0)
+    fitted = fit_parameters(circuit, rows, pseudo_count=0.0)
+    count = flows(circuit, rows)
+    parent = circuit.edge_parent
+    total = np.bincount(parent, count, circuit.n_nodes)[parent]
+    of_sum = (circuit.kind[parent] == SUM) & (count > 0)
+    assert_allclose(np.exp(fitted.log_weight[of_sum]), count[of_sum] / total[of_sum])
+
+
+def test_pseudo_counts_keep_every_parameter_positive():
+    circuit = random_deterministic_circuit(2, n_features=3, kinds="discrete")
+    possible = circuit.param > -np.inf
+    fitted = fit_parameters(circuit, np.zeros((20, 3)), pseudo_count=0.5)
+    assert np.all(np.isfinite(fitted.log_weight))
+    assert_array_equal(fitted.param > -np.inf, possible)
+    pure = fit_parameters(circuit, np.zeros((20, 3)), pseudo_count=0.0)
+    assert np.isneginf(pure.log_weight).any()
+
+
+def test_a_single_gaussian_takes_the_moments_of_the_rows_and_the_prior():
+    builder = CircuitBuilder([0])
+    builder.gaussian(0, 50.0, 3.0)
+    x = np.array([1.0, 2.0, 4.0, np.nan])
+    fitted = fit_parameters(builder.build(), x[:, None], pseudo_count=2.0, tol=0.0)
+    assert fitted.param[0] == pytest.approx(np.nanmean(x), rel=1e-6)
+    assert fitted.param[1] == pytest.approx(np.nanstd(x), rel=1e-6)
+
+
+def test_weights_two_equal_rows_twice():
+    circuit = random_circuit(3, n_features=4, kinds="mixed")
+    rows = random_rows(3, circuit, 40, 0.2)
+    weight = np.random.default_rng(0).integers(0, 3, 40)
+    a = fit_parameters(circuit, rows, weight, max_iter=5)
+    b = fit_parameters(circuit, np.repeat(rows, weight, axis=0), max_iter=5)
+    assert_allclose(a.log_weight, b.log_weight, rtol=1e-9)
+    assert_allclose(a.param, b.param, rtol=1e-9)
+
+
+def test_validation_rows_choose_the_best_iterate():
+    circuit = random_circuit(4, n_features=5, kinds="discrete")
+    truth = random_circuit(5, n_features=5, kinds="discrete")
+    truth_rows = np.minimum(sample(truth, 260, 0), circuit.n_states - 1.0)
+    train, valid = truth_rows[:30], truth_rows[30:]
+    options = {"pseudo_count": 1e-3, "max_iter": 60, "tol": 0.0}
+    chosen = fit_parameters(circuit, train, X_val=valid, **options)
+    last = fit_parameters(circuit, train, **options)
+    assert log_likelihood(chosen, valid).mean() > log_likelihood(last, valid).mean()
+    assert log_likelihood(chosen, valid).mean() >= log_likelihood(circuit, valid).mean()
+
+
+def test_fitting_does_not_depend_on_threads():
+    circuit = random_circuit(6, n_features=4, kinds="mixed")
+    rows = random_rows(6, circuit, 20_000, 0.2)
+    alone = fit_parameters(circuit, rows, max_iter=2)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        together = fit_parameters(circuit, rows, max_iter=2)
+    assert_array_equal(alone.param, together.param)
+    assert_array_equal(alone.log_weight, together.log_weight)
+
+
+def test_pseudo_counts_can_differ_between_parameters():
+    builder = CircuitBuilder([2])
+    builder.sum([builder.indicator(0, 0), builder.indicator(0, 1)], np.log([0.5, 0.5]), 0, [0, 1])
+    circuit = builder.build()
+    counts = PseudoCounts(np.array([3.0, 1.0]), np.zeros(4))
+    fitted = fit_parameters(circuit, [[0.0], [1.0]], pseudo_count=counts)
+    assert_allclose(np.exp(fitted.log_weight), [4 / 6, 2 / 6])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sample_weight": [1.0]}, r"sample_weight must have shape \(2,\)"),
+        ({"sample_weight": [0.0, 0.0]}, "some positive"),
+        ({"sample_weight": [1.0, -1.0]}, "no negative"),
+        ({"pseudo_count": -1.0}, r"pseudo_count.edge must have shape .* no negative"),
+        ({"pseudo_count": PseudoCounts(np.zeros(2), np.zeros(1))}, r"pseudo_count.edge must"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    circuit = random_circuit(0, n_features=2, kinds="binary")
+    with pytest.raises(ValueError, match=message):
+        fit_parameters(circuit, np.zeros((2, 2)), **options)
+
+
+def test_a_conditional_circuit_cannot_be_fitted():
+    circuit = random_circuit(0, n_features=2, kinds="binary")
+    given = condition(circuit, [1.0, np.nan])
+    with pytest.raises(ValueError, match="before a circuit is conditioned"):
+        fit_parameters(given, np.zeros((2, 2)))
+
+
+def test_flows_refuse_weights_of_another_length():
+    circuit = random_circuit(0, n_features=2, kinds="binary")
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(3,\), got \(2,\)"):
+        flows(circuit, np.zeros((3, 2)), [1.0, 1.0])

@@ -1,0 +1,87 @@
+"""The layers of DESIGN: who may import whom, and who may import what."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "skpc"
+LAYERS = [
+    {"_errors", "_jit", "_validation", "_version"},
+    {"domain", "circuit"},
+    {"kernels", "trees"},
+    {"queries"},
+    {"learning", "factor_graphs", "messages"},
+    {"discrepancies"},
+    {"estimators"},
+    {"plotting", "datasets", "warmup"},
+]
+#: Packages that only these files may import.
+SOLE_IMPORTERS = {"numba": {"_jit.py"}, "llvmlite": {"_jit.py"}, "cvxopt": set()}
+#: The root of the package shows the estimators; nothing stands above it.
+ROOT = {"__init__", "_versions"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def layer(name: str) -> int:
+    return next(number for number, rooms in enumerate(LAYERS) if name in rooms)
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_downward_only(path):
+    mine = room(path)
+    if mine in ROOT:
+        return
+    for name in imports(path):
+        if not name.startswith("skpc."):
+            continue
+        theirs = name.split(".")[1]
+        assert theirs == mine or layer(theirs) < layer(mine), f"{path} imports {name}"
+        if theirs == "estimators":
+            assert mine in {"estimators", "plotting", "warmup"}, f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("package", SOLE_IMPORTERS)
+def test_some_packages_have_one_door(package):
+    found = {path.name for path in MODULES if package in {n.split(".")[0] for n in imports(path)}}
+    assert found <= SOLE_IMPORTERS[package]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_modules_and_functions_are_short(path):
+    text = path.read_text()
+    code = [line for line in text.splitlines() if line.strip()]
+    assert len(code) <= 500
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            length = node.end_lineno - node.body[0].lineno + 1
+            if isinstance(node.body[0], ast.Expr):
+                length = node.end_lineno - node.body[0].end_lineno
+            assert length <= 80, f"{path}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_shipped_code_has_no_assert_and_no_bare_njit(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        assert not isinstance(node, ast.Assert), f"{path}:{node.lineno} asserts"
+        if isinstance(node, ast.Name) and path.name != "_jit.py":
+            assert node.id not in {"njit", "jit", "vectorize", "guvectorize"}, path
+
+
+def test_every_room_has_a_layer():
+    rooms = {room(path) for path in MODULES} - ROOT
+    assert rooms <= set().union(*LAYERS)

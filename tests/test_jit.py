@@ -1,0 +1,156 @@
+"""The kernel decorator and its intrinsics."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skpc._jit import fast_exp, inlined, kernel, normal, popcount, seed_streams, uniform
+
+PROBE = """
+import numpy as np, pandas as pd
+from skpc import CutsetNetworkBD
+from skpc._jit import KERNELS
+from skpc.queries import fit_parameters, flows
+rng = np.random.default_rng(0)
+binary = rng.integers(0, 2, (300, 5)).astype(float)
+mixed = np.column_stack([rng.integers(0, 3, 300), rng.normal(size=(300, 2)), binary])
+frozen = mixed.copy()
+frozen.flags.writeable = False
+tables = [binary, binary.astype(np.float32), binary.astype(np.int64), np.asfortranarray(mixed),
+          frozen, mixed[::2], pd.DataFrame(mixed)]
+for number, table in enumerate(tables):
+    for criterion in ("bd", "bic"):
+        weight = None if number % 2 else rng.random(len(table))
+        model = CutsetNetworkBD(criterion=criterion).fit(table, sample_weight=weight)
+        model.score_samples(table)
+        holes = pd.DataFrame(np.array(table, dtype=float)).where(rng.random(table.shape) < 0.6)
+        holes = holes if isinstance(table, pd.DataFrame) else holes.to_numpy()
+        model.score_samples(holes), model.marginals(holes), model.sample(5, random_state=0)
+        for strategy in ("mean", "mpe", "sample"):
+            model.complete(holes, strategy=strategy)
+        CutsetNetworkBD(criterion=criterion).fit(holes)
+        rows = model.domain_.encode(np.array(holes, dtype=float))
+        flows(model.circuit_, rows)
+        fit_parameters(model.circuit_, rows, max_iter=2)
+many = {k.py_func.__module__ + "." + k.py_func.__name__: len(k.signatures) for k in KERNELS}
+print({name: count for name, count in many.items() if count > 1})
+"""
+
+
+def run(code: str, **environment: str) -> str:
+    env = {**os.environ, **environment}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_no_flavour_of_input_compiles_a_kernel_twice():
+    assert run(PROBE) == "{}"
+
+
+def test_the_package_works_where_nothing_can_be_written(tmp_path):
+    source = Path(__file__).parents[1] / "skpc"
+    target = tmp_path / "skpc"
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    # A file in place of each cache directory stops even root from writing there.
+    for folder in [target, *(p for p in target.rglob("*") if p.is_dir())]:
+        (folder / "__pycache__").write_text("")
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    code = (
+        "import skpc, skpc._jit as j; print(skpc.__file__);"
+        "print(type(j.fast_exp._cache).__name__, round(float(j.fast_exp(1.0)), 6))"
+    )
+    env = {"HOME": str(blocked), "XDG_CACHE_HOME": str(blocked), "PYTHONDONTWRITEBYTECODE": "1"}
+    env |= {"NUMBA_CACHE_DIR": "", "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **env},
+    )
+    assert found.returncode == 0, found.stderr
+    where, what = found.stdout.split("\n")[:2]
+    assert where.startswith(str(tmp_path))
+    assert what == "NullCache 2.718282"
+
+
+def test_fast_exp_is_close_to_exp_everywhere():
+    x = np.concatenate([np.linspace(-708, 5, 3001), [0.0, -1e-300]])
+    found = np.array([fast_exp(value) for value in x])
+    np.testing.assert_allclose(found, np.exp(x), rtol=5e-14)
+    near = x > -20
+    np.testing.assert_allclose(found[near], np.exp(x[near]), rtol=1e-14)
+
+
+def test_fast_exp_of_minus_infinity_is_zero():
+    assert fast_exp(-np.inf) == 0.0
+    assert fast_exp(-709.0) == 0.0
+
+
+@kernel
+def _ones(words, out):
+    for i in range(len(words)):
+        out[i] = popcount(words[i])
+
+
+def test_popcount_counts_ones():
+    words = np.random.default_rng(0).integers(0, 2**64, 100, dtype=np.uint64, endpoint=False)
+    out = np.empty(100, dtype=np.int64)
+    _ones(words, out)
+    assert out.tolist() == [int(word).bit_count() for word in words]
+
+
+@kernel
+def _draw(streams, uniforms, normals):
+    for j in range(len(streams)):
+        uniforms[j] = uniform(streams, j)
+        normals[j] = normal(streams, j)
+
+
+def test_streams_are_independent_of_their_neighbours_and_look_random():
+    from scipy.stats import kstest, pearsonr
+
+    streams = np.empty(20_000, dtype=np.uint64)
+    seed_streams(np.uint64(5), 100, streams)
+    later = np.empty(10, dtype=np.uint64)
+    seed_streams(np.uint64(5), 150, later)
+    assert np.array_equal(streams[50:60], later)
+    uniforms, normals = np.empty(20_000), np.empty(20_000)
+    _draw(streams, uniforms, normals)
+    assert kstest(uniforms, "uniform").pvalue > 1e-3
+    assert kstest(normals, "norm").pvalue > 1e-3
+    assert pearsonr(uniforms[1:], uniforms[:-1]).pvalue > 1e-3
+    assert pearsonr(uniforms, normals).pvalue > 1e-3
+
+
+@inlined
+def _twice(x):
+    return x + x
+
+
+@kernel
+def _use(x):
+    return _twice(x)
+
+
+def test_inlined_parts_work_inside_kernels_and_alone():
+    assert _use(2.0) == 4.0
+    assert _twice(2.0) == 4.0
+
+
+@pytest.mark.parametrize("value", [np.nan])
+def test_the_float_flags_keep_nan_apart(value):
+    @kernel
+    def is_missing(x):
+        return x != x
+
+    assert is_missing(value)
