@@ -62,8 +62,7 @@ def kernel(func: Callable[..., Any], *, inline: bool = False) -> Any:
     return compiled
 
 
-@intrinsic
-def popcount(typingctx: Any, word: Any) -> Any:
+def _popcount(typingctx: Any, word: Any) -> Any:
     """Count the ones of a uint64 word."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -72,8 +71,7 @@ def popcount(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-@intrinsic
-def bits_to_float(typingctx: Any, bits: Any) -> Any:
+def _bits_to_float(typingctx: Any, bits: Any) -> Any:
     """Read the 64 bits of an int64 as a float64."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -82,14 +80,18 @@ def bits_to_float(typingctx: Any, bits: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@intrinsic
-def float_to_bits(typingctx: Any, number: Any) -> Any:
+def _float_to_bits(typingctx: Any, number: Any) -> Any:
     """Read the 64 bits of a float64 as an int64."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.int64(types.float64), codegen
+
+
+popcount: Any = intrinsic(_popcount)
+bits_to_float: Any = intrinsic(_bits_to_float)
+float_to_bits: Any = intrinsic(_float_to_bits)
 
 
 _LOG2_E = 1.4426950408889634
@@ -129,7 +131,7 @@ def fast_exp(x: float) -> float:
 
 
 @inlined
-def mix_bits(word: int) -> int:
+def mix_bits(word: Any) -> Any:
     """Scramble a uint64: the finaliser of the SplitMix64 generator."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -67,6 +67,18 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
     ------
     ValueError
         If the file is not a saved circuit, is damaged, or was written in another format.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skpc.circuit import CircuitBuilder, load_circuit, save_circuit
+    >>> builder = CircuitBuilder(n_states=[0])
+    >>> _ = builder.gaussian(0, mean=1.5, sd=2.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "circuit.npz")
+    ...     save_circuit(builder.build(), path)
+    ...     load_circuit(path).param
+    array([1.5, 2. ])
     """
     names = (*_DTYPES, *_PARAMETERS)
     with open(path, "rb") as stream:

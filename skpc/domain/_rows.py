@@ -130,7 +130,25 @@ def _order_in_full(rows: Floats, hashes: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:
-    """Drop the rows of weight zero from an array or a DataFrame; without any, copy nothing."""
+    """Drop the rows of weight zero from an array or a DataFrame; without any, copy nothing.
+
+    Parameters
+    ----------
+    table : DataFrame or ndarray of shape (n_rows, n_features)
+    weight : ndarray of shape (n_rows,), float64
+        Not negative.
+
+    Returns
+    -------
+    table, weight
+        The rows that are there and their weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> present_rows(np.array([[1.0], [2.0]]), np.array([0.0, 3.0]))
+    (array([[2.]]), array([3.]))
+    """
     present = weight > 0.0
     if present.all():
         return table, weight

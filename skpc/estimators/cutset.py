@@ -100,7 +100,7 @@ class CutsetNetworkBD(CircuitDensity):
     >>> X = np.column_stack([a, a ^ (rng.random(500) < 0.1), rng.integers(0, 3, 500)])
     >>> model = CutsetNetworkBD().fit(X)
     >>> model.score_samples([[1, 1, 2], [1, 0, 2], [1, np.nan, np.nan]]).round(1)
-    array([-1.9, -4. , -0.7])
+    array([-1.7, -4.3, -0.6])
     >>> model.complete([[1, np.nan, 0]])
     array([[1., 1., 0.]])
     """

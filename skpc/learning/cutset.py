@@ -40,6 +40,15 @@ class _Node(NamedTuple):
     above: int
 
 
+class _Visited(NamedTuple):
+    """What is kept of a node: its cut or its tree, and the number of the node above."""
+
+    above: int
+    variable: int
+    counts: NDArray[np.float64]
+    tree: ChowLiuTree | None
+
+
 def learn_cutset_network(
     codes: NDArray[np.int16],
     weight: NDArray[np.float64],
@@ -123,27 +132,19 @@ def _grow(
     """Cut depth first from the root and freeze the outcome."""
     start = rows.tree(prior)
     pending = [_Node(rows, start, prior, depth=0, above=-1)]
+    visited: list[_Visited] = []
     score = start.score
-    variables: list[int] = []
-    above: list[int] = []
-    counts: list[NDArray[np.float64]] = []
-    trees: dict[int, ChowLiuTree] = {}
-    leaf: list[int] = []
     while pending:
         node = pending.pop()
-        number = len(variables)
-        above.append(node.above)
         cut = None if node.depth == max_depth else _best_cut(node, n_candidates)
         if cut is None:
-            variables.append(-1)
-            trees[id(node.learned.tree)] = node.learned.tree
-            leaf.append(list(trees).index(id(node.learned.tree)))
+            visited.append(_Visited(node.above, -1, np.empty(0), node.learned.tree))
             continue
         score += cut.score - node.learned.score
-        variables.append(int(node.rows.variables[cut.column]))
-        counts.append(cut.counts)
-        pending += reversed(_branches(node, cut, number))
-    return _freeze(n_states, prior, score, variables, above, counts, trees)
+        pending += reversed(_branches(node, cut, number=len(visited)))
+        variable = int(node.rows.variables[cut.column])
+        visited.append(_Visited(node.above, variable, cut.counts, None))
+    return _freeze(visited, n_states, prior, score)
 
 
 def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:
@@ -188,27 +189,19 @@ def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:
 
 
 def _freeze(
-    n_states: NDArray[np.int64],
-    prior: Score,
-    score: float,
-    variables: list[int],
-    above: list[int],
-    counts: list[NDArray[np.float64]],
-    trees: list[ChowLiuTree],
+    visited: list[_Visited], n_states: NDArray[np.int64], prior: Score, score: float
 ) -> CutsetNetwork:
-    variable = np.array(variables)
-    leaf = np.where(variable < 0, np.cumsum(variable < 0) - 1, -1)
-    n_branches = np.zeros(len(variable), np.int64)
-    n_branches[variable >= 0] = [len(branch_counts) for branch_counts in counts]
+    trees = {id(node.tree): node.tree for node in visited if node.tree is not None}
+    place = {key: i for i, key in enumerate(trees)}
     return CutsetNetwork(
         n_states=n_states.copy(),
         prior=prior,
         score=score,
-        variable=variable,
-        child_ptr=np.concatenate([[0], np.cumsum(n_branches)]),
+        variable=np.array([node.variable for node in visited]),
+        child_ptr=np.cumsum([0, *(len(node.counts) for node in visited)]),
         # Siblings are numbered in the order of their states.
-        child=np.argsort(above, kind="stable")[1:],
-        child_count=np.concatenate([np.empty(0), *counts]),
-        leaf=leaf,
-        trees=tuple(trees),
+        child=np.argsort([node.above for node in visited], kind="stable")[1:],
+        child_count=np.concatenate([node.counts for node in visited]),
+        leaf=np.array([place.get(id(node.tree), -1) for node in visited]),
+        trees=tuple(trees.values()),
     )

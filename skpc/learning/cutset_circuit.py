@@ -48,14 +48,18 @@ def cutset_circuit(
     builder = CircuitBuilder(network.n_states, axes)
     priors = _priors(network, network.prior if param_ess is None else BayesDirichlet(param_ess))
     built: dict[int, int] = {}
+    of_tree: dict[int, int] = {}
     # Backwards, so that branches stand before their cut and the nodes of each together.
     for node in range(network.n_nodes - 1, -1, -1):
-        if network.variable[node] >= 0:
+        leaf = int(network.leaf[node])
+        if leaf < 0:
             built[node] = _add_cut(builder, network, node, priors[node], built)
-        else:
-            tree = network.trees[network.leaf[node]]
+            continue
+        if leaf not in of_tree:
+            tree = network.trees[leaf]
             log_prob = smoothed_log_probabilities(tree.tables, priors[node])
-            built[node] = add_tree(builder, tree.variables, tree.parent, log_prob)
+            of_tree[leaf] = add_tree(builder, tree.variables, tree.parent, log_prob)
+        built[node] = of_tree[leaf]
     constants = np.setdiff1d(np.flatnonzero(network.n_states == 1), network.trees[0].variables)
     if len(constants):
         builder.product([built[0], *(builder.discrete(var, [0.0]) for var in constants.tolist())])

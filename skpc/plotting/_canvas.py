@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["BLUE", "LIGHT_BLUE", "LIGHT_ORANGE", "ORANGE", "Page", "require_pyplot", "text_width"]
+__all__ = [
+    "BLUE",
+    "GREY",
+    "LIGHT_BLUE",
+    "LIGHT_ORANGE",
+    "ORANGE",
+    "Page",
+    "require_pyplot",
+    "text_width",
+]
 
 # Two colours that people with any kind of colour vision can tell apart; shape tells them as well.
 BLUE, LIGHT_BLUE = "#0072B2", "#D3E8F5"
 ORANGE, LIGHT_ORANGE = "#D55E00", "#FBE6D3"
+GREY = "#4D4D4D"
 
 _POINTS_PER_INCH = 72
 _FONT_SIZE = 9.0
@@ -33,7 +43,9 @@ def text_width(text: str) -> float:
 
     # The advance of a trailing space is not part of the outline, nor is any of "".
     lines = [line for line in text.split("\n") if line.strip()]
-    return max((float(TextPath((0, 0), line, size=1).get_extents().width) for line in lines), default=0)
+    return max(
+        (float(TextPath((0, 0), line, size=1).get_extents().width) for line in lines), default=0
+    )
 
 
 class Page(NamedTuple):
@@ -63,14 +75,16 @@ class Page(NamedTuple):
         return cls(ax, font_size)
 
     def write(self, x: float, y: float, text: str, **options: Any) -> None:
-        """Write a text centred on a point."""
+        """Write a text, centred on a point unless the options say otherwise."""
         options = {"ha": "center", "va": "center", "fontsize": self.font_size, **options}
         self.ax.text(x, y, text, **options)
 
-    def box(self, x: float, y: float, text: str, style: str, edge: str, face: str) -> None:
-        """Write a text in a box around a point."""
+    def box(
+        self, x: float, y: float, text: str, style: str, edge: str, face: str, ha: str = "left"
+    ) -> None:
+        """Write a text in a box."""
         frame = {"boxstyle": style, "edgecolor": edge, "facecolor": face, "linewidth": 1.0}
-        self.write(x, y, text, bbox=frame, zorder=3)
+        self.write(x, y, text, bbox=frame, ha=ha, zorder=3)
 
     def edge(self, points: list[tuple[float, float]], arrow: bool) -> None:
         """Draw a line through points, with an arrowhead at its end where asked for."""
@@ -81,7 +95,7 @@ class Page(NamedTuple):
             path=Path(points),
             arrowstyle="-|>" if arrow else "-",
             mutation_scale=0.8 * self.font_size,
-            color="#4D4D4D",
+            color=GREY,
             linewidth=0.9,
             fill=arrow,
             joinstyle="miter",

@@ -102,8 +102,8 @@ class NetworkReader:
 
     def _key(self, tree: int) -> tuple[int, ...]:
         """What the trees under different states must share to be one and the same."""
-        variable = int(self._circuit.leaf_var[tree])
-        return (-1, variable) if variable >= 0 else tuple(self._children(tree))
+        scope = self._circuit.scopes[tree]
+        return (-scope,) if scope.bit_count() == 1 else tuple(self._children(tree))
 
     def _count_cuts(self) -> bool:
         """Whether this is a network; count the cuts below each one."""
@@ -173,7 +173,9 @@ class NetworkReader:
 
     def _factors(self, node: int, decided: int = -2) -> tuple[list[int], list[int]]:
         """Factors of a node, trees and others, without the leaf of the variable decided on."""
-        trees, others, pending = [], [], [node]
+        trees: list[int] = []
+        others: list[int] = []
+        pending = [node]
         while pending:
             factor = pending.pop()
             if self._circuit.kind[factor] == PRODUCT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from skpc.plotting._canvas import BLUE, LIGHT_BLUE, LIGHT_ORANGE, ORANGE, Page, text_width
+from skpc.plotting._canvas import BLUE, GREY, LIGHT_BLUE, LIGHT_ORANGE, ORANGE, Page, text_width
 from skpc.plotting._names import Names
 from skpc.plotting._network import Cut, Part, Vertex
 
@@ -19,8 +19,9 @@ _HALF_BOX = 0.95
 _GAP = 2.5
 _LABEL_HEIGHT = 3.6
 _CUT_HEIGHT = 3.0
+_STEEPNESS = 0.05
 _MARGIN = 1.5
-_KEY_HEIGHT = 3.0
+_KEY_HEIGHT = 2.5
 
 
 class _Item(NamedTuple):
@@ -86,14 +87,15 @@ def _key(parts: list[Part]) -> str:
 
 
 def _write(page: Page, item: _Item) -> None:
-    centre = item.x + text_width(item.text) / 2
+    # Texts start at their left ends, so that the boxes of siblings are flush whatever the font.
     if item.style == "cut":
-        page.box(centre + _PADDING, item.y, item.text, "round4,pad=0.5", BLUE, LIGHT_BLUE)
+        page.box(item.x + _PADDING, item.y, item.text, "round4,pad=0.5", BLUE, LIGHT_BLUE)
     elif item.style == "variable":
-        page.box(centre + _PADDING, item.y, item.text, "square,pad=0.4", ORANGE, LIGHT_ORANGE)
+        page.box(item.x + _PADDING, item.y, item.text, "square,pad=0.4", ORANGE, LIGHT_ORANGE)
+    elif item.style == "label":
+        page.write(item.x + text_width(item.text) / 2, item.y, item.text)
     else:
-        colour = "#4D4D4D" if item.style == "note" else "black"
-        page.write(centre, item.y, item.text, color=colour)
+        page.write(item.x, item.y, item.text, ha="left", color=GREY)
 
 
 def _part_block(part: Part, names: Names) -> _Block:
@@ -101,43 +103,70 @@ def _part_block(part: Part, names: Names) -> _Block:
         return _cut_block(part, names)
     block = _Block()
     for root in part.roots:
-        _add_tree(block, root, names, 0.0, 0)
-    block.anchor = min(block.width / 2, text_width(block.items[0].text) / 2 + _PADDING)
+        _add_tree(block, root, names, 0.0)
+    block.anchor = text_width(block.items[0].text) / 2 + _PADDING
     return block
 
 
-def _add_tree(block: _Block, vertex: Vertex, names: Names, x: float, line: int) -> None:
+def _add_tree(block: _Block, vertex: Vertex, names: Names, x: float) -> None:
     """Add a vertex and the tree below it, one line each, children indented."""
-    y = _HALF_BOX if not block.items else block.items[-1].y + _PITCH
+    y = _next_line(block)
     block.add_text(x, y, names.variable(vertex.variable), "variable")
     trunk, below = x + _INDENT / 2, x + _INDENT
     for child in vertex.children:
-        child_y = block.items[-1].y + _PITCH
+        child_y = _next_line(block)
         block.lines.append(_Line([(trunk, y + 0.8), (trunk, child_y), (below, child_y)], True))
-        _add_tree(block, child, names, below, line + 1)
+        _add_tree(block, child, names, below)
     if vertex.n_hidden:
-        block.add_text(below, block.items[-1].y + _PITCH, f"+{vertex.n_hidden} more", "note")
+        block.add_text(below, _next_line(block), f"+{vertex.n_hidden} more", "note")
+
+
+def _next_line(block: _Block) -> float:
+    return block.items[-1].y + _PITCH if block.items else _HALF_BOX
 
 
 def _cut_block(cut: Cut, names: Names) -> _Block:
-    block = _Block()
-    name = names.variable(cut.variable)
-    name_width = text_width(name) + 2 * _PADDING
-    labels, parts = [], []
+    """A cut above its branches."""
+    block, name = _Block(), names.variable(cut.variable)
+    half = text_width(name) / 2 + _PADDING
+    row, ends = _branch_row(cut, names)
+    middle = (ends[0] + ends[-1]) / 2 if ends else half
+    left = max(half - middle, 0.0)
+    block.anchor = middle + left
+    block.add_text(block.anchor - half, _HALF_BOX, name, "cut")
+    if not ends:
+        hidden = _count(cut.n_cuts, "cut") + _count(cut.n_variables, "variable")
+        block.add_text(0.0, _HALF_BOX + _PITCH, hidden.rstrip(), "note")
+        return block
+    # Edges to far branches need some height, or they would lie on each other.
+    top = max(_CUT_HEIGHT, _STEEPNESS * row.width)
+    for end in ends:
+        block.lines.append(_Line([(block.anchor, 2 * _HALF_BOX), (end + left, top)], False))
+    block.add_block(row, left, top)
+    return block
+
+
+def _count(number: int, noun: str) -> str:
+    return f"+{number} {noun}{'s' if number > 1 else ''} " if number else ""
+
+
+def _branch_row(cut: Cut, names: Names) -> tuple[_Block, list[float]]:
+    """The branches of a cut side by side under their labels, and where their edges end."""
+    row = _Block()
+    ends: list[float] = []
     for branch in cut.branches:
         share = 100 * math.exp(branch.log_probability)
-        labels.append(f"{names.state(cut.variable, branch.state)}\n{share:.3g} %")
-        parts.append(_part_block(branch.part, names))
-    row, anchors = _Block(), []
-    for label, part in zip(labels, parts):
-        x = row.width + _GAP if row.items else 0.0
-        room = max(text_width(label) / 2 - part.anchor, 0.0)
-        anchors.append(x + room + part.anchor)
-        row.add_text(anchors[-1] - text_width(label) / 2, _LABEL_HEIGHT / 2, label, "label")
-        row.add_block(part, x + room, _LABEL_HEIGHT)
-    centre = (anchors[0] + anchors[-1]) / 2 if anchors else name_width / 2
-    left = max(name_width / 2 - centre, 0.0)
-    block.add_block(row, left, _CUT_HEIGHT + _HALF_BOX) if anchors else None
-    block.anchor = centre + left
-    block.add_text(block.anchor - name_width / 2, _HALF_BOX, name, "cut")
-    return block
+        label = f"{names.state(cut.variable, branch.state)}\n{share:.3g} %"
+        part, half = _part_block(branch.part, names), text_width(label) / 2
+        x = (row.width + _GAP if ends else 0.0) + max(half - part.anchor, 0.0)
+        ends.append(x + part.anchor)
+        row.add_text(ends[-1] - half, _LABEL_HEIGHT / 2, label, "label")
+        row.add_block(part, x, _LABEL_HEIGHT)
+    return row, ends
+
+
+def _beside(blocks: list[_Block]) -> _Block:
+    row = _Block()
+    for block in blocks:
+        row.add_block(block, row.width + _GAP if row.items else 0.0, 0.0)
+    return row

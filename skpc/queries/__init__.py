@@ -6,10 +6,11 @@ from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.marginals import marginals
 from skpc.queries.moments import moments
 from skpc.queries.mpe import mpe
-from skpc.queries.parameters import fit_parameters
+from skpc.queries.parameters import PseudoCounts, fit_parameters
 from skpc.queries.sample import sample, sample_missing
 
 __all__ = [
+    "PseudoCounts",
     "condition",
     "fit_parameters",
     "flows",

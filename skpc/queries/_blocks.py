@@ -10,9 +10,9 @@ import numpy as np
 from skpc.circuit import Circuit
 from skpc.circuit.leaves import (
     Columns,
+    cell_value,
     columns_of,
     leaf_tables,
-    log_cell_value,
     mode_tables,
 )
 from skpc.queries._downward import N_SCRATCH
@@ -30,11 +30,11 @@ _BUDGET = 64 * 2**20
 class Block(NamedTuple):
     """An evaluated block: states, values, missing columns, and the value of every node.
 
-    ``index`` are the positions of its rows in the part it was cut from; ``root`` is the log
+    ``position`` is where its rows stand in the part it was cut from; ``root`` is the log
     value of each row, ``base`` included.
     """
 
-    index: np.ndarray
+    position: np.ndarray
     codes: np.ndarray
     values: np.ndarray
     incomplete: np.ndarray
@@ -81,12 +81,13 @@ class Evaluator:
         value = np.empty(self.circuit.n_nodes)
         for leaf, node in enumerate(leaves.node):
             var = leaves.var[leaf]
-            value[node] = log_cell_value(
+            value[node] = cell_value(
                 leaves.family[leaf],
                 leaves.first[leaf],
                 self.tables.log_table,
                 block.codes[var, 0],
                 block.values[var, 0],
+                True,
             )
         inner = self.program.node >= 0
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]

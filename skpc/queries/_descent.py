@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skpc._jit import fast_exp, inlined, kernel, uniform
-from skpc.circuit.leaves import Columns, cell_value, draw, log_cell_value
+from skpc.circuit.leaves import Columns, cell_value, draw
 from skpc.queries._blocks import Block, Evaluator
 from skpc.queries._plan import Plan, Tables
 
@@ -40,6 +40,14 @@ def _greatest(score: np.ndarray, n_children: int) -> int:
     return chosen
 
 
+@inlined
+def _score(weight: float, value: float, whole: float, in_logs: bool, maximise: bool) -> float:
+    """Weight times value of a child: itself, its log, or relative to the ``whole`` sum."""
+    if not in_logs:
+        return weight * value
+    return weight + value if maximise else fast_exp(weight + value - whole)
+
+
 @kernel
 def descend(
     plan: Plan,
@@ -66,9 +74,9 @@ def descend(
     """
     is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
     leaf_family, leaf_first = plan.leaves.family, plan.leaves.first
-    leaf_var, leaf_states = plan.leaves.var, plan.leaves.n_states
-    table, axis, axis_ptr = tables.table, columns.axis, columns.axis_ptr
-    value_table = tables.log_table if in_logs else tables.table
+    leaf_var, leaf_states, last_use = plan.leaves.var, plan.leaves.n_states, plan.last_use
+    linear_table, axis, axis_ptr = tables.table, columns.axis, columns.axis_ptr
+    table = tables.log_table if in_logs else tables.table
     weight = tables.log_weight if in_logs else tables.weight
     root = len(is_sum) - 1
     for j in range(len(rows)):
@@ -78,7 +86,7 @@ def descend(
         begin, end = ptr[i], ptr[i + 1]
         for a in range(begin, end):
             # Going down, the last use is the first: the line still holds another node's rows.
-            if plan.last_use[a] == 1:
+            if last_use[a] == 1:
                 n_visitors[slot[arg[a]]] = 0
         for k in range(n_visitors[slot[i]]):
             j = visitors[slot[i], k]
@@ -90,19 +98,14 @@ def descend(
                     if child >= 0:
                         value = lines[child, r]
                     else:
-                        var = leaf_var[~child]
-                        family, entry = leaf_family[~child], leaf_first[~child]
+                        family, entry, var = (
+                            leaf_family[~child],
+                            leaf_first[~child],
+                            leaf_var[~child],
+                        )
                         code, x = codes[var, r], values[var, r]
-                        if in_logs:
-                            value = log_cell_value(family, entry, value_table, code, x)
-                        else:
-                            value = cell_value(family, entry, value_table, code, x)
-                    if not in_logs:
-                        score[a - begin] = weight[a] * value
-                    elif maximise:
-                        score[a - begin] = weight[a] + value
-                    else:
-                        score[a - begin] = fast_exp(weight[a] + value - lines[i, r])
+                        value = cell_value(family, entry, table, code, x, in_logs)
+                    score[a - begin] = _score(weight[a], value, lines[i, r], in_logs, maximise)
                 if maximise:
                     first = begin + _greatest(score, end - begin)
                 else:
@@ -111,27 +114,25 @@ def descend(
             for a in range(first, last):
                 child = arg[a]
                 if child >= 0:
-                    line = slot[child]
-                    visitors[line, n_visitors[line]] = j
-                    n_visitors[line] += 1
-                    continue
-                var = leaf_var[~child]
-                if not np.isnan(rows[j, var]):
-                    continue
-                if maximise:
-                    rows[j, var] = mode[~child]
-                    continue
-                rows[j, var] = draw(
-                    leaf_family[~child],
-                    leaf_first[~child],
-                    leaf_states[~child],
-                    table,
-                    axis,
-                    axis_ptr[var],
-                    axis_ptr[var + 1],
-                    streams,
-                    j,
-                )
+                    visitors[slot[child], n_visitors[slot[child]]] = j
+                    n_visitors[slot[child]] += 1
+                elif np.isnan(rows[j, leaf_var[~child]]):
+                    var = leaf_var[~child]
+                    rows[j, var] = (
+                        mode[~child]
+                        if maximise
+                        else draw(
+                            leaf_family[~child],
+                            leaf_first[~child],
+                            leaf_states[~child],
+                            linear_table,
+                            axis,
+                            axis_ptr[var],
+                            axis_ptr[var + 1],
+                            streams,
+                            j,
+                        )
+                    )
 
 
 class Descent:

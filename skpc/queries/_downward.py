@@ -100,6 +100,24 @@ def _leaf_value(
         leaf_values(leaves, leaf, tables.table, codes, values, n, lines, out)
 
 
+@inlined
+def _add_features(
+    lines: np.ndarray,
+    feature: np.ndarray,
+    begin: int,
+    end: int,
+    out: np.ndarray,
+    out_begin: int,
+    n: int,
+) -> None:
+    """Add the features ``begin .. end - 1``, weighted by FLOW, to as many lines of ``out``."""
+    flow = lines.shape[0] - FLOW
+    for f in range(begin, end):
+        factor, line = feature[f], out_begin + f - begin
+        for r in range(n):
+            out[line, r] += factor * lines[flow, r]
+
+
 @kernel
 def posterior_features(
     plan: Plan,
@@ -124,7 +142,6 @@ def posterior_features(
     is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
     last_use, leaves, leaf_var = plan.last_use, plan.leaves, plan.leaves.var
     weight, log_weight = tables.weight, tables.log_weight
-    flow = lines.shape[0] - FLOW
     last = len(is_sum) - 1
     for r in range(n):
         flows[slot[last], r] = 1.0
@@ -150,12 +167,8 @@ def posterior_features(
                 # Going down, the last use is the first: nothing has flowed here yet.
                 _receive(lines, flows, slot[child], last_use[a] == 1, n)
                 continue
-            first = feature_ptr[~child]
-            line = out_first[leaf_var[~child]] - first
-            for f in range(first, feature_ptr[~child + 1]):
-                factor = feature[f]
-                for r in range(n):
-                    out[line + f, r] += factor * lines[flow, r]
+            begin, end = feature_ptr[~child], feature_ptr[~child + 1]
+            _add_features(lines, feature, begin, end, out, out_first[leaf_var[~child]], n)
 
 
 @kernel

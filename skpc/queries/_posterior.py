@@ -58,8 +58,8 @@ def posterior_average(
             _average(evaluator, block, flows, ptr, flat, first, target)
             found = np.flatnonzero(~np.isneginf(block.root))
             if block.in_logs:
-                refuse_impossible(block.root, start + block.index)
-            out[:, start + block.index[found]] = target[:, found]
+                refuse_impossible(block.root, start + block.position)
+            out[:, start + block.position[found]] = target[:, found]
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     out *= np.repeat(missing, n_lines, axis=1).T
@@ -81,7 +81,7 @@ def _average(
         block.codes,
         block.values,
         block.incomplete,
-        len(block.index),
+        len(block.position),
         block.lines,
         flows,
         block.in_logs,

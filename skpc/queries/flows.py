@@ -97,8 +97,8 @@ def expected_statistics(
         for block in evaluator.blocks(part, start):
             found = ~np.isneginf(block.root)
             if block.in_logs:
-                refuse_impossible(block.root, start + block.index)
-            share = np.where(found, weight[start + block.index], 0.0)
+                refuse_impossible(block.root, start + block.position)
+            share = np.where(found, weight[start + block.position], 0.0)
             total += float(share[found] @ block.root[found])
             flow[evaluator.plan.slot[-1], : len(share)] = share
             _collect(evaluator, block, flow, edge_flow, statistic)
@@ -124,7 +124,7 @@ def _collect(
         evaluator.tables,
         block.codes,
         block.values,
-        len(block.index),
+        len(block.position),
         block.lines,
         flow,
         block.in_logs,

@@ -63,9 +63,9 @@ def mpe(circuit: Circuit, X: Any) -> np.ndarray:
     def work(part: np.ndarray, start: int) -> None:
         descent, no_streams = Descent(evaluator, evaluator.size), np.empty(0, dtype=np.uint64)
         for block in evaluator.blocks(part, start):
-            refuse_impossible(block.root, start + block.index)
-            first = start + int(block.index[0])
-            column = np.arange(len(block.index))
+            refuse_impossible(block.root, start + block.position)
+            first = start + int(block.position[0])
+            column = np.arange(len(block.position))
             descent.fill(block, column, no_streams, out[first : first + len(column)])
 
     over_chunks(rows, work)

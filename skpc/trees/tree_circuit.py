@@ -22,8 +22,10 @@ def add_tree(
 
     A variable with children becomes one product for each of its states and, for each state of
     its parent, one sum that decides among these products; one without children becomes a leaf
-    for each state of its parent. So the nodes are smooth, decomposable and deterministic, and
-    their number is linear in the number of parameters.
+    for each state of its parent. Parent states under which a variable has the same
+    probabilities share the node: with many states, most have never been seen together. So the
+    nodes are smooth, decomposable and deterministic, and their number is at most linear in
+    the number of parameters.
 
     Parameters
     ----------
@@ -55,13 +57,19 @@ def add_tree(
     names = [int(v) for v in variables]
     children = _children(parent)
     products: list[list[int]] = [[] for _ in names]
+    shared: dict[tuple[int, bytes], int] = {}
 
     def given(vertex: int, row: int) -> int:
-        log_weight = log_prob[vertex][row]
-        if not children[vertex]:
-            return builder.discrete(names[vertex], log_weight)
-        states = range(len(log_weight))
-        return builder.sum(products[vertex], log_weight, names[vertex], states)
+        key = (vertex, log_prob[vertex][row].tobytes())
+        if key not in shared:
+            # A copy, lest one row keep the tables of the whole tree in memory.
+            log_weight = log_prob[vertex][row].copy()
+            if children[vertex]:
+                states = range(len(log_weight))
+                shared[key] = builder.sum(products[vertex], log_weight, names[vertex], states)
+            else:
+                shared[key] = builder.discrete(names[vertex], log_weight)
+        return shared[key]
 
     order = _depth_first(children, root=[int(p) for p in parent].index(-1))
     # Backwards, so that the nodes of a subtree stand together and before their parents.

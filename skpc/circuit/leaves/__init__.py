@@ -31,7 +31,6 @@ __all__ = [
     "leaf_tables",
     "leaves_of",
     "linear_tables",
-    "log_cell_value",
     "log_leaf_line",
     "log_prior",
     "mode_tables",
@@ -88,8 +87,9 @@ def columns_of(circuit: Circuit) -> Columns:
     np.maximum.at(peak, structure.leaf_var[gaussian], _gaussian.log_peak(sd))
     ignored = np.zeros(structure.n_features, dtype=np.int8)
     ignored[structure.leaf_var[~np.isnan(circuit.observed)]] = 1
-    parts = (structure.n_states, structure.axis_ptr, structure.axis)
-    return Columns(*(part.copy() for part in parts), peak, ignored)
+    # Kernels are compiled for writable arrays; those of a structure are not.
+    n_states, axis_ptr = structure.n_states.copy(), structure.axis_ptr.copy()
+    return Columns(n_states, axis_ptr, structure.axis.copy(), peak, ignored)
 
 
 def leaf_tables(circuit: Circuit, leaves: Leaves, columns: Columns) -> np.ndarray:
@@ -253,18 +253,14 @@ def leaf_line(
 
 
 @inlined
-def log_cell_value(family: int, first: int, log_table: np.ndarray, code: int, x: float) -> float:
-    """Log value of a leaf on one cell."""
-    if family == GAUSSIAN:
-        return log_gaussian(first, log_table, x)
-    return log_table[first + code]
-
-
-@inlined
-def cell_value(family: int, first: int, table: np.ndarray, code: int, x: float) -> float:
-    """Value of a leaf on one cell."""
-    value = log_cell_value(family, first, table, code, x)
-    return fast_exp(value) if family == GAUSSIAN else value
+def cell_value(
+    family: int, first: int, table: np.ndarray, code: int, x: float, in_logs: bool
+) -> float:
+    """Value of a leaf on one cell, or its log with a log table."""
+    if family != GAUSSIAN:
+        return table[first + code]
+    value = log_gaussian(first, table, x)
+    return value if in_logs else fast_exp(value)
 
 
 @inlined

@@ -1,0 +1,89 @@
+"""One panel for one cell: bars of a category, the density of a number, or an observed mark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpc.plotting._canvas import BLUE, LIGHT_BLUE, ORANGE
+from skpc.plotting._names import shown_value
+
+__all__ = ["draw_density", "draw_states"]
+
+_MAX_BARS = 12
+_TAIL_LENGTH = 3.0
+_TAIL_POINTS = 30
+
+
+def draw_states(
+    panel: Any, probability: np.ndarray, categories: np.ndarray, observed: float | None
+) -> None:
+    """Draw a bar for each category, or a mark on the observed one; the first one on top."""
+    shown, rest = _most_probable(probability)
+    labels = [shown_value(categories[state]) for state in shown]
+    lengths = probability[shown].tolist()
+    if rest:
+        labels.append(f"({rest} others)")
+        lengths.append(max(1.0 - sum(lengths), 0.0))
+    place = np.arange(len(labels))
+    panel.set_yticks(place, labels)
+    panel.set_ylim(len(labels) - 0.4, -0.6)
+    if observed is None:
+        panel.barh(place, lengths, height=0.65, color=LIGHT_BLUE, edgecolor=BLUE)
+        for at, length in zip(place, lengths):
+            panel.text(length + 0.03, at, f"{length:.2f}", va="center", fontsize="small")
+        panel.set_xlim(0, 1.25)
+        panel.set_xticks([0, 0.5, 1])
+        panel.set_xlabel("probability")
+    else:
+        _mark(panel, 0.0, shown.index(int(observed)))
+        panel.set_xticks([])
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def draw_density(panel: Any, probability: np.ndarray, axis: Any, observed: float | None) -> None:
+    """Draw the density over bins and tails, or a mark at the observed number."""
+    edges, lower_scale, upper_scale = axis
+    low, high = edges[0] - _TAIL_LENGTH * lower_scale, edges[-1] + _TAIL_LENGTH * upper_scale
+    panel.set_yticks([])
+    if observed is None:
+        x, density = _density(probability, axis)
+        panel.fill_between(x, density, color=LIGHT_BLUE)
+        panel.plot(x, density, color=BLUE)
+        panel.set_ylim(bottom=0.0)
+        panel.set_ylabel("density")
+    else:
+        low, high = min(low, observed), max(high, observed)
+        _mark(panel, observed, 0.0)
+        panel.set_ylim(-0.5, 4.0)
+        panel.set_xlabel(f"= {shown_value(observed)}")
+    margin = 0.03 * (high - low)
+    panel.set_xlim(low - margin, high + margin)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _mark(panel: Any, x: float, y: float) -> None:
+    panel.plot([x], [y], marker="D", markersize=8, color=ORANGE, linestyle="none", clip_on=False)
+
+
+def _most_probable(probability: np.ndarray) -> tuple[list[int], int]:
+    """States to show, in their order, and the number of those left out."""
+    n_states = len(probability)
+    if n_states <= _MAX_BARS:
+        return list(range(n_states)), 0
+    best = np.argsort(-probability, kind="stable")[: _MAX_BARS - 1]
+    return sorted(best.tolist()), n_states - _MAX_BARS + 1
+
+
+def _density(probability: np.ndarray, axis: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the outline of the density, from far in one tail to far in the other."""
+    edges, lower_scale, upper_scale = axis
+    away = np.linspace(0.0, _TAIL_LENGTH, _TAIL_POINTS)
+    fall = np.exp(-away)
+    flat = probability[1:-1] / np.diff(edges)
+    below = (edges[0] - lower_scale * away)[::-1], (probability[0] / lower_scale * fall)[::-1]
+    above = edges[-1] + upper_scale * away, probability[-1] / upper_scale * fall
+    inner = np.repeat(edges, 2)[1:-1], np.repeat(flat, 2)
+    x, density = zip(below, inner, above)
+    return np.concatenate(x), np.concatenate(density)

@@ -1,0 +1,162 @@
+"""Drawings of circuits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from skpc.circuit import Circuit
+from skpc.domain import Domain
+from skpc.plotting._canvas import require_pyplot
+from skpc.plotting._graph_drawing import draw_graph
+from skpc.plotting._names import Names
+from skpc.plotting._network import NetworkReader
+from skpc.plotting._network_drawing import draw_network
+
+__all__ = ["CircuitDisplay"]
+
+#: More boxes than this cannot be read on one page.
+_MAX_BOXES = 300
+_MAX_NODES = 200
+
+
+class CircuitDisplay:
+    """Drawing of a circuit.
+
+    A cutset network is drawn for readers: the cuts as a decision tree, each branch with its
+    category or bin and its probability; below, the variables of each Chow-Liu tree, with an arrow
+    from every variable to those that depend on it directly. Any other circuit is drawn as the
+    graph that it is: sums, products and leaves.
+
+    It is recommended to use :meth:`from_estimator`. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The circuit.
+    domain : Domain, default=None
+        Names of the variables and their categories. None: variables are called x0, x1, ... and
+        states by their numbers.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the drawing.
+    figure_ : matplotlib Figure
+        Figure with the drawing.
+
+    See Also
+    --------
+    MarginalsDisplay : What a model says of the missing cells of a row.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from skpc import CutsetNetworkBD
+    >>> from skpc.plotting import CircuitDisplay
+    >>> X = np.random.default_rng(0).integers(0, 2, (100, 3))
+    >>> model = CutsetNetworkBD().fit(X)
+    >>> display = CircuitDisplay.from_estimator(model)
+    >>> plt.show()  # doctest: +SKIP
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, circuit: Circuit, *, domain: Domain | None = None) -> None:
+        self.circuit = circuit
+        self.domain = domain
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, max_depth: int | None = None, ax: Any = None
+    ) -> CircuitDisplay:
+        """Draw the circuit of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator with a circuit inside, such as :class:`skpc.CutsetNetworkBD`.
+        max_depth : int, default=None
+            Draw a cutset network down to this many edges below its first cut (or the root of its
+            tree), and say how much there is below. None draws everything.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure that is large enough.
+
+        Returns
+        -------
+        CircuitDisplay
+            The drawing.
+
+        Raises
+        ------
+        ValueError
+            If the circuit is too large to be drawn, or ``max_depth`` does not fit it.
+        ImportError
+            If matplotlib is not installed.
+        """
+        require_pyplot(f"{cls.__name__}.from_estimator")
+        check_is_fitted(estimator, "circuit_")
+        display = cls(estimator.circuit_, domain=estimator.domain_)
+        return display.plot(ax, max_depth=max_depth)
+
+    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> CircuitDisplay:
+        """Draw the circuit.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure that is large enough.
+        max_depth : int, default=None
+            See :meth:`from_estimator`.
+
+        Returns
+        -------
+        CircuitDisplay
+            This object, with ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ValueError
+            If the circuit is too large to be drawn, or ``max_depth`` does not fit it.
+        ImportError
+            If matplotlib is not installed.
+        """
+        caller = f"{type(self).__name__}.plot"
+        require_pyplot(caller)
+        if max_depth is not None and max_depth < 0:
+            raise ValueError(f"max_depth must be None or at least 0, got {max_depth}")
+        names, reader = Names(self.circuit, self.domain), NetworkReader(self.circuit)
+        if reader.is_network:
+            parts = reader.read(max_depth, _MAX_BOXES)
+            if parts is None:
+                raise ValueError(self._too_large(max_depth))
+            self.ax_ = draw_network(caller, parts, names, ax)
+        else:
+            self._refuse_graph(max_depth)
+            self.ax_ = draw_graph(caller, self.circuit, names, ax)
+        self.figure_ = self.ax_.figure
+        return self
+
+    def _too_large(self, max_depth: int | None) -> str:
+        advice = "set max_depth=2, say," if max_depth is None else "lower max_depth"
+        return (
+            f"a drawing has room for {_MAX_BOXES} cuts and variables, which this cutset network "
+            f"over {self.circuit.n_features} variables exceeds at max_depth={max_depth}; {advice} "
+            "to draw only its top"
+        )
+
+    def _refuse_graph(self, max_depth: int | None) -> None:
+        if max_depth is not None:
+            raise ValueError(
+                f"max_depth={max_depth} needs a cutset network, but this circuit is none; leave "
+                "max_depth out to draw it as a graph"
+            )
+        if self.circuit.n_nodes > _MAX_NODES:
+            raise ValueError(
+                f"a circuit that is no cutset network is drawn up to {_MAX_NODES} nodes, this one "
+                f"has {self.circuit.n_nodes}; draw a smaller circuit, or look at its arrays "
+                "(kind, child_ptr, child)"
+            )

@@ -1,0 +1,205 @@
+"""Drawings of what a model says of the missing cells of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._validation import check_table
+from skpc.domain import Domain
+from skpc.plotting._canvas import require_pyplot
+from skpc.plotting._names import variable_name
+from skpc.plotting._panels import draw_density, draw_states
+
+__all__ = ["MarginalsDisplay"]
+
+#: More panels than this cannot be read on one page.
+_MAX_PANELS = 40
+_PANELS_A_ROW = 4
+# In inches.
+_PANEL_SIZE = (2.9, 2.4)
+_NARROWEST_PANEL = 2.4
+
+
+class MarginalsDisplay:
+    """Drawing of the posterior distribution of each cell of one row.
+
+    A missing category has one bar for each of its states, a missing number a density: flat
+    within each bin, exponential in the tails. An observed cell is a single mark.
+
+    It is recommended to use :meth:`from_estimator`. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    probabilities : list of ndarray of shape (n_states,)
+        For each column the probabilities of its categories, or of its bins between two tails.
+    row : ndarray of shape (n_features,)
+        The encoded row: state codes and numbers, NaN where a cell is missing.
+    domain : Domain
+        Names, categories and bins of the columns.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes
+        One for each column drawn.
+    figure_ : matplotlib Figure
+        Figure with the drawing.
+
+    See Also
+    --------
+    CircuitDisplay : Drawing of the model.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from skpc import CutsetNetworkBD
+    >>> from skpc.plotting import MarginalsDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(0, 2, 200)
+    >>> model = CutsetNetworkBD().fit(np.column_stack([a, a + rng.normal(size=200)]))
+    >>> display = MarginalsDisplay.from_estimator(model, [[np.nan, 1.5]])
+    >>> plt.show()  # doctest: +SKIP
+    """
+
+    ax_: np.ndarray
+    figure_: Any
+
+    def __init__(
+        self, *, probabilities: Sequence[np.ndarray], row: np.ndarray, domain: Domain
+    ) -> None:
+        self.probabilities = probabilities
+        self.row = row
+        self.domain = domain
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, columns: Sequence[Any] | None = None, ax: Any = None
+    ) -> MarginalsDisplay:
+        """Draw the posterior distributions of the cells of one row.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted estimator with ``marginals``, such as :class:`skpc.CutsetNetworkBD`.
+        X : array-like or DataFrame of shape (1, n_features)
+            The row; NaN (or None) marks missing cells.
+        columns : sequence of str or int, default=None
+            Names or numbers of the columns to draw; None draws all.
+        ax : matplotlib Axes or array of Axes, default=None
+            One Axes is divided into as many panels as there are columns to draw, an array must
+            hold as many Axes. None makes a figure.
+
+        Returns
+        -------
+        MarginalsDisplay
+            The drawing.
+
+        Raises
+        ------
+        ValueError
+            If ``X`` has not exactly one row, or a column or ``ax`` does not fit.
+        ImportError
+            If matplotlib is not installed.
+        """
+        require_pyplot(f"{cls.__name__}.from_estimator")
+        check_is_fitted(estimator, "circuit_")
+        domain = estimator.domain_
+        rows = domain.encode(check_table(estimator, X, reset=False))
+        if len(rows) != 1:
+            raise ValueError(
+                f"X must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of a "
+                "DataFrame"
+            )
+        marginals = [prob[0] for prob in estimator.marginals(X)]
+        return cls(probabilities=marginals, row=rows[0], domain=domain).plot(ax, columns=columns)
+
+    def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> MarginalsDisplay:
+        """Draw the posterior distributions.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or array of Axes, default=None
+            See :meth:`from_estimator`.
+        columns : sequence of str or int, default=None
+            See :meth:`from_estimator`.
+
+        Returns
+        -------
+        MarginalsDisplay
+            This object, with ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ValueError
+            If a column or ``ax`` does not fit.
+        ImportError
+            If matplotlib is not installed.
+        """
+        plt = require_pyplot(f"{type(self).__name__}.plot")
+        chosen = self._chosen(columns)
+        self.ax_ = _panels(plt, ax, len(chosen))
+        self.figure_ = self.ax_[0].figure
+        for panel, column in zip(self.ax_, chosen):
+            self._draw(panel, column)
+        return self
+
+    def _draw(self, panel: Any, column: int) -> None:
+        value, categories = float(self.row[column]), self.domain.categories[column]
+        observed = None if np.isnan(value) else value
+        if categories is not None:
+            draw_states(panel, self.probabilities[column], categories, observed)
+        elif self.domain.axes is not None and self.domain.axes[column] is not None:
+            draw_density(panel, self.probabilities[column], self.domain.axes[column], observed)
+        else:
+            raise ValueError(f"column {column} is numeric and has no bins whose mass can be drawn")
+        kind = "missing" if observed is None else "observed"
+        panel.set_title(f"{variable_name(column, self.domain)} ({kind})", fontsize="medium")
+
+    def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
+        n_features, names = self.domain.n_features, self.domain.feature_names
+        wanted = range(n_features) if columns is None else columns
+        if isinstance(wanted, str) or not 1 <= len(wanted) <= _MAX_PANELS:
+            raise ValueError(
+                f"a drawing has room for 1 to {_MAX_PANELS} columns; name some in columns=[...], "
+                f"got {wanted if isinstance(wanted, str) else len(wanted)}"
+            )
+        chosen = []
+        for entry in wanted:
+            if isinstance(entry, str) and names is not None and entry in names:
+                chosen.append(list(names).index(entry))
+            elif not isinstance(entry, str) and 0 <= entry < n_features:
+                chosen.append(int(entry))
+            else:
+                known = f"numbers below {n_features}" if names is None else list(names)
+                raise ValueError(f"columns must hold columns of X ({known}), got {entry!r}")
+        return chosen
+
+
+def _panels(plt: Any, ax: Any, count: int) -> np.ndarray:
+    """One Axes a panel: new ones, parts of the one given, or the ones given."""
+    if ax is not None and not hasattr(ax, "get_subplotspec"):
+        given = np.asarray(ax, dtype=object).ravel()
+        if len(given) != count:
+            raise ValueError(f"ax must hold {count} Axes, one for each column, got {len(given)}")
+        return given
+    if ax is not None and count == 1:
+        return np.array([ax], dtype=object)
+    n_columns = min(count, _PANELS_A_ROW)
+    if ax is None:
+        n_rows = -(-count // n_columns)
+        size = (n_columns * _PANEL_SIZE[0], n_rows * _PANEL_SIZE[1])
+        figure = plt.figure(figsize=size, layout="constrained")
+        grid = figure.add_gridspec(n_rows, n_columns)
+    else:
+        figure = ax.figure
+        ax.set_axis_off()
+        width = ax.get_position().width * figure.get_size_inches()[0]
+        n_columns = max(1, min(n_columns, int(width / _NARROWEST_PANEL)))
+        n_rows = -(-count // n_columns)
+        grid = ax.get_subplotspec().subgridspec(n_rows, n_columns, wspace=0.4, hspace=1.1)
+    cells = [grid[divmod(number, n_columns)] for number in range(count)]
+    return np.array([figure.add_subplot(cell) for cell in cells], dtype=object)

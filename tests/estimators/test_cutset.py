@@ -1,0 +1,103 @@
+"""CutsetNetworkBD: what it learns."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits
+
+from skpc import CutsetNetworkBD
+
+
+def switch_rows(n_rows=2000, seed=0):
+    """Two columns that are equal under one value of the first column, else opposite."""
+    rng = np.random.default_rng(seed)
+    switch, a = rng.integers(0, 2, (2, n_rows))
+    return np.column_stack([switch, a, a ^ switch, rng.integers(0, 2, n_rows)]).astype(float)
+
+
+@pytest.mark.parametrize("criterion", ["bd", "bic"])
+def test_a_dependence_that_no_tree_can_hold_is_found_by_a_cut(criterion):
+    X = switch_rows()
+    model = CutsetNetworkBD(criterion=criterion).fit(X)
+    tree = CutsetNetworkBD(criterion=criterion, max_depth=0).fit(X)
+    assert model.n_cuts_ == 1
+    assert tree.n_cuts_ == 0
+    test = switch_rows(seed=1)
+    assert model.score(test) == pytest.approx(-3 * np.log(2), abs=0.01)
+    assert tree.score(test) == pytest.approx(-4 * np.log(2), abs=0.01)
+    assert model.score_criterion_ > tree.score_criterion_
+
+
+def test_independent_columns_are_not_cut():
+    X = np.random.default_rng(0).integers(0, 2, (5000, 8)).astype(float)
+    model = CutsetNetworkBD().fit(X)
+    assert model.n_cuts_ == 0
+    assert model.n_parameters_ == 15
+
+
+def test_the_circuit_is_deterministic_and_its_parameters_are_counted():
+    model = CutsetNetworkBD().fit(switch_rows())
+    assert model.circuit_.deterministic
+    assert model.circuit_.smooth
+    assert model.circuit_.decomposable
+    assert model.n_parameters_ == 1 + 2 * 5
+
+
+def test_a_single_column_is_smoothed_counting():
+    X = np.array([[0.0]] * 3 + [[1.0]] * 7)
+    model = CutsetNetworkBD(ess=0.1).fit(X)
+    expected = np.log([(3 + 0.05) / 10.1, (7 + 0.05) / 10.1])
+    assert_allclose(model.score_samples([[0.0], [1.0]]), expected)
+    model = CutsetNetworkBD(criterion="bic", alpha=0.5).fit(X)
+    assert_allclose(model.score_samples([[0.0], [1.0]]), np.log([3.5 / 11, 7.5 / 11]))
+    model = CutsetNetworkBD(param_ess=2.0).fit(X)
+    assert_allclose(model.score_samples([[0.0], [1.0]]), np.log([4 / 12, 8 / 12]))
+
+
+def test_parameters_of_their_own_sample_size_help_a_small_wide_table():
+    digits = (load_digits().data > 7).astype(float)
+    train, test = digits[:300], digits[300:]
+    options = {"categories": [[0, 1]] * 64}
+    plain = CutsetNetworkBD(**options).fit(train)
+    smoothed = CutsetNetworkBD(param_ess=1.0, **options).fit(train)
+    assert smoothed.n_parameters_ == plain.n_parameters_
+    assert smoothed.score(test) > plain.score(test)
+
+
+def test_one_candidate_finds_no_better_score_than_many():
+    X = (load_digits().data > 7).astype(float)
+    few, many = (CutsetNetworkBD(n_candidates=n).fit(X) for n in (1, 10))
+    assert many.score_criterion_ >= few.score_criterion_
+
+
+def test_numbers_are_estimated_close_to_their_density():
+    rng = np.random.default_rng(0)
+    X = rng.normal(3.0, 2.0, (5000, 1)) + 0.001
+    model = CutsetNetworkBD(n_bins=20).fit(X)
+    test = rng.normal(3.0, 2.0, (5000, 1))
+    truth = np.mean(-0.5 * ((test - 3.0) / 2.0) ** 2) - np.log(2.0 * np.sqrt(2 * np.pi))
+    assert truth - 0.05 < model.score(test) < truth + 0.01
+
+
+def test_numbers_far_outside_the_training_rows_keep_a_finite_density():
+    model = CutsetNetworkBD().fit(np.random.default_rng(0).normal(size=(500, 2)))
+    near, far = model.score_samples([[5.0, 0.0], [500.0, 0.0]])
+    assert -np.inf < far < near
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"criterion": "aic"}, "'criterion' parameter"),
+        ({"ess": 0.0}, "'ess' parameter"),
+        ({"alpha": -1.0}, "'alpha' parameter"),
+        ({"param_ess": 0.0}, "'param_ess' parameter"),
+        ({"n_candidates": 0}, "'n_candidates' parameter"),
+        ({"max_depth": -1}, "'max_depth' parameter"),
+        ({"n_bins": 0}, "'n_bins' parameter"),
+        ({"handle_unknown": "ignore"}, "'handle_unknown' parameter"),
+    ],
+)
+def test_bad_parameters_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        CutsetNetworkBD(**options).fit(switch_rows(20))

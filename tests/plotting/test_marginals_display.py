@@ -1,0 +1,162 @@
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from skpc import CutsetNetworkBD
+from skpc.plotting import MarginalsDisplay
+
+SIZES = ("large", "medium", "small")
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    size = rng.choice(SIZES, 500, p=[0.2, 0.3, 0.5])
+    typical = pd.Series(size).map({"small": 1.0, "medium": 4.0, "large": 12.0}).to_numpy()
+    price = typical * rng.lognormal(0, 0.3, 500)
+    return pd.DataFrame({"size": size, "price": price, "code": rng.integers(0, 15, 500)})
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return CutsetNetworkBD(n_bins=4).fit(table)
+
+
+def one_row(**cells):
+    return pd.DataFrame([{"size": None, "price": np.nan, "code": np.nan, **cells}])
+
+
+def bar_lengths(ax):
+    return [bar.get_width() for bar in ax.patches]
+
+
+def test_a_missing_category_has_a_bar_of_its_probability_for_each_state(model):
+    row = one_row(price=4.0)
+    ax = MarginalsDisplay.from_estimator(model, row, columns=["size"]).ax_[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(SIZES)
+    np.testing.assert_allclose(bar_lengths(ax), model.marginals(row)[0][0])
+    assert ax.get_title() == "size (missing)"
+
+
+def test_a_missing_number_has_a_density_that_holds_the_mass_of_every_bin(model):
+    row = one_row(size="medium")
+    ax = MarginalsDisplay.from_estimator(model, row, columns=["price"]).ax_[0]
+    x, density = ax.lines[0].get_data()
+    edges, lower_scale, upper_scale = model.domain_.axes[1]
+    prob = model.marginals(row)[1][0]
+    for state in range(1, len(edges)):
+        inside = (x >= edges[state - 1]) & (x <= edges[state])
+        height = prob[state] / (edges[state] - edges[state - 1])
+        assert (np.isclose(density[inside], height)).sum() >= 2
+    # The tails are cut off at three scales.
+    expected = 1 - np.exp(-3) * (prob[0] + prob[-1])
+    assert np.trapezoid(density, x) == pytest.approx(expected, abs=2e-3)
+    assert x[0] == pytest.approx(edges[0] - 3 * lower_scale)
+    assert x[-1] == pytest.approx(edges[-1] + 3 * upper_scale)
+
+
+def test_an_observed_cell_is_a_single_mark_at_its_value(model):
+    row = one_row(size="medium", price=7.25)
+    size, price, _ = MarginalsDisplay.from_estimator(model, row).ax_
+    assert [line.get_xydata().tolist() for line in price.lines] == [[[7.25, 0.0]]]
+    assert price.get_xlabel() == "= 7.25"
+    assert price.get_title() == "price (observed)"
+    assert size.lines[0].get_ydata().tolist() == [SIZES.index("medium")]
+    assert not size.patches
+
+
+def test_an_observed_number_far_from_all_others_is_inside_its_panel(model):
+    ax = MarginalsDisplay.from_estimator(model, one_row(price=900.0), columns=["price"]).ax_[0]
+    low, high = ax.get_xlim()
+    assert low < 900.0 < high
+
+
+def test_many_states_are_cut_to_the_most_probable_and_the_rest(model):
+    row = one_row(size="small")
+    ax = MarginalsDisplay.from_estimator(model, row, columns=["code"]).ax_[0]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    prob = model.marginals(row)[2][0]
+    best = sorted(np.argsort(-prob, kind="stable")[:11].tolist())
+    assert labels == [*map(str, best), "(4 others)"]
+    np.testing.assert_allclose(bar_lengths(ax)[:-1], prob[best])
+    assert sum(bar_lengths(ax)) == pytest.approx(1.0)
+
+
+def test_an_observed_state_of_many_is_marked_by_its_label(model):
+    ax = MarginalsDisplay.from_estimator(model, one_row(code=14), columns=["code"]).ax_[0]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[int(ax.lines[0].get_ydata()[0])] == "14"
+
+
+def test_columns_are_chosen_by_name_or_number(model):
+    display = MarginalsDisplay.from_estimator(model, one_row(), columns=["price", 0])
+    assert [ax.get_title() for ax in display.ax_] == ["price (missing)", "size (missing)"]
+
+
+def test_a_polars_row_is_drawn_as_the_pandas_row(table):
+    model = CutsetNetworkBD(n_bins=4).fit(pl.from_pandas(table))
+    cells = {"size": [None], "price": [4.0], "code": [3]}
+    row = pl.DataFrame(cells, schema_overrides={"size": str})
+    ax = MarginalsDisplay.from_estimator(model, row, columns=["size"]).ax_[0]
+    np.testing.assert_allclose(bar_lengths(ax), model.marginals(row)[0][0])
+
+
+def test_one_axes_is_divided_among_the_columns(model):
+    figure, ax = plt.subplots()
+    display = MarginalsDisplay.from_estimator(model, one_row(), ax=ax)
+    assert display.figure_ is figure
+    assert len(display.ax_) == 3
+    outer = ax.get_position()
+    for panel in display.ax_:
+        inner = panel.get_position()
+        assert outer.x0 - 1e-9 <= inner.x0
+        assert inner.x1 <= outer.x1 + 1e-9
+    assert not ax.axison
+
+
+def test_one_axes_is_used_itself_for_one_column_and_an_array_as_it_is(model):
+    _, axes = plt.subplots(1, 3)
+    assert MarginalsDisplay.from_estimator(model, one_row(), ax=axes).ax_.tolist() == axes.tolist()
+    one = MarginalsDisplay.from_estimator(model, one_row(), columns=[1], ax=axes[0])
+    assert one.ax_.tolist() == [axes[0]]
+
+
+def test_a_wrong_number_of_axes_is_refused(model):
+    _, axes = plt.subplots(1, 2)
+    with pytest.raises(ValueError, match="must hold 3 Axes, one for each column, got 2"):
+        MarginalsDisplay.from_estimator(model, one_row(), ax=axes)
+
+
+def test_more_than_one_row_is_refused(model, table):
+    with pytest.raises(ValueError, match="exactly one row, got 2"):
+        MarginalsDisplay.from_estimator(model, table.iloc[:2])
+
+
+@pytest.mark.parametrize("columns", [["weight"], [3], [-1], ["price", "prize"]])
+def test_an_unknown_column_is_refused_by_name(model, columns):
+    with pytest.raises(ValueError, match=f"got {columns[-1]!r}"):
+        MarginalsDisplay.from_estimator(model, one_row(), columns=columns)
+
+
+def test_too_many_columns_are_refused_with_advice():
+    X = np.random.default_rng(0).integers(0, 2, (50, 41))
+    model = CutsetNetworkBD().fit(X)
+    with pytest.raises(ValueError, match=r"1 to 40 columns; name some in columns=\[...\], got 41"):
+        MarginalsDisplay.from_estimator(model, X[:1])
+    assert len(MarginalsDisplay.from_estimator(model, X[:1], columns=range(3)).ax_) == 3
+
+
+def test_an_estimator_that_is_not_fitted_is_refused():
+    with pytest.raises(NotFittedError):
+        MarginalsDisplay.from_estimator(CutsetNetworkBD(), [[0.0]])
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match="MarginalsDisplay.from_estimator needs matplotlib"):
+        MarginalsDisplay.from_estimator(model, one_row())

@@ -1,0 +1,80 @@
+"""The public names, reviewed as one list."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import skpc
+
+PUBLIC = {
+    "skpc": ["Circuit", "CutsetNetworkBD", "__version__", "show_versions"],
+    "skpc.circuit": [
+        "CATEGORICAL",
+        "GAUSSIAN",
+        "HISTOGRAM",
+        "LEAF",
+        "PRODUCT",
+        "SUM",
+        "Circuit",
+        "CircuitBuilder",
+        "Structure",
+        "load_circuit",
+        "save_circuit",
+    ],
+    "skpc.queries": [
+        "PseudoCounts",
+        "condition",
+        "fit_parameters",
+        "flows",
+        "log_likelihood",
+        "marginals",
+        "moments",
+        "mpe",
+        "sample",
+        "sample_missing",
+    ],
+    "skpc.datasets": ["fetch_debd"],
+    "skpc.domain": ["Domain", "merge_rows", "present_rows"],
+    "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_are_those_of_the_list(module):
+    assert sorted(importlib.import_module(module).__all__) == sorted(PUBLIC[module])
+
+
+def public_functions():
+    for module, names in PUBLIC.items():
+        for name in names:
+            found = getattr(importlib.import_module(module), name)
+            if callable(found):
+                yield f"{module}.{name}", found
+
+
+@pytest.mark.parametrize(("name", "found"), list(public_functions()), ids=lambda x: str(x))
+def test_public_docstrings_have_an_example(name, found):
+    doc = found.__doc__ or ""
+    assert doc.strip(), name
+    if name not in {"skpc.circuit.Structure", "skpc.queries.PseudoCounts"}:
+        assert ">>> " in doc, f"{name} has no example"
+
+
+def test_importing_the_package_loads_no_optional_library_of_its_own():
+    code = (
+        "import sys, sklearn.utils.validation; before = set(sys.modules); import skpc;"
+        "optional = {'matplotlib', 'pandas', 'polars', 'dask', 'cvxopt', 'tqdm'};"
+        "print(optional & (set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_show_versions_names_the_package_and_its_dependencies(capsys):
+    skpc.show_versions()
+    shown = capsys.readouterr().out
+    assert f"skpc: {skpc.__version__}" in shown
+    for name in ("numpy", "scikit-learn", "numba", "python"):
+        assert f"{name}: " in shown
