@@ -9,6 +9,7 @@ from skpc._validation import Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
+from skpc.estimators._progress import progress
 from skpc.learning import cutset_circuit, learn_cutset_network
 
 __all__ = ["CutsetNetworkBD"]
@@ -61,8 +62,8 @@ class CutsetNetworkBD(CircuitDensity):
         Not used by a single network, which is learned without chance; present so that code
         written for any density works.
     verbose : int, default=0
-        With 1, a progress bar counts the rows whose leaf has been settled (where tqdm is
-        installed).
+        With 1, a progress bar counts the rows that have reached their leaf (a line at the end
+        where tqdm is not installed).
 
     Attributes
     ----------
@@ -180,16 +181,18 @@ class CutsetNetworkBD(CircuitDensity):
             negative or all zero.
         """
         domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
-        network = learn_cutset_network(
-            domain.codes(rows),
-            weight,
-            domain.n_states,
-            criterion=self.criterion,
-            ess=self.ess,
-            alpha=self.alpha,
-            n_candidates=self.n_candidates,
-            max_depth=self.max_depth,
-        )
+        with progress(weight.sum(), "rows", self.verbose) as advance:
+            network = learn_cutset_network(
+                domain.codes(rows),
+                weight,
+                domain.n_states,
+                criterion=self.criterion,
+                ess=self.ess,
+                alpha=self.alpha,
+                n_candidates=self.n_candidates,
+                max_depth=self.max_depth,
+                advance=advance,
+            )
         circuit = cutset_circuit(network, domain.axes, self.param_ess)
         self.domain_, self.circuit_ = domain, circuit
         self.n_parameters_, self.n_cuts_ = network.n_parameters, network.n_cuts

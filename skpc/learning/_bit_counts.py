@@ -69,7 +69,7 @@ class BitRows:
         n_words = _padded_words(len(rows))
         octets = np.zeros((n_words * 8, codes.shape[1]), np.uint8)
         octets[: len(packed)] = packed
-        octets = np.ascontiguousarray(octets.reshape(n_words, 8, -1).transpose(0, 2, 1))
+        octets = np.ascontiguousarray(octets.reshape(n_words, 8, codes.shape[1]).transpose(0, 2, 1))
         return cls(octets.view("<u8")[..., 0].astype(np.uint64), len(rows), variables)
 
     def state_counts(self, column: int) -> NDArray[np.float64]:

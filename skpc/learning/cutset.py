@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,7 @@ def learn_cutset_network(
     alpha: float = 0.01,
     n_candidates: int = 10,
     max_depth: int | None = None,
+    advance: Callable[[float], object] | None = None,
 ) -> CutsetNetwork:
     """Learn a cutset network by greedy cuts that raise a structure score (Algorithm 1).
 
@@ -84,6 +86,8 @@ def learn_cutset_network(
         Number of variables tried as cuts at each node.
     max_depth : int, default=None
         Largest number of cuts on the way to a leaf; None for no limit.
+    advance : callable, default=None
+        Told the weight of the rows that have just reached their leaf, to show progress.
 
     Returns
     -------
@@ -119,7 +123,7 @@ def learn_cutset_network(
     else:
         rows = WeightedRows(codes, weight, varied, n_states[varied])
     prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
-    return _grow(rows, prior, n_states, n_candidates, max_depth)
+    return _grow(rows, prior, n_states, n_candidates, max_depth, advance or _unheard)
 
 
 def _grow(
@@ -128,6 +132,7 @@ def _grow(
     n_states: NDArray[np.int64],
     n_candidates: int,
     max_depth: int | None,
+    advance: Callable[[float], object],
 ) -> CutsetNetwork:
     """Cut depth first from the root and freeze the outcome."""
     start = rows.tree(prior)
@@ -145,6 +150,10 @@ def _grow(
         variable = int(node.rows.variables[cut.column])
         visited.append(_Visited(node.above, variable, cut.counts, None))
     return _freeze(visited, n_states, prior, score)
+
+
+def _unheard(weight: float) -> None:
+    """Progress that nobody follows."""
 
 
 def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:

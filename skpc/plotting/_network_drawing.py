@@ -135,8 +135,9 @@ def _cut_block(cut: Cut, names: Names) -> _Block:
     block.anchor = middle + left
     block.add_text(block.anchor - half, _HALF_BOX, name, "cut")
     if not ends:
-        hidden = _count(cut.n_cuts, "cut") + _count(cut.n_variables, "variable")
-        block.add_text(0.0, _HALF_BOX + _PITCH, hidden.rstrip(), "note")
+        hidden = f"{_count(cut.n_cuts, 'cut')}, " if cut.n_cuts else ""
+        hidden = f"+{hidden}{_count(cut.n_variables, 'variable')}"
+        block.add_text(0.0, _HALF_BOX + _PITCH, hidden, "note")
         return block
     # Edges to far branches need some height, or they would lie on each other.
     top = max(_CUT_HEIGHT, _STEEPNESS * row.width)
@@ -147,7 +148,7 @@ def _cut_block(cut: Cut, names: Names) -> _Block:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"+{number} {noun}{'s' if number > 1 else ''} " if number else ""
+    return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
 def _branch_row(cut: Cut, names: Names) -> tuple[_Block, list[float]]:

@@ -101,3 +101,11 @@ def test_numbers_far_outside_the_training_rows_keep_a_finite_density():
 def test_bad_parameters_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         CutsetNetworkBD(**options).fit(switch_rows(20))
+
+
+def test_verbose_shows_the_rows_that_reached_their_leaf(capsys):
+    CutsetNetworkBD(verbose=1).fit(switch_rows(200))
+    shown = capsys.readouterr()
+    assert "200" in shown.out + shown.err
+    CutsetNetworkBD().fit(switch_rows(200))
+    assert capsys.readouterr() == ("", "")

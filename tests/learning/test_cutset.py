@@ -9,15 +9,13 @@ from tests.naive import cutset as naive
 
 
 def random_codes(n, n_states, seed, missing=0.0):
-    """Rows in which a hidden state bends the columns, so that cuts pay."""
+    """Rows in which the first two columns decide how each column follows the one before it."""
     rng = np.random.default_rng(seed)
-    hidden = rng.integers(0, 3, n)
-    columns = []
-    for k in n_states:
-        p = rng.dirichlet(np.full(k, 0.3), (3, 2))
-        side = columns[-1] > 0 if columns else hidden > 0
-        u = rng.random((n, 1))
-        columns.append((np.cumsum(p[hidden, side * 1], axis=1) < u).sum(axis=1).clip(0, k - 1))
+    columns = [rng.integers(0, k, n) for k in n_states[:2]]
+    for k in n_states[2:]:
+        mirrored = np.where(columns[len(columns) % 2] == 0, columns[-1], k - 1 - columns[-1])
+        noise = rng.integers(0, k, n)
+        columns.append(np.where(rng.random(n) < 0.2, noise, mirrored) % k)
     codes = np.column_stack(columns).astype(np.int16)
     codes[rng.random(codes.shape) < missing] = -1
     return codes
@@ -50,7 +48,7 @@ def hashed_counts(monkeypatch, general_counts):
 
 
 def check_against_naive(criterion, n_states, missing, whole, n_candidates=10):
-    n = 150
+    n = 300
     codes = random_codes(n, n_states, seed=len(n_states), missing=missing)
     rng = np.random.default_rng(1)
     weight = rng.integers(1, 9, n).astype(float) if whole else rng.gamma(2.0, 1.0, n)
@@ -64,14 +62,14 @@ def check_against_naive(criterion, n_states, missing, whole, n_candidates=10):
 @pytest.mark.parametrize("criterion", ["bd", "bic"])
 @pytest.mark.parametrize(
     ("n_states", "missing"),
-    [((2,) * 6, 0.0), ((2, 3, 2, 4, 3), 0.0), ((2, 3, 2, 4), 0.2), ((2,) * 5, 0.2)],
+    [((2,) * 6, 0.0), ((2, 3, 2, 4, 3), 0.0), ((2, 3, 2, 4), 0.1), ((2,) * 5, 0.1)],
 )
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_network_is_the_one_of_the_naive_algorithm(criterion, n_states, missing, whole):
     check_against_naive(criterion, n_states, missing, whole)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.usefixtures("hashed_counts")
 def test_hashed_pairs_give_the_network_of_the_naive_algorithm(missing):
     check_against_naive("bd", (2, 3, 2, 4, 3), missing, whole=False)

@@ -35,9 +35,14 @@ def test_the_circuit_has_the_probabilities_of_the_network(learned):
     check(cutset_circuit(learned[0]), *learned)
 
 
-def test_parameters_may_have_an_equivalent_sample_size_of_their_own(learned):
-    network, rows, n_states, _ = learned
+@pytest.mark.parametrize("criterion", ["bd", "bic"])
+def test_parameters_may_have_an_equivalent_sample_size_of_their_own(criterion):
+    n_states = (2, 3, 2, 4, 2)
+    codes = random_codes(250, n_states, seed=12)
+    network = learn_cutset_network(codes, np.ones(250), np.array(n_states), criterion=criterion)
+    assert network.n_cuts > 0
     circuit = cutset_circuit(network, param_ess=3.0)
+    rows = as_rows(codes, np.ones(250))
     check(circuit, network, rows, n_states, naive.Criterion("bd", ess=3.0))
 
 

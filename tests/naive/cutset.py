@@ -59,7 +59,8 @@ def learn_tree(rows, free, n_states, criterion):
         i, j = pair
         table = chow_liu.pair_table(rows, i, j, n_states)
         cell = criterion.cell(n_states[i], n_states[j])
-        return chow_liu.mutual_information(chow_liu.smoothed(table, cell))
+        # Rounded, so that pairs of equal information are equal and the first one wins.
+        return round(chow_liu.mutual_information(chow_liu.smoothed(table, cell)), 10)
 
     weights = {pair: information(pair) for pair in combinations(free, 2)}
     parent = chow_liu.directed(free, chow_liu.spanning_edges(free, weights.__getitem__))

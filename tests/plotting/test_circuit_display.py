@@ -158,18 +158,12 @@ def test_max_depth_counts_what_lies_below(shops):
 
 
 def test_cuts_below_max_depth_are_counted():
-    X = np.random.default_rng(1).integers(0, 2, (60, 5))
-    model = CutsetNetworkBD(ess=500.0).fit(X)
+    # A tiny equivalent sample size and many states cut even noise.
+    X = np.random.default_rng(1).integers(0, 6, (60, 5))
+    model = CutsetNetworkBD(ess=0.1).fit(X)
     assert model.n_cuts_ > 3
     shown = texts(CircuitDisplay.from_estimator(model, max_depth=0).ax_)
-    reader = NetworkReader(model.circuit_)
-    (whole,) = reader.read(None, 10**6)
-
-    def n_cuts(part):
-        below = [n_cuts(branch.part) for branch in part.branches] if isinstance(part, Cut) else []
-        return isinstance(part, Cut) + sum(below)
-
-    assert shown[1] == f"+{n_cuts(whole) - 1} cuts, 4 variables"
+    assert shown[1] == f"+{model.n_cuts_ - 1} cuts, 4 variables"
 
 
 def test_a_chain_of_two_thousand_variables_is_refused_with_advice_that_helps():

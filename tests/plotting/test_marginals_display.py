@@ -99,7 +99,7 @@ def test_columns_are_chosen_by_name_or_number(model):
 
 
 def test_a_polars_row_is_drawn_as_the_pandas_row(table):
-    model = CutsetNetworkBD(n_bins=4).fit(pl.from_pandas(table))
+    model = CutsetNetworkBD(n_bins=4).fit(pl.DataFrame(table.to_dict("list")))
     cells = {"size": [None], "price": [4.0], "code": [3]}
     row = pl.DataFrame(cells, schema_overrides={"size": str})
     ax = MarginalsDisplay.from_estimator(model, row, columns=["size"]).ax_[0]

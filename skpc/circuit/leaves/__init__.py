@@ -259,7 +259,7 @@ def cell_value(
     """Value of a leaf on one cell, or its log with a log table."""
     if family != GAUSSIAN:
         return table[first + code]
-    value = log_gaussian(first, table, x)
+    value = log_gaussian(table[first], table[first + 1], table[first + 2], table[first + 3], x)
     return value if in_logs else fast_exp(value)
 
 

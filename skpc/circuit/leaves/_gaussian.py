@@ -24,10 +24,12 @@ N_ENTRIES = 4
 
 
 @inlined
-def log_gaussian(first: int, table: np.ndarray, x: float) -> float:
+def log_gaussian(
+    mean: float, inverse_sd: float, relative: float, missing: float, x: float
+) -> float:
     """Log density relative to the highest peak of the variable."""
-    z = (x - table[first]) * table[first + 1]
-    return table[first + 2] - 0.5 * z * z if z == z else table[first + 3]
+    z = (x - mean) * inverse_sd
+    return relative - 0.5 * z * z if z == z else missing
 
 
 @inlined
@@ -41,8 +43,11 @@ def log_gaussian_line(
     out: int,
 ) -> None:
     """Log densities on a block of rows."""
+    # Read before the loop, where the lines might overlap the table for all the compiler knows.
+    mean, inverse_sd = table[first], table[first + 1]
+    relative, missing = table[first + 2], table[first + 3]
     for r in range(n):
-        lines[out, r] = log_gaussian(first, table, values[var, r])
+        lines[out, r] = log_gaussian(mean, inverse_sd, relative, missing, values[var, r])
 
 
 @kernel

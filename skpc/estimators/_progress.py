@@ -1,0 +1,42 @@
+"""Progress of long fits: a bar where tqdm is installed, a line at the end elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float], None]]:
+    """Follow work of a known size.
+
+    Parameters
+    ----------
+    total : float
+        The whole of the work.
+    what : str
+        What is being counted.
+    verbose : int
+        0 shows nothing.
+
+    Yields
+    ------
+    callable
+        Takes the amount of work just finished.
+    """
+    if not verbose:
+        yield lambda done: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        start = time.perf_counter()
+        yield lambda done: None
+        sys.stdout.write(f"{total:g} {what} in {time.perf_counter() - start:.1f} s\n")
+        return
+    with tqdm(total=total, unit=f" {what}") as bar:
+        yield bar.update
