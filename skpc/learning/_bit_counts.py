@@ -19,9 +19,14 @@ from skpc.trees import UNITS_PER_NAT, ChowLiuTree, CountTables, binary_spanning_
 
 __all__ = ["BitRows", "fits_bits"]
 
-#: Cells of a table beyond which its bits would take more than half a gigabyte.
-_MAX_CELLS = 2**32
-#: Words counted per pass over a row of pair counts; packed rows are padded to a multiple.
+#: Rows (weights counted out) and cells beyond which the tables of this module, one number for
+#: each count and one bit for each cell, would take too much memory. They do not depend on
+#: whether equal rows have been merged.
+_MAX_ROWS = 2**23
+_MAX_CELLS = 2**31
+#: Cells that are counted out at a time to be packed.
+_PACKED_AT_ONCE = 2**26
+#: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
 
 #: Fields of CountTables without the counts.
@@ -36,7 +41,7 @@ def fits_bits(
         np.all(n_states == 2)
         and codes.min(initial=0) >= 0
         and np.all(weight == np.floor(weight))
-        and weight.sum() * codes.shape[1] <= _MAX_CELLS
+        and weight.sum() <= min(_MAX_ROWS, _MAX_CELLS // codes.shape[1])
     )
 
 
@@ -64,13 +69,17 @@ class BitRows:
         cls, codes: NDArray[np.int16], weight: NDArray[np.float64], variables: NDArray[np.int64]
     ) -> BitRows:
         """Pack coded rows, each as often as its weight says."""
-        rows = np.repeat(codes.astype(np.uint8), weight.astype(np.int64), axis=0)
-        packed = np.packbits(rows, axis=0, bitorder="little")
-        n_words = _padded_words(len(rows))
-        octets = np.zeros((n_words * 8, codes.shape[1]), np.uint8)
-        octets[: len(packed)] = packed
-        octets = np.ascontiguousarray(octets.reshape(n_words, 8, codes.shape[1]).transpose(0, 2, 1))
-        return cls(octets.view("<u8")[..., 0].astype(np.uint64), len(rows), variables)
+        repeats = weight.astype(np.int64)
+        n_rows, m = int(repeats.sum()), codes.shape[1]
+        n_words = _padded_words(n_rows)
+        octets = np.zeros((n_words * 8, m), np.uint8)
+        width = max(1, _PACKED_AT_ONCE // max(n_rows, 1))
+        for first in range(0, m, width):
+            rows = np.repeat(codes[:, first : first + width].astype(np.uint8), repeats, axis=0)
+            packed = np.packbits(rows, axis=0, bitorder="little")
+            octets[: len(packed), first : first + width] = packed
+        octets = np.ascontiguousarray(octets.reshape(n_words, 8, m).transpose(0, 2, 1))
+        return cls(octets.view("<u8")[..., 0].astype(np.uint64), n_rows, variables)
 
     def state_counts(self, column: int) -> NDArray[np.float64]:
         """Weight of the rows in each state of a column."""
@@ -271,7 +280,7 @@ def _select_rows(
     """
     n_words, m = words.shape
     moves = np.empty(6, np.uint64)
-    filled = 0
+    filled = np.int64(0)
     for w in range(n_words):
         kept = mask[w]
         n_kept = np.int64(popcount(kept))

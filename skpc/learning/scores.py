@@ -55,7 +55,7 @@ class BayesDirichlet:
     >>> from skpc.learning import BayesDirichlet
     >>> from skpc.trees import CountTables
     >>> coin = CountTables.of_states(np.array([2.0, 0.0]))
-    >>> round(np.exp(BayesDirichlet(ess=2.0).of_tables(coin)), 6)
+    >>> round(float(np.exp(BayesDirichlet(ess=2.0).of_tables(coin))), 6)
     0.333333
     """
 

@@ -40,7 +40,9 @@ def test_selected_bits_are_the_rows_of_the_branch_in_order(n, density):
         np.testing.assert_array_equal(below.variables, again.variables)
 
 
-def test_bits_repeat_a_row_by_its_weight():
+@pytest.mark.parametrize("at_once", [1, 2**26])
+def test_bits_repeat_a_row_by_its_weight(at_once, monkeypatch):
+    monkeypatch.setattr(_bit_counts, "_PACKED_AT_ONCE", at_once)
     codes = np.array([[0, 1], [1, 1], [1, 0]], dtype=np.int16)
     rows = BitRows.pack(codes, np.array([3.0, 100.0, 1.0]), np.arange(2))
     np.testing.assert_array_equal(rows._pairs, [[101, 100], [100, 103]])
@@ -53,7 +55,9 @@ def test_bits_repeat_a_row_by_its_weight():
         ([[0, -1]], [2.0], [2, 2], False),
         ([[0, 1]], [2.5], [2, 2], False),
         ([[0, 1]], [2.0], [2, 3], False),
-        ([[0, 1]], [2.0**32], [2, 2], False),
+        ([[0, 1]], [2.0**23], [2, 2], True),
+        ([[0, 1]], [2.0**23 + 1], [2, 2], False),
+        ([[0] * 1025], [2.0**21], [2] * 1025, False),
     ],
 )
 def test_only_complete_binary_rows_of_whole_weights_are_packed(codes, weight, n_states, expected):
