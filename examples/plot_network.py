@@ -44,8 +44,8 @@ plt.show()
 # the people were crew. Below, an arrow leads from a variable to those that depend on it directly.
 #
 # In all four trees sex and survival hang together, as "women and children first" suggests. But age
-# has another place. In first and second class it hangs on *survived*: nearly every child there
-# survived. In third class, where most children did not, age depends on sex instead, and the crew
+# has another place. In first and second class it hangs on *survived*: every child there
+# survived. In third class, where most children did not, it depends on sex instead, and the crew
 # had no children, so that their arrow to age means nothing: a Chow-Liu tree always connects all of
 # its variables, be the dependence ever so weak.
 #

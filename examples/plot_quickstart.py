@@ -56,10 +56,10 @@ def rms(errors):
 
 
 print(f"{len(train)} rows for training, {len(test)} for testing, a fifth of the cells missing\n")
-print(f"{'held-out rows':40s} {'baseline':>10s} {'skpc':>10s}")
-print(f"{'log-likelihood (nats a row)':40s} {independent:10.2f} {model.score(test):10.2f}")
-print(f"{'error of numbers (standard deviations)':40s} {rms(error_of_means):10.2f} {rms(error):10.2f}")
-print(f"{'right diagnoses':40s} {right_by_mode:10.0%} {right:10.0%}")
+print(f"{'held-out rows':35s} {'baseline':>10s} {'skpc':>10s}")
+print(f"{'log-likelihood (nats a row)':35s} {independent:10.2f} {model.score(test):10.2f}")
+print(f"{'error of numbers (st. deviations)':35s} {rms(error_of_means):10.2f} {rms(error):10.2f}")
+print(f"{'right diagnoses':35s} {right_by_mode:10.0%} {right:10.0%}")
 
 # %%
 # **Uncertainty.** A completion is one guess; the marginals say how sure the model is of it. Here

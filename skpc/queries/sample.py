@@ -40,9 +40,9 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> np
     >>> from skpc.circuit import CircuitBuilder
     >>> from skpc.queries import sample
     >>> builder = CircuitBuilder(n_states=[2])
-    >>> _ = builder.discrete(0, np.log([0.75, 0.25]))
-    >>> float(sample(builder.build(), 10_000, random_state=0).mean().round(2))
-    0.25
+    >>> _ = builder.discrete(0, np.log([0.7, 0.3]))
+    >>> float(sample(builder.build(), 10_000, random_state=0).mean().round(1))
+    0.3
     """
     if n_samples < 0:
         raise ValueError(f"n_samples must be 0 or more, got {n_samples}")
