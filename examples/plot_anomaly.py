@@ -1,7 +1,7 @@
 """
-===================================
+==============================
 Likelihood as an anomaly score
-===================================
+==============================
 
 A density that has seen normal rows only gives low scores to rows that are not like them. This
 example uses the log-likelihood as an anomaly score on two tables that scikit-learn ships, and

@@ -1,7 +1,7 @@
 """
-===================================
+======================================
 Missing values: score, complete, doubt
-===================================
+======================================
 
 A density does three things with a row that has holes. It scores what is there; it completes what
 is not; and it says how sure it is. This example does all three on the wines of scikit-learn,

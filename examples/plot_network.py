@@ -1,7 +1,7 @@
 """
-=========================
+========================
 A learned network, drawn
-=========================
+========================
 
 A cutset network can be read. Its top is a decision tree: each *cut* looks at one variable and
 sends a row down the branch of its state. At the end of each branch stands a *Chow-Liu tree*: every
@@ -48,6 +48,9 @@ plt.show()
 # survived. In third class, where most children did not, it depends on sex instead, and the crew
 # had no children, so that their arrow to age means nothing: a Chow-Liu tree always connects all of
 # its variables, be the dependence ever so weak.
+#
+# Arrows are not causes. The distribution is the same whichever variable a tree starts from; the
+# learner starts from the first column.
 #
 # Why a cut?
 # ----------

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
 
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._progress import progress
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning import (
+    Mixture,
+    cutset_circuit,
+    learn_cutset_network,
+    learn_mixture,
+    mixture_circuit,
+)
+from skpc.queries import PseudoCounts, fit_parameters, uniform_pseudo_counts
 
 __all__ = ["CutsetNetworkBD"]
 
@@ -46,6 +58,16 @@ class CutsetNetworkBD(CircuitDensity):
         Number of columns tried at each cut, those of greatest information gain (eqs. 13-15).
     max_depth : int, default=None
         Greatest number of cuts above a leaf; 0 gives a plain Chow-Liu tree, None sets no limit.
+    n_components : int, default=1
+        Number of cutset networks. More than one are learned by structural EM (section 6 of
+        [1]_) from a k-means start; the mixture is one circuit, no longer deterministic.
+    max_iter : int, default=100
+        Greatest number of iterations of structural EM.
+    tol : float, default=1e-2
+        Structural EM stops when the mean log-likelihood of the training rows has improved by less
+        than this, in nats per row, in each of three iterations. The best iterate is kept.
+    n_init : int, default=1
+        Number of k-means starts; the mixture with the greatest ``lower_bound_`` is kept.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -58,12 +80,14 @@ class CutsetNetworkBD(CircuitDensity):
         Greatest number of bins of a numeric column, between its two tails.
     handle_unknown : {"missing", "error"}, default="missing"
         What to do with a category that has not been seen or declared.
+    n_jobs : int, default=None
+        Number of components learned at a time, by joblib; None means 1 unless in a
+        ``joblib.parallel_config`` context.
     random_state : int, RandomState instance or None, default=None
-        Not used by a single network, which is learned without chance; present so that code
-        written for any density works.
+        Seeds the k-means starts. A single network is learned without chance.
     verbose : int, default=0
-        With 1, a progress bar counts the rows that have reached their leaf (a line at the end
-        where tqdm is not installed).
+        With 1, a progress bar counts the rows that have reached their leaf, or the iterations of
+        structural EM (a line at the end where tqdm is not installed).
 
     Attributes
     ----------
@@ -76,7 +100,15 @@ class CutsetNetworkBD(CircuitDensity):
     n_cuts_ : int
         Number of decision nodes.
     score_criterion_ : float
-        Structure score of the network, in nats.
+        Structure score in nats, summed over the components.
+    weights_ : ndarray of shape (n_components,)
+        Weights of the components; fewer where some have lost all their rows.
+    lower_bound_ : float
+        Mean log-likelihood of the training rows under the best iterate, in nats per row.
+    n_iter_ : int
+        Number of iterations of structural EM run in the best start; 1 for a single network.
+    converged_ : bool
+        Whether structural EM stopped by ``tol``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -84,8 +116,11 @@ class CutsetNetworkBD(CircuitDensity):
 
     Notes
     -----
-    Rows may have missing cells in ``fit`` too: a pair of columns is then counted on the rows that
-    show both.
+    Rows may have missing cells in ``fit`` too: the structure is learned from pairs of columns
+    counted on the rows that show both, and the parameters then by exact EM
+    (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
+
+    In a mixture, the size ``N`` of "bic" is the total responsibility of the component.
 
     References
     ----------
@@ -113,10 +148,15 @@ class CutsetNetworkBD(CircuitDensity):
         "param_ess": [None, Interval(Real, 0, None, closed="neither")],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
         "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
         "categories": [StrOptions({"auto"}), list],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
         "handle_unknown": [StrOptions({"missing", "error"})],
+        "n_jobs": [None, Integral],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -126,6 +166,10 @@ class CutsetNetworkBD(CircuitDensity):
     n_parameters_: int
     n_cuts_: int
     score_criterion_: float
+    weights_: np.ndarray
+    lower_bound_: float
+    n_iter_: int
+    converged_: bool
 
     def __init__(
         self,
@@ -136,10 +180,15 @@ class CutsetNetworkBD(CircuitDensity):
         param_ess: float | None = None,
         n_candidates: int = 10,
         max_depth: int | None = None,
+        n_components: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-2,
+        n_init: int = 1,
         categorical_features: Any = "auto",
         categories: Any = "auto",
         n_bins: int = 10,
         handle_unknown: str = "missing",
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -149,10 +198,15 @@ class CutsetNetworkBD(CircuitDensity):
         self.param_ess = param_ess
         self.n_candidates = n_candidates
         self.max_depth = max_depth
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
         self.categorical_features = categorical_features
         self.categories = categories
         self.n_bins = n_bins
         self.handle_unknown = handle_unknown
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -181,20 +235,85 @@ class CutsetNetworkBD(CircuitDensity):
             negative or all zero.
         """
         domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
-        with progress(weight.sum(), "rows", self.verbose) as advance:
-            network = learn_cutset_network(
-                domain.codes(rows),
-                weight,
-                domain.n_states,
-                criterion=self.criterion,
-                ess=self.ess,
-                alpha=self.alpha,
-                n_candidates=self.n_candidates,
-                max_depth=self.max_depth,
-                advance=advance,
+        what = "rows" if self.n_components == 1 else "iterations"
+        amount = weight.sum() if self.n_components == 1 else self.max_iter * self.n_init
+        with progress(amount, what, self.verbose) as advance:
+            mixture = self._learn(domain, rows, weight, advance)
+        circuit = mixture.circuits[0]
+        if len(mixture.networks) > 1:
+            circuit = mixture_circuit(
+                mixture.networks, mixture.weights, domain.axes, self.param_ess
             )
-        circuit = cutset_circuit(network, domain.axes, self.param_ess)
+        if np.isnan(rows).any():
+            circuit = fit_parameters(
+                circuit,
+                rows,
+                weight,
+                pseudo_count=self._pseudo_counts(circuit, len(mixture.weights)),
+            )
         self.domain_, self.circuit_ = domain, circuit
-        self.n_parameters_, self.n_cuts_ = network.n_parameters, network.n_cuts
-        self.score_criterion_ = network.score
+        self.weights_, self.lower_bound_ = mixture.weights, mixture.lower_bound
+        self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
+        networks = mixture.networks
+        self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
+        self.n_cuts_ = sum(network.n_cuts for network in networks)
+        self.score_criterion_ = sum(network.score for network in networks)
         return self
+
+    def _learn(
+        self, domain: Domain, rows: np.ndarray, weight: np.ndarray, advance: Callable[[float], Any]
+    ) -> Mixture:
+        """Learn the components; ``advance`` is told of rows (one component) or iterations."""
+        single = self.n_components == 1
+        learn = partial(
+            learn_cutset_network,
+            n_states=domain.n_states,
+            criterion=self.criterion,
+            ess=self.ess,
+            alpha=self.alpha,
+            n_candidates=self.n_candidates,
+            max_depth=self.max_depth,
+            advance=advance if single else None,
+        )
+        return learn_mixture(
+            rows,
+            domain.codes(rows),
+            weight,
+            _numbers(domain, rows),
+            learn,
+            partial(cutset_circuit, axes=domain.axes, param_ess=self.param_ess),
+            n_components=self.n_components,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_init=self.n_init,
+            n_jobs=self.n_jobs,
+            random_state=check_random_state(self.random_state),
+            advance=(lambda done: None) if single else advance,
+        )
+
+    def _pseudo_counts(self, circuit: Circuit, n_components: int) -> float | PseudoCounts:
+        """The counts that smooth the parameters of the circuit, for EM."""
+        if self.criterion == "bic" and self.param_ess is None:
+            return self.alpha
+        ess = self.ess if self.param_ess is None else self.param_ess
+        return uniform_pseudo_counts(circuit, ess * n_components)
+
+
+def _numbers(domain: Domain, rows: np.ndarray) -> np.ndarray:
+    """Rows as complete numbers for k-means: standardised numbers, categories one-hot.
+
+    A missing number is the mean of its column, a missing category the shares of the states.
+    """
+    blocks = []
+    for column, n_categories in zip(rows.T, domain.n_states * domain.is_categorical):
+        seen = ~np.isnan(column)
+        if n_categories == 0:
+            spread = column[seen].std()
+            block = ((column - column[seen].mean()) / (spread if spread > 0 else 1.0))[:, None]
+        else:
+            first = 1 if n_categories == 2 else 0
+            one_hot = column[:, None] == np.arange(first, n_categories)
+            block = np.where(seen[:, None], one_hot, np.nan)
+        mean = block[seen].mean(axis=0)
+        blocks.append(np.where(np.isnan(block), mean, block))
+    return np.column_stack(blocks)

@@ -1,7 +1,8 @@
 """From data to circuits: structure scores and the search for cutset networks."""
 
 from skpc.learning.cutset import learn_cutset_network
-from skpc.learning.cutset_circuit import cutset_circuit
+from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
+from skpc.learning.mixture import Mixture, learn_mixture
 from skpc.learning.network import CutsetNetwork
 from skpc.learning.scores import BayesDirichlet, Bic, Score
 
@@ -9,7 +10,10 @@ __all__ = [
     "BayesDirichlet",
     "Bic",
     "CutsetNetwork",
+    "Mixture",
     "Score",
     "cutset_circuit",
     "learn_cutset_network",
+    "learn_mixture",
+    "mixture_circuit",
 ]

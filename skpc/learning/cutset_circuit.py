@@ -12,7 +12,7 @@ from skpc.learning.network import CutsetNetwork
 from skpc.learning.scores import BayesDirichlet, Score, smoothed_log_probabilities
 from skpc.trees import CountTables, add_tree
 
-__all__ = ["cutset_circuit"]
+__all__ = ["cutset_circuit", "mixture_circuit"]
 
 
 def cutset_circuit(
@@ -46,6 +46,41 @@ def cutset_circuit(
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
     builder = CircuitBuilder(network.n_states, axes)
+    _add_network(builder, network, param_ess)
+    return builder.build()
+
+
+def mixture_circuit(
+    networks: Sequence[CutsetNetwork],
+    weights: np.ndarray,
+    axes: Sequence[Any] | None = None,
+    param_ess: float | None = None,
+) -> Circuit:
+    """Turn a mixture of cutset networks into one circuit, whose root is a sum over them.
+
+    Parameters
+    ----------
+    networks : sequence of CutsetNetwork
+        The components, over the same variables.
+    weights : ndarray of shape (n_components,)
+        Their weights, which sum to one.
+    axes, param_ess
+        See :func:`cutset_circuit`.
+
+    Returns
+    -------
+    Circuit
+        The circuit of the network itself where there is only one; else a smooth and decomposable
+        circuit.
+    """
+    builder = CircuitBuilder(networks[0].n_states, axes)
+    nodes = [_add_network(builder, network, param_ess) for network in networks]
+    if len(nodes) > 1:
+        builder.sum(nodes, np.log(weights))
+    return builder.build()
+
+
+def _add_network(builder: CircuitBuilder, network: CutsetNetwork, param_ess: float | None) -> int:
     priors = _priors(network, network.prior if param_ess is None else BayesDirichlet(param_ess))
     built: dict[int, int] = {}
     of_tree: dict[int, int] = {}
@@ -62,8 +97,9 @@ def cutset_circuit(
         built[node] = of_tree[leaf]
     constants = np.setdiff1d(np.flatnonzero(network.n_states == 1), network.trees[0].variables)
     if len(constants):
-        builder.product([built[0], *(builder.discrete(var, [0.0]) for var in constants.tolist())])
-    return builder.build()
+        leaves = [builder.discrete(var, [0.0]) for var in constants.tolist()]
+        return builder.product([built[0], *leaves])
+    return built[0]
 
 
 def _priors(network: CutsetNetwork, prior: Score) -> list[Score]:

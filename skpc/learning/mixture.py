@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -27,12 +27,13 @@ Build = Callable[[CutsetNetwork], Circuit]
 
 
 class Mixture(NamedTuple):
-    """Networks with their weights, and how they were found.
+    """Networks, their circuits and weights, and how they were found.
 
     ``lower_bound`` is the mean log-likelihood (nats per row) of the training rows.
     """
 
     networks: list[CutsetNetwork]
+    circuits: list[Circuit]
     weights: np.ndarray
     lower_bound: float
     n_iter: int
@@ -53,6 +54,7 @@ def learn_mixture(
     n_init: int,
     n_jobs: int | None,
     random_state: np.random.RandomState,
+    advance: Callable[[float], object],
 ) -> Mixture:
     """Learn a mixture by structural EM (section 6 of the paper), the best of several starts.
 
@@ -78,25 +80,52 @@ def learn_mixture(
         Networks learned at a time, by joblib.
     random_state : RandomState
         Source of the starts.
+    advance : callable
+        Told of each iteration, to show progress.
 
     Returns
     -------
     Mixture
         The iterate of greatest bound. Components that lose all rows are dropped.
     """
-    options = {"max_iter": max_iter, "tol": tol, "n_jobs": n_jobs}
-    n_components = min(n_components, len(rows))
-    best: Mixture | None = None
-    for _ in range(n_init):
-        label = np.zeros(len(rows), dtype=np.int64)
-        if n_components > 1:
-            means = KMeans(n_components, n_init=1, random_state=random_state)
-            label = means.fit(start, sample_weight=weight).labels_
-        share = np.eye(n_components)[label]
-        found = _structural_em(rows, codes, weight, share, learn, build, **options)
-        if best is None or found.lower_bound > best.lower_bound:
+
+    def one_start() -> Mixture:
+        label = _clusters(start, weight, n_components, random_state)
+        share = np.eye(label.max() + 1)[label]
+        steps = _structural_em(rows, codes, weight, share, learn, build, n_jobs)
+        return _best_iterate(steps, max_iter, tol, advance)
+
+    return max((one_start() for _ in range(n_init)), key=lambda found: found.lower_bound)
+
+
+def _clusters(
+    start: np.ndarray, weight: np.ndarray, n_components: int, random_state: np.random.RandomState
+) -> np.ndarray:
+    """The first component of each row, numbered without gaps."""
+    n_clusters = min(n_components, len(np.unique(start, axis=0)))
+    if n_clusters == 1:
+        return np.zeros(len(start), dtype=np.int64)
+    means = KMeans(n_clusters, n_init=1, random_state=random_state)
+    return np.unique(means.fit(start, sample_weight=weight).labels_, return_inverse=True)[1]
+
+
+def _best_iterate(
+    steps: Iterator[Mixture], max_iter: int, tol: float, advance: Callable[[float], object]
+) -> Mixture:
+    """Run structural EM until it converges and return its best iterate."""
+    best = next(steps)
+    advance(1)
+    bound, waited, n_iter = best.lower_bound, 0, 1
+    while n_iter < max_iter and waited < _PATIENCE and len(best.networks) > 1:
+        found = next(steps)
+        advance(1)
+        n_iter += 1
+        waited = 0 if found.lower_bound - bound >= tol else waited + 1
+        bound = max(bound, found.lower_bound)
+        if found.lower_bound > best.lower_bound:
             best = found
-    return best
+    converged = waited >= _PATIENCE or len(best.networks) == 1
+    return best._replace(n_iter=n_iter, converged=converged)
 
 
 def _structural_em(
@@ -106,40 +135,27 @@ def _structural_em(
     share: np.ndarray,
     learn: Learn,
     build: Build,
-    *,
-    max_iter: int,
-    tol: float,
     n_jobs: int | None,
-) -> Mixture:
-    """Alternate networks and responsibilities from given responsibilities on."""
-    best: Mixture | None = None
-    before, waited, converged = -np.inf, 0, False
-    for n_iter in range(1, max_iter + 1):
+) -> Iterator[Mixture]:
+    """Alternate networks and responsibilities, from given responsibilities on."""
+    while True:
         total = weight @ share
         share, total = share[:, total > 0], total[total > 0]
         weights = total / total.sum()
         networks = _learn_all(codes, weight, share, learn, n_jobs)
-        density = np.column_stack([log_likelihood(build(n), rows) for n in networks])
+        circuits = [build(network) for network in networks]
+        density = np.column_stack([log_likelihood(circuit, rows) for circuit in circuits])
         density += np.log(weights)
         bound = float(weight @ logsumexp(density, axis=1) / weight.sum())
-        if best is None or bound > best.lower_bound:
-            best = Mixture(networks, weights, bound, n_iter, False)
-        waited = waited + 1 if bound - before < tol else 0
-        before = max(before, bound)
-        converged = waited >= _PATIENCE or len(weights) == 1
-        if converged:
-            break
+        yield Mixture(networks, circuits, weights, bound, 0, False)
         share = softmax(density, axis=1)
         share[share < _NEGLIGIBLE] = 0.0
-    return best._replace(n_iter=n_iter, converged=converged)
 
 
 def _learn_all(
     codes: np.ndarray, weight: np.ndarray, share: np.ndarray, learn: Learn, n_jobs: int | None
 ) -> list[CutsetNetwork]:
-    def tasks() -> Any:
-        for column in share.T:
-            member = column > 0
-            yield delayed(learn)(codes[member], weight[member] * column[member])
-
-    return Parallel(n_jobs=n_jobs)(tasks())
+    if share.shape[1] == 1:
+        return [learn(codes, weight)]
+    parts = ((codes[s > 0], (weight * s)[s > 0]) for s in share.T)
+    return list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))

@@ -6,7 +6,7 @@ from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.marginals import marginals
 from skpc.queries.moments import moments
 from skpc.queries.mpe import mpe
-from skpc.queries.parameters import PseudoCounts, fit_parameters
+from skpc.queries.parameters import PseudoCounts, fit_parameters, uniform_pseudo_counts
 from skpc.queries.sample import sample, sample_missing
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "mpe",
     "sample",
     "sample_missing",
+    "uniform_pseudo_counts",
 ]

@@ -8,12 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc.circuit import SUM, Circuit
-from skpc.circuit.leaves import leaves_of, log_prior, updated_param
+from skpc.circuit.leaves import (
+    leaves_of,
+    log_prior,
+    missing_counts,
+    uniform_param,
+    updated_param,
+)
 from skpc.queries._rows import check_rows
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.log_likelihood import log_likelihood
 
-__all__ = ["PseudoCounts", "em_steps", "fit_parameters"]
+__all__ = ["PseudoCounts", "em_steps", "fit_parameters", "uniform_pseudo_counts"]
 
 #: Iterations without a better validation likelihood before EM stops.
 _PATIENCE = 4
@@ -28,6 +34,43 @@ class PseudoCounts(NamedTuple):
 
     edge: np.ndarray
     param: np.ndarray
+
+
+def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
+    """Pseudo-counts that stand for rows without any cell, divided evenly at every sum and leaf.
+
+    For a cutset network these are the nested counts of its Dirichlet prior of equivalent sample
+    size ``n_rows``: a cut divides them by its branches, a table by its cells.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The structure, and which weights and states are possible at all.
+    n_rows : float
+        Their number.
+
+    Returns
+    -------
+    PseudoCounts
+        To be passed to :func:`fit_parameters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import uniform_pseudo_counts
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.1, 0.9]))
+    >>> uniform_pseudo_counts(builder.build(), 3.0).param
+    array([1.5, 1.5])
+    """
+    even = _evenly_spread(circuit)
+    nothing = np.full((1, circuit.n_features), np.nan)
+    statistics = expected_statistics(even, nothing, np.array([float(n_rows)]))
+    leaves = leaves_of(circuit.structure)
+    return PseudoCounts(
+        statistics.edge_flow, missing_counts(even, leaves, statistics.leaf_statistic)
+    )
 
 
 def fit_parameters(
@@ -137,6 +180,19 @@ def em_steps(
         statistics = expected_statistics(circuit, rows, weight)
         yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, mean, sd)
         circuit = _maximised(circuit, statistics, counts, mean, sd)
+
+
+def _evenly_spread(circuit: Circuit) -> Circuit:
+    """The same structure with equal weights and equal probabilities of what is possible."""
+    parent = circuit.edge_parent
+    possible = circuit.log_weight > -np.inf
+    count = np.bincount(parent, possible, circuit.n_nodes)[parent]
+    log_weight = np.where(
+        (circuit.kind[parent] == SUM) & possible, -np.log(np.maximum(count, 1)), circuit.log_weight
+    )
+    return circuit.with_parameters(
+        log_weight=log_weight, param=uniform_param(circuit, leaves_of(circuit.structure))
+    )
 
 
 def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:

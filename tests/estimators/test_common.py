@@ -25,6 +25,7 @@ ESTIMATORS = [
     CutsetNetworkBD(),
     CutsetNetworkBD(criterion="bic"),
     CutsetNetworkBD(param_ess=1.0, max_depth=1, n_bins=4),
+    CutsetNetworkBD(n_components=3, random_state=0),
 ]
 every_density = pytest.mark.parametrize("density", ESTIMATORS, ids=repr)
 

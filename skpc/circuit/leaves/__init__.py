@@ -33,8 +33,10 @@ __all__ = [
     "linear_tables",
     "log_leaf_line",
     "log_prior",
+    "missing_counts",
     "mode_tables",
     "read_cell",
+    "uniform_param",
     "updated_param",
 ]
 
@@ -188,6 +190,29 @@ def updated_param(
         column_sd[var],
     )
     return param
+
+
+def uniform_param(circuit: Circuit, leaves: Leaves) -> np.ndarray:
+    """Parameters with equal probabilities of the possible states; Gaussians stay."""
+    states, param = _states_of(circuit.structure, leaves), circuit.param.copy()
+    if len(states.leaf):
+        possible = param[states.param] > -np.inf
+        count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
+        param[states.param] = np.where(possible, -np.log(count), -np.inf)
+    return param
+
+
+def missing_counts(circuit: Circuit, leaves: Leaves, statistic: np.ndarray) -> np.ndarray:
+    """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
+    structure, count = circuit.structure, np.empty(len(circuit.param))
+    states = _states_of(structure, leaves)
+    missing = statistic[leaves.first[1:] - 1]
+    count[states.param] = np.exp(circuit.param[states.param])
+    count[states.param] *= np.repeat(missing[states.leaf], states.size)
+    gaussian = leaves.family == GAUSSIAN
+    position = structure.param_ptr[leaves.node[gaussian]]
+    count[position] = count[position + 1] = missing[gaussian]
+    return count
 
 
 def log_prior(
