@@ -34,6 +34,7 @@ PUBLIC = {
         "mpe",
         "sample",
         "sample_missing",
+        "uniform_pseudo_counts",
     ],
     "skpc.datasets": ["fetch_debd"],
     "skpc.domain": ["Domain", "merge_rows", "present_rows"],

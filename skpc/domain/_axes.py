@@ -16,6 +16,10 @@ Axis = tuple[Floats, float, float]
 # both keep a repeated value from earning an unbounded density.
 _SMALLEST_WIDTH = 1e-3
 _SMALLEST_TAIL = 1e-2
+# Rows that the table of two binned columns should have a cell. Cross-validation among 1 to 15 bins
+# on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables chose
+# about as many bins as this allows.
+_ROWS_PER_CELL = 8
 # Below this part of the magnitude, differences between values are noise of their rounding.
 _RESOLUTION = 1e-12
 # The reciprocal of anything smaller would come near the largest float.
@@ -28,13 +32,14 @@ LARGEST_VALUE = 1e307
 def histogram_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
     """Place the states of a numeric column where its values are.
 
-    The ``n_bins + 1`` edges stand at the weighted quantiles (``inverted_cdf``) of the levels
-    ``i / (n_bins + 2)``, so that each interior bin and each tail holds the same mass as far as
-    ties allow. Edges that repeat, or that follow the one before by less than a thousandth of the
-    spread (the mean absolute deviation from the median), are dropped. The scale of a tail is its
-    weighted mean excess over its edge, at least a hundredth of the spread; the scale of a tail
-    without mass is the spread. A constant column c gets one bin around c, whose width is a
-    thousandth of max(abs(c), 1).
+    A small table gets fewer bins than ``n_bins``: so many that two such columns together have eight
+    rows for each pair of states on average, but at least one. The ``n_bins + 1`` edges stand at
+    the weighted quantiles (``inverted_cdf``) of the levels ``i / (n_bins + 2)``, so that each
+    interior bin and each tail holds the same mass as far as ties allow. Edges that repeat, or that
+    follow the one before by less than a thousandth of the spread (the mean absolute deviation from
+    the median), are dropped. The scale of a tail is its weighted mean excess over its edge, at
+    least a hundredth of the spread; the scale of a tail without mass is the spread. A constant
+    column c gets one bin around c, whose width is a thousandth of max(abs(c), 1).
 
     Parameters
     ----------
@@ -63,6 +68,7 @@ def histogram_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
     median = _quantiles(points, cumulated, np.array([1]), 2)[0]
     spread = _mean_deviation(points, mass, median)
     noise = max(_RESOLUTION * float(np.abs(points[[0, -1]]).max()), _SMALLEST_FLOAT)
+    n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / _ROWS_PER_CELL)) - 2))
     candidates = _quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
     edges = _well_separated(candidates, max(_SMALLEST_WIDTH * spread, noise))
     below, above = points < edges[0], points >= edges[-1]

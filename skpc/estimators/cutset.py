@@ -26,15 +26,19 @@ from skpc.queries import PseudoCounts, fit_parameters, uniform_pseudo_counts
 
 __all__ = ["CutsetNetworkBD"]
 
+#: Iterations of EM on the parameters once the structure stands.
+_EM_ITERATIONS = 20
+
 
 class CutsetNetworkBD(CircuitDensity):
     """Cutset network learned greedily by a Bayesian-Dirichlet or BIC structure score.
 
     A cutset network is a decision tree over observed variables with a Chow-Liu tree at each leaf
     (Algorithm 1 of [1]_). A node is cut only where that raises the score, which guards against
-    overfitting by itself: there is nothing to tune and no validation set to spare. The result is
-    a smooth, decomposable and deterministic circuit, so that marginals, conditionals, most
-    probable completions, samples and expectations are exact.
+    overfitting: on binary columns there is nothing to tune and no validation set to spare (columns
+    of many states may want a larger ``ess``). The result is a smooth, decomposable and
+    deterministic circuit, so that marginals, conditionals, most probable completions, samples and
+    expectations are exact.
 
     Numeric columns are cut into bins between two exponential tails; the density is piecewise
     uniform in the bins.
@@ -77,7 +81,8 @@ class CutsetNetworkBD(CircuitDensity):
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
     n_bins : int, default=10
-        Greatest number of bins of a numeric column, between its two tails.
+        Greatest number of bins of a numeric column, between its two tails. Small tables get
+        fewer: so many that two columns have eight rows for each pair of states on average.
     handle_unknown : {"missing", "error"}, default="missing"
         What to do with a category that has not been seen or declared.
     n_jobs : int, default=None
@@ -111,7 +116,7 @@ class CutsetNetworkBD(CircuitDensity):
         Whether structural EM stopped by ``tol``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
     Notes

@@ -63,3 +63,9 @@ def log_density(axis, probabilities, x):
         return math.log(probabilities[-1] / upper_scale) - (x - edges[-1]) / upper_scale
     s = state(edges, x)
     return math.log(probabilities[s] / (edges[s] - edges[s - 1]))
+
+
+def n_bins_allowed(total_weight, n_bins):
+    """Bins of which a pair of columns still has eight rows for each pair of states."""
+    allowed = [b for b in range(1, n_bins + 1) if 8 * (b + 2) ** 2 <= total_weight]
+    return max(allowed, default=1)

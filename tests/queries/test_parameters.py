@@ -7,7 +7,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
 from skpc.circuit import SUM, CircuitBuilder
-from skpc.queries import condition, fit_parameters, flows, log_likelihood, sample
+from skpc.queries import (
+    condition,
+    fit_parameters,
+    flows,
+    log_likelihood,
+    sample,
+    uniform_pseudo_counts,
+)
 from skpc.queries.parameters import PseudoCounts, em_steps
 from tests.naive import circuit as naive
 from tests.queries.test_log_likelihood import wide_mixture
@@ -147,3 +154,22 @@ def test_flows_refuse_weights_of_another_length():
     circuit = random_circuit(0, n_features=2, kinds="binary")
     with pytest.raises(ValueError, match=r"sample_weight must have shape \(3,\), got \(2,\)"):
         flows(circuit, np.zeros((3, 2)), [1.0, 1.0])
+
+
+def test_uniform_pseudo_counts_are_those_of_the_nested_prior():
+    builder = CircuitBuilder([2, 3, 2])
+    branches = []
+    for state in (0, 1):
+        rows = [builder.discrete(2, np.log([0.3, 0.7])) for _ in range(3)]
+        parts = [builder.product([builder.indicator(1, s), rows[s]]) for s in range(3)]
+        tree = builder.sum(parts, np.log([0.2, 0.3, 0.5]), 1, range(3))
+        branches.append(builder.product([builder.indicator(0, state), tree]))
+    builder.sum(branches, np.log([0.4, 0.6]), 0, [0, 1])
+    circuit = builder.build()
+    counts = uniform_pseudo_counts(circuit, 12.0)
+    of_sum = circuit.kind[circuit.edge_parent] == SUM
+    assert_allclose(counts.edge[of_sum], [2.0] * 3 + [2.0] * 3 + [6.0] * 2)
+    last = np.flatnonzero(circuit.leaf_var == 2)
+    for node in last:
+        part = slice(circuit.param_ptr[node], circuit.param_ptr[node + 1])
+        assert_allclose(counts.param[part], [1.0, 1.0])
