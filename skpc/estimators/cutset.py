@@ -69,7 +69,7 @@ class CutsetNetworkBD(CircuitDensity):
         Greatest number of iterations of structural EM.
     tol : float, default=1e-2
         Structural EM stops when the mean log-likelihood of the training rows has improved by less
-        than this, in nats per row, in each of three iterations. The best iterate is kept.
+        than this, in nats per row, in three iterations together. The best iterate is kept.
     n_init : int, default=1
         Number of k-means starts; the mixture with the greatest ``lower_bound_`` is kept.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
