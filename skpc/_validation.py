@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _BLOCK = 32_768
+_LARGEST_TOTAL = 2.0**53
 
 
 def frame_library(table: Any) -> str | None:
@@ -130,8 +131,11 @@ def check_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
         total = weight.sum()
     if total == 0.0:
         raise ValueError("All sample weights are zero; at least one row needs a positive weight.")
-    if not np.isfinite(total):
-        raise ValueError("The sum of sample_weight overflows; divide all weights by a constant.")
+    if not total <= _LARGEST_TOTAL:
+        raise ValueError(
+            f"The sum of sample_weight must be at most {_LARGEST_TOTAL:g}, beyond which counts "
+            f"lose single rows; found {total:g}. Divide all weights by a constant."
+        )
     return weight
 
 
@@ -242,7 +246,7 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         cell = example("other")
         raise TypeError(
             "Each cell argument must be a string or a number (None or NaN where missing); "
-            f"found {cell!r} of type {type(cell).__name__} in {where}."
+            f"found {cell!r} of type {type(cell).__name__} in {where}. Convert dates to numbers."
         )
     if "string" in kinds:
         raise TypeError(

@@ -92,6 +92,11 @@ def learn_mixture(
     Mixture
         The iterate of greatest bound. Components that lose all rows are dropped.
     """
+    if n_components > max(weight.sum(), 1):
+        raise ValueError(
+            f"n_components={n_components} must not exceed the number of rows, found "
+            f"{weight.sum():g} sample(s)"
+        )
 
     def one_start() -> Mixture:
         label = _clusters(start, weight, n_components, random_state)

@@ -24,7 +24,18 @@ def check_rows(circuit: Circuit, X: Any) -> np.ndarray:
     Cells of variables that the circuit has been conditioned on take the value given then. States
     out of range are found later, by the kernel that reads the rows.
     """
-    rows = np.ascontiguousarray(X, dtype=np.float64)
+    if not isinstance(circuit, Circuit):
+        raise TypeError(
+            f"queries ask a Circuit, got {type(circuit).__name__}; the one of a fitted estimator "
+            "is its circuit_"
+        )
+    try:
+        rows = np.ascontiguousarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"X must hold encoded rows of numbers ({error}); domain_.encode(table) of a fitted "
+            "estimator makes them"
+        ) from error
     if rows.ndim != 2 or rows.shape[1] != circuit.n_features:
         raise ValueError(
             f"X must have shape (n_rows, {circuit.n_features}), got {np.shape(X)}; "

@@ -59,6 +59,8 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
             f"evidence must have shape ({circuit.n_features},), one value (or NaN) a variable, "
             f"got {wanted.shape}"
         )
+    if np.any(np.isinf(wanted)):
+        raise ValueError(f"evidence must be finite or NaN, got {wanted[np.isinf(wanted)][0]}")
     _refuse_contradiction(circuit, wanted)
     evaluator = Evaluator(circuit)
     value, possible = evaluator.log_values(wanted[np.newaxis])

@@ -131,6 +131,10 @@ def fit_parameters(
     """
     rows = check_rows(circuit, X)
     weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
+    if len(rows) == 0:
+        raise ValueError("fit_parameters needs at least one row, X has none")
+    if max_iter < 1 or not tol >= 0:
+        raise ValueError(f"max_iter must be 1 or more and tol 0 or more, got {max_iter} and {tol}")
     if weight.shape != (len(rows),) or not weight.sum() > 0 or np.any(weight < 0):
         raise ValueError(
             f"sample_weight must have shape ({len(rows)},), no negative and some positive "
@@ -197,6 +201,8 @@ def _evenly_spread(circuit: Circuit) -> Circuit:
 
 def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:
     if not isinstance(pseudo_count, PseudoCounts):
+        if not pseudo_count >= 0:
+            raise ValueError(f"pseudo_count must not be negative, got {pseudo_count}")
         edge = np.full(circuit.n_edges, float(pseudo_count))
         pseudo_count = PseudoCounts(edge, np.full(len(circuit.param), float(pseudo_count)))
     for name, counts, size in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> np
     >>> float(sample(builder.build(), 10_000, random_state=0).mean().round(1))
     0.3
     """
-    if n_samples < 0:
-        raise ValueError(f"n_samples must be 0 or more, got {n_samples}")
+    if not isinstance(n_samples, Integral) or n_samples < 0:
+        raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
     empty = check_rows(circuit, np.full((1, circuit.n_features), np.nan))
     evaluator = Evaluator(circuit, size=1)
     # All rows start from the same nothing, so one evaluated row serves them all.

@@ -109,3 +109,65 @@ def test_verbose_shows_the_rows_that_reached_their_leaf(capsys):
     assert "200" in shown.out + shown.err
     CutsetNetworkBD().fit(switch_rows(200))
     assert capsys.readouterr() == ("", "")
+
+
+def test_more_components_than_rows_are_refused():
+    with pytest.raises(ValueError, match=r"n_components=9 must not exceed .* found 5 sample"):
+        CutsetNetworkBD(n_components=9).fit(switch_rows(5))
+
+
+def three_kinds(n_rows, seed):
+    """Rows of three kinds that no single tree describes well."""
+    rng = np.random.default_rng(seed)
+    prob = np.random.default_rng(7).uniform(0.05, 0.95, (3, 12))
+    return (rng.random((n_rows, 12)) < prob[rng.integers(0, 3, n_rows)]).astype(float)
+
+
+def test_a_mixture_describes_rows_of_several_kinds_better_than_one_network():
+    train, test = three_kinds(3000, 0), three_kinds(3000, 1)
+    single = CutsetNetworkBD().fit(train)
+    mixture = CutsetNetworkBD(n_components=3, random_state=0).fit(train)
+    assert mixture.score(test) > single.score(test) + 0.02
+    assert mixture.weights_.sum() == pytest.approx(1.0)
+    assert mixture.converged_
+    assert 1 < mixture.n_iter_ < 100
+    assert not mixture.circuit_.deterministic
+
+
+def test_a_mixture_is_at_least_as_good_as_the_bound_it_reports():
+    train = three_kinds(1000, 0)
+    mixture = CutsetNetworkBD(n_components=3, random_state=0).fit(train)
+    assert mixture.score(train) >= mixture.lower_bound_ - 1e-3
+
+
+def test_components_learned_in_parallel_are_the_same():
+    train = three_kinds(600, 0)
+    a = CutsetNetworkBD(n_components=3, random_state=0).fit(train)
+    b = CutsetNetworkBD(n_components=3, random_state=0, n_jobs=2).fit(train)
+    assert_allclose(a.score_samples(train), b.score_samples(train), rtol=1e-12)
+
+
+def test_fewer_distinct_rows_than_components_are_no_obstacle():
+    X = np.tile([[0.0, 1.0], [1.0, 0.0]], (50, 1))
+    mixture = CutsetNetworkBD(n_components=4, random_state=0).fit(X)
+    assert len(mixture.weights_) <= 2
+    assert np.all(np.isfinite(mixture.score_samples(X)))
+
+
+def test_more_starts_never_lower_the_bound():
+    train = three_kinds(600, 0)
+    one, three = (
+        CutsetNetworkBD(n_components=3, n_init=n, random_state=0).fit(train).lower_bound_
+        for n in (1, 3)
+    )
+    assert three >= one
+
+
+def test_parameters_learned_with_holes_come_from_the_observed_cells():
+    """With cells missing at random, EM finds the table that the complete rows have."""
+    complete = switch_rows(4000)
+    holes = np.where(np.random.default_rng(1).random(complete.shape) < 0.3, np.nan, complete)
+    a, b = CutsetNetworkBD().fit(complete), CutsetNetworkBD().fit(holes)
+    test = switch_rows(2000, seed=2)
+    assert b.n_cuts_ == a.n_cuts_ == 1
+    assert b.score(test) == pytest.approx(a.score(test), abs=0.01)

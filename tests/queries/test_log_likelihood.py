@@ -150,3 +150,11 @@ def test_conditional_circuits_do_not_read_the_known_cells():
     other[:, :2] = np.nan
     given = condition(circuit, evidence)
     assert_array_equal(log_likelihood(given, rows), log_likelihood(given, other))
+
+
+def test_an_estimator_or_a_raw_table_is_refused_with_the_way_out():
+    circuit = random_circuit(0, n_features=2, kinds="binary")
+    with pytest.raises(TypeError, match="ask a Circuit, got str; .* circuit_"):
+        log_likelihood("circuit", [[0.0, 1.0]])
+    with pytest.raises(ValueError, match=r"encoded rows of numbers .*domain_.encode"):
+        log_likelihood(circuit, [["red", 1.0]])

@@ -133,7 +133,9 @@ def test_pseudo_counts_can_differ_between_parameters():
         ({"sample_weight": [1.0]}, r"sample_weight must have shape \(2,\)"),
         ({"sample_weight": [0.0, 0.0]}, "some positive"),
         ({"sample_weight": [1.0, -1.0]}, "no negative"),
-        ({"pseudo_count": -1.0}, r"pseudo_count.edge must have shape .* no negative"),
+        ({"pseudo_count": -1.0}, "pseudo_count must not be negative, got -1.0"),
+        ({"max_iter": 0}, "max_iter must be 1 or more"),
+        ({"tol": -1.0}, "tol 0 or more"),
         ({"pseudo_count": PseudoCounts(np.zeros(2), np.zeros(1))}, r"pseudo_count.edge must"),
     ],
 )
@@ -173,3 +175,8 @@ def test_uniform_pseudo_counts_are_those_of_the_nested_prior():
     for node in last:
         part = slice(circuit.param_ptr[node], circuit.param_ptr[node + 1])
         assert_allclose(counts.param[part], [1.0, 1.0])
+
+
+def test_no_rows_cannot_be_fitted():
+    with pytest.raises(ValueError, match="at least one row"):
+        fit_parameters(random_circuit(0, n_features=2), np.empty((0, 2)))
