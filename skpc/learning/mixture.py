@@ -105,7 +105,8 @@ def learn_mixture(
         steps = _structural_em(rows, codes, weight, share, learn, build, n_jobs)
         return _best_iterate(steps, max_iter, tol, advance)
 
-    return max((one_start() for _ in range(n_init)), key=lambda found: found.lower_bound)
+    n_starts = n_init if n_components > 1 else 1
+    return max((one_start() for _ in range(n_starts)), key=lambda found: found.lower_bound)
 
 
 def _clusters(
