@@ -24,7 +24,7 @@ from skpc.queries.log_likelihood import TINY
 __all__ = ["Block", "Evaluator"]
 
 #: Bytes that the values of one block may take.
-_BUDGET = 64 * 2**20
+_BUDGET = 48 * 2**20
 
 
 class Block(NamedTuple):
@@ -68,7 +68,7 @@ class Evaluator:
             log_table, self.mode = leaf_tables(circuit, self.plan.leaves, self.columns), np.empty(0)
         self.tables: Tables = tables_of(circuit, log_table)
         fitting = _BUDGET // (8 * len(self.plan.is_sum))
-        self.size = int(np.clip(fitting // 64 * 64, 64, 512)) if size is None else size
+        self.size = int(np.clip(fitting // 32 * 32, 32, 256)) if size is None else size
 
     def flows(self) -> np.ndarray:
         """Lines for the flows of the nodes that are alive together."""
