@@ -125,7 +125,8 @@ class CutsetNetworkBD(CircuitDensity):
     counted on the rows that show both, and the parameters then by exact EM
     (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
 
-    In a mixture, the size ``N`` of "bic" is the total responsibility of the component.
+    In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
+    the joint circuit adjusts the parameters at the end, with the same prior counts.
 
     References
     ----------
@@ -249,12 +250,10 @@ class CutsetNetworkBD(CircuitDensity):
             circuit = mixture_circuit(
                 mixture.networks, mixture.weights, domain.axes, self.param_ess
             )
-        if np.isnan(rows).any():
+        if len(mixture.networks) > 1 or np.isnan(rows).any():
+            counts = self._pseudo_counts(circuit, len(mixture.networks))
             circuit = fit_parameters(
-                circuit,
-                rows,
-                weight,
-                pseudo_count=self._pseudo_counts(circuit, len(mixture.weights)),
+                circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS
             )
         self.domain_, self.circuit_ = domain, circuit
         self.weights_, self.lower_bound_ = mixture.weights, mixture.lower_bound
