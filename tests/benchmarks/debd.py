@@ -6,8 +6,8 @@ Trained on train + valid, as in the paper. Times are CPU seconds of one thread, 
 200,000 rows a call (fewer beyond 100 columns). Each set has a process of its own; fit_MiB is its
 peak memory after the fit, all libraries and the data included.
 
-With --mixtures: mixtures by structural EM; the number of components is chosen on the validation rows
-among 2, 3, 5, 8, 10 and 20, and the chosen mixture is learned again from train + valid.
+With --mixtures: mixtures by structural EM; the number of components is chosen on the validation
+rows among 2, 3, 5, 8, 10 and 20, and the chosen mixture is learned again from train + valid.
 """
 
 from __future__ import annotations
