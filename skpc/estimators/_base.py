@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,21 @@ from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_rows, present_rows
 from skpc.queries import log_likelihood, marginals, moments, mpe, sample, sample_missing
 
-__all__ = ["CircuitDensity"]
+__all__ = ["CircuitDensity", "all_or_nothing"]
 
 _STRATEGIES = ("mean", "mpe", "sample")
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 class CircuitDensity(DensityMixin, BaseEstimator):

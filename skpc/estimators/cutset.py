@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._base import CircuitDensity, all_or_nothing
 from skpc.estimators._progress import progress
 from skpc.learning import (
     Mixture,
@@ -240,6 +240,11 @@ class CutsetNetworkBD(CircuitDensity):
             If a column holds nothing but missing cells, a cell is infinite, or the weights are
             negative or all zero.
         """
+        with all_or_nothing(self):
+            self._fit(X, sample_weight)
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
         domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
         what = "rows" if self.n_components == 1 else "iterations"
         amount = weight.sum() if self.n_components == 1 else self.max_iter * self.n_init
@@ -262,7 +267,6 @@ class CutsetNetworkBD(CircuitDensity):
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
-        return self
 
     def _learn(
         self, domain: Domain, rows: np.ndarray, weight: np.ndarray, advance: Callable[[float], Any]

@@ -351,11 +351,29 @@ def test_declared_categories_are_states_even_when_unseen(density):
 
 
 @every_density
-def test_a_failed_fit_leaves_no_half_fitted_estimator(density):
+def test_a_failed_fit_leaves_the_estimator_as_it_was(density):
     fitted = clone(density).fit(numbers())
     before = fitted.score(numbers())
-    bad = numbers()
-    bad[0, 0] = np.inf
-    with pytest.raises(ValueError, match="inf"):
-        fitted.fit(bad)
+    wider = np.column_stack([numbers(), np.full(200, np.nan)])
+    with pytest.raises(ValueError, match="column 3"):
+        fitted.fit(wider)
+    assert fitted.score(numbers()) == before
+    new = clone(density)
+    with pytest.raises(ValueError, match="column 3"):
+        new.fit(wider)
+    assert not hasattr(new, "n_features_in_")
+
+
+@every_density
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(density, monkeypatch):
+    fitted = clone(density).fit(numbers())
+    before = fitted.score(numbers())
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skpc.estimators._base.merge_rows", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(numbers()[:, :2])
+    monkeypatch.undo()
     assert fitted.score(numbers()) == before
