@@ -3,6 +3,6 @@
 from skpc._version import __version__
 from skpc._versions import show_versions
 from skpc.circuit import Circuit
-from skpc.estimators import CutsetNetworkBD
+from skpc.estimators import CircuitImputer, CutsetNetworkBD
 
-__all__ = ["Circuit", "CutsetNetworkBD", "__version__", "show_versions"]
+__all__ = ["Circuit", "CircuitImputer", "CutsetNetworkBD", "__version__", "show_versions"]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, validate_data
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "fit_context",
     "frame_library",
     "missing_cells",
+    "output_library",
     "read_cells",
 ]
 
@@ -41,6 +43,12 @@ def frame_library(table: Any) -> str | None:
         if frame_type is not None and isinstance(table, frame_type):
             return library
     return None
+
+
+def output_library(transformer: Any) -> str | None:
+    """The library of the DataFrames that ``transform`` shall return; None for arrays."""
+    wanted = _get_output_config("transform", transformer)["dense"]
+    return None if wanted == "default" else wanted
 
 
 def describe_column(column: int, names: Sequence[Any] | None = None) -> str:

@@ -9,7 +9,7 @@ import pytest
 import skpc
 
 PUBLIC = {
-    "skpc": ["Circuit", "CutsetNetworkBD", "__version__", "show_versions"],
+    "skpc": ["Circuit", "CircuitImputer", "CutsetNetworkBD", "__version__", "show_versions"],
     "skpc.circuit": [
         "CATEGORICAL",
         "GAUSSIAN",

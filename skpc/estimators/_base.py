@@ -45,7 +45,10 @@ class CircuitDensity(DensityMixin, BaseEstimator):
     def _prepare(
         self, X: Any, sample_weight: Any, n_bins: int | None
     ) -> tuple[Domain, np.ndarray, np.ndarray]:
-        """Learn the domain; return it with the distinct encoded rows and their weights."""
+        """Learn the domain; return it with the distinct encoded rows and their weights.
+
+        Rows without any cell are left out.
+        """
         table = check_table(self, X, reset=True)
         table, weight = present_rows(table, check_weight(sample_weight, len(table)))
         domain = Domain.fit(
@@ -56,7 +59,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):
             sample_weight=weight,
             handle_unknown=self.handle_unknown,
         )
-        return domain, *merge_rows(domain.encode(table), weight)
+        rows, weight = merge_rows(domain.encode(table), weight)
+        some = ~np.isnan(rows).all(axis=1)
+        return domain, rows[some], weight[some]
 
     def _encode(self, X: Any) -> tuple[Any, np.ndarray]:
         """The checked table and its encoded rows."""

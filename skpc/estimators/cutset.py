@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -22,12 +21,24 @@ from skpc.learning import (
     learn_mixture,
     mixture_circuit,
 )
-from skpc.queries import PseudoCounts, fit_parameters, uniform_pseudo_counts
+from skpc.queries import (
+    PseudoCounts,
+    fit_parameters,
+    log_likelihood,
+    sample_missing,
+    uniform_pseudo_counts,
+)
 
 __all__ = ["CutsetNetworkBD"]
 
 #: Iterations of EM on the parameters once the structure stands.
 _EM_ITERATIONS = 20
+#: Networks in the mixture that fills the missing cells of the training rows: this many, less where
+#: there would be less than a hundred rows for each, but as many as asked for in any case.
+_FILLING_COMPONENTS = 10
+_ROWS_PER_COMPONENT = 100
+#: Mixtures learned for that in turn, each but the first from rows filled by the one before.
+_FILLINGS = 2
 
 
 class CutsetNetworkBD(CircuitDensity):
@@ -69,9 +80,10 @@ class CutsetNetworkBD(CircuitDensity):
         Greatest number of iterations of structural EM.
     tol : float, default=1e-2
         Structural EM stops when the mean log-likelihood of the training rows has improved by less
-        than this, in nats per row, in three iterations together. The best iterate is kept.
+        than this, in nats per row, in three iterations together. The best iterate is kept. Where
+        cells are missing, EM on the parameters stops at an iteration that improves by less.
     n_init : int, default=1
-        Number of k-means starts; the mixture with the greatest ``lower_bound_`` is kept.
+        Number of k-means starts; the mixture of greatest likelihood is kept.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -89,7 +101,8 @@ class CutsetNetworkBD(CircuitDensity):
         Number of components learned at a time, by joblib; None means 1 unless in a
         ``joblib.parallel_config`` context.
     random_state : int, RandomState instance or None, default=None
-        Seeds the k-means starts. A single network is learned without chance.
+        Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
+        network of complete rows is learned without chance.
     verbose : int, default=0
         With 1, a progress bar counts the rows that have reached their leaf, or the iterations of
         structural EM (a line at the end where tqdm is not installed).
@@ -109,7 +122,7 @@ class CutsetNetworkBD(CircuitDensity):
     weights_ : ndarray of shape (n_components,)
         Weights of the components; fewer where some have lost all their rows.
     lower_bound_ : float
-        Mean log-likelihood of the training rows under the best iterate, in nats per row.
+        Mean log-likelihood of the training rows, in nats per row; rows without any cell left out.
     n_iter_ : int
         Number of iterations of structural EM run in the best start; 1 for a single network.
     converged_ : bool
@@ -121,9 +134,10 @@ class CutsetNetworkBD(CircuitDensity):
 
     Notes
     -----
-    Rows may have missing cells in ``fit`` too: the structure is learned from pairs of columns
-    counted on the rows that show both, and the parameters then by exact EM
-    (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
+    Rows may have missing cells in ``fit`` too. A mixture of networks is learned from them first,
+    pairs of columns being counted on the rows that show both. It draws what is missing, and from
+    these rows the structure is learned. The parameters are those of the rows as they are, by exact
+    EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
 
     In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
     the joint circuit adjusts the parameters at the end, with the same prior counts.
@@ -246,22 +260,21 @@ class CutsetNetworkBD(CircuitDensity):
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
-        what = "rows" if self.n_components == 1 else "iterations"
-        amount = weight.sum() if self.n_components == 1 else self.max_iter * self.n_init
-        with progress(amount, what, self.verbose) as advance:
-            mixture = self._learn(domain, rows, weight, advance)
-        circuit = mixture.circuits[0]
-        if len(mixture.networks) > 1:
-            circuit = mixture_circuit(
-                mixture.networks, mixture.weights, domain.axes, self.param_ess
-            )
-        if len(mixture.networks) > 1 or np.isnan(rows).any():
-            counts = self._pseudo_counts(circuit, len(mixture.networks))
-            circuit = fit_parameters(
-                circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS
-            )
+        random_state = check_random_state(self.random_state)
+        complete = rows
+        n_fillers = min(_FILLING_COMPONENTS, int(weight.sum()) // _ROWS_PER_COMPONENT)
+        n_fillers = max(self.n_components, n_fillers)
+        for _ in range(_FILLINGS if np.isnan(rows).any() else 0):
+            fillers = self._learn(domain, complete, weight, n_fillers, random_state)
+            circuit = self._parametrised(domain, rows, weight, fillers)
+            complete = sample_missing(circuit, rows, random_state)
+        mixture = self._learn(domain, complete, weight, self.n_components, random_state)
+        circuit = self._parametrised(domain, rows, weight, mixture)
         self.domain_, self.circuit_ = domain, circuit
-        self.weights_, self.lower_bound_ = mixture.weights, mixture.lower_bound
+        self.weights_ = np.ones(1)
+        if len(mixture.networks) > 1:
+            self.weights_ = np.exp(circuit.log_weight[circuit.child_ptr[-2] :])
+        self.lower_bound_ = float(np.average(log_likelihood(circuit, rows), weights=weight))
         self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
         networks = mixture.networks
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
@@ -269,34 +282,54 @@ class CutsetNetworkBD(CircuitDensity):
         self.score_criterion_ = sum(network.score for network in networks)
 
     def _learn(
-        self, domain: Domain, rows: np.ndarray, weight: np.ndarray, advance: Callable[[float], Any]
+        self,
+        domain: Domain,
+        rows: np.ndarray,
+        weight: np.ndarray,
+        n_components: int,
+        random_state: np.random.RandomState,
     ) -> Mixture:
-        """Learn the components; ``advance`` is told of rows (one component) or iterations."""
-        single = self.n_components == 1
-        learn = partial(
-            learn_cutset_network,
-            n_states=domain.n_states,
-            criterion=self.criterion,
-            ess=self.ess,
-            alpha=self.alpha,
-            n_candidates=self.n_candidates,
-            max_depth=self.max_depth,
-            advance=advance if single else None,
-        )
-        return learn_mixture(
-            rows,
-            domain.codes(rows),
-            weight,
-            _numbers(domain, rows),
-            learn,
-            partial(cutset_circuit, axes=domain.axes, param_ess=self.param_ess),
-            n_components=self.n_components,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_init=self.n_init,
-            n_jobs=self.n_jobs,
-            random_state=check_random_state(self.random_state),
-            advance=(lambda done: None) if single else advance,
+        """Learn networks from encoded rows."""
+        single = n_components == 1
+        amount = weight.sum() if single else self.max_iter * self.n_init
+        with progress(amount, "rows" if single else "iterations", self.verbose) as advance:
+            learn = partial(
+                learn_cutset_network,
+                n_states=domain.n_states,
+                criterion=self.criterion,
+                ess=self.ess,
+                alpha=self.alpha,
+                n_candidates=self.n_candidates,
+                max_depth=self.max_depth,
+                advance=advance if single else None,
+            )
+            return learn_mixture(
+                rows,
+                domain.codes(rows),
+                weight,
+                _numbers(domain, rows),
+                learn,
+                partial(cutset_circuit, axes=domain.axes, param_ess=self.param_ess),
+                n_components=n_components,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                n_jobs=self.n_jobs,
+                random_state=random_state,
+                advance=(lambda done: None) if single else advance,
+            )
+
+    def _parametrised(
+        self, domain: Domain, rows: np.ndarray, weight: np.ndarray, mixture: Mixture
+    ) -> Circuit:
+        """The circuit of networks, its parameters fitted to the rows where counts do not do."""
+        circuit = mixture_circuit(mixture.networks, mixture.weights, domain.axes, self.param_ess)
+        if len(mixture.networks) == 1 and not np.isnan(rows).any():
+            return circuit
+        counts = self._pseudo_counts(circuit, len(mixture.networks))
+        tol = self.tol if np.isnan(rows).any() else 1e-4
+        return fit_parameters(
+            circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
         )
 
     def _pseudo_counts(self, circuit: Circuit, n_components: int) -> float | PseudoCounts:

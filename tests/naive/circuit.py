@@ -42,33 +42,26 @@ def leaf_density(circuit: Circuit, node: int, x: float) -> float:
     return math.exp(param[int(x)])
 
 
-def density(circuit: Circuit, row: np.ndarray, node: int | None = None) -> float:
-    """Density of a row under a node (the root by default)."""
+def evaluate(circuit: Circuit, row: np.ndarray, leaf_value, node: int | None = None, add=sum):
+    """Value of a row under a node (the root by default), with ``leaf_value(node, x)`` at leaves."""
     node = circuit.n_nodes - 1 if node is None else node
     if circuit.kind[node] == LEAF:
-        return leaf_density(circuit, node, row[circuit.leaf_var[node]])
+        return leaf_value(node, row[circuit.leaf_var[node]])
     edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
-    values = [density(circuit, row, int(circuit.child[edge])) for edge in edges]
+    values = [evaluate(circuit, row, leaf_value, int(circuit.child[e]), add) for e in edges]
     if circuit.kind[node] == PRODUCT:
         return math.prod(values)
-    return sum(math.exp(circuit.log_weight[e]) * value for e, value in zip(edges, values))
+    return add(math.exp(circuit.log_weight[e]) * value for e, value in zip(edges, values))
+
+
+def density(circuit: Circuit, row: np.ndarray, node: int | None = None) -> float:
+    """Density of a row under a node (the root by default)."""
+    return evaluate(circuit, row, lambda leaf, x: leaf_density(circuit, leaf, x), node)
 
 
 def all_rows(circuit: Circuit) -> np.ndarray:
     """Every complete row of a circuit over categories."""
     return np.array(list(itertools.product(*(range(k) for k in circuit.n_states))), dtype=float)
-
-
-def density_with(circuit: Circuit, row: np.ndarray, leaf_value, node: int | None = None) -> float:
-    """Density of a row in which ``leaf_value(node, x)`` evaluates the leaves."""
-    node = circuit.n_nodes - 1 if node is None else node
-    if circuit.kind[node] == LEAF:
-        return leaf_value(node, row[circuit.leaf_var[node]])
-    edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
-    values = [density_with(circuit, row, leaf_value, int(circuit.child[e])) for e in edges]
-    if circuit.kind[node] == PRODUCT:
-        return math.prod(values)
-    return sum(math.exp(circuit.log_weight[e]) * value for e, value in zip(edges, values))
 
 
 def posterior_expectation(circuit: Circuit, row: np.ndarray, var: int, function) -> float:
@@ -79,7 +72,7 @@ def posterior_expectation(circuit: Circuit, row: np.ndarray, var: int, function)
             return leaf_expectation(circuit, node, function)
         return leaf_density(circuit, node, x)
 
-    return density_with(circuit, row, value) / density(circuit, row)
+    return evaluate(circuit, row, value) / density(circuit, row)
 
 
 def leaf_expectation(circuit: Circuit, node: int, function) -> float:
@@ -103,16 +96,9 @@ def break_points(circuit: Circuit, node: int) -> list[float]:
     return [mean + k * sd for k in (-20, -5, 0, 5, 20)]
 
 
-def greatest_induced_tree(circuit: Circuit, row: np.ndarray, node: int | None = None) -> float:
+def greatest_induced_tree(circuit: Circuit, row: np.ndarray) -> float:
     """Density with maxima in place of sums, missing leaves at their modes."""
-    node = circuit.n_nodes - 1 if node is None else node
-    if circuit.kind[node] == LEAF:
-        return leaf_mode_density(circuit, node, row[circuit.leaf_var[node]])
-    edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
-    values = [greatest_induced_tree(circuit, row, int(circuit.child[e])) for e in edges]
-    if circuit.kind[node] == PRODUCT:
-        return math.prod(values)
-    return max(math.exp(circuit.log_weight[e]) * value for e, value in zip(edges, values))
+    return evaluate(circuit, row, lambda leaf, x: leaf_mode_density(circuit, leaf, x), add=max)
 
 
 def leaf_mode_density(circuit: Circuit, node: int, x: float) -> float:

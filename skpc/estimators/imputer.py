@@ -1,0 +1,265 @@
+"""Filling the missing cells of a table by a density."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.impute import MissingIndicator
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._validation import (
+    StrOptions,
+    check_table,
+    check_weight,
+    fit_context,
+    frame_library,
+    missing_cells,
+    output_library,
+    read_cells,
+)
+from skpc.domain import present_rows
+from skpc.estimators._base import all_or_nothing
+from skpc.estimators.cutset import CutsetNetworkBD
+
+__all__ = ["CircuitImputer"]
+
+
+class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill missing cells by what a density says of them, given the observed cells of their row.
+
+    Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
+    they are. Rows with missing cells are used in ``fit`` too.
+
+    Parameters
+    ----------
+    density : density estimator, default=None
+        The model of the rows; anything with ``fit`` and ``complete``, such as
+        :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None means
+        ``CutsetNetworkBD()``.
+    strategy : {"mean", "mpe", "sample"}, default="mean"
+        What to fill in. "mean": the posterior mean of a number, the most probable state of a
+        category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
+        one joint draw from the posterior for each row.
+    add_indicator : bool, default=False
+        Whether to append a column for each column that had missing cells in ``fit``, which says
+        whether the cell was missing.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
+        same table alike, another seed fills it another time.
+
+    Attributes
+    ----------
+    density_ : density estimator
+        The fitted density.
+    indicator_ : MissingIndicator or None
+        The indicator of missing cells; None without ``add_indicator``.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    CutsetNetworkBD : The default density; its ``complete`` does the work.
+    sklearn.impute.SimpleImputer : Fills each column by one value.
+
+    Notes
+    -----
+    Which strategy depends on what the completed table is for.
+
+    - "mean" is the best single guess of each cell: no other has a smaller expected squared error
+      for a number, or a smaller expected error rate for a category. Completed columns spread less
+      than true ones, and cells of one row need not go together.
+    - "mpe" makes the cells of a row go together. With numbers missing it depends on their units,
+      since it prefers narrow bins.
+    - "sample" keeps the distribution of the table: spread, quantiles, dependence. Cell by cell it
+      is farther off than "mean". Several tables drawn with different seeds, analysed one by one,
+      show what the holes cost (multiple imputation). Seeds can be changed after ``fit``, by
+      ``set_params``.
+
+    Cells are taken to be missing at random: that they are missing says no more than the observed
+    cells say.
+
+    As other transformers do, it returns arrays unless ``set_output`` (or scikit-learn's
+    configuration) asks for DataFrames: float64 where every column holds numbers or bools, else
+    object. DataFrames keep the dtypes of ``X`` if they are of the same library.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skpc import CircuitImputer
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.choice(["bike", "car"], 500)
+    >>> speed = np.where(kind == "car", 36.0, 18.0) + 6 * rng.normal(size=500)
+    >>> X = pd.DataFrame({"kind": kind, "speed": speed})
+    >>> imputer = CircuitImputer().set_output(transform="pandas").fit(X)
+    >>> imputer.transform(pd.DataFrame({"kind": [None, "car"], "speed": [15.0, None]})).round()
+       kind  speed
+    0  bike   15.0
+    1   car   35.0
+    """
+
+    _parameter_constraints: dict[str, list[Any] | str] = {
+        "density": "no_validation",
+        "strategy": [StrOptions({"mean", "mpe", "sample"})],
+        "add_indicator": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    density_: Any
+    indicator_: MissingIndicator | None
+
+    def __init__(
+        self,
+        density: Any = None,
+        *,
+        strategy: str = "mean",
+        add_indicator: bool = False,
+        random_state: Any = None,
+    ):
+        self.density = density
+        self.strategy = strategy
+        self.add_indicator = add_indicator
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
+        """Fit the density.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+
+        Returns
+        -------
+        CircuitImputer
+            The fitted imputer.
+
+        Raises
+        ------
+        TypeError
+            If the density has no method ``complete``.
+        ValueError
+            If the density refuses the table: a column without any value, an infinite cell, bad
+            weights.
+        """
+        with all_or_nothing(self):
+            self._fit(X, sample_weight)
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
+        density = CutsetNetworkBD() if self.density is None else self.density
+        if not hasattr(density, "complete"):
+            raise TypeError(
+                "The density of CircuitImputer needs a method complete; found "
+                f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
+            )
+        table = check_table(self, X, reset=True)
+        table, weight = present_rows(table, check_weight(sample_weight, len(table)))
+        self.density_ = clone(density).fit(table, sample_weight=weight)
+        self.indicator_ = None
+        if self.add_indicator:
+            self.indicator_ = MissingIndicator(error_on_new=False).fit(_holes(table))
+
+    def transform(self, X: Any) -> Any:
+        """Fill the missing cells.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features_out)
+            The completed rows, and behind them the columns of the indicator if there is one: 0
+            and 1 in an array of numbers, bools elsewhere.
+        """
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False)
+        filled = self.density_.complete(
+            table, strategy=self.strategy, random_state=self.random_state
+        )
+        library = output_library(self)
+        if frame_library(filled) != library:
+            filled = _write(_read(filled), library)
+        if self.indicator_ is None:
+            return filled
+        return _append(filled, self.indicator_.transform(_holes(table)), library)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns that ``transform`` returns.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns of ``X``; None means ``feature_names_in_``, or x0, x1, ... where
+            ``X`` had no names.
+
+        Returns
+        -------
+        ndarray of str objects
+            The names of ``X``, and ``missingindicator_`` before those that the indicator covers.
+        """
+        names = super().get_feature_names_out(input_features)
+        if self.indicator_ is None:
+            return names
+        return np.concatenate([names, self.indicator_.get_feature_names_out(names)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _holes(table: Any) -> np.ndarray:
+    """NaN where a cell is missing, zero elsewhere: a table that MissingIndicator can read."""
+    return np.where(missing_cells(np.asarray(table, dtype=object)), np.nan, 0.0)
+
+
+def _read(table: Any) -> list[np.ndarray]:
+    """The columns of a complete table: numbers, bools, or objects for strings."""
+    if isinstance(table, np.ndarray):
+        columns = list(table.T)
+    elif frame_library(table) == "polars":
+        columns = [np.asarray(series) for series in table.get_columns()]
+    else:
+        columns = [np.asarray(series) for _, series in table.items()]
+    for position, column in enumerate(columns):
+        if column.dtype == object:
+            values, is_bool = read_cells(column, position)
+            columns[position] = values.astype(bool) if is_bool else values
+    return columns
+
+
+def _write(columns: list[np.ndarray], library: str | None) -> Any:
+    """A table of columns: an array, or a DataFrame whose names are still to be given."""
+    if library is not None:
+        frame = import_module(library).DataFrame
+        return frame({str(position): column for position, column in enumerate(columns)})
+    dtype = object if any(column.dtype == object for column in columns) else np.float64
+    return np.column_stack([column.astype(dtype) for column in columns])
+
+
+def _append(table: Any, mask: np.ndarray, library: str | None) -> Any:
+    """Put the columns of a mask behind those of a table."""
+    if library is None:
+        return np.hstack([table, mask])
+    names = [f"missingindicator_{position}" for position in range(mask.shape[1])]
+    if library == "polars":
+        import polars as pl
+
+        return table.hstack([pl.Series(name, column) for name, column in zip(names, mask.T)])
+    import pandas as pd
+
+    return pd.concat([table, pd.DataFrame(mask, index=table.index, columns=names)], axis=1)

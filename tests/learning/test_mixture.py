@@ -1,0 +1,78 @@
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpc.learning import cutset_circuit, learn_cutset_network, learn_mixture
+from tests.naive import mixture as naive
+
+N_STATES = np.array([2, 3, 2, 2])
+
+
+def two_kinds(missing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Codes, weights and a start in which k-means cannot but find the kinds of the rows."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 80)
+    columns = [np.where(rng.random(80) < 0.8, kind, rng.integers(0, k, 80)) for k in N_STATES]
+    codes = np.column_stack(columns).astype(np.int16)
+    codes[rng.random(codes.shape) < missing] = -1
+    return codes, rng.gamma(2.0, 1.0, 80), 1000.0 * np.eye(2)[kind]
+
+
+def learned(codes, weight, start, *, max_iter, tol=0.0, n_components=2, n_init=1):
+    learn = partial(learn_cutset_network, n_states=N_STATES)
+    rows = np.where(codes < 0, np.nan, codes)
+    mixture = learn_mixture(
+        rows,
+        codes,
+        weight,
+        start,
+        learn,
+        cutset_circuit,
+        n_components=n_components,
+        max_iter=max_iter,
+        tol=tol,
+        n_init=n_init,
+        n_jobs=None,
+        random_state=np.random.RandomState(0),
+        advance=lambda done: None,
+    )
+    return mixture, rows, learn
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("n_iter", [1, 3])
+def test_structural_em_does_what_one_loop_over_rows_and_components_does(missing, n_iter):
+    codes, weight, start = two_kinds(missing)
+    mixture, rows, learn = learned(codes, weight, start, max_iter=n_iter)
+    share = 0.7 * start / 1000.0 + 0.15
+    iterates = naive.structural_em(rows, codes, weight, share, learn, cutset_circuit, n_iter)
+    bound, weights = max(iterates)
+    assert mixture.lower_bound == pytest.approx(bound, abs=1e-5)
+    assert_allclose(np.sort(mixture.weights), np.sort(weights), atol=1e-5)
+    assert mixture.n_iter == n_iter
+
+
+def test_the_iterations_stop_once_they_gain_less_than_tol():
+    codes, weight, start = two_kinds(0.0)
+    mixture, *_ = learned(codes, weight, start, max_iter=50, tol=1e-3)
+    assert mixture.converged
+    assert 3 < mixture.n_iter < 50
+    mixture, *_ = learned(codes, weight, start, max_iter=2, tol=1e-3)
+    assert not mixture.converged
+
+
+def test_of_several_starts_the_best_is_kept():
+    codes, weight, _ = two_kinds(0.0)
+    bounds = [
+        learned(codes, weight, codes.astype(float), max_iter=3, n_components=4, n_init=n)[0]
+        for n in (1, 6)
+    ]
+    assert bounds[1].lower_bound > bounds[0].lower_bound
+
+
+def test_more_components_than_rows_are_refused():
+    codes, weight, start = two_kinds(0.0)
+    with pytest.raises(ValueError, match="n_components=3 must not exceed the number of rows"):
+        learned(codes, np.full(80, 1 / 40), start, max_iter=1, n_components=3)
