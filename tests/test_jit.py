@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skpc._jit import fast_exp, inlined, kernel, normal, popcount, seed_streams, uniform
+from skpc._jit import fast_exp, fast_log, inlined, kernel, normal, popcount, seed_streams, uniform
 
 PROBE = """
 import numpy as np, pandas as pd
@@ -89,6 +89,13 @@ def test_fast_exp_is_close_to_exp_everywhere():
     np.testing.assert_allclose(found, np.exp(x), rtol=5e-14)
     near = x > -20
     np.testing.assert_allclose(found[near], np.exp(x[near]), rtol=1e-14)
+
+
+def test_fast_log_is_close_to_log_everywhere():
+    near_one = 1.0 + np.linspace(-1e-3, 1e-3, 2001)
+    x = np.concatenate([np.geomspace(1e-300, 1e300, 20_001), near_one, [np.sqrt(2.0), 1.0]])
+    found = np.array([fast_log(value) for value in x])
+    assert np.all(np.abs(found - np.log(x)) <= 4e-16 * np.maximum(np.abs(np.log(x)), 1.0))
 
 
 def test_fast_exp_of_minus_infinity_is_zero():

@@ -37,7 +37,7 @@ PUBLIC = {
         "uniform_pseudo_counts",
     ],
     "skpc.datasets": ["fetch_debd"],
-    "skpc.domain": ["Domain", "merge_rows", "present_rows"],
+    "skpc.domain": ["Domain", "group_rows", "merge_rows", "present_rows"],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
 }
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skpc._jit import kernel
 
-__all__ = ["exact_parts", "group_sums", "merge_rows", "present_rows"]
+__all__ = ["exact_parts", "group_rows", "group_sums", "merge_rows", "present_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -107,21 +107,49 @@ def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     array([4.])
     """
     rows, weight = present_rows(rows, weight)
+    distinct, group = group_rows(rows)
+    large, small = exact_parts(weight)
+    return distinct, group_sums(group, large) + group_sums(group, small)
+
+
+def group_rows(rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Number the distinct rows, in an order that depends on their values alone.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features), float64
+        Encoded rows. NaN equals NaN and -0.0 equals 0.0.
+
+    Returns
+    -------
+    distinct : ndarray of shape (n_distinct, n_features), float64
+        One row of each kind.
+    group : ndarray of shape (n_rows,), int64
+        Which of them each row is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distinct, group = group_rows(np.array([[1.0, np.nan], [0.0, 2.0], [1.0, np.nan]]))
+    >>> bool(group[0] == group[2] != group[1]), distinct[group[0]]
+    (True, array([ 1., nan]))
+    """
     bits = np.require(rows, requirements=("C", "W")).view(np.int64)
     hashes = np.empty(len(rows), dtype=np.int64)
     _hash_rows(bits, hashes)
     order = np.argsort(hashes)
-    group = np.empty(len(rows), dtype=np.int64)
-    n_distinct = _group_rows(bits, hashes, order, group)
+    along = np.empty(len(rows), dtype=np.int64)
+    n_distinct = _group_rows(bits, hashes, order, along)
     if n_distinct < 0:
         order = _order_in_full(rows, hashes)
         # Hashes that are all different tell the kernel that unequal neighbours are no collision.
-        n_distinct = _group_rows(bits, np.arange(len(rows)), order, group)
-    first = np.searchsorted(group, np.arange(n_distinct))
+        n_distinct = _group_rows(bits, np.arange(len(rows)), order, along)
+    first = np.searchsorted(along, np.arange(n_distinct))
     distinct = rows[order[first]]
     distinct += 0.0  # turns -0.0 into 0.0
-    large, small = exact_parts(weight[order])
-    return distinct, group_sums(group, large) + group_sums(group, small)
+    group = np.empty(len(rows), dtype=np.int64)
+    group[order] = along
+    return distinct, group
 
 
 def _order_in_full(rows: Floats, hashes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
+from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import Mixture, learn_mixture
 from skpc.learning.network import CutsetNetwork
 from skpc.learning.scores import BayesDirichlet, Bic, Score
@@ -13,6 +14,7 @@ __all__ = [
     "Mixture",
     "Score",
     "cutset_circuit",
+    "independent_groups",
     "learn_cutset_network",
     "learn_mixture",
     "mixture_circuit",

@@ -14,11 +14,13 @@ from __future__ import annotations
 import argparse
 import os
 import time
+import warnings
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
@@ -39,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["nltcs", "plants", "audio"])
     options = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{'set':8s}{'missing':>8s}{'imputed':>11s}", end="")
     print("".join(f"{f'K={k}':>10s}{'seconds':>9s}" for k in COMPONENTS), flush=True)
     for name in options.names:

@@ -1,0 +1,130 @@
+"""Groups of similar rows, sharp or soft."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+__all__ = ["Numbers", "as_numbers", "cluster_rows", "soft_memberships"]
+
+Floats = NDArray[np.float64]
+
+
+class Numbers(NamedTuple):
+    """Rows as points: their Euclidean distances count a different category as one."""
+
+    #: Coordinates, zero where missing; shape (n_rows, n_coordinates).
+    point: Floats
+    #: One where a coordinate is there, zero where missing; None if nothing is missing.
+    seen: Floats | None
+    #: The coordinates of column i are ``ptr[i] .. ptr[i + 1]``.
+    ptr: NDArray[np.int64]
+
+
+def as_numbers(rows: Floats, n_states: NDArray[np.int64], mean: Floats, sd: Floats) -> Numbers:
+    """Give rows coordinates.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+        Encoded rows, NaN where missing.
+    n_states : ndarray of shape (n_columns,)
+        Number of categories; 0 for a column of numbers.
+    mean, sd : ndarrays of shape (n_columns,)
+        What the columns of numbers are standardised by.
+
+    Returns
+    -------
+    Numbers
+        A standardised number for a column of numbers, 0 or 1 for one of two categories, and as
+        many coordinates as states for another.
+    """
+    width = np.where(n_states > 2, n_states, 1)
+    ptr = np.concatenate([[0], np.cumsum(width)])
+    point = np.empty((len(rows), ptr[-1]))
+    for column, count in enumerate(n_states):
+        block = slice(ptr[column], ptr[column + 1])
+        cells = rows[:, [column]]
+        if count > 2:
+            # Two different states are at a distance of one.
+            one_hot = np.sqrt(0.5) * (cells == np.arange(count))
+            point[:, block] = np.where(np.isnan(cells), np.nan, one_hot)
+        else:
+            point[:, block] = cells if count else (cells - mean[column]) / sd[column]
+    missing = np.isnan(point)
+    if not missing.any():
+        return Numbers(point, None, ptr)
+    return Numbers(np.where(missing, 0.0, point), (~missing).astype(np.float64), ptr)
+
+
+def cluster_rows(
+    numbers: Numbers,
+    weight: Floats,
+    n_clusters: int,
+    max_iter: int,
+    random_state: np.random.RandomState,
+) -> Floats:
+    """Distances of rows to the centroids of weighted k-means.
+
+    It starts from distinct rows, drawn in proportion to their weights. A cluster that loses all
+    its rows keeps its centroid. Missing coordinates are skipped.
+
+    Parameters
+    ----------
+    numbers : Numbers
+        Distinct rows, at least ``n_clusters``.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+    n_clusters, max_iter : int
+        Number of clusters and greatest number of iterations.
+    random_state : RandomState
+        Draws the start.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_clusters)
+        Euclidean distances.
+    """
+    point, seen, _ = numbers
+    start = random_state.choice(len(point), n_clusters, replace=False, p=weight / weight.sum())
+    centroid = point[start]
+    label = np.full(len(point), -1)
+    for _ in range(max_iter):
+        distance = _squared_distances(point, seen, centroid)
+        before, label = label, distance.argmin(axis=1)
+        if np.array_equal(label, before):
+            break
+        member = weight * (label == np.arange(n_clusters)[:, np.newaxis])
+        total = member.sum(axis=1, keepdims=True) if seen is None else member @ seen
+        centroid = np.where(total > 0, member @ point / np.where(total > 0, total, 1.0), centroid)
+    return np.sqrt(np.maximum(_squared_distances(point, seen, centroid), 0.0))
+
+
+def _squared_distances(point: Floats, seen: Floats | None, centroid: Floats) -> Floats:
+    square = centroid**2
+    of_centroid = square.sum(axis=1) if seen is None else seen @ square.T
+    of_point = np.einsum("ij,ij->i", point, point)
+    return np.asarray(of_point[:, np.newaxis] + of_centroid - 2.0 * point @ centroid.T)
+
+
+def soft_memberships(distance: Floats, beta: float) -> Floats:
+    """Memberships of rows in clusters (the reweighting function of section 4.3 of the paper).
+
+    Parameters
+    ----------
+    distance : ndarray of shape (n_rows, n_clusters)
+        Distances to the centroids.
+    beta : float
+        How sharp they are; zero makes them all equal.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_clusters)
+        The softmax of ``beta`` times one minus the share of each distance in those of the row.
+    """
+    total = distance.sum(axis=1, keepdims=True)
+    share = distance / np.where(total > 0, total, 1.0)
+    return np.asarray(softmax(beta * (1.0 - share), axis=1))

@@ -1,0 +1,233 @@
+"""LearnSPN with soft row memberships (Algorithm 2 of the paper), and the hard LearnSPN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.circuit import Circuit, CircuitBuilder
+from skpc.domain import group_rows
+from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
+from skpc.learning.factorised import Factorised, fit_mixture, leaf_parameters
+from skpc.learning.independence import independent_groups
+
+__all__ = ["SoftLearnOptions", "learn_soft_circuit"]
+
+#: Bins, of equal weight in each node, in which numbers are tested for independence.
+_TEST_BINS = 4
+
+Floats = NDArray[np.float64]
+
+
+class SoftLearnOptions(NamedTuple):
+    """Parameters of :class:`skpc.SoftLearnSPN` that decide what is learned."""
+
+    assignment: str
+    clusterer: str
+    n_clusters: int
+    beta: float
+    significance: float
+    alpha: float
+    min_weight: float
+    prune: float
+    max_iter: int
+
+
+class _Part(NamedTuple):
+    """Rows and columns for which a node has to be learned."""
+
+    node: int
+    rows: Floats
+    columns: NDArray[np.int64]
+    weight: Floats
+    #: What the rows would weigh if no sum above had divided them.
+    undivided: Floats
+    #: Whether the columns may fall apart: not at the root, nor below a product.
+    may_split: bool
+
+
+class _Learner:
+    """Nodes in the order in which they are found, parents first."""
+
+    def __init__(
+        self,
+        rows: Floats,
+        weight: Floats,
+        n_states: NDArray[np.int64],
+        options: SoftLearnOptions,
+        random_state: np.random.RandomState,
+    ):
+        self.n_states, self.options, self.random_state = n_states, options, random_state
+        self.overall = leaf_parameters(rows, weight, n_states, options.alpha, None)
+        self.nodes: list[tuple] = []
+        self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, False)]
+
+    def _part(self, rows, columns, weight, undivided, may_split) -> _Part:
+        self.nodes.append(())
+        return _Part(len(self.nodes) - 1, rows, columns, weight, undivided, may_split)
+
+    def step(self) -> float:
+        """Settle one part; return how many cells, by weight, have reached a leaf."""
+        part = self.parts.pop()
+        n_columns = len(part.columns)
+        if n_columns > 1 and part.weight.sum() > self.options.min_weight and len(part.rows) > 1:
+            if part.may_split and self._multiply(part):
+                return 0.0
+            if self._add(part):
+                return 0.0
+        self._factorise(part)
+        return float(part.weight.sum()) * n_columns
+
+    def _multiply(self, part: _Part) -> bool:
+        """Make the part a product, unless its columns hang together."""
+        group = independent_groups(
+            self._codes(part), part.weight, self._test_states(part), self.options.significance
+        )
+        if group.max() == 0:
+            return False
+        children = []
+        for number in range(group.max() + 1):
+            chosen = group == number
+            rows, same = group_rows(np.ascontiguousarray(part.rows[:, chosen]))
+            weight, undivided = np.bincount(same, part.weight), np.bincount(same, part.undivided)
+            children.append(self._part(rows, part.columns[chosen], weight, undivided, False))
+        self._settle(part, "product", children, ())
+        return True
+
+    def _add(self, part: _Part) -> bool:
+        """Make the part a sum, unless all rows fall into one cluster."""
+        share = self._memberships(part)
+        children = []
+        for column in share.T:
+            weight = part.weight * column
+            kept = weight >= self.options.prune * part.undivided
+            if kept.any():
+                rows = part.rows if kept.all() else part.rows[kept]
+                children.append((rows, part.columns, weight[kept], part.undivided[kept], True))
+        if len(children) < 2:
+            return False
+        total = np.array([child[2].sum() for child in children])
+        log_weight = np.log(total / total.sum())
+        self._settle(part, "sum", [self._part(*child) for child in children], (log_weight,))
+        return True
+
+    def _settle(self, part: _Part, kind: str, children: list[_Part], more: tuple) -> None:
+        self.nodes[part.node] = (kind, [child.node for child in children], *more)
+        self.parts += children
+
+    def _factorise(self, part: _Part) -> None:
+        states = self.n_states[part.columns]
+        overall = [self.overall[column] for column in part.columns]
+        found = leaf_parameters(part.rows, part.weight, states, self.options.alpha, overall)
+        leaves = [("leaf", int(column), leaf) for column, leaf in zip(part.columns, found)]
+        if len(leaves) == 1:
+            self.nodes[part.node] = leaves[0]
+            return
+        first = len(self.nodes)
+        self.nodes += leaves
+        self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
+
+    def _memberships(self, part: _Part) -> Floats:
+        options = self.options
+        n_clusters = min(options.n_clusters, len(part.rows))
+        states = self.n_states[part.columns]
+        moments = np.array(
+            [self.overall[c] if k == 0 else (0.0, 1.0) for c, k in zip(part.columns, states)]
+        )
+        numbers = as_numbers(part.rows, states, moments[:, 0], moments[:, 1])
+        distance = cluster_rows(
+            numbers, part.weight, n_clusters, options.max_iter, self.random_state
+        )
+        if options.clusterer == "em":
+            sharp = np.eye(n_clusters)[distance.argmin(axis=1)]
+            model = Factorised(part.rows, part.weight, states, options.alpha)
+            share = fit_mixture(model, sharp, options.max_iter)
+        else:
+            share = soft_memberships(distance, options.beta)
+        if options.assignment == "hard":
+            return np.eye(n_clusters)[share.argmax(axis=1)]
+        return share
+
+    def _test_states(self, part: _Part) -> NDArray[np.int64]:
+        states = self.n_states[part.columns]
+        return np.where(states == 0, _TEST_BINS, states)
+
+    def _codes(self, part: _Part) -> NDArray[np.int16]:
+        """States of the cells; numbers are binned at quantiles of the part."""
+        codes = np.where(np.isnan(part.rows), -1, part.rows)
+        for column in np.flatnonzero(self.n_states[part.columns] == 0):
+            codes[:, column] = _quantile_bins(part.rows[:, column], part.weight)
+        return codes.astype(np.int16)
+
+    def circuit(self) -> Circuit:
+        """Build the circuit, children first."""
+        builder = CircuitBuilder(self.n_states)
+        built: dict[int, int] = {}
+        for number in range(len(self.nodes) - 1, -1, -1):
+            kind, *content = self.nodes[number]
+            if kind == "leaf":
+                column, parameters = content
+                add = builder.discrete if self.n_states[column] else builder.gaussian
+                arguments = (parameters,) if self.n_states[column] else parameters
+                built[number] = add(column, *arguments)
+            else:
+                children = [built[child] for child in content[0]]
+                built[number] = getattr(builder, kind)(children, *content[1:])
+        return builder.build()
+
+
+def _quantile_bins(values: Floats, weight: Floats) -> NDArray[np.int64]:
+    """The quarter, by weight, in which each value lies; -1 where missing."""
+    bins = np.full(len(values), -1)
+    seen = np.flatnonzero(~np.isnan(values))
+    if len(seen):
+        order = seen[np.argsort(values[seen], kind="stable")]
+        reached = np.cumsum(weight[order])
+        levels = np.arange(1, _TEST_BINS) / _TEST_BINS * reached[-1]
+        edges = values[order[np.searchsorted(reached, levels)]]
+        bins[seen] = np.searchsorted(edges, values[seen], side="right")
+    return bins
+
+
+def learn_soft_circuit(
+    rows: Floats,
+    weight: Floats,
+    n_states: NDArray[np.int64],
+    options: SoftLearnOptions,
+    random_state: np.random.RandomState,
+    advance: Callable[[float], object],
+) -> Circuit:
+    """Learn a circuit by SoftLearn.
+
+    Sums and products alternate from a sum at the root on: a sum over soft clusters of the rows, a
+    product of groups of columns that pass for independent. A child of a sum whose columns do not
+    fall apart is a sum again. A part of one column is a leaf; one that is not worth more than
+    ``min_weight`` or whose rows are all alike is a product of leaves.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+    n_states : ndarray of shape (n_features,)
+        Number of categories; 0 for a column of numbers.
+    options : SoftLearnOptions
+        What to learn.
+    random_state : RandomState
+        Draws the starts of the clusters.
+    advance : callable
+        Told how many cells, by weight, have reached a leaf.
+
+    Returns
+    -------
+    Circuit
+        Smooth and decomposable, with categorical and Gaussian leaves.
+    """
+    learner = _Learner(rows, weight, n_states, options, random_state)
+    while learner.parts:
+        advance(learner.step())
+    return learner.circuit()
