@@ -3,6 +3,13 @@
 from skpc._version import __version__
 from skpc._versions import show_versions
 from skpc.circuit import Circuit
-from skpc.estimators import CircuitImputer, CutsetNetworkBD
+from skpc.estimators import CircuitImputer, CutsetNetworkBD, SoftLearnSPN
 
-__all__ = ["Circuit", "CircuitImputer", "CutsetNetworkBD", "__version__", "show_versions"]
+__all__ = [
+    "Circuit",
+    "CircuitImputer",
+    "CutsetNetworkBD",
+    "SoftLearnSPN",
+    "__version__",
+    "show_versions",
+]

@@ -9,7 +9,14 @@ import pytest
 import skpc
 
 PUBLIC = {
-    "skpc": ["Circuit", "CircuitImputer", "CutsetNetworkBD", "__version__", "show_versions"],
+    "skpc": [
+        "Circuit",
+        "CircuitImputer",
+        "CutsetNetworkBD",
+        "SoftLearnSPN",
+        "__version__",
+        "show_versions",
+    ],
     "skpc.circuit": [
         "CATEGORICAL",
         "GAUSSIAN",

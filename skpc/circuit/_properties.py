@@ -25,6 +25,16 @@ def scopes(structure: Structure) -> list[int]:
     return found
 
 
+def depth(structure: Structure) -> int:
+    """Greatest number of edges between the root and a leaf."""
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    height: list[int] = []
+    for node in range(structure.n_nodes):
+        below = child[ptr[node] : ptr[node + 1]]
+        height.append(1 + max(height[part] for part in below) if below else 0)
+    return height[-1]
+
+
 def unsmooth_sum(structure: Structure) -> tuple[int, int] | None:
     """The first sum (and its child) whose scope differs from that of the child."""
     scope = structure.scopes

@@ -121,6 +121,11 @@ class Structure:
         return properties.scopes(self)
 
     @cached_property
+    def depth(self) -> int:
+        """Greatest number of edges between the root and a leaf."""
+        return properties.depth(self)
+
+    @cached_property
     def smooth(self) -> bool:
         """Whether the children of every sum have the same scope."""
         return properties.unsmooth_sum(self) is None

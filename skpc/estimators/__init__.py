@@ -2,5 +2,6 @@
 
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.imputer import CircuitImputer
+from skpc.estimators.soft_learn import SoftLearnSPN
 
-__all__ = ["CircuitImputer", "CutsetNetworkBD"]
+__all__ = ["CircuitImputer", "CutsetNetworkBD", "SoftLearnSPN"]

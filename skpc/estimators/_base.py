@@ -136,7 +136,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):
         list of ndarray
             One array of shape (n_samples, n_states) a column: the probabilities of its categories
             (``domain_.categories``), or of the bins of a numeric column between its two tails
-            (``domain_.axes``). An observed cell has probability one for its own state.
+            (``domain_.axes``); none for a numeric column without bins, whose mean ``complete``
+            gives. An observed cell has probability one for its own state.
         """
         _, rows = self._encode(X)
         return marginals(self.circuit_, rows)

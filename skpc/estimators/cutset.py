@@ -34,10 +34,10 @@ __all__ = ["CutsetNetworkBD"]
 #: Iterations of EM on the parameters once the structure stands.
 _EM_ITERATIONS = 20
 #: Chow-Liu trees in the mixture that fills the missing cells of the training rows: this many, less
-#: where there would be less than a hundred rows for each, but as many as ``n_components`` in any
-#: case. Mixtures of networks filled no better and took longer.
+#: where there would be less than a hundred rows or missing cells for each, but as many as
+#: ``n_components`` in any case. Mixtures of networks filled no better and took longer.
 _FILLING_TREES = 20
-_ROWS_PER_TREE = 100
+_SHARE_OF_TREE = 100
 #: Mixtures learned for that in turn, each but the first from rows filled by the one before.
 _FILLINGS = 2
 
@@ -262,10 +262,10 @@ class CutsetNetworkBD(CircuitDensity):
     def _fit(self, X: Any, sample_weight: Any) -> None:
         domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
         random_state = check_random_state(self.random_state)
-        complete = rows
-        n_trees = min(_FILLING_TREES, int(weight.sum()) // _ROWS_PER_TREE)
-        n_trees = max(self.n_components, n_trees)
-        for _ in range(_FILLINGS if np.isnan(rows).any() else 0):
+        complete, n_missing = rows, float(weight @ np.isnan(rows).sum(axis=1))
+        n_trees = int(min(weight.sum(), n_missing)) // _SHARE_OF_TREE
+        n_trees = max(self.n_components, min(_FILLING_TREES, n_trees))
+        for _ in range(_FILLINGS if n_missing else 0):
             trees = self._learn(domain, complete, weight, n_trees, 0, random_state)
             circuit = self._parametrised(domain, rows, weight, trees)
             complete = sample_missing(circuit, rows, random_state)

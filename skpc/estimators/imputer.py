@@ -38,7 +38,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     density : density estimator, default=None
         The model of the rows; anything with ``fit`` and ``complete``, such as
         :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None means
-        ``CutsetNetworkBD()``.
+        ``CutsetNetworkBD(random_state=random_state)``; pass one to tune its parameters in a grid
+        search (as ``density__n_components``).
     strategy : {"mean", "mpe", "sample"}, default="mean"
         What to fill in. "mean": the posterior mean of a number, the most probable state of a
         category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
@@ -48,7 +49,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         whether the cell was missing.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
-        same table alike, another seed fills it another time.
+        same table alike, another seed fills it another time. Seeds the default density too.
 
     Attributes
     ----------
@@ -157,7 +158,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
-        density = CutsetNetworkBD() if self.density is None else self.density
+        density = self.density
+        if density is None:
+            density = CutsetNetworkBD(random_state=self.random_state)
         if not hasattr(density, "complete"):
             raise TypeError(
                 "The density of CircuitImputer needs a method complete; found "

@@ -6,6 +6,7 @@ from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import Mixture, learn_mixture
 from skpc.learning.network import CutsetNetwork
 from skpc.learning.scores import BayesDirichlet, Bic, Score
+from skpc.learning.soft_learn import SoftLearnOptions, centred_pseudo_counts, learn_soft_circuit
 
 __all__ = [
     "BayesDirichlet",
@@ -13,9 +14,12 @@ __all__ = [
     "CutsetNetwork",
     "Mixture",
     "Score",
+    "SoftLearnOptions",
+    "centred_pseudo_counts",
     "cutset_circuit",
     "independent_groups",
     "learn_cutset_network",
     "learn_mixture",
+    "learn_soft_circuit",
     "mixture_circuit",
 ]

@@ -2,119 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-__all__ = ["Factorised", "fit_mixture", "leaf_parameters"]
+__all__ = ["Design", "Leaves", "design_of", "estimate_leaves", "mixture_memberships"]
 
 Floats = NDArray[np.float64]
 
-#: The smallest standard deviation of a leaf, as a share of that of its column.
+#: The smallest standard deviation of a leaf, as a share of that of its column in all rows.
 _SMALLEST_SD = 1e-2
-#: EM on a mixture stops when no membership moves by more.
+#: EM stops when no membership moves by more.
 _SETTLED = 1e-3
 
 
-def leaf_parameters(
-    rows: Floats,
+class Design(NamedTuple):
+    """Rows in a form in which estimates and log densities are products of matrices."""
+
+    #: Indicators of the states of the columns of categories; shape (n_rows, n_all_states).
+    state: Floats
+    #: The states of the i-th column of categories are ``state_ptr[i] .. state_ptr[i + 1]``.
+    state_ptr: NDArray[np.int64]
+    #: Cells of the columns of numbers, zero where missing, and whether they are there.
+    number: Floats
+    seen: Floats
+
+
+class Leaves(NamedTuple):
+    """Leaves of some components, one a column."""
+
+    #: Log probabilities (nats) of all states; shape (n_all_states, n_components).
+    log_prob: Floats
+    #: Means and standard deviations of the numbers; shape (n_numbers, n_components).
+    mean: Floats
+    sd: Floats
+
+
+def design_of(rows: Floats, n_states: NDArray[np.int64]) -> Design:
+    """Take apart encoded rows (NaN where missing); ``n_states`` is 0 for a column of numbers."""
+    categorical = np.flatnonzero(n_states)
+    ptr = np.concatenate([[0], np.cumsum(n_states[categorical])])
+    state = np.empty((len(rows), int(ptr[-1])))
+    for start, end, column in zip(ptr, ptr[1:], categorical):
+        state[:, start:end] = rows[:, [column]] == np.arange(end - start)
+    number = rows[:, n_states == 0]
+    seen = ~np.isnan(number)
+    return Design(state, ptr, np.where(seen, number, 0.0), seen.astype(np.float64))
+
+
+def estimate_leaves(
+    design: Design,
     weight: Floats,
-    n_states: NDArray[np.int64],
+    undivided: Floats,
     alpha: float,
-    overall: Sequence[Any] | None,
-) -> list[Any]:
+    column_mean: Floats,
+    column_sd: Floats,
+) -> Leaves:
     """Estimate the distribution of each column by itself.
+
+    Probabilities are smoothed shares of weight (eq. 1 of the paper). Means are weighted; standard
+    deviations have Bessel's correction (eq. 2), in which a row of ``undivided`` weight two is two
+    rows that share its weight.
 
     Parameters
     ----------
-    rows : ndarray of shape (n_rows, n_columns)
-        Encoded rows, NaN where missing.
-    weight : ndarray of shape (n_rows,)
-        Positive weights.
-    n_states : ndarray of shape (n_columns,)
-        Number of categories; 0 for a column of numbers.
+    design : Design
+        The rows.
+    weight : ndarray of shape (n_rows, n_components)
+        Their weights in each component.
+    undivided : ndarray of shape (n_rows,)
+        Their weights among all rows.
     alpha : float
-        Laplace pseudo-count of each category.
-    overall : sequence or None
-        What has been found for the columns in all rows: it stands in where no cell is there, and
-        bounds the standard deviations from below, at a hundredth. None if these are all rows.
+        Laplace pseudo-count of each state.
+    column_mean, column_sd : ndarrays of shape (n_numbers,)
+        Those of all rows. They stand in where no cell is there, and a hundredth of ``column_sd``
+        bounds the standard deviations from below.
 
     Returns
     -------
-    list
-        For each column its log probabilities (eq. 1 of the paper, smoothed), or its mean and
-        standard deviation with Bessel's correction (eq. 2).
+    Leaves
     """
-    found: list[Any] = []
-    for column, count in enumerate(n_states):
-        cells = rows[:, column]
-        seen = ~np.isnan(cells)
-        if count:
-            counts = np.bincount(cells[seen].astype(np.int64), weight[seen], count) + alpha
-            found.append(np.log(counts / counts.sum()))
-        else:
-            before = None if overall is None else overall[column]
-            found.append(_mean_and_sd(cells[seen], weight[seen], before))
-    return found
+    count = design.state.T @ weight + alpha
+    log_prob = np.log(count)
+    for start, end in zip(design.state_ptr, design.state_ptr[1:]):
+        log_prob[start:end] -= np.log(count[start:end].sum(axis=0))
+    # Distances from the column's mean, so that squares keep their digits.
+    offset = design.seen * (design.number - column_mean)
+    total = design.seen.T @ weight
+    some = np.where(total > 0, total, 1.0)
+    shift = offset.T @ weight / some
+    square = (offset**2).T @ weight - some * shift**2
+    freedom = total - design.seen.T @ (weight**2 / undivided[:, np.newaxis]) / some
+    variance = np.maximum(square, 0.0) / np.where(freedom > 0, freedom, some)
+    sd = np.maximum(np.sqrt(variance), _SMALLEST_SD * column_sd[:, np.newaxis])
+    mean = column_mean[:, np.newaxis] + shift
+    return Leaves(log_prob, mean, np.where(total > 0, sd, column_sd[:, np.newaxis]))
 
 
-def _mean_and_sd(
-    values: Floats, weight: Floats, overall: tuple[float, float] | None
-) -> tuple[float, float]:
-    if overall is not None and len(values) == 0:
-        return overall
-    total = weight.sum()
-    mean = float(weight @ values / total)
-    freedom = total - (weight @ weight) / total
-    sd = float(np.sqrt(weight @ (values - mean) ** 2 / freedom)) if freedom > 0 else 0.0
-    if overall is None:
-        return mean, sd if sd > 0 else 1.0
-    return mean, max(sd, _SMALLEST_SD * overall[1])
+def _log_densities(design: Design, leaves: Leaves) -> Floats:
+    """Log densities of the rows under each component, but for a constant of the row."""
+    precision = leaves.sd**-2.0
+    square = leaves.mean**2 * precision + 2.0 * np.log(leaves.sd)
+    return np.asarray(
+        design.state @ leaves.log_prob
+        - 0.5 * (design.number**2 @ precision + design.seen @ square)
+        + design.number @ (leaves.mean * precision)
+    )
 
 
-class Factorised:
-    """Weighted rows, as sums over a design in which factorised log densities are linear."""
-
-    def __init__(self, rows: Floats, weight: Floats, n_states: NDArray[np.int64], alpha: float):
-        self.rows, self.weight, self.n_states, self.alpha = rows, weight, n_states, alpha
-        self.overall = leaf_parameters(rows, weight, n_states, alpha, None)
-
-    def log_densities(self, share: Floats) -> Floats:
-        """Log density of each row under each component, estimated from its share of the rows."""
-        out = np.zeros(share.shape)
-        for component, part in enumerate(share.T):
-            weight = self.weight * part
-            kept = weight > 0
-            if not kept.any():
-                out[:, component] = -np.inf
-                continue
-            leaves = leaf_parameters(
-                self.rows[kept], weight[kept], self.n_states, self.alpha, self.overall
-            )
-            out[:, component] = np.log(weight.sum()) + self._of_rows(leaves)
-        return out
-
-    def _of_rows(self, leaves: list[Any]) -> Floats:
-        total = np.zeros(len(self.rows))
-        for cells, count, leaf in zip(self.rows.T, self.n_states, leaves):
-            seen = ~np.isnan(cells)
-            if count:
-                total[seen] += leaf[cells[seen].astype(np.int64)]
-            else:
-                total[seen] -= 0.5 * ((cells[seen] - leaf[0]) / leaf[1]) ** 2 + np.log(leaf[1])
-        return total
-
-
-def fit_mixture(model: Factorised, share: Floats, max_iter: int) -> Floats:
+def mixture_memberships(
+    design: Design,
+    weight: Floats,
+    undivided: Floats,
+    share: Floats,
+    alpha: float,
+    column_mean: Floats,
+    column_sd: Floats,
+    max_iter: int,
+) -> Floats:
     """Memberships of rows in a mixture of factorised distributions, by EM.
 
     Parameters
     ----------
-    model : Factorised
-        The weighted rows.
+    design, undivided, alpha, column_mean, column_sd
+        See :func:`estimate_leaves`.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
     share : ndarray of shape (n_rows, n_components)
         Memberships to start from.
     max_iter : int
@@ -126,7 +141,11 @@ def fit_mixture(model: Factorised, share: Floats, max_iter: int) -> Floats:
         Posterior memberships.
     """
     for _ in range(max_iter):
-        before, share = share, softmax(model.log_densities(share), axis=1)
+        part = weight[:, np.newaxis] * share
+        leaves = estimate_leaves(design, part, undivided, alpha, column_mean, column_sd)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(part.sum(axis=0))
+        before, share = share, softmax(_log_densities(design, leaves) + log_weight, axis=1)
         if np.abs(share - before).max() < _SETTLED:
             break
     return share

@@ -95,7 +95,7 @@ def learn_mixture(
     if n_components > max(weight.sum(), 1):
         raise ValueError(
             f"n_components={n_components} must not exceed the number of rows, found "
-            f"{weight.sum():g} sample(s)"
+            f"{weight.sum():g} sample(s); choose fewer components"
         )
 
     def one_start() -> Mixture:

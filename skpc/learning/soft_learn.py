@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc.circuit import Circuit, CircuitBuilder
+from skpc.circuit import LEAF, Circuit, CircuitBuilder
 from skpc.domain import group_rows
 from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
-from skpc.learning.factorised import Factorised, fit_mixture, leaf_parameters
+from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
 from skpc.learning.independence import independent_groups
+from skpc.queries import PseudoCounts
 
-__all__ = ["SoftLearnOptions", "learn_soft_circuit"]
+__all__ = ["SoftLearnOptions", "centred_pseudo_counts", "learn_soft_circuit"]
 
 #: Bins, of equal weight in each node, in which numbers are tested for independence.
 _TEST_BINS = 4
@@ -61,7 +62,7 @@ class _Learner:
         random_state: np.random.RandomState,
     ):
         self.n_states, self.options, self.random_state = n_states, options, random_state
-        self.overall = leaf_parameters(rows, weight, n_states, options.alpha, None)
+        self.mean, self.sd = _column_moments(rows, weight, n_states)
         self.nodes: list[tuple] = []
         self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, False)]
 
@@ -120,9 +121,20 @@ class _Learner:
 
     def _factorise(self, part: _Part) -> None:
         states = self.n_states[part.columns]
-        overall = [self.overall[column] for column in part.columns]
-        found = leaf_parameters(part.rows, part.weight, states, self.options.alpha, overall)
-        leaves = [("leaf", int(column), leaf) for column, leaf in zip(part.columns, found)]
+        numbers = part.columns[states == 0]
+        design = design_of(part.rows, states)
+        found = estimate_leaves(
+            design,
+            part.weight[:, np.newaxis],
+            part.undivided,
+            self.options.alpha,
+            self.mean[numbers],
+            self.sd[numbers],
+        )
+        log_prob = np.split(found.log_prob[:, 0], design.state_ptr[1:-1])
+        content = dict(zip(part.columns[states > 0].tolist(), log_prob))
+        content |= dict(zip(numbers.tolist(), zip(found.mean[:, 0], found.sd[:, 0])))
+        leaves = [("leaf", column, content[column]) for column in part.columns.tolist()]
         if len(leaves) == 1:
             self.nodes[part.node] = leaves[0]
             return
@@ -134,17 +146,22 @@ class _Learner:
         options = self.options
         n_clusters = min(options.n_clusters, len(part.rows))
         states = self.n_states[part.columns]
-        moments = np.array(
-            [self.overall[c] if k == 0 else (0.0, 1.0) for c, k in zip(part.columns, states)]
-        )
-        numbers = as_numbers(part.rows, states, moments[:, 0], moments[:, 1])
+        mean, sd = self.mean[part.columns], self.sd[part.columns]
+        numbers = as_numbers(part.rows, states, mean, sd)
         distance = cluster_rows(
             numbers, part.weight, n_clusters, options.max_iter, self.random_state
         )
         if options.clusterer == "em":
-            sharp = np.eye(n_clusters)[distance.argmin(axis=1)]
-            model = Factorised(part.rows, part.weight, states, options.alpha)
-            share = fit_mixture(model, sharp, options.max_iter)
+            share = mixture_memberships(
+                design_of(part.rows, states),
+                part.weight,
+                part.undivided,
+                np.eye(n_clusters)[distance.argmin(axis=1)],
+                options.alpha,
+                mean[states == 0],
+                sd[states == 0],
+                options.max_iter,
+            )
         else:
             share = soft_memberships(distance, options.beta)
         if options.assignment == "hard":
@@ -177,6 +194,21 @@ class _Learner:
                 children = [built[child] for child in content[0]]
                 built[number] = getattr(builder, kind)(children, *content[1:])
         return builder.build()
+
+
+def _column_moments(
+    rows: Floats, weight: Floats, n_states: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each column of numbers, 0 and 1 for the others."""
+    mean, sd = np.zeros(len(n_states)), np.ones(len(n_states))
+    for column in np.flatnonzero(n_states == 0):
+        seen = ~np.isnan(rows[:, column])
+        if not seen.any():
+            continue
+        values, share = rows[seen, column], weight[seen] / weight[seen].sum()
+        mean[column] = share @ values
+        sd[column] = np.sqrt(share @ (values - mean[column]) ** 2) or 1.0
+    return mean, sd
 
 
 def _quantile_bins(values: Floats, weight: Floats) -> NDArray[np.int64]:
@@ -231,3 +263,37 @@ def learn_soft_circuit(
     while learner.parts:
         advance(learner.step())
     return learner.circuit()
+
+
+def centred_pseudo_counts(
+    circuit: Circuit, rows: Floats, weight: Floats, per_edge: float, per_leaf: float
+) -> PseudoCounts:
+    """Pseudo-counts that are divided in a leaf as the rows divide among the states of its column.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        A circuit with categorical and Gaussian leaves.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    per_edge, per_leaf : float
+        Count of each weight, and of the cells of each leaf.
+
+    Returns
+    -------
+    PseudoCounts
+        To be passed to :func:`skpc.queries.fit_parameters`.
+    """
+    shares = []
+    for cells, count in zip(rows.T, circuit.n_states):
+        if count == 0:
+            shares.append(np.ones(2))
+            continue
+        seen = ~np.isnan(cells)
+        # One more for each state: none may be impossible.
+        counts = 1.0 + np.bincount(cells[seen].astype(np.int64), weight[seen], count)
+        shares.append(counts / counts.sum())
+    of_leaves = [shares[var] for var in circuit.leaf_var[circuit.kind == LEAF]]
+    return PseudoCounts(np.full(circuit.n_edges, per_edge), per_leaf * np.concatenate(of_leaves))

@@ -80,6 +80,7 @@ def fit_parameters(
     *,
     pseudo_count: float | PseudoCounts = 0.1,
     X_val: Any = None,
+    sample_weight_val: Any = None,
     max_iter: int = 100,
     tol: float = 1e-4,
 ) -> Circuit:
@@ -102,6 +103,8 @@ def fit_parameters(
     X_val : array-like, default=None
         Validation rows. If given, the parameters of the iteration with the greatest validation
         likelihood are returned, and EM stops after four iterations without a better one.
+    sample_weight_val : array-like of shape (n_validation_rows,), default=None
+        Weights of the validation rows; None counts each once.
     max_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-4
@@ -144,7 +147,9 @@ def fit_parameters(
     validation = None if X_val is None else check_rows(circuit, X_val)
     steps = em_steps(circuit, rows, weight, pseudo_count)
     for _, (found, objective) in zip(range(max_iter + 1), steps):
-        score = objective if validation is None else float(log_likelihood(found, validation).mean())
+        score = objective
+        if validation is not None:
+            score = np.average(log_likelihood(found, validation), weights=sample_weight_val)
         if score > best_score:
             best, best_score, waited = found, score, 0
         else:

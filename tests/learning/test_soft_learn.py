@@ -1,0 +1,214 @@
+"""SoftLearn: its parts beside their slow truths, and what it learns."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpc.circuit import GAUSSIAN, LEAF, PRODUCT, SUM
+from skpc.domain import merge_rows
+from skpc.learning import (
+    SoftLearnOptions,
+    centred_pseudo_counts,
+    independent_groups,
+    learn_soft_circuit,
+)
+from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
+from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
+from skpc.queries import log_likelihood
+from tests.naive import soft_learn as naive
+
+OPTIONS = SoftLearnOptions("soft", "kmeans", 2, 30.0, 0.05, 0.1, 8.0, 1e-2, 100)
+N_STATES = np.array([2, 3, 0, 0])
+
+
+def mixed_rows(n_rows=60, missing=0.15, seed=0):
+    """Two categories and two numbers that all follow a hidden kind."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n_rows)
+    rows = np.column_stack(
+        [
+            np.where(rng.random(n_rows) < 0.8, kind, 1 - kind),
+            (kind + rng.integers(0, 2, n_rows)) % 3,
+            4.0 * kind + rng.normal(size=n_rows),
+            rng.normal(size=n_rows) - kind,
+        ]
+    )
+    rows[rng.random(rows.shape) < missing] = np.nan
+    return rows
+
+
+def learn(rows, weight=None, n_states=N_STATES, options=OPTIONS, seed=0):
+    weight = np.ones(len(rows)) if weight is None else weight
+    return learn_soft_circuit(
+        *merge_rows(rows, weight), n_states, options, np.random.RandomState(seed), lambda done: None
+    )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("n_states", [(2, 2), (3, 2), (4, 3)])
+def test_pairs_are_tested_as_scipy_tests_their_weighted_table(n_states, missing):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a = rng.integers(0, n_states[0], 50)
+        b = np.where(rng.random(50) < 0.3, a % n_states[1], rng.integers(0, n_states[1], 50))
+        codes = np.column_stack([a, b]).astype(np.int16)
+        codes[rng.random(codes.shape) < missing] = -1
+        weight = rng.gamma(1.0, 1.0, 50)
+        p_value = naive.independence_p_value(codes[:, 0], codes[:, 1], weight)
+        for significance in (p_value * (1 - 1e-6), min(p_value * (1 + 1e-6), 1 - 1e-9)):
+            group = independent_groups(codes, weight, np.array(n_states), significance)
+            assert (group.max() == 0) == (p_value < significance)
+
+
+def test_a_weight_counts_like_repetitions():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 2, (40, 6)).astype(np.int16)
+    codes[:, 1] = codes[:, 0] ^ (rng.random(40) < 0.3)
+    weight = rng.integers(1, 4, 40)
+    for significance in (0.001, 0.05, 0.3):
+        once = independent_groups(codes, weight.astype(float), np.full(6, 2), significance)
+        repeated = np.repeat(codes, weight, axis=0)
+        twice = independent_groups(repeated, np.ones(len(repeated)), np.full(6, 2), significance)
+        assert_array_equal(once, twice)
+
+
+def test_a_column_that_never_varies_is_independent_of_all():
+    codes = np.zeros((30, 2), dtype=np.int16)
+    codes[::2, 1] = 1
+    assert_array_equal(independent_groups(codes, np.ones(30), np.array([2, 2]), 0.5), [0, 1])
+
+
+def test_leaves_are_the_weighted_estimates_of_the_paper():
+    rows, weight = mixed_rows(), np.random.default_rng(2).gamma(2.0, 1.0, 60)
+    design = design_of(rows, N_STATES)
+    share = np.random.default_rng(3).random((60, 2)) * weight[:, np.newaxis]
+    leaves = estimate_leaves(design, share, np.ones(60), 0.1, np.zeros(2), np.ones(2))
+    for component in range(2):
+        expected = [
+            naive.categorical_leaf(rows[:, j], share[:, component], k, 0.1)
+            for j, k in ((0, 2), (1, 3))
+        ]
+        assert_allclose(np.exp(leaves.log_prob[:, component]), np.concatenate(expected))
+        for number in range(2):
+            mean, sd = naive.gaussian_leaf(rows[:, 2 + number], share[:, component])
+            assert leaves.mean[number, component] == pytest.approx(mean)
+            assert leaves.sd[number, component] == pytest.approx(sd)
+
+
+def test_a_row_of_weight_two_counts_as_two_in_a_gaussian_leaf():
+    values, weight = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 3.0, 2.0])
+    found = estimate_leaves(
+        design_of(values, np.array([0])), weight[:, None], weight, 0.1, np.zeros(1), np.ones(1)
+    )
+    repeated = np.repeat(values[:, 0], weight.astype(int))
+    assert found.mean[0, 0] == pytest.approx(repeated.mean())
+    assert found.sd[0, 0] == pytest.approx(repeated.std(ddof=1))
+
+
+def test_a_gaussian_leaf_is_never_narrower_than_a_hundredth_of_its_column():
+    rows = np.array([[5.0], [5.0], [np.nan]])
+    weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    column = np.array([3.0]), np.array([2.0])
+    leaves = estimate_leaves(design_of(rows, np.array([0])), weight, np.ones(3), 0.1, *column)
+    assert_allclose(leaves.sd, [[0.02, 2.0]])
+    assert_allclose(leaves.mean, [[5.0, 3.0]])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_distances_count_a_different_category_as_one_and_skip_missing_cells(missing):
+    rows = mixed_rows(missing=missing)
+    numbers = as_numbers(rows, N_STATES, np.array([0, 0, 1.0, 0]), np.array([1, 1, 2.0, 1]))
+    point = np.where(numbers.seen == 0, np.nan, numbers.point) if missing else numbers.point
+    for a, b in ((0, 1), (2, 3), (4, 5)):
+        expected = 0.0
+        for j, count in enumerate(N_STATES):
+            x, y = rows[a, j], rows[b, j]
+            if not np.isnan(x) and not np.isnan(y):
+                expected += float(x != y) if count else ((x - y) / (2.0 if j == 2 else 1.0)) ** 2
+        found = naive.distance(np.where(np.isnan(point[b]), np.nan, point[a]), point[b])
+        assert found**2 == pytest.approx(expected)
+
+
+def test_k_means_ends_where_every_row_is_with_its_closest_centroid():
+    rows, weight = mixed_rows(100), np.random.default_rng(0).gamma(2.0, 1.0, 100)
+    numbers = as_numbers(rows, N_STATES, np.zeros(4), np.ones(4))
+    found = cluster_rows(numbers, weight, 2, 100, np.random.RandomState(0))
+    label = found.argmin(axis=1)
+    point = np.where(numbers.seen == 0, np.nan, numbers.point)
+    centroids = []
+    for cluster in range(2):
+        member = label == cluster
+        share = weight[member, np.newaxis] * numbers.seen[member]
+        centroids.append((share * numbers.point[member]).sum(axis=0) / share.sum(axis=0))
+    expected = [[naive.distance(row, centroid) for centroid in centroids] for row in point]
+    assert_allclose(found, expected, atol=1e-7)
+    member = soft_memberships(found, 20.0)
+    assert_allclose(member, [naive.memberships(row, centroids, 20.0) for row in point], atol=1e-6)
+
+
+def test_distinct_rows_never_share_a_start():
+    """Two kinds of rows of very different weight are told apart from any start."""
+    rows = np.array([[0.0, 0.0], [1.0, 1.0]])
+    numbers = as_numbers(rows, np.array([2, 2]), np.zeros(2), np.ones(2))
+    for seed in range(20):
+        found = cluster_rows(numbers, np.array([1.0, 1e6]), 2, 100, np.random.RandomState(seed))
+        assert set(found.argmin(axis=1)) == {0, 1}
+
+
+def test_em_memberships_are_a_fixed_point_of_the_posterior():
+    rows, weight = mixed_rows(200), np.ones(200)
+    design = design_of(rows, N_STATES)
+    start = np.random.default_rng(0).dirichlet([1.0, 1.0], 200)
+    moments = np.zeros(2), np.ones(2)
+    share = mixture_memberships(design, weight, weight, start, 0.1, *moments, 1000)
+    leaves = [
+        [
+            naive.categorical_leaf(rows[:, 0], share[:, c], 2, 0.1),
+            naive.categorical_leaf(rows[:, 1], share[:, c], 3, 0.1),
+            naive.gaussian_leaf(rows[:, 2], share[:, c]),
+            naive.gaussian_leaf(rows[:, 3], share[:, c]),
+        ]
+        for c in range(2)
+    ]
+    expected = naive.factorised_posteriors(rows, N_STATES, leaves, share.sum(axis=0))
+    assert_allclose(share, expected, atol=5e-3)
+
+
+def test_memberships_of_zero_and_one_make_the_hard_learner():
+    rows = mixed_rows(300, missing=0.0)
+    hard = learn(rows, options=OPTIONS._replace(assignment="hard"))
+    sharp = learn(rows, options=OPTIONS._replace(beta=1e6))
+    for name, array in hard.structure.arrays().items():
+        assert_array_equal(array, sharp.structure.arrays()[name])
+    assert_allclose(hard.log_weight, sharp.log_weight)
+    assert_allclose(hard.param, sharp.param)
+
+
+@pytest.mark.parametrize("assignment", ["soft", "hard"])
+@pytest.mark.parametrize("clusterer", ["kmeans", "em"])
+def test_the_root_is_a_sum_and_the_circuit_beats_a_factorised_one(assignment, clusterer):
+    train, test = mixed_rows(500, 0.1, 0), mixed_rows(500, 0.1, 1)
+    options = OPTIONS._replace(assignment=assignment, clusterer=clusterer)
+    circuit = learn(train, options=options)
+    assert circuit.kind[-1] == SUM
+    flat = learn(train, options=options._replace(n_clusters=1))
+    assert sorted(flat.kind) == [LEAF] * 4 + [PRODUCT]
+    assert log_likelihood(circuit, test).mean() > log_likelihood(flat, test).mean() + 0.3
+
+
+def test_weights_are_repetitions_of_rows():
+    rows = mixed_rows(80)
+    weight = np.random.default_rng(0).integers(1, 4, 80)
+    a, b = learn(rows, weight.astype(float)), learn(np.repeat(rows, weight, axis=0))
+    assert_allclose(log_likelihood(a, rows), log_likelihood(b, rows), atol=1e-12)
+
+
+def test_pseudo_counts_follow_the_shares_of_each_column():
+    rows = np.array([[0.0, 1.5], [1.0, 2.5], [1.0, np.nan]])
+    circuit = learn(rows, n_states=np.array([2, 0]), options=OPTIONS._replace(n_clusters=1))
+    counts = centred_pseudo_counts(circuit, rows, np.ones(3), 0.1, 5.0)
+    assert_allclose(counts.edge, 0.1)
+    for node in np.flatnonzero(circuit.kind == LEAF):
+        part = counts.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+        gaussian = circuit.leaf_family[node] == GAUSSIAN
+        assert_allclose(part, [5.0, 5.0] if gaussian else [2.0, 3.0])
