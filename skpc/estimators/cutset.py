@@ -33,6 +33,9 @@ __all__ = ["CutsetNetworkBD"]
 
 #: Iterations of EM on the parameters once the structure stands.
 _EM_ITERATIONS = 20
+#: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
+#: gains that cells so hard to see owe to chance cost held-out likelihood.
+_EM_TOL = 3e-4
 #: Chow-Liu trees in the mixture that fills the missing cells of the training rows: this many, less
 #: where there would be less than a hundred rows or missing cells for each, but as many as
 #: ``n_components`` in any case. Mixtures of networks filled no better and took longer.
@@ -81,8 +84,7 @@ class CutsetNetworkBD(CircuitDensity):
         Greatest number of iterations of structural EM.
     tol : float, default=1e-2
         Structural EM stops when the mean log-likelihood of the training rows has improved by less
-        than this, in nats per row, in three iterations together. The best iterate is kept. Where
-        cells are missing, EM on the parameters stops at an iteration that improves by less.
+        than this, in nats per row, in three iterations together. The best iterate is kept.
     n_init : int, default=1
         Number of k-means starts; the mixture of greatest likelihood is kept.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
@@ -331,7 +333,8 @@ class CutsetNetworkBD(CircuitDensity):
         if len(mixture.networks) == 1 and not np.isnan(rows).any():
             return circuit
         counts = self._pseudo_counts(circuit, len(mixture.networks))
-        tol = self.tol if np.isnan(rows).any() else 1e-4
+        n_missing = float(weight @ np.isnan(rows).sum(axis=1))
+        tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
         return fit_parameters(
             circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
         )
