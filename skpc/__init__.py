@@ -3,13 +3,20 @@
 from skpc._version import __version__
 from skpc._versions import show_versions
 from skpc.circuit import Circuit
-from skpc.estimators import CircuitImputer, CutsetNetworkBD, KernelEPOperator, SoftLearnSPN
+from skpc.estimators import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    KernelEPOperator,
+    LogisticEPClassifier,
+    SoftLearnSPN,
+)
 
 __all__ = [
     "Circuit",
     "CircuitImputer",
     "CutsetNetworkBD",
     "KernelEPOperator",
+    "LogisticEPClassifier",
     "SoftLearnSPN",
     "__version__",
     "show_versions",

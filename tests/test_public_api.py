@@ -14,6 +14,7 @@ PUBLIC = {
         "CircuitImputer",
         "CutsetNetworkBD",
         "KernelEPOperator",
+        "LogisticEPClassifier",
         "SoftLearnSPN",
         "__version__",
         "show_versions",

@@ -40,10 +40,11 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    input_distributions : sequence of {"normal", "beta", "gamma", "point"} or None, default=None
-        Families of the messages in the order of the columns, two columns each: mean and variance,
-        alpha and beta, shape and rate; one column for "point", a known value. None: every column
-        is a point.
+    input_distributions : sequence of str or None, default=None
+        Families of the messages in the order of the columns. Two columns each have "normal" (mean
+        and variance), "beta" (alpha and beta), "gamma" and "log-gamma" (shape and rate); one has
+        "point", a known value. "log-gamma" is for gamma messages whose means lie decades apart.
+        None: every column is a point.
     n_inner : int, default=300
         Number of random features of the inner kernel, on the space of the variables.
     n_outer : int, default=500
@@ -92,7 +93,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    Beta and gamma messages enter the kernel as normals of the same mean and variance.
+    Beta and gamma messages enter the kernel as normals of the same mean and variance; "log-gamma"
+    as the normal of the mean and variance of the logarithm of the variable.
 
     All outputs share features, noise and prior, and so one posterior covariance; their predictive
     variances differ by the square of their scale.

@@ -19,15 +19,11 @@ _SMALL = 1e-10
 
 
 class Factor(Protocol):
-    """What quadrature has to know of a factor, integrated along one coordinate u.
+    """What quadrature has to know of a factor, integrated along one coordinate u."""
 
-    Attributes
-    ----------
-    distributions : tuple of str
-        Families of the incoming messages, in the order of the columns.
-    """
-
-    distributions: tuple[str, ...]
+    @property
+    def distributions(self) -> tuple[str, ...]:
+        """Families of the incoming messages, in the order of the columns."""
 
     def panels(self, rows: Floats) -> tuple[Floats, Floats]:
         """Both ends of intervals of u, shapes (n_rows, n_panels), outside of which the product of

@@ -1,7 +1,8 @@
 """Two-stage random Fourier features of products of messages (Algorithm 1), and their widths.
 
 Everywhere below, a beta or gamma message stands for the normal distribution with its mean and
-variance, as in the authors' program: expectations then have closed forms.
+variance, as in the authors' program: expectations then have closed forms. "log-gamma" is the normal
+with mean and variance of the logarithm of a gamma variable, for gammas on many scales.
 """
 
 from __future__ import annotations

@@ -7,15 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma, polygamma
 
 from skpc._validation import describe_column
-from skpc.messages.families import FAMILIES, Message
+from skpc.messages.families import FAMILIES, Gamma, Message
 
 __all__ = ["MessageLayout", "Moments", "message_moments"]
 
 Floats = NDArray[np.float64]
 
 _POINT = "point"
+_LOG_GAMMA = "log-gamma"
+#: Families of the two columns of a message.
+_COLUMNS: dict[str, type[Message]] = {**FAMILIES, _LOG_GAMMA: Gamma}
 
 
 class Moments(NamedTuple):
@@ -34,9 +38,10 @@ def message_moments(
     ----------
     rows : ndarray of shape (n_rows, n_columns)
         The parameters of the messages, side by side.
-    distributions : sequence of {"normal", "beta", "gamma", "point"}
+    distributions : sequence of {"normal", "beta", "gamma", "log-gamma", "point"}
         The families in the order of the columns: two columns each (mean and variance; alpha and
-        beta; shape and rate), one for a point mass.
+        beta; shape and rate), one for a point mass. "log-gamma" is a gamma message of which the
+        logarithm of the variable is looked at.
     names : sequence or None, default=None
         Names of the columns, for error messages.
 
@@ -69,23 +74,31 @@ def message_moments(
             means.append(rows[:, column])
             variances.append(np.zeros(len(rows)))
         else:
-            messages = FAMILIES[family].from_parameters(rows[:, column : column + 2])
+            messages = _COLUMNS[family].from_parameters(rows[:, column : column + 2])
             _check_proper(messages, rows, int(column), names)
-            means.append(messages.mean)
-            variances.append(messages.variance)
+            mean, variance = _moments(family, messages)
+            means.append(mean)
+            variances.append(variance)
     return Moments(np.column_stack(means), np.column_stack(variances))
 
 
 def _first_columns(distributions: Sequence[str]) -> NDArray[np.int64]:
     """The first column of each message, and behind them the number of columns."""
     for family in distributions:
-        if family not in (*FAMILIES, _POINT):
+        if family not in (*_COLUMNS, _POINT):
             raise ValueError(
-                f"input_distributions may hold {', '.join(map(repr, (*FAMILIES, _POINT)))}; "
+                f"input_distributions may hold {', '.join(map(repr, (*_COLUMNS, _POINT)))}; "
                 f"found {family!r}."
             )
     widths = [1 if family == _POINT else 2 for family in distributions]
     return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+
+
+def _moments(family: str, messages: Message) -> tuple[Floats, Floats]:
+    if family != _LOG_GAMMA:
+        return messages.mean, messages.variance
+    shape, rate = messages.parameters.T
+    return digamma(shape) - np.log(rate), np.asarray(polygamma(1, shape))
 
 
 def _check_proper(messages: Message, rows: Floats, column: int, names: Any) -> None:

@@ -16,6 +16,8 @@ __all__ = ["LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
 Floats = NDArray[np.float64]
 
 _SCHEDULES = ("parallel", "serial")
+#: The posterior precision in any direction is kept above this share of the prior precision.
+_LEAST_PRECISION = 1e-6
 
 
 class WeightPosterior(NamedTuple):
@@ -136,7 +138,7 @@ class LinearEP:
             new, known = self._answers(mean, variance, state.sites[one], observed[one])
             shift, precision = new[0] - state.sites[row]
             scale = 1.0 + precision * variance
-            if not known[0] or scale <= 0.0:
+            if not known[0] or scale * (x @ x) < _LEAST_PRECISION * variance:
                 state.n_skipped += 1
                 continue
             state.sites[row] = new[0]
@@ -178,7 +180,7 @@ def _precision(rows: Floats, sites: Floats) -> Floats:
 
 
 def _is_proper(rows: Floats, sites: Floats) -> bool:
-    return bool(np.linalg.eigvalsh(_precision(rows, sites))[0] > 0.0)
+    return bool(np.linalg.eigvalsh(_precision(rows, sites))[0] > _LEAST_PRECISION)
 
 
 def _posterior(rows: Floats, sites: Floats) -> tuple[Floats, Floats]:

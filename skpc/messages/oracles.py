@@ -84,6 +84,22 @@ class QuadratureOracle:
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
+        moments = self.moments(messages)
+        return self.layout.family.from_moments(moments[:, 0], moments[:, 1])
+
+    def moments(self, messages: ArrayLike) -> Floats:
+        """Mean and variance of the target under the product of factor and messages.
+
+        Parameters
+        ----------
+        messages : array-like of shape (n_rows, n_columns)
+            Parameters of the incoming messages.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            NaN where the product cannot be normalised.
+        """
         rows = check_messages(messages, self.layout)
         moments = np.empty((len(rows), 2))
         for start in range(0, len(rows), _BLOCK):
@@ -91,7 +107,7 @@ class QuadratureOracle:
             # NaN is the answer where there is no density to normalise.
             with np.errstate(invalid="ignore"):
                 moments[block] = self._moments(rows[block])
-        return self.layout.family.from_moments(moments[:, 0], moments[:, 1])
+        return moments
 
     def _moments(self, rows: Floats) -> Floats:
         left, right = self.factor.panels(rows)

@@ -104,13 +104,20 @@ def test_messages_are_read_by_their_moments():
     assert_allclose(found.variance, [[beta.variance, gamma.variance, 9.0, 0.0]])
 
 
+def test_log_gamma_messages_are_read_by_the_moments_of_the_logarithm():
+    found = message_moments(np.array([[3.0, 2.0]]), ["log-gamma"])
+    log = np.log(naive.scipy_distribution("gamma", 3.0, 2.0).ppf((np.arange(10**5) + 0.5) / 10**5))
+    assert found.mean[0, 0] == pytest.approx(log.mean(), rel=1e-4)
+    assert found.variance[0, 0] == pytest.approx(log.var(), rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("rows", "distributions", "message"),
     [
         ([[0.0, 1.0], [0.0, -2.0]], ["normal"], r"variance .* -2\.0 in column 1, row 1"),
         ([[0.0, 1.0]], ["beta"], r"alpha .* 0\.0 in column 0, row 0"),
         ([[7.0, 1.0, -3.0]], ["point", "gamma"], r"rate .* -3\.0 in column 2, row 0"),
-        ([[0.0, 1.0]], ["cauchy"], "'normal', 'beta', 'gamma', 'point'; found 'cauchy'"),
+        ([[0.0, 1.0]], ["cauchy"], "'gamma', 'log-gamma', 'point'; found 'cauchy'"),
         ([[0.0, 1.0, 2.0]], ["normal"], "needs 2 columns .* found 3"),
     ],
 )

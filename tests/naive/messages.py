@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from scipy import integrate, stats
+from scipy.special import expit
 
 #: Where almost all of a normal distribution is, in standard deviations.
 WIDE = 12.0
@@ -109,3 +110,64 @@ def gaussian_process(kernel, cross, itself, targets, noise):
         for column in targets.T
     )
     return mean, variance, evidence
+
+
+def tilted_moments(log_density, low, high, value=lambda u: u, points=None):
+    """Mean and variance of value(u) under a density of u that is given up to a constant."""
+    grid = np.linspace(low, high, 2001)
+    peak = max(log_density(u) for u in grid)
+    options = {"limit": 1000, "epsabs": 0.0, "epsrel": 1e-12, "points": points}
+
+    def integral(power, centre=0.0):
+        def integrand(u):
+            return (value(u) - centre) ** power * math.exp(log_density(u) - peak)
+
+        return integrate.quad(integrand, low, high, **options)[0]
+
+    total = integral(0)
+    mean = integral(1) / total
+    return mean, integral(2, mean) / total
+
+
+def logistic_belief(alpha, beta, mean, variance, target):
+    """Mean and variance of p (target 0) or z (target 1) at the logistic factor."""
+
+    def log_density(z):
+        log_p, log_q = -np.logaddexp(0.0, -z), -np.logaddexp(0.0, z)
+        return -0.5 * (z - mean) ** 2 / variance + (alpha - 1) * log_p + (beta - 1) * log_q
+
+    sd = math.sqrt(variance)
+    shift = max(alpha, beta) * variance
+    low, high = mean - shift - WIDE * sd, mean + shift + WIDE * sd
+    inside = [0.0] if low < 0.0 < high else None
+    value = expit if target == 0 else lambda z: z
+    return tilted_moments(log_density, low, high, value, inside)
+
+
+def compound_gamma_belief(s1, r1, s2, shape, rate):
+    """Mean and variance of tau under its gamma message and the compound gamma factor."""
+
+    def log_density(u):
+        power = shape + s2 - 1.0
+        return power * u - rate * math.exp(u) - (s1 + s2) * math.log(math.exp(u) + r1)
+
+    middle = math.log(shape / rate)
+    return tilted_moments(log_density, middle - 30.0, middle + 6.0, math.exp, [middle])
+
+
+def serial_ep(X, observed, project, n_iter, damping=0.0):
+    """Expectation propagation that inverts the posterior precision after every site."""
+    n, d = X.shape
+    tau, nu = np.zeros(n), np.zeros(n)
+    for _ in range(n_iter):
+        for i in range(n):
+            covariance = np.linalg.inv(np.eye(d) + X.T @ np.diag(tau) @ X)
+            mean = covariance @ X.T @ nu
+            variance = X[i] @ covariance @ X[i]
+            cavity_tau = 1.0 / variance - tau[i]
+            cavity_nu = X[i] @ mean / variance - nu[i]
+            m, v = project(observed[i], cavity_nu / cavity_tau, 1.0 / cavity_tau)
+            tau[i] = damping * tau[i] + (1 - damping) * (1.0 / v - cavity_tau)
+            nu[i] = damping * nu[i] + (1 - damping) * (m / v - cavity_nu)
+    covariance = np.linalg.inv(np.eye(d) + X.T @ np.diag(tau) @ X)
+    return covariance @ X.T @ nu, covariance
