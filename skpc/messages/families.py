@@ -26,6 +26,12 @@ class Message(ABC):
     ----------
     natural : ndarray of shape (..., 2)
         Natural parameters.
+
+    Examples
+    --------
+    >>> from skpc.messages import Gamma, Message
+    >>> isinstance(Gamma(2.0, 1.0), Message)
+    True
     """
 
     #: The name that `input_distributions` has for the family.

@@ -118,6 +118,15 @@ def embedding_products(a: Moments, b: Moments, inner_variance: Floats) -> Floats
     Returns
     -------
     ndarray of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import embedding_products, message_moments
+    >>> moments = message_moments(np.array([[0.0, 1.0], [1.0, 1.0]]), ["normal"])
+    >>> embedding_products(moments, moments, np.array([2.0])).round(3)
+    array([[0.707, 0.624],
+           [0.624, 0.707]])
     """
     log_product = np.zeros((len(a.mean), len(b.mean)))
     for variable, width in enumerate(inner_variance):
@@ -132,6 +141,14 @@ def inner_widths(moments: Moments) -> Floats:
 
     The mean variance of the messages from each variable. Where that is zero (point masses), the
     variance of their means; where that is zero too, one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import inner_widths, message_moments
+    >>> rows = np.array([[0.0, 1.0, 5.0], [1.0, 3.0, 9.0]])
+    >>> inner_widths(message_moments(rows, ["normal", "point"]))
+    array([2., 4.])
     """
     width = moments.variance.mean(axis=0)
     spread = moments.mean.var(axis=0)
@@ -146,6 +163,14 @@ def outer_width(moments: Moments, inner_variance: Floats) -> float:
     embeddings of all pairs of rows (appendix A).
 
     Where that is zero, their mean; where that is zero too, one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import message_moments, outer_width
+    >>> moments = message_moments(np.array([[0.0, 1.0], [1.0, 1.0], [9.0, 1.0]]), ["normal"])
+    >>> round(outer_width(moments, np.array([2.0])), 3)
+    0.166
     """
     products = embedding_products(moments, moments, inner_variance)
     squares = np.diag(products)

@@ -23,7 +23,15 @@ _COLUMNS: dict[str, type[Message]] = {**FAMILIES, _LOG_GAMMA: Gamma}
 
 
 class Moments(NamedTuple):
-    """Means and variances of the messages of each row, both of shape (n_rows, n_variables)."""
+    """Means and variances of the messages of each row, both of shape (n_rows, n_variables).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import message_moments
+    >>> message_moments(np.array([[1.0, 1.0, 7.0]]), ["gamma", "point"])
+    Moments(mean=array([[1., 7.]]), variance=array([[1., 0.]]))
+    """
 
     mean: Floats
     variance: Floats
@@ -58,7 +66,7 @@ def message_moments(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.messages.layout import message_moments
+    >>> from skpc.messages import message_moments
     >>> message_moments(np.array([[1.0, 3.0, 5.0]]), ["beta", "point"]).mean
     array([[0.25, 5.  ]])
     """

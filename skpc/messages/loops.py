@@ -32,6 +32,13 @@ class WeightPosterior(NamedTuple):
     n_skipped : int
         How often a site was left as it was in a sweep: its cavity was improper, there was no
         answer, or the new message would have made the posterior improper.
+
+    Examples
+    --------
+    >>> from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
+    >>> posterior = LogisticEP(QuadratureOracle(LogisticFactor(), 1)).run([[1.0], [2.0]], [1, 1])
+    >>> posterior.sites.is_proper, posterior.n_skipped
+    (array([ True,  True]), 0)
     """
 
     mean: Floats

@@ -28,6 +28,18 @@ class MessageOperator(Protocol):
     ----------
     layout : MessageLayout
         The columns of the incoming messages, and the variable whose belief is given.
+
+    Examples
+    --------
+    The factor x = z with a normal message from either side needs no oracle:
+
+    >>> from skpc.messages import LinearEP, MessageLayout
+    >>> class Identity:
+    ...     layout = MessageLayout(("normal", "normal"), target=1)
+    ...     def project(self, messages):
+    ...         return self.layout.message(messages, 0) * self.layout.message(messages, 1)
+    >>> LinearEP(Identity()).run([[1.0]], [[3.0, 1.0]]).mean
+    array([1.5])
     """
 
     layout: MessageLayout
