@@ -196,7 +196,8 @@ class Normal(Message):
         excess = self.variance * other.natural[..., 1] - 1.0
         distance = self.mean - other.mean
         quadratic = distance * distance * other.natural[..., 1]
-        return np.asarray(0.5 * (excess - np.log1p(excess) + quadratic))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(0.5 * (excess - np.log1p(excess) + quadratic))
 
 
 class Beta(Message):

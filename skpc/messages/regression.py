@@ -75,6 +75,11 @@ class BayesianRegression:
         Returns
         -------
         BayesianRegression
+
+        Raises
+        ------
+        ValueError
+            If the noise is too small for floating point: below 1e-12 of the prior variance, say.
         """
         posterior = self
         for start in range(0, len(features), _BLOCK):
@@ -87,7 +92,13 @@ class BayesianRegression:
         spread = self._times_covariance(features)
         predictive = spread @ features.T
         predictive.flat[:: n_rows + 1] += self.noise_variance
-        factor, _ = lapack.dpotrf(predictive, lower=1)
+        factor, failure = lapack.dpotrf(predictive, lower=1)
+        if failure:
+            raise ValueError(
+                f"The noise variance {self.noise_variance:g} is too small a part of the prior "
+                "variance for this arithmetic; use a greater noise_variance or a smaller "
+                "prior_variance."
+            )
         # Corrections of the means by residuals, and not sums of products of features and targets:
         # those would be large numbers whose difference is wanted.
         gain, _ = lapack.dtrtrs(factor, spread, lower=1)

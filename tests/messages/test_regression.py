@@ -73,3 +73,10 @@ def test_a_row_is_predicted_alike_alone_and_among_others_and_after_pickling():
     together = posterior.predict(features)
     for part, alone in zip(together, again.predict(features[7:8])):
         assert_allclose(part[7:8], alone, rtol=1e-12)
+
+
+def test_noise_that_rounding_swallows_is_refused():
+    features = np.ones((200, 3))
+    start = BayesianRegression.prior(3, 1, prior_variance=1.0, noise_variance=1e-20)
+    with pytest.raises(ValueError, match="noise variance 1e-20 is too small"):
+        start.update(features, np.ones((200, 1)))
