@@ -14,7 +14,8 @@ gamma        the compound gamma factor, 1,500 problems
 speed        microseconds of a prediction and of an update
 
 Streams have an oracle with the noise of a sampler of 500,000 particles (by the delta method), or
-with --sampler that sampler itself (and the codec "scaled" alone). All times are CPU seconds of one thread.
+with --sampler that sampler itself (and the codec "scaled" alone). All times are CPU seconds of one
+thread.
 """
 
 from __future__ import annotations
