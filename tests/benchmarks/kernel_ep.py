@@ -273,21 +273,25 @@ FEATURES = {
 def uncertainty(options: argparse.Namespace) -> None:
     data = streams.stored_messages()
     lines = streams.uncertainty_lines()
-    print(f"{'':24s}{'spearman':>9s}{'line 1':>8s}{'line 2':>8s}{'50 %':>14s}{'90 %':>14s}")
+    head = f"{'':20s}{'spearman':>9s}{'line 1':>8s}{'line 2':>8s}"
+    print(head + f"{'coverage of exact':>24s}{'of own':>24s}")
     for name in ("sampled", "exact"):
+        own = getattr(data, name)
         found = []
         for seed, (train, test) in enumerate(splits()):
-            targets = streams.encode(getattr(data, name)[train], data.rows[train])
+            targets = streams.encode(own[train], data.rows[train])
             fitted = by_evidence(data.rows[train], targets, seed)
-            sets = [(data.rows[test], data.exact[test]), *lines]
-            cells = [_spearman(fitted, rows, exact) for rows, exact in sets]
-            for share in (0.5, 0.9):
-                cells += list(_coverage(fitted, *sets[0], share))
+            rows = data.rows[test]
+            cells = [_spearman(fitted, *each) for each in ((rows, data.exact[test]), *lines)]
+            for beliefs in (data.exact, own):
+                for share in (0.5, 0.9):
+                    cells += list(_coverage(fitted, rows, beliefs[test], share))
             found.append(cells)
-        *ranks, a, b, c, d = np.mean(found, axis=0)
-        cells = f"{ranks[0]:9.2f}{ranks[1]:8.2f}{ranks[2]:8.2f}{a:8.0%}{b:6.0%}{c:8.0%}{d:6.0%}"
-        print(f"trained on {name:13s}{cells}", flush=True)
-    print("rank correlation of log predictive variance and log KL; coverage of shift and log ratio")
+        cells = np.mean(found, axis=0)
+        ranks = "".join(f"{cell:8.2f}" for cell in cells[:3])
+        print(f"trained on {name:9s} {ranks}" + "".join(f"{c:6.0%}" for c in cells[3:]), flush=True)
+    print("rank correlation of log predictive variance and log KL against exact beliefs;")
+    print("coverage of intervals of 50 % (shift, log ratio) and 90 % (shift, log ratio)")
 
 
 def _spearman(fitted: KernelEPOperator, rows: np.ndarray, exact: Any) -> float:
