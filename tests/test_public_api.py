@@ -44,7 +44,7 @@ PUBLIC = {
         "uniform_pseudo_counts",
     ],
     "skpc.datasets": ["fetch_debd"],
-    "skpc.domain": ["Domain", "group_rows", "merge_rows", "present_rows"],
+    "skpc.domain": ["Domain", "column_moments", "group_rows", "merge_rows", "present_rows"],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
 }
 

@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.domain import Domain
+from skpc.domain import Domain, column_moments
 from skpc.estimators._base import CircuitDensity, all_or_nothing
 from skpc.estimators._progress import progress
 from skpc.learning import (
     Mixture,
+    as_numbers,
     cutset_circuit,
     learn_cutset_network,
     learn_mixture,
@@ -264,7 +265,7 @@ class CutsetNetworkBD(CircuitDensity):
     def _fit(self, X: Any, sample_weight: Any) -> None:
         domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
         random_state = check_random_state(self.random_state)
-        complete, n_missing = rows, float(weight @ np.isnan(rows).sum(axis=1))
+        complete, n_missing = rows, _missing_cells(rows, weight)
         n_trees = int(min(weight.sum(), n_missing)) // _SHARE_OF_TREE
         n_trees = max(self.n_components, min(_FILLING_TREES, n_trees))
         for _ in range(_FILLINGS if n_missing else 0):
@@ -313,7 +314,7 @@ class CutsetNetworkBD(CircuitDensity):
                 rows,
                 domain.codes(rows),
                 weight,
-                _numbers(domain, rows),
+                _points(domain, rows, weight),
                 learn,
                 partial(cutset_circuit, axes=domain.axes, param_ess=self.param_ess),
                 n_components=n_components,
@@ -333,7 +334,7 @@ class CutsetNetworkBD(CircuitDensity):
         if len(mixture.networks) == 1 and not np.isnan(rows).any():
             return circuit
         counts = self._pseudo_counts(circuit, len(mixture.networks))
-        n_missing = float(weight @ np.isnan(rows).sum(axis=1))
+        n_missing = _missing_cells(rows, weight)
         tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
         return fit_parameters(
             circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
@@ -347,21 +348,14 @@ class CutsetNetworkBD(CircuitDensity):
         return uniform_pseudo_counts(circuit, ess * n_components)
 
 
-def _numbers(domain: Domain, rows: np.ndarray) -> np.ndarray:
-    """Rows as complete numbers for k-means: standardised numbers, categories one-hot.
+def _missing_cells(rows: np.ndarray, weight: np.ndarray) -> float:
+    return float(weight @ np.isnan(rows).sum(axis=1))
 
-    A missing number is the mean of its column, a missing category the shares of the states.
-    """
-    blocks = []
-    for column, n_categories in zip(rows.T, domain.n_states * domain.is_categorical):
-        seen = ~np.isnan(column)
-        if n_categories == 0:
-            spread = column[seen].std()
-            block = ((column - column[seen].mean()) / (spread if spread > 0 else 1.0))[:, None]
-        else:
-            first = 1 if n_categories == 2 else 0
-            one_hot = column[:, None] == np.arange(first, n_categories)
-            block = np.where(seen[:, None], one_hot, np.nan)
-        mean = block[seen].mean(axis=0)
-        blocks.append(np.where(np.isnan(block), mean, block))
-    return np.column_stack(blocks)
+
+def _points(domain: Domain, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Rows as points for k-means; a missing coordinate is the mean of the others."""
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))
+    if seen is None:
+        return point
+    return point + (1.0 - seen) * (weight @ point / (weight @ seen))

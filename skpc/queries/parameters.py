@@ -15,6 +15,7 @@ from skpc.circuit.leaves import (
     uniform_param,
     updated_param,
 )
+from skpc.domain import column_moments
 from skpc.queries._rows import check_rows
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.log_likelihood import log_likelihood
@@ -184,7 +185,7 @@ def em_steps(
     if not np.all(np.isnan(circuit.observed)):
         raise ValueError("parameters can only be fitted before a circuit is conditioned")
     counts = _pseudo_counts(circuit, pseudo_count)
-    mean, sd = _column_moments(rows, weight)
+    mean, sd = column_moments(rows, weight)
     while True:
         statistics = expected_statistics(circuit, rows, weight)
         yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, mean, sd)
@@ -220,18 +221,6 @@ def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> Pseu
                 f"got shape {np.shape(counts)}"
             )
     return pseudo_count
-
-
-def _column_moments(rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean and standard deviation of the observed cells; 0 and 1 where there are none."""
-    seen = ~np.isnan(rows)
-    share = seen * weight[:, np.newaxis]
-    total = share.sum(axis=0)
-    some = np.where(total > 0, total, 1.0)
-    value = np.where(seen, rows, 0.0)
-    mean = (share * value).sum(axis=0) / some
-    variance = (share * (value - mean) ** 2).sum(axis=0) / some
-    return mean, np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
 def _log_prior(circuit: Circuit, counts: PseudoCounts, mean: np.ndarray, sd: np.ndarray) -> float:
