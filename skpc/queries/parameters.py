@@ -84,7 +84,8 @@ def fit_parameters(
     sample_weight_val: Any = None,
     max_iter: int = 100,
     tol: float = 1e-4,
-) -> Circuit:
+    return_n_iter: bool = False,
+) -> Any:
     """Expectation maximisation of the parameters; the structure stays.
 
     Missing cells are integrated out exactly. The objective is the log-likelihood of the rows plus
@@ -110,11 +111,15 @@ def fit_parameters(
         Maximum number of iterations.
     tol : float, default=1e-4
         EM stops when the objective rises by less than this, in nats per unit of weight.
+    return_n_iter : bool, default=False
+        Whether to return the number of iterations.
 
     Returns
     -------
     Circuit
         The same structure with new parameters.
+    n_iter : int
+        Number of iterations that were run; only with ``return_n_iter``.
 
     Raises
     ------
@@ -147,7 +152,7 @@ def fit_parameters(
     best, best_score, waited, before = circuit, -np.inf, 0, -np.inf
     validation = None if X_val is None else check_rows(circuit, X_val)
     steps = em_steps(circuit, rows, weight, pseudo_count)
-    for _, (found, objective) in zip(range(max_iter + 1), steps):
+    for n_iter, (found, objective) in enumerate(steps):
         score = objective
         if validation is not None:
             score = np.average(log_likelihood(found, validation), weights=sample_weight_val)
@@ -155,10 +160,11 @@ def fit_parameters(
             best, best_score, waited = found, score, 0
         else:
             waited += 1
-        if waited >= _PATIENCE or objective - before < tol * weight.sum():
+        settled = waited >= _PATIENCE or objective - before < tol * weight.sum()
+        if settled or n_iter == max_iter:
             break
         before = objective
-    return best
+    return (best, n_iter) if return_n_iter else best
 
 
 def em_steps(
