@@ -13,6 +13,7 @@ PUBLIC = {
         "Circuit",
         "CircuitImputer",
         "CutsetNetworkBD",
+        "ExpectedKernelSVR",
         "SoftLearnSPN",
         "__version__",
         "show_versions",
@@ -31,6 +32,7 @@ PUBLIC = {
         "save_circuit",
     ],
     "skpc.queries": [
+        "KernelExpansion",
         "PseudoCounts",
         "condition",
         "expected_gram",
@@ -57,6 +59,7 @@ PUBLIC = {
         "States",
         "SumKernel",
         "leaf_expectations",
+        "leaf_second_moments",
     ],
     "skpc.discrepancies": ["mmd2"],
     "skpc.datasets": ["fetch_debd"],

@@ -1,6 +1,6 @@
 """Kernels between rows, and their expectations under univariate distributions."""
 
-from skpc.kernels._expectations import Bins, Normals, States, leaf_expectations
+from skpc.kernels._expectations import Bins, Normals, States, leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import (
     RBF,
     ColumnKernel,
@@ -23,4 +23,5 @@ __all__ = [
     "States",
     "SumKernel",
     "leaf_expectations",
+    "leaf_second_moments",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from skpc.kernels._integrals import mean_over_bins, mean_over_pairs
 from skpc.kernels._kernel import RBF, ColumnKernel, Delta, ExponentialHamming
 
-__all__ = ["Bins", "Normals", "States", "leaf_expectations"]
+__all__ = ["Bins", "Normals", "States", "leaf_expectations", "leaf_second_moments"]
 
 
 class States(NamedTuple):
@@ -85,6 +85,45 @@ def leaf_expectations(kernel: ColumnKernel, left: Univariate, right: Univariate)
             f"{type(right).__name__} is not known"
         )
     return formula(kernel, right, left).T
+
+
+def leaf_second_moments(
+    kernel: ColumnKernel, left: Univariate, first: np.ndarray, second: np.ndarray
+) -> np.ndarray:
+    """Expectation of the product of a column kernel at two cells, under each distribution.
+
+    Parameters
+    ----------
+    kernel : ColumnKernel
+        The kernel.
+    left : States, Normals or Bins
+        Distributions.
+    first, second : ndarrays of shape (n_cells,)
+        Pairs of known cells.
+
+    Returns
+    -------
+    ndarray of shape (n_left, n_cells)
+        ``E k(x, first) k(x, second)`` with x from a distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.kernels import RBF, Normals, leaf_second_moments
+    >>> normal, cell = Normals(np.zeros(1), np.ones(1)), np.array([1.0])
+    >>> leaf_second_moments(RBF(0.5), normal, cell, -cell).round(3)
+    array([[0.212]])
+    """
+    if isinstance(left, States):
+        codes = np.arange(left.prob.shape[1], dtype=np.float64)[:, np.newaxis]
+        return left.prob @ (kernel.of_points(codes, first) * kernel.of_points(codes, second))
+    if not isinstance(kernel, RBF):
+        # A draw of a density matches neither cell.
+        return np.full((len(left[0]), len(first)), _never_matching(kernel) ** 2)
+    # The product of two bumps is a narrower one in the middle between them.
+    middle = Normals((first + second) / 2.0, np.zeros(len(first)))
+    height = np.exp(-0.5 * kernel.gamma * np.square(first - second))
+    return height * leaf_expectations(RBF(2.0 * kernel.gamma), left, middle)
 
 
 def _of_states(kernel: ColumnKernel, left: States, right: States) -> np.ndarray:

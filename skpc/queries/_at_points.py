@@ -6,7 +6,7 @@ Few points differ within a small scope, and the lines of most nodes are short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,15 @@ import numpy as np
 from skpc._jit import kernel
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
+from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries._conditionals import Conditionals, inner_scopes
 from skpc.queries._plan import Plan, plan_of
+from skpc.queries._univariate import known_cells, leaves_on
 
-__all__ = ["Lanes", "expected_at_points", "lanes_of"]
+__all__ = ["Lanes", "expected_at_points", "gram_parts", "laid_out", "lanes_of"]
+
+#: Points that are laid out at a time.
+_POINTS = 2048
 
 #: For one variable, the cells in lanes to their values under each leaf, or at each known cell.
 LeafValues = Callable[[int, np.ndarray], np.ndarray]
@@ -118,6 +123,38 @@ def _maps(
                 filled += len(lanes[-1])
             map_at[a] = found[key]
     return map_at, np.concatenate(lanes)
+
+
+def laid_out(
+    circuit: Circuit, points: np.ndarray, factors: tuple[ColumnKernel, ...]
+) -> list[tuple[np.ndarray, Lanes]]:
+    """Lay out points for a product kernel, so many at a time, with their numbers."""
+
+    def leaf_values(var: int, cells: np.ndarray) -> np.ndarray:
+        known = known_cells(circuit, var, cells)
+        return leaf_expectations(factors[var], leaves_on(circuit, var), known)
+
+    parts = [
+        np.arange(start, min(start + _POINTS, len(points)))
+        for start in range(0, len(points), _POINTS)
+    ]
+    return [(part, lanes_of(circuit, points[part], leaf_values)) for part in parts]
+
+
+def gram_parts(
+    circuit: Circuit,
+    given: Conditionals,
+    laid: list[tuple[np.ndarray, Lanes]],
+    factors: tuple[ColumnKernel, ...],
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Expected kernels between conditionals and points, with the numbers of the points."""
+    for part, lanes in laid:
+
+        def cell_values(var: int, cells: np.ndarray, lanes: Lanes = lanes) -> np.ndarray:
+            return factors[var].of_points(cells[:, np.newaxis], lanes.cells[var])
+
+        values = expected_at_points(circuit, given, lanes, cell_values)
+        yield part, values[:, lanes.root]
 
 
 def expected_at_points(

@@ -7,18 +7,14 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import Circuit
-from skpc.kernels import ColumnKernel, Kernel, leaf_expectations
-from skpc.queries._at_points import Lanes, expected_at_points, lanes_of
+from skpc.kernels import ColumnKernel, Kernel
+from skpc.queries._at_points import gram_parts, laid_out
 from skpc.queries._blocks import Evaluator
 from skpc.queries._conditionals import conditionals
 from skpc.queries._pairs import PairEvaluator
 from skpc.queries._rows import check_rows, read_rows, refuse_cell
-from skpc.queries._univariate import known_cells, leaves_on
 
 __all__ = ["expected_gram", "expected_kernel"]
-
-#: Points that are laid out at a time.
-_POINTS = 2048
 
 
 def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
@@ -151,18 +147,11 @@ def _gram_at_points(
 ) -> np.ndarray:
     circuit = evaluator.circuit
     _refuse_unreadable(circuit, points)
+    laid = laid_out(circuit, points, factors)
     gram = np.empty((len(rows), len(points)))
-    laid = [
-        point_lanes(circuit, points[start : start + _POINTS], factors)
-        for start in range(0, len(points), _POINTS)
-    ]
     for given in conditionals(evaluator, rows):
-        found = [
-            expected_at_points(circuit, given, lanes, cell_kernel(circuit, lanes, factors))
-            for lanes in laid
-        ]
-        parts = [values[:, lanes.root] for values, lanes in zip(found, laid)]
-        gram[given.position] = np.hstack(parts)
+        for part, values in gram_parts(circuit, given, laid, factors):
+            gram[np.ix_(given.position, part)] = values
     return gram
 
 
@@ -194,18 +183,3 @@ def _gram_of_pairs(
             if others is None:
                 gram[np.ix_(other.position, given.position)] = found.T
     return gram
-
-
-def point_lanes(circuit: Circuit, points: np.ndarray, factors: tuple[ColumnKernel, ...]) -> Lanes:
-    """Lay out points for a product kernel."""
-
-    def leaf_values(var: int, cells: np.ndarray) -> np.ndarray:
-        known = known_cells(circuit, var, cells)
-        return leaf_expectations(factors[var], leaves_on(circuit, var), known)
-
-    return lanes_of(circuit, points, leaf_values)
-
-
-def cell_kernel(circuit: Circuit, lanes: Lanes, factors: tuple[ColumnKernel, ...]) -> Any:
-    """The kernel between known cells and the lanes of their variable."""
-    return lambda var, cells: factors[var].of_points(cells[:, np.newaxis], lanes.cells[var])
