@@ -261,7 +261,7 @@ class ExpectedKernelSVR(RegressorMixin, BaseEstimator):
             )
         std = np.zeros(len(rows))
         incomplete = np.isnan(rows).any(axis=1)
-        variance = self._expansion.variance(rows[incomplete])
+        variance = self._expansion.variance(rows[incomplete])[:, 0]
         std[incomplete] = np.sqrt(np.maximum(variance, 0.0))
         return mean, std
 

@@ -37,7 +37,26 @@ class KernelExpansion:
     coefficients : ndarray of shape (n_points, n_outputs)
         The weights a_j of one or several such functions.
     kernel : Kernel
-        A single product of column kernels.
+        A single product of column kernels of weight one.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is a sum of several products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.kernels import Delta
+    >>> from skpc.queries import KernelExpansion
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.5, 0.5]))
+    >>> points, coefficients = np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]])
+    >>> expansion = KernelExpansion(builder.build(), points, coefficients, Delta())
+    >>> rows = [[1.0], [np.nan]]
+    >>> expansion.mean(rows).T, expansion.variance(rows).T
+    (array([[3., 2.]]), array([[0., 1.]]))
     """
 
     def __init__(
@@ -46,7 +65,13 @@ class KernelExpansion:
         self._circuit, self._kernel = circuit, kernel
         self._points, self._coefficients = points, coefficients
         self._complete = not np.isnan(points).any()
-        ((_, self._factors),) = kernel.terms(circuit.n_features)
+        terms = kernel.terms(circuit.n_features)
+        if len(terms) > 1:
+            raise ValueError(
+                "a KernelExpansion needs a single product of column kernels, got a sum of "
+                f"{len(terms)}"
+            )
+        self._factors = terms[0][1]
         self._laid = laid_out(circuit, points, self._factors) if self._complete else []
 
     def mean(self, X: Any) -> np.ndarray:
@@ -75,7 +100,7 @@ class KernelExpansion:
         return out
 
     def variance(self, X: Any) -> np.ndarray:
-        """Variance of the first function over what is missing in each row.
+        """Variance of each function over what is missing in each row.
 
         Parameters
         ----------
@@ -84,8 +109,13 @@ class KernelExpansion:
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows, n_outputs)
             Rounding leaves about 1e-16 of the square of the sum of the absolute coefficients.
+
+        Raises
+        ------
+        ValueError
+            If a point has missing cells.
 
         Notes
         -----
@@ -93,25 +123,31 @@ class KernelExpansion:
         expectations over all pairs of points. They are taken block by block; the time grows with
         the square of the number of points.
         """
+        if not self._complete:
+            raise ValueError(
+                f"the variance needs complete points, but {int(np.isnan(self._points).sum())} of "
+                "their cells are missing"
+            )
         rows = check_rows(self._circuit, X)
-        second = np.zeros(len(rows))
+        second = np.zeros((len(rows), self._coefficients.shape[1]))
         blocks = list(conditionals(Evaluator(self._circuit), rows))
         for weight, lanes in self._pairs():
             for given in blocks:
                 second[given.position] += self._second_moments(given, lanes) @ weight
-        return np.asarray(second - self.mean(rows)[:, 0] ** 2)
+        return np.asarray(second - self.mean(rows) ** 2)
 
     def _pairs(self) -> Iterator[tuple[np.ndarray, Lanes]]:
         """All pairs of points, with the weight of each lane of their second moments."""
         first, second = np.triu_indices(len(self._points))
-        coefficient = self._coefficients[:, 0]
         for start in range(0, len(first), _PAIRS):
             i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
             # The two cells may change places in each column: more pairs then share a lane.
             lanes = lanes_of(self._circuit, np.sort(pairs, axis=2), self._leaf_moments)
-            weight = coefficient[i] * coefficient[j] * np.where(i == j, 1.0, 2.0)
-            yield np.bincount(lanes.root, weight, minlength=int(lanes.width[-1])), lanes
+            twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
+            weight = np.zeros((lanes.width[-1], self._coefficients.shape[1]))
+            np.add.at(weight, lanes.root, twice * self._coefficients[i] * self._coefficients[j])
+            yield weight, lanes
 
     def _leaf_moments(self, var: int, cells: np.ndarray) -> np.ndarray:
         leaves = leaves_on(self._circuit, var)
