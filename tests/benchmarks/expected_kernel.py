@@ -14,9 +14,9 @@ evaluated by this package ("draws") or by scikit-learn ("libsvm").
 "quality": root mean squared error on the test rows when cells are missing at random, in units of
 the target, means over the masks; all methods see the same. All is fitted on the complete training
 rows; C, epsilon and gamma are those that do best on the complete validation rows. Imputers see the
-one-hot columns ("iterative" learns from training rows with 30 % of the cells removed). "hgb":
-HistGradientBoosting with its own treatment of missing values, trained on complete rows, or
-("hgb_same") on rows with the same share missing.
+one-hot columns, but "iterative" the numbers of the states, in training rows with 30 % of the cells
+removed. "hgb": HistGradientBoosting with its own treatment of missing values, trained on complete
+rows, or ("hgb_same") on rows with the same share missing.
 
 "bits": the protocol of the paper: the validation rows, and single one-hot columns missing.
 
@@ -161,7 +161,7 @@ def quality(name: str, rates: list[float], masks: int, methods: list[str]) -> No
             rows = np.where(removed(X.shape, rate, seed), np.nan, X)
             for method in methods:
                 if method in imputers:
-                    found = libsvm.predict(imputers[method].transform(as_bits(table, rows)))
+                    found = libsvm.predict(imputers[method](rows))
                 else:
                     found = _PREDICT[method](table, model, boosted, rows, rate, seed)
                 errors[method] += rmse(found, y) * table.scale / masks
@@ -169,13 +169,24 @@ def quality(name: str, rates: list[float], masks: int, methods: list[str]) -> No
 
 
 def fitted_imputer(method: str, table: Table):
-    """An imputer of the one-hot columns of the training rows."""
-    train = table.bits["train"]
-    if method == "iterative":
-        # It learns from columns with holes only.
-        X = table.X["train"]
-        train = as_bits(table, np.where(removed(X.shape, 0.3, 999), np.nan, X))
-    return IMPUTERS[method].fit(train)
+    """An imputer that returns complete one-hot columns of rows of features."""
+    imputer = IMPUTERS[method]
+    if method != "iterative":
+        imputer.fit(table.bits["train"])
+        return lambda rows: imputer.transform(as_bits(table, rows))
+    # One-hot columns explain each other perfectly, and regressions learn nothing else from them.
+    # The states of these tables are bins in their order, so their numbers do. It learns from
+    # columns with holes only.
+    X = table.X["train"]
+    imputer.fit(np.where(removed(X.shape, 0.3, 999), np.nan, X))
+
+    def fill(rows: np.ndarray) -> np.ndarray:
+        filled = imputer.transform(rows)
+        if table.categorical.any():
+            filled = np.clip(np.rint(filled), 0, X.max(axis=0))
+        return as_bits(table, filled)
+
+    return fill
 
 
 def _hgb_same(table, model, boosted, rows, rate, seed) -> np.ndarray:
