@@ -13,6 +13,7 @@ PUBLIC = {
         "Circuit",
         "CircuitImputer",
         "CutsetNetworkBD",
+        "ExpectedKernelSVC",
         "ExpectedKernelSVR",
         "SoftLearnSPN",
         "__version__",

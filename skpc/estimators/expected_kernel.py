@@ -6,29 +6,18 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
-from sklearn.utils.validation import check_is_fitted
 
-from skpc._validation import (
-    Interval,
-    StrOptions,
-    check_table,
-    check_target,
-    check_weight,
-    fit_context,
-)
-from skpc.circuit import Circuit
-from skpc.domain import Domain, group_rows, merge_rows, present_rows
+from skpc._validation import Interval, check_table, check_target, check_weight, fit_context
 from skpc.estimators._base import all_or_nothing
-from skpc.estimators.cutset import CutsetNetworkBD
-from skpc.kernels import RBF, ExponentialHamming, ProductKernel
-from skpc.queries import KernelExpansion, expected_gram, sample_missing
+from skpc.estimators._kernel_machine import ExpectedKernelMachine
+from skpc.queries import sample_missing
 
 __all__ = ["ExpectedKernelSVR"]
 
 
-class ExpectedKernelSVR(RegressorMixin, BaseEstimator):
+class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     """Support vector regression whose predictions are exact expectations over missing features.
 
     A density over the features is fitted beside the regression ``f``. Where a row has missing
@@ -120,22 +109,10 @@ class ExpectedKernelSVR(RegressorMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
-        "density": [None, BaseEstimator],
-        "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **ExpectedKernelMachine._parameter_constraints,
         "epsilon": [Interval(Real, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
-        "random_state": ["random_state"],
     }
 
-    density_: Any
-    support_vectors_: np.ndarray
-    dual_coef_: np.ndarray
-    intercept_: np.ndarray
-    gamma_: float
     n_iter_: int
 
     def __init__(
@@ -192,39 +169,10 @@ class ExpectedKernelSVR(RegressorMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         table = check_table(self, X, reset=True)
         target = check_target(self, y, len(table))
-        weight = check_weight(sample_weight, len(table))
-        target = target[weight > 0.0]
-        table, weight = present_rows(table, weight)
-        self.density_ = _fitted_density(self, table, weight)
-        rows = np.column_stack([self.density_.domain_.encode(table), target])
-        rows, weight = merge_rows(rows, weight)
-        rows, target = np.ascontiguousarray(rows[:, :-1]), rows[:, -1]
-        numbers = _one_hot(self.density_.domain_, rows)
-        self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
-        kernel = _product_kernel(self.density_.domain_, self.gamma_)
-        machine = SVR(
-            C=self.C,
-            epsilon=self.epsilon,
-            tol=self.tol,
-            cache_size=self.cache_size,
-            max_iter=self.max_iter,
-        )
-        if np.isnan(rows).any():
-            _refuse_unstructured(self.density_, rows)
-            machine.set_params(kernel="precomputed")
-            numbers = expected_gram(self.density_.circuit_, rows, None, kernel)
-        else:
-            machine.set_params(kernel="rbf", gamma=self.gamma_)
-        machine.fit(numbers, target, sample_weight=weight)
-        distinct, group = group_rows(rows[machine.support_])
-        coefficients = np.bincount(group, machine.dual_coef_[0], minlength=len(distinct))
-        self.support_vectors_ = distinct
-        self.dual_coef_ = coefficients[np.newaxis]
-        self.intercept_ = machine.intercept_
-        self.n_iter_ = int(machine.n_iter_)
-        self._expansion = KernelExpansion(
-            self.density_.circuit_, distinct, self.dual_coef_.T.copy(), kernel
-        )
+        solver = SVR(epsilon=self.epsilon)
+        group = self._solve(solver, table, target, check_weight(sample_weight, len(table)))
+        self._expand(group, solver.dual_coef_, solver.intercept_)
+        self.n_iter_ = int(solver.n_iter_)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Expected value of the regression given the observed features of each row.
@@ -290,80 +238,21 @@ class ExpectedKernelSVR(RegressorMixin, BaseEstimator):
         found = self._expansion.mean(filled)[:, 0] + self.intercept_[0]
         return np.asarray(found.reshape(len(rows), n_samples))
 
-    def _encode(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        return np.asarray(self.density_.domain_.encode(check_table(self, X, reset=False)))
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of the predictions.
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Target.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
 
-
-def _fitted_density(machine: Any, table: Any, weight: np.ndarray) -> Any:
-    """Fit a clone of the density of a machine, and check that it has a circuit."""
-    if machine.density is None:
-        density: Any = CutsetNetworkBD(structured=True, random_state=machine.random_state)
-    else:
-        density = clone(machine.density)
-    _hand_down(machine, density)
-    density.fit(table, sample_weight=weight)
-    if not isinstance(getattr(density, "circuit_", None), Circuit):
-        wanted = "what its to_mixture() returns" if hasattr(density, "to_mixture") else "another"
-        raise ValueError(
-            "density must have a circuit_ once it has been fitted, but "
-            f"{type(density).__name__} has none; use {wanted}, or CutsetNetworkBD(structured=True)"
-        )
-    return density
-
-
-def _hand_down(machine: Any, density: Any) -> None:
-    """Give the density the categorical features of the machine; refuse a disagreement."""
-    wanted, declared = machine.categorical_features, density.categorical_features
-    if isinstance(wanted, str) and wanted == "auto":
-        return
-    if isinstance(declared, str) and declared == "auto":
-        density.set_params(categorical_features=wanted)
-    elif not np.array_equal(np.asarray(wanted, object), np.asarray(declared, object)):
-        raise ValueError(
-            f"categorical_features={wanted!r} disagrees with that of the density, {declared!r}; "
-            "leave one of the two at 'auto'"
-        )
-
-
-def _product_kernel(domain: Domain, gamma: float) -> ProductKernel:
-    """The Gaussian kernel on numbers and one-hot columns, as a product over the columns."""
-    return ProductKernel(
-        [ExponentialHamming(2.0 * gamma) if c else RBF(gamma) for c in domain.is_categorical]
-    )
-
-
-def _one_hot(domain: Domain, rows: np.ndarray) -> np.ndarray:
-    """Numbers as they are, a column for each category; NaN where the cell is missing."""
-    blocks = []
-    for column, is_categorical, states in zip(rows.T, domain.is_categorical, domain.n_states):
-        block = column[:, np.newaxis]
-        if is_categorical:
-            block = np.where(np.isnan(block), np.nan, block == np.arange(states))
-        blocks.append(block)
-    return np.hstack(blocks)
-
-
-def _scale(numbers: np.ndarray, weight: np.ndarray) -> float:
-    """One over the number of columns times the variance of their cells, missing ones skipped."""
-    share = ~np.isnan(numbers) * weight[:, np.newaxis]
-    value = np.where(np.isnan(numbers), 0.0, numbers)
-    mean = np.average(value, weights=share)
-    variance = np.average((value - mean) ** 2, weights=share)
-    return float(1.0 / (numbers.shape[1] * variance)) if variance > 0.0 else 1.0
-
-
-def _refuse_unstructured(density: Any, rows: np.ndarray) -> None:
-    if not density.circuit_.structured_decomposable:
-        raise ValueError(
-            f"{int(np.isnan(rows).any(axis=1).sum())} distinct training rows have missing cells, "
-            "which needs a density with a structured-decomposable circuit, but that of "
-            f"{type(density).__name__} is not; use CutsetNetworkBD(structured=True), or train on "
-            "complete rows"
-        )
+        Returns
+        -------
+        float
+            R squared: 1 at best, 0 for a machine that always predicts the mean.
+        """
+        return float(super().score(X, y, sample_weight))

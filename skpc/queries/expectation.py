@@ -44,8 +44,8 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
 
     Notes
     -----
-    Two circuits take Algorithm 1 of [1]_ over pairs of nodes, O(|p| |q|); they must be compatible.
-    Points take a pass over one circuit, which needs to be smooth and decomposable only.
+    Two circuits take Algorithm 1 of [1]_ over pairs of nodes, ``O(|p| |q|)``; they must be
+    compatible. Points take a pass over one circuit, which needs to be smooth and decomposable only.
 
     References
     ----------
