@@ -82,7 +82,7 @@ def _group_rows(bits, hashes, order, group):
                     return -1
                 count += 1
         group[position] = count
-    return count + 1
+    return count + 1 if order.shape[0] > 0 else 0
 
 
 def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:

@@ -1,7 +1,15 @@
 """The scikit-learn faces."""
 
 from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.expected_kernel import ExpectedKernelSVR
+from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
 from skpc.estimators.soft_learn import SoftLearnSPN
 
-__all__ = ["CircuitImputer", "CutsetNetworkBD", "SoftLearnSPN"]
+__all__ = [
+    "CircuitImputer",
+    "CutsetNetworkBD",
+    "ExpectedKernelSVC",
+    "ExpectedKernelSVR",
+    "SoftLearnSPN",
+]

@@ -78,6 +78,11 @@ class CutsetNetworkBD(CircuitDensity):
         Number of columns tried at each cut, those of greatest information gain (eqs. 13-15).
     max_depth : int, default=None
         Greatest number of cuts above a leaf; 0 gives a plain Chow-Liu tree, None sets no limit.
+    structured : bool, default=False
+        Cut all nodes of a level on the same column and give the trees of all leaves the same
+        edges, chosen by the summed score. The circuit is then structured-decomposable, so that
+        expected kernels between any two of its conditionals are exact, at some cost in
+        likelihood. Needs ``n_components=1``.
     n_components : int, default=1
         Number of cutset networks. More than one are learned by structural EM (section 6 of
         [1]_) from a k-means start; the mixture is one circuit, no longer deterministic.
@@ -172,6 +177,7 @@ class CutsetNetworkBD(CircuitDensity):
         "param_ess": [None, Interval(Real, 0, None, closed="neither")],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
+        "structured": ["boolean"],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -204,6 +210,7 @@ class CutsetNetworkBD(CircuitDensity):
         param_ess: float | None = None,
         n_candidates: int = 10,
         max_depth: int | None = None,
+        structured: bool = False,
         n_components: int = 1,
         max_iter: int = 100,
         tol: float = 1e-2,
@@ -222,6 +229,7 @@ class CutsetNetworkBD(CircuitDensity):
         self.param_ess = param_ess
         self.n_candidates = n_candidates
         self.max_depth = max_depth
+        self.structured = structured
         self.n_components = n_components
         self.max_iter = max_iter
         self.tol = tol
@@ -255,9 +263,15 @@ class CutsetNetworkBD(CircuitDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells, a cell is infinite, or the weights are
-            negative or all zero.
+            If a column holds nothing but missing cells, a cell is infinite, the weights are
+            negative or all zero, or a structured mixture is asked for.
         """
+        if self.structured and self.n_components > 1:
+            raise ValueError(
+                "structured=True needs n_components=1, got n_components="
+                f"{self.n_components}: the networks of a mixture have structures of their own, and "
+                "the mixture would not be structured-decomposable"
+            )
         with all_or_nothing(self):
             self._fit(X, sample_weight)
         return self
@@ -269,11 +283,17 @@ class CutsetNetworkBD(CircuitDensity):
         n_trees = int(min(weight.sum(), n_missing)) // _SHARE_OF_TREE
         n_trees = max(self.n_components, min(_FILLING_TREES, n_trees))
         for _ in range(_FILLINGS if n_missing else 0):
-            trees = self._learn(domain, complete, weight, n_trees, 0, random_state)
+            trees = self._learn(domain, complete, weight, n_trees, 0, False, random_state)
             circuit = self._parametrised(domain, rows, weight, trees)
             complete = sample_missing(circuit, rows, random_state)
         mixture = self._learn(
-            domain, complete, weight, self.n_components, self.max_depth, random_state
+            domain,
+            complete,
+            weight,
+            self.n_components,
+            self.max_depth,
+            self.structured,
+            random_state,
         )
         circuit = self._parametrised(domain, rows, weight, mixture)
         self.domain_, self.circuit_ = domain, circuit
@@ -294,6 +314,7 @@ class CutsetNetworkBD(CircuitDensity):
         weight: np.ndarray,
         n_components: int,
         max_depth: int | None,
+        structured: bool,
         random_state: np.random.RandomState,
     ) -> Mixture:
         """Learn networks from encoded rows."""
@@ -308,6 +329,7 @@ class CutsetNetworkBD(CircuitDensity):
                 alpha=self.alpha,
                 n_candidates=self.n_candidates,
                 max_depth=max_depth,
+                structured=structured,
                 advance=advance if single else None,
             )
             return learn_mixture(
