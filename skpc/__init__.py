@@ -6,6 +6,8 @@ from skpc.circuit import Circuit
 from skpc.estimators import (
     CircuitImputer,
     CutsetNetworkBD,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
     KernelEPOperator,
     LogisticEPClassifier,
     SoftLearnSPN,
@@ -15,6 +17,8 @@ __all__ = [
     "Circuit",
     "CircuitImputer",
     "CutsetNetworkBD",
+    "ExpectedKernelSVC",
+    "ExpectedKernelSVR",
     "KernelEPOperator",
     "LogisticEPClassifier",
     "SoftLearnSPN",

@@ -1,6 +1,8 @@
 """The scikit-learn faces."""
 
 from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.expected_kernel import ExpectedKernelSVR
+from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
 from skpc.estimators.kernel_ep import KernelEPOperator
 from skpc.estimators.logistic_ep import LogisticEPClassifier
@@ -9,6 +11,8 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 __all__ = [
     "CircuitImputer",
     "CutsetNetworkBD",
+    "ExpectedKernelSVC",
+    "ExpectedKernelSVR",
     "KernelEPOperator",
     "LogisticEPClassifier",
     "SoftLearnSPN",

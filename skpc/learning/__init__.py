@@ -1,5 +1,6 @@
 """From data to circuits: structure scores and the search for cutset networks."""
 
+from skpc.learning.clustering import as_numbers
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.independence import independent_groups
@@ -15,6 +16,7 @@ __all__ = [
     "Mixture",
     "Score",
     "SoftLearnOptions",
+    "as_numbers",
     "centred_pseudo_counts",
     "cutset_circuit",
     "independent_groups",
