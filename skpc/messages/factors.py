@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -106,7 +107,8 @@ def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:
     return mode - sd - _DEPTH / power, right
 
 
-class CompoundGammaFactor(NamedTuple):
+@dataclass(frozen=True)
+class CompoundGammaFactor:
     """The compound gamma factor of a precision tau, with a gamma message from tau.
 
     tau is gamma with shape `s2` and rate r2, and r2 is gamma with shape `s1` and rate `r1`; r2 is
@@ -115,6 +117,12 @@ class CompoundGammaFactor(NamedTuple):
     Parameters
     ----------
     s1, r1, s2 : float, default=1.0
+        Positive.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not positive.
 
     Examples
     --------
@@ -128,6 +136,12 @@ class CompoundGammaFactor(NamedTuple):
     r1: float = 1.0
     s2: float = 1.0
     distributions: tuple[str, ...] = ("gamma",)
+
+    def __post_init__(self) -> None:
+        if not min(self.s1, self.r1, self.s2) > 0.0:
+            raise ValueError(
+                f"s1, r1 and s2 must be positive; found {self.s1}, {self.r1} and {self.s2}."
+            )
 
     def panels(self, rows: Floats) -> tuple[Floats, Floats]:
         """Below r1 the product is within a constant factor of a gamma density, and above it of one

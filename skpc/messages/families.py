@@ -103,9 +103,13 @@ class Message(ABC):
         """Draw from one proper message, shape (n_samples,)."""
 
     def __mul__(self, other: Self) -> Self:
+        if type(other) is not type(self):
+            return NotImplemented
         return self.from_natural(self.natural + other.natural)
 
     def __truediv__(self, other: Self) -> Self:
+        if type(other) is not type(self):
+            return NotImplemented
         return self.from_natural(self.natural - other.natural)
 
     def __getitem__(self, index: Any) -> Self:

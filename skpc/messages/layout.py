@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,7 +123,8 @@ def _check_proper(messages: Message, rows: Floats, column: int, names: Any) -> N
     )
 
 
-class MessageLayout(NamedTuple):
+@dataclass(frozen=True)
+class MessageLayout:
     """The columns of the messages that come into a factor, and which of them is answered.
 
     Parameters
@@ -131,6 +133,11 @@ class MessageLayout(NamedTuple):
         Family of the message from each variable, in the order of the columns.
     target : int
         Position of the variable whose belief is asked for.
+
+    Raises
+    ------
+    ValueError
+        If there is no such family, or no variable at the position.
 
     Examples
     --------
@@ -143,6 +150,19 @@ class MessageLayout(NamedTuple):
 
     distributions: tuple[str, ...]
     target: int
+
+    def __post_init__(self) -> None:
+        for family in self.distributions:
+            if family not in FAMILIES:
+                raise ValueError(
+                    f"Messages of a factor may be {', '.join(map(repr, FAMILIES))}; "
+                    f"found {family!r}."
+                )
+        if not 0 <= self.target < len(self.distributions):
+            raise ValueError(
+                f"target must be the position of one of the {len(self.distributions)} variables "
+                f"with messages {self.distributions}, from 0 on; found {self.target!r}."
+            )
 
     @property
     def family(self) -> type[Message]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.utils import check_array, check_consistent_length
 
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
@@ -73,6 +74,11 @@ class LinearEP:
         "parallel": all sites are updated from the same posterior, and the operator is asked for
         all at once. "serial": the posterior is updated after each site.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or the operator answers for another variable than the last.
+
     Examples
     --------
     >>> import numpy as np
@@ -96,6 +102,14 @@ class LinearEP:
             raise ValueError(f"schedule must be one of {_SCHEDULES}, got {schedule!r}.")
         if not 0.0 <= damping < 1.0:
             raise ValueError(f"damping must be at least 0 and below 1, got {damping!r}.")
+        if n_iter < 1:
+            raise ValueError(f"n_iter must be at least 1, got {n_iter!r}.")
+        layout = operator.layout
+        if layout.target != len(layout.distributions) - 1 or layout.family is not Normal:
+            raise ValueError(
+                "operator must answer for the last variable of its factor, with a normal message; "
+                f"found target {layout.target} of {layout.distributions}."
+            )
         self.operator = operator
         self.n_iter = n_iter
         self.damping = damping
@@ -114,9 +128,16 @@ class LinearEP:
         Returns
         -------
         WeightPosterior
+
+        Raises
+        ------
+        ValueError
+            If a cell is missing or infinite, the numbers of rows differ, or an observed message is
+            improper.
         """
-        rows = np.ascontiguousarray(X, dtype=np.float64)
-        messages = np.asarray(observed, dtype=np.float64)
+        rows = check_array(X, dtype=np.float64, order="C", input_name="X")
+        messages = check_array(observed, dtype=np.float64, input_name="observed")
+        check_consistent_length(rows, messages)
         state = _State(rows)
         sweep = self._parallel_sweep if self.schedule == "parallel" else self._serial_sweep
         for _ in range(self.n_iter):
@@ -236,8 +257,17 @@ class LogisticEP(LinearEP):
         Returns
         -------
         WeightPosterior
+
+        Raises
+        ------
+        ValueError
+            If a cell is missing or infinite, the numbers of rows differ, or there are other labels.
         """
         labels = np.asarray(y, dtype=np.float64)
+        other = ~np.isin(labels, (0.0, 1.0))
+        if other.any():
+            row = int(other.argmax())
+            raise ValueError(f"y must hold labels 0 and 1; found {labels[row]:g} in row {row}.")
         # A label is the message Beta(2, 1) or Beta(1, 2) from p: its likelihood as a function of p.
         return super().run(X, np.column_stack([1.0 + labels, 2.0 - labels]))
 

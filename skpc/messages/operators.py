@@ -66,6 +66,11 @@ class LearnedOperator:
         """Beliefs of the target; see `MessageOperator.project`."""
         rows = check_messages(messages, self.layout)
         targets = np.asarray(self.operator.predict(rows))
+        if targets.shape != (len(rows), 2):
+            raise ValueError(
+                f"The regressor must predict the two numbers of the codec {self.codec!r}, shape "
+                f"({len(rows)}, 2); found shape {targets.shape}."
+            )
         return CODECS[self.codec].decode(targets, self.layout.incoming(rows))
 
 
@@ -132,6 +137,14 @@ class JustInTimeOperator:
         codec: str = "scaled",
     ):
         _check_codec(codec)
+        bounds = np.asarray(threshold, dtype=np.float64)
+        if bounds.shape not in ((), (2,)) or np.isnan(bounds).any():
+            raise ValueError(
+                "threshold must be one number, or one for each of the two numbers of the codec; "
+                f"found {threshold!r}."
+            )
+        if n_initial < 0:
+            raise ValueError(f"n_initial must be at least 0, got {n_initial!r}.")
         self.operator = operator
         self.oracle = oracle
         self.layout = oracle.layout

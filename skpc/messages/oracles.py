@@ -140,6 +140,21 @@ def _weighted_moments(values: Floats, weight: Floats) -> Floats:
     return np.stack([mean, variance], axis=-1)
 
 
+def _check_output(output: Floats, inputs: Floats) -> None:
+    n_particles = len(inputs)
+    if output.shape != (n_particles,):
+        raise ValueError(
+            f"factor_sampler must return one number for each of the {n_particles} particles, "
+            f"shape ({n_particles},); found shape {output.shape}."
+        )
+    missing = np.isnan(output)
+    if missing.any():
+        raise ValueError(
+            f"factor_sampler must return one number for each particle; found {missing.sum()} NaN, "
+            f"the first for inputs {inputs[missing.argmax()].tolist()}."
+        )
+
+
 class ImportanceSamplingOracle:
     """Beliefs of a factor that can only be simulated, by importance sampling, eq. (2).
 
@@ -152,7 +167,8 @@ class ImportanceSamplingOracle:
         Draws outputs of the factor, shape (n_particles,), for inputs of shape (n_particles,
         n_inputs). The density of the factor is not needed.
     proposal : sequence of Message
-        The distribution from which each input is drawn. Empty for a factor without inputs.
+        The distribution from which each input is drawn, one proper message for each. Empty for a
+        factor without inputs.
     output : {"normal", "beta", "gamma"}
         Family of the messages of the output. Their columns come first, those of the inputs follow.
     target : int
@@ -163,6 +179,12 @@ class ImportanceSamplingOracle:
         With a smaller effective sample size, (sum w)^2 / sum w^2, there is no answer.
     random_state : int, RandomState instance or None, default=None
         Seeds the particles. They are drawn anew for each answer.
+
+    Raises
+    ------
+    ValueError
+        If a proposal is not one proper message, there are no particles, or the output or the target
+        do not exist; in ``project``, if the factor does not draw one number for each particle.
 
     Examples
     --------
@@ -189,6 +211,14 @@ class ImportanceSamplingOracle:
     ):
         self.factor_sampler = factor_sampler
         self.proposal = tuple(proposal)
+        for position, each in enumerate(self.proposal):
+            if each.natural.shape != (2,) or not each.is_proper:
+                raise ValueError(
+                    "proposal needs one proper message for each input; found natural parameters "
+                    f"{each.natural.tolist()} for input {position}."
+                )
+        if n_particles < 1:
+            raise ValueError(f"n_particles must be at least 1, got {n_particles!r}.")
         self.n_particles = n_particles
         self.min_effective_size = min_effective_size
         self.layout = MessageLayout((output, *(each.name for each in self.proposal)), target)
@@ -206,11 +236,7 @@ class ImportanceSamplingOracle:
         for position, proposal in enumerate(self.proposal):
             inputs[:, position] = proposal.sample(n_particles, random_state)
         output = np.asarray(self.factor_sampler(inputs, random_state), dtype=np.float64)
-        if output.shape != (n_particles,):
-            raise ValueError(
-                f"factor_sampler must return one number for each of the {n_particles} particles, "
-                f"shape ({n_particles},); found shape {output.shape}."
-            )
+        _check_output(output, inputs)
         log_weight = self.layout.message(row, 0).log_density(output)
         for position, proposal in enumerate(self.proposal):
             message = self.layout.message(row, position + 1)

@@ -1,5 +1,7 @@
 """Message families beside scipy's distributions and quadrature."""
 
+import operator
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -89,3 +91,9 @@ def test_small_divergences_of_normals_keep_their_digits():
     step = 1e-7
     assert Normal(step, 1.0).kl(Normal(0.0, 1.0)) == pytest.approx(step**2 / 2, rel=1e-6)
     assert Normal(0.0, 1.0 + step).kl(Normal(0.0, 1.0)) == pytest.approx(step**2 / 4, rel=1e-6)
+
+
+def test_messages_of_different_families_have_no_product_and_no_ratio():
+    for combine in (operator.mul, operator.truediv):
+        with pytest.raises(TypeError, match="'Normal' and 'Beta'"):
+            combine(Normal(0.0, 1.0), Beta(1.0, 1.0))

@@ -196,6 +196,28 @@ def test_schedules_and_dampings_that_do_not_exist_are_refused():
         LogisticEP(EXACT, schedule="random")
     with pytest.raises(ValueError, match=r"damping must be .* got 1\.0"):
         LogisticEP(EXACT, damping=1.0)
+    with pytest.raises(ValueError, match="n_iter must be at least 1, got 0"):
+        LogisticEP(EXACT, n_iter=0)
+
+
+def test_operators_that_answer_for_another_variable_are_refused():
+    with pytest.raises(ValueError, match=r"found target 0 of \('beta', 'normal'\)"):
+        LogisticEP(QuadratureOracle(LogisticFactor(), 0))
+
+
+def test_bad_tables_and_labels_are_refused():
+    X, y = problem(6)
+    for bad, labels, message in [
+        (np.where(X > 0, X, np.nan), y, "X contains NaN"),
+        (X[0], y, "2D array"),
+        (X, y[:5], r"inconsistent numbers of samples: \[6, 5\]"),
+        (X, [1, 0, -1, 1, 0, 1], "labels 0 and 1; found -1 in row 2"),
+        (X, [1, 0, np.nan, 1, 0, 1], "found nan in row 2"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            LogisticEP(EXACT).run(bad, labels)
+    with pytest.raises(ValueError, match="observed contains NaN"):
+        LinearEP(EXACT).run(X, np.full((6, 2), np.nan))
 
 
 def test_the_precision_of_normal_observations_is_inferred():

@@ -204,6 +204,21 @@ def test_a_threshold_below_the_noise_is_refused():
     assert operator.n_oracle_calls_ < 60
 
 
+def test_settings_that_make_no_sense_are_refused():
+    for threshold in (np.nan, [-8.0, -8.0, -8.0], [-8.0, np.nan]):
+        with pytest.raises(ValueError, match="threshold must be one number, or one for each"):
+            just_in_time(threshold=threshold)
+    with pytest.raises(ValueError, match="n_initial must be at least 0, got -1"):
+        just_in_time(n_initial=-1)
+
+
+def test_a_regressor_with_one_output_is_refused():
+    X = rows(20)
+    learned = LearnedOperator(LinearRegression().fit(X, X[:, 2]), exact().layout)
+    with pytest.raises(ValueError, match=r"shape \(20, 2\); found shape \(20,\)"):
+        learned.project(X)
+
+
 def test_after_a_refusal_a_better_threshold_goes_on_where_it_stopped():
     operator, X = just_in_time(threshold=-30.0), rows(60)
     with pytest.raises(ValueError, match="threshold"):

@@ -168,6 +168,44 @@ def test_a_sampler_of_the_wrong_shape_is_refused():
         oracle.project([[0.0, 1.0, 0.0, 1.0]])
 
 
+def test_a_sampler_without_an_answer_for_a_particle_is_refused():
+    oracle = ImportanceSamplingOracle(
+        lambda inputs, random_state: np.where(inputs[:, 0] > 0, inputs[:, 0], np.nan),
+        [Normal(0.0, 1.0)],
+        output="normal",
+        target=1,
+        n_particles=100,
+        random_state=0,
+    )
+    with pytest.raises(ValueError, match=r"found \d+ NaN, the first for inputs \[-"):
+        oracle.project([[0.0, 1.0, 0.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"proposal": [Normal([0.0, 1.0], 1.0)]}, "one proper message for each input"),
+        (
+            {"proposal": [Normal(0.0, -1.0)]},
+            r"found natural parameters \[-0\.0, -1\.0\] for input 0",
+        ),
+        ({"proposal": Normal(0.0, 1.0)}, "one proper message for each input"),
+        ({"n_particles": 0}, "n_particles must be at least 1, got 0"),
+        ({"output": "point"}, "may be 'normal', 'beta', 'gamma'; found 'point'"),
+        ({"target": 2}, r"one of the 2 variables .* found 2"),
+    ],
+)
+def test_oracles_that_make_no_sense_are_refused(options, message):
+    options = {"proposal": [Normal(0.0, 1.0)], "output": "beta", "target": 1, **options}
+    with pytest.raises(ValueError, match=message):
+        ImportanceSamplingOracle(logistic_sampler, options.pop("proposal"), **options)
+
+
+def test_compound_gamma_factors_without_a_density_are_refused():
+    with pytest.raises(ValueError, match=r"must be positive; found 1\.0, -1\.0 and 1\.0"):
+        CompoundGammaFactor(r1=-1.0)
+
+
 @pytest.mark.parametrize(
     "oracle", [QuadratureOracle(LogisticFactor(), 1), sampling_oracle()], ids=["exact", "sampled"]
 )
