@@ -46,6 +46,17 @@ PUBLIC = {
     "skpc.datasets": ["fetch_debd"],
     "skpc.domain": ["Domain", "group_rows", "merge_rows", "present_rows"],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
+    "skpc.factor_graphs": [
+        "FactorGraph",
+        "GibbsSampler",
+        "compile",
+        "load_asia",
+        "log_partition",
+        "min_fill_vtree",
+        "read_uai",
+        "sum_out",
+        "write_uai",
+    ],
 }
 
 
