@@ -13,6 +13,7 @@ from skpc.factor_graphs.vtree import children_first
 __all__ = [
     "Conditionals",
     "Layout",
+    "draw_free",
     "eliminate",
     "lay_out",
     "positions",
@@ -320,4 +321,41 @@ def table_marginals(found: Conditionals, cards: np.ndarray, evidence: np.ndarray
             share = np.zeros((n_batch, layout.n_contexts[child]))
             np.add.at(share.T, layout.place[child], joint.T)
             reach[child] = share
+    return out
+
+
+def draw_free(
+    found: Conditionals, evidence: np.ndarray, row: np.ndarray, random: np.random.RandomState
+) -> np.ndarray:
+    """Draw the free variables, parents before children.
+
+    Parameters
+    ----------
+    found : Conditionals
+        Distributions of the free variables for each row of evidence.
+    evidence : ndarray of shape (n_batch, n_variables)
+        The evidence they were made for.
+    row : int64 array of shape (n_draws,)
+        Which row of evidence each draw is from.
+    random : RandomState
+        Draws.
+
+    Returns
+    -------
+    ndarray of shape (n_draws, n_variables)
+        Complete states.
+    """
+    layout, out = found.layout, evidence[row]
+    context = [np.zeros(len(row), dtype=np.int64) for _ in layout.order]
+    for v in reversed(layout.order):
+        n_states = layout.n_states[v]
+        state = np.zeros(len(row), dtype=np.int64)
+        if np.isnan(evidence[0, v]):
+            weight = found.weights[v].reshape(len(evidence), -1, n_states)[row, context[v]]
+            below = np.cumsum(weight, axis=1)
+            left = random.uniform(size=(len(row), 1)) * below[:, -1:]
+            state = (below < left).sum(axis=1)
+            out[:, v] = state
+        for child in layout.children[v]:
+            context[child] = layout.place[child][context[v] * n_states + state]
     return out
