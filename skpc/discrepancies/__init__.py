@@ -1,6 +1,8 @@
-"""How far are samples, or a circuit, from a distribution? And weights that bring them closer."""
+"""How far apart are two distributions? And weights that bring samples closer to one."""
 
 from skpc.discrepancies.importance import BlackBoxImportanceSampler
+from skpc.discrepancies.kdsd import kdsd
+from skpc.discrepancies.mmd import mmd2
 from skpc.discrepancies.stein import stein_gram
 
-__all__ = ["BlackBoxImportanceSampler", "stein_gram"]
+__all__ = ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"]

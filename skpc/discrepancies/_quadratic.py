@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 __all__ = ["least_on_simplex"]
 
-#: Greatest distance to the optimum, relative to the value reached.
-_TOLERANCE = 1e-6
+#: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
+#: diagonal, where the optimum is zero up to rounding.
+_TOLERANCE, _NOTHING = 1e-6, 1e-10
 #: The solver is started anew, on another scale, so many times.
 _N_STARTS = 4
 _OPTIONS = {"show_progress": False, "abstol": 1e-12, "reltol": 1e-10, "feastol": 1e-10}
@@ -45,18 +46,18 @@ def least_on_simplex(gram: np.ndarray) -> tuple[np.ndarray, float]:
     n = len(gram)
     best = np.full(n, 1.0 / n)
     value, bound = _judged(gram, best)
-    noise = n * np.finfo(np.float64).eps * np.abs(gram).max()
+    nothing = _NOTHING * float(np.mean(np.diag(gram)))
     for _ in range(_N_STARTS):
-        if bound <= max(_TOLERANCE * value, noise):
-            break
-        weights = _solved(gram / value)
+        if bound <= max(_TOLERANCE * value, nothing):
+            return best, value
+        weights = _solved(gram / max(value, nothing))
         reached = _judged(gram, weights)
         if reached[1] < bound:
             best, (value, bound) = weights, reached
-    if bound > max(_TOLERANCE * value, noise):
+    if bound > max(_TOLERANCE * value, nothing):
         warnings.warn(
             f"the weights are not optimal: w'Kw = {value:.6g} may be as much as {bound:.3g} above "
-            f"its minimum (wanted: {_TOLERANCE * value:.3g})",
+            f"its minimum (wanted: {max(_TOLERANCE * value, nothing):.3g})",
             ConvergenceWarning,
             stacklevel=3,
         )
