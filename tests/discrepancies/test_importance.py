@@ -52,7 +52,7 @@ def test_singular_matrices_whose_minimum_is_zero_converge():
 def test_weights_that_miss_the_optimum_raise_a_warning(monkeypatch):
     monkeypatch.setattr(_quadratic, "_solved", lambda gram: np.array([1.0, 0.0]))
     with pytest.warns(
-        ConvergenceWarning, match="not optimal: w'Kw = 1 may be as much as 2 above .* wanted: 1e-06"
+        ConvergenceWarning, match="not optimal: w'Kw = 1 may be as much as 2 above .*wanted: 1e-06"
     ):
         least_on_simplex(np.diag([1.0, 7.0]))
 
