@@ -238,7 +238,8 @@ def _entry(
     state, cards = rows.state, rows.cards
     _products_of_others(state, cards, table, begin, a, b, others)
     complete = rows.size[a] == 0 and rows.size[b] == 0
-    own = 1.0 if complete else _expected(rows, table, begin, a, b, 0, 0, message, offset)
+    # The two rows' own conditionals meet for every variable: once is enough.
+    own = 1.0 if complete else -1.0
     total = 0.0
     for i in range(len(cards)):
         x, y, card = state[a, i], state[b, i], cards[i]
@@ -254,8 +255,9 @@ def _entry(
             u = (x + card - 1) % card if left else x
             v = (y + card - 1) % card if right else y
             mean = own
-            if not complete and p + q > 0:
+            if not complete and (p + q > 0 or own < 0.0):
                 mean = _expected(rows, table, begin, a, b, p, q, message, offset)
+                own = mean if p + q == 0 else own
             found += c * d * mean * table[begin[i] + u * card + v]
         total += others[i] * found
     return total
