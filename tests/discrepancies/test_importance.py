@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from skpc import CutsetNetworkBD
 from skpc.discrepancies import BlackBoxImportanceSampler, _quadratic, kdsd, stein_gram
 from skpc.discrepancies._quadratic import least_on_simplex
 from skpc.factor_graphs import FactorGraph, GibbsSampler, load_asia
@@ -202,6 +203,21 @@ def test_barker_weights_are_better_than_equal_ones_where_ratios_are_large():
         found = [column[1] for column in sampler.marginals()]
         errors["barker"].append(np.mean(np.abs(np.subtract(found, [c[1] for c in exact]))))
     assert np.mean(errors["barker"]) < 0.8 * np.mean(errors["equal"])
+
+
+@pytest.mark.parametrize("source", ["uniform", "learned"])
+def test_samples_of_another_distribution_are_bent_towards_the_target(source):
+    graph = FactorGraph.ising_grid(3, 3, coupling=0.2, field=0.4)
+    rng = np.random.default_rng(0)
+    samples = rng.integers(0, 2, size=(300, 9)).astype(float)
+    if source == "learned":
+        other = rng.random((500, 9)) < np.linspace(0.5, 0.9, 9)
+        samples = CutsetNetworkBD().fit(other.astype(float)).sample(300, random_state=0)
+    sampler = BlackBoxImportanceSampler(graph, collapse=0.3, random_state=0).fit(samples)
+    exact = [column[1] for column in factor_graph.marginals(graph)]
+    found = [column[1] for column in sampler.marginals()]
+    before, after = (np.abs(np.subtract(m, exact)).mean() for m in (samples.mean(axis=0), found))
+    assert after < 0.2 * before
 
 
 @pytest.mark.parametrize(
