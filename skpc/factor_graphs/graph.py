@@ -193,6 +193,8 @@ class FactorGraph:
         >>> FactorGraph.ising_grid(4, 4, coupling=0.5)
         FactorGraph(n_variables=16, n_factors=24)
         """
+        if rows < 1 or cols < 1:
+            raise ValueError(f"rows and cols must be 1 or more, got {rows} and {cols}")
         number = np.arange(rows * cols).reshape(rows, cols)
         across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
         down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)

@@ -83,6 +83,8 @@ def test_couplings_of_the_wrong_number_are_refused():
         FactorGraph.ising_grid(2, 2, coupling=[1.0, 2.0])
     with pytest.raises(ValueError, match="field must be a finite number or 4 of them, got nan"):
         FactorGraph.ising_grid(2, 2, coupling=1.0, field=np.nan)
+    with pytest.raises(ValueError, match="1 or more, got 0 and 3"):
+        FactorGraph.ising_grid(0, 3)
 
 
 def test_a_bayesian_network_has_the_partition_function_one():
