@@ -64,7 +64,7 @@ PUBLIC = {
         "leaf_expectations",
         "leaf_second_moments",
     ],
-    "skpc.discrepancies": ["mmd2"],
+    "skpc.discrepancies": ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"],
     "skpc.datasets": ["fetch_debd"],
     "skpc.domain": ["Domain", "column_moments", "group_rows", "merge_rows", "present_rows"],
     "skpc.messages": [
@@ -95,6 +95,17 @@ PUBLIC = {
         "precision_posterior",
     ],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
+    "skpc.factor_graphs": [
+        "FactorGraph",
+        "GibbsSampler",
+        "compile",
+        "load_asia",
+        "log_partition",
+        "min_fill_vtree",
+        "read_uai",
+        "sum_out",
+        "write_uai",
+    ],
 }
 
 
