@@ -74,7 +74,9 @@ print(
 
 # %%
 # What a log KL means: three of the test messages with their true beliefs and the learned ones.
-_, axes = plt.subplots(1, 4, figsize=(10, 2.6), layout="constrained", width_ratios=[1.3, 1, 1, 1])
+figure, axes = plt.subplots(
+    1, 4, figsize=(10, 3), layout="constrained", width_ratios=[1.3, 1, 1, 1]
+)
 axes[0].hist(error, bins=40, color="#0072B2")
 axes[0].set(xlabel="log KL", ylabel="messages", title="2000 other messages")
 truth, found = exact.project(test), learned.project(test)
@@ -88,7 +90,8 @@ for ax, share in zip(axes[1:], (0.5, 0.99, 1.0)):
     ax.plot(z, np.exp(found[row].log_density(z)), color="#D55E00", ls="--", label="learned")
     name = {0.5: "median", 0.99: "99th percentile", 1.0: "worst"}[share]
     ax.set(xlabel="z", title=f"{name}\nlog KL {error[row]:.1f}", yticks=[])
-axes[1].legend(frameon=False, fontsize=8, loc="upper right")
+curves, labels = axes[1].get_legend_handles_labels()
+figure.legend(curves, labels, loc="outside lower right", ncol=3, frameon=False)
 plt.show()
 
 # %%
@@ -103,7 +106,7 @@ lines = {
     "line 1": np.exp(-0.02 * mean - 1.5),
     "line 2": np.exp(0.02 * mean**2 - 1.5),
 }
-figure, axes = plt.subplots(3, 2, figsize=(9, 7), layout="constrained", sharex=True, sharey="row")
+figure, axes = plt.subplots(3, 2, figsize=(9, 8), layout="constrained", sharex=True, sharey="row")
 for column, (name, variance) in zip(axes.T, lines.items()):
     messages = np.column_stack([np.ones(300), np.full(300, 2.0), mean, variance])
     predicted, std = operator.predict(messages, return_std=True)

@@ -174,27 +174,26 @@ class JustInTimeOperator:
         done = 0
         while done < len(rows):
             block = rows[done : done + _BLOCK]
-            belief, n_sure = self._predict_sure(block)
+            belief, uncertainty, n_sure = self._predict_sure(block)
             natural[done : done + n_sure] = belief.natural[:n_sure]
-            done += n_sure
             if n_sure < len(block):
-                natural[done] = self._consult(rows[[done]]).natural[0]
-                done += 1
+                natural[done + n_sure] = self._consult(block[[n_sure]]).natural[0]
+            answered = uncertainty[: n_sure + 1]
+            self._trace.append(answered)
+            done += len(answered)
         return self.layout.family.from_natural(natural)
 
-    def _predict_sure(self, rows: Floats) -> tuple[Message, int]:
-        """Predicted beliefs, and how many rows there are before the first that is unsure."""
+    def _predict_sure(self, rows: Floats) -> tuple[Message, Floats, int]:
+        """Predicted beliefs, log variances, and how many rows come before the first unsure one."""
         incoming = self.layout.incoming(rows)
         if not self._fitted:
-            self._trace.append(np.full((1, 2), np.nan))
-            return incoming, 0
+            return incoming, np.full((len(rows), 2), np.nan), 0
         targets, std = self.operator.predict(rows, return_std=True)
         uncertainty = 2.0 * np.log(std)
         belief = CODECS[self.codec].decode(targets, incoming)
         unsure = (uncertainty >= self.threshold).any(axis=1) | ~belief.is_proper
         n_sure = int(unsure.argmax()) if unsure.any() else len(rows)
-        self._trace.append(uncertainty[: n_sure + 1])
-        return belief, n_sure
+        return belief, uncertainty, n_sure
 
     def _consult(self, row: Floats) -> Message:
         """Ask the oracle about one row, and learn from its answer if it has one."""

@@ -243,6 +243,22 @@ def test_gamma_messages_are_learned_over_many_scales():
     assert np.median(oracle.project(X).kl(found)) < 1e-5
 
 
+@pytest.mark.parametrize("failing_call", [3, 32])
+def test_what_the_oracle_did_not_answer_leaves_no_trace(failing_call):
+    def interrupt(call):
+        if call == failing_call:
+            raise KeyboardInterrupt
+        return False
+
+    operator, X = just_in_time(Scripted(fails=interrupt)), rows(200)
+    with pytest.raises(KeyboardInterrupt):
+        operator.project(X)
+    assert operator.n_oracle_calls_ == failing_call
+    unsure = np.isnan(operator.trace_).any(axis=1) | (operator.trace_ >= -7.0).any(axis=1)
+    assert unsure.sum() == failing_call
+    assert len(operator.project(X)) == 200
+
+
 def test_copies_learn_for_themselves():
     operator, X = just_in_time(), rows(100)
     operator.project(X[:50])
