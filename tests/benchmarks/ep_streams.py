@@ -27,6 +27,7 @@ from skpc.messages import (
 DISTRIBUTIONS = ("beta", "normal")
 PROPOSAL = Normal(0.0, 200.0)
 N_PARTICLES = 500_000
+MIN_EFFECTIVE_SIZE = 100.0
 UCI = ("banknote", "blood", "fertility")
 EXACT = QuadratureOracle(LogisticFactor(), target=1)
 
@@ -74,7 +75,7 @@ class DeltaMethodOracle:
     """The exact belief with the noise that importance sampling would have, by the delta method.
 
     The estimates of mean and variance are drawn from the normal distribution that they have with
-    many particles.
+    many particles. Where too few of them would carry the weight there is no answer.
     """
 
     def __init__(self, n_particles: int = N_PARTICLES, seed: int = 0):
@@ -87,20 +88,27 @@ class DeltaMethodOracle:
         belief = EXACT.project(messages)
         for row, message in enumerate(np.atleast_2d(messages)):
             mean, variance = belief.parameters[row]
-            noise = self.rng.multivariate_normal([0, 0], self._covariance(message, mean, variance))
+            covariance, effective_size = self._noise(message, mean, variance)
+            if not effective_size >= MIN_EFFECTIVE_SIZE:
+                belief.natural[row] = np.nan
+                continue
+            noise = self.rng.multivariate_normal([0, 0], covariance)
             estimate = mean + noise[0], max(variance + noise[1], 1e-3 * variance)
             belief.natural[row] = Normal(*estimate).natural
         return belief
 
-    def _covariance(self, message: np.ndarray, mean: float, variance: float) -> np.ndarray:
+    def _noise(self, message: np.ndarray, mean: float, variance: float) -> tuple[np.ndarray, float]:
+        """Covariance of the estimates of mean and variance, and the effective sample size."""
         reach = 10.0 * np.sqrt(variance)
         z = mean + reach * self.nodes
         log_density = EXACT.factor.log_density(z[np.newaxis], message[np.newaxis])[0]
         density = np.exp(log_density - log_density.max())
         density /= reach * self.weights @ density
         parts = np.stack([z - mean, (z - mean) ** 2 - variance])
-        ratio = reach * self.weights * density**2 / np.exp(PROPOSAL.log_density(z))
-        return (parts * ratio) @ parts.T / self.n_particles
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            ratio = reach * self.weights * density**2 / np.exp(PROPOSAL.log_density(z))
+            covariance = (parts * ratio) @ parts.T / self.n_particles
+            return covariance, float(self.n_particles / ratio.sum())
 
 
 def sampling_oracle(seed: int = 0) -> ImportanceSamplingOracle:
@@ -110,6 +118,7 @@ def sampling_oracle(seed: int = 0) -> ImportanceSamplingOracle:
         output="beta",
         target=1,
         n_particles=N_PARTICLES,
+        min_effective_size=MIN_EFFECTIVE_SIZE,
         random_state=seed,
     )
 

@@ -362,7 +362,7 @@ def uci(options: argparse.Namespace) -> None:
     print(
         f"{'table':12s}{'codec':13s}{'messages':>9s}{'calls':>7s}{'KL':>9s}{'error':>8s}{'exact':>8s}"
     )
-    codecs = [("scaled", -13.45), ("mean-logvar", -9.5), ("natural", -9.0)]
+    codecs = [("scaled", -13.45), ("mean-logvar", -9.0), ("natural", -9.0)]
     for codec, threshold in codecs[:1] if options.sampler else codecs:
         learner = streams.just_in_time(
             oracle(options), threshold=threshold, n_initial=500, noise_variance=1e-5, codec=codec
