@@ -273,6 +273,25 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         mean, std = self._predict(X)
         return (mean, std) if return_std else mean
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Parameters of the messages.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            R squared, the mean over the outputs: 1 at best, 0 for a constant at the mean.
+        """
+        return float(super().score(X, y, sample_weight))
+
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Draw targets from the predictive normal distribution of each row.
 

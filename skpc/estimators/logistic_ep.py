@@ -198,6 +198,24 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         second = expit(self.decision_function(X))
         return np.column_stack([1.0 - second, second])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        return float(super().score(X, y, sample_weight))
+
     def _check_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         return self._design(validate_data(self, X, reset=False, dtype=np.float64))
