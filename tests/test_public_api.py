@@ -65,7 +65,7 @@ PUBLIC = {
         "leaf_second_moments",
     ],
     "skpc.discrepancies": ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"],
-    "skpc.datasets": ["fetch_debd"],
+    "skpc.datasets": ["URLS", "fetch_debd", "make_chow_liu", "make_ising", "make_missing"],
     "skpc.domain": ["Domain", "column_moments", "group_rows", "merge_rows", "present_rows"],
     "skpc.messages": [
         "BayesianRegression",

@@ -12,7 +12,7 @@ from skpc.datasets import fetch_debd
 
 pytestmark = pytest.mark.slow
 
-#: Set, published SoftLearn (table 1), how far we may fall short before and after refinement.
+#: Set, published SoftLearn (table 1), and the shortfall allowed before and after refinement.
 CELLS = [
     ("nltcs", -5.97, 0.02, 0.0),
     ("plants", -12.57, 0.10, 0.0),
