@@ -210,6 +210,6 @@ def _refuse_too_many(states: Categories, column: int, names: Sequence[Any] | Non
     if states is not None and len(states) > MAX_STATES:
         raise ValueError(
             f"A categorical column may have at most {MAX_STATES} categories; "
-            f"{describe_column(column, names)} has {len(states)}. Drop it if it names the rows, group "
-            "its rare values, or treat it as numeric."
+            f"{describe_column(column, names)} has {len(states)}. Drop it if it names the rows, "
+            "group its rare values, or treat it as numeric."
         )
