@@ -2,6 +2,7 @@
 
 from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spanning_tree
 from skpc.trees.count_tables import CountTables
+from skpc.trees.laplacian import edge_probabilities, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
 from skpc.trees.tree_circuit import add_tree
 
@@ -11,6 +12,8 @@ __all__ = [
     "CountTables",
     "add_tree",
     "binary_spanning_tree",
+    "edge_probabilities",
+    "log_tree_weight",
     "maximum_spanning_tree",
     "table_information",
 ]

@@ -1,0 +1,56 @@
+"""Spanning trees by enumeration, and inference in one tree and in the mixture of all of them.
+
+A tree is a tuple of parents, -1 for a root. Weights are given and returned as logs.
+"""
+
+import itertools
+import math
+
+
+def log_sum(logs):
+    """Log of the sum of exponentials."""
+    largest = max(logs)
+    return largest + math.log(math.fsum(math.exp(x - largest) for x in logs))
+
+
+def is_forest(parents):
+    """Whether following the parents leads from every vertex to a root."""
+    for v in range(len(parents)):
+        steps = 0
+        while v >= 0:
+            v = parents[v]
+            steps += 1
+            if steps > len(parents):
+                return False
+    return True
+
+
+def forests(n):
+    """All directed forests on n vertices."""
+    choices = [[-1, *(u for u in range(n) if u != v)] for v in range(n)]
+    return [parents for parents in itertools.product(*choices) if is_forest(parents)]
+
+
+def directed_log_weights(log_weight, log_root):
+    """Log weight of every directed forest."""
+    return {
+        parents: sum(log_root[v] if u < 0 else log_weight[u][v] for v, u in enumerate(parents))
+        for parents in forests(len(log_root))
+    }
+
+
+def edges_of(parents):
+    """The undirected edges of a tree."""
+    return frozenset((min(u, v), max(u, v)) for v, u in enumerate(parents) if u >= 0)
+
+
+def undirected_log_weights(log_weight):
+    """Log weight of every undirected tree, a set of edges."""
+    hung = [p for p in forests(len(log_weight)) if p[0] == -1 and p.count(-1) == 1]
+    return {edges_of(p): sum(log_weight[u][v] for u, v in edges_of(p)) for p in hung}
+
+
+def probabilities(log_weights):
+    """Probability of every tree."""
+    log_total = log_sum(log_weights.values())
+    return {tree: math.exp(w - log_total) for tree, w in log_weights.items()}
