@@ -126,9 +126,9 @@ class AllTrees(NamedTuple):
         total = np.array([weight.sum()])
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
         n_vertices = states.shape[1]
-        count = np.bincount(states.ravel(), np.repeat(weight, n_vertices), len(edge)) + 0.0
+        count = np.bincount(states.ravel(), np.repeat(weight, n_vertices), len(edge))
         log_likelihood = log_weight + self.log_state_factor[states].sum(axis=1) - log_total
-        return Expectation(log_likelihood, count, edge, prior)
+        return Expectation(log_likelihood, count.astype(np.float64), edge, prior)
 
     @property
     def _vertices(self) -> Integers:

@@ -8,8 +8,9 @@ for any number of states (the paper leaves that open). Of interest is the ratio
 
 For two states, a and b are known (Plackett): the log odds ratio, ``theta[0, 0] + theta[1, 1] -
 theta[0, 1] - theta[1, 0]``, fixes P by a quadratic equation, solved here without cancellation or
-overflow. For more they follow from Newton's method on the concave dual of Sinkhorn's problem. Derivatives are
-those of the implicit function in both cases: they need one linear system, a weighted Laplacian.
+overflow. For more they follow from Newton's method on the concave dual of Sinkhorn's problem.
+Derivatives are those of the implicit function in both cases: they need one linear system, a
+weighted Laplacian.
 """
 
 from __future__ import annotations
