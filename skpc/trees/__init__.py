@@ -1,9 +1,10 @@
-"""Trees over variables: mutual information, Chow-Liu trees and their circuits."""
+"""Trees over variables: Chow-Liu trees and their circuits; all spanning trees of a graph."""
 
 from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spanning_tree
 from skpc.trees.count_tables import CountTables
 from skpc.trees.laplacian import edge_probabilities, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
+from skpc.trees.spanning_trees import sample_spanning_trees
 from skpc.trees.tree_circuit import add_tree
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "edge_probabilities",
     "log_tree_weight",
     "maximum_spanning_tree",
+    "sample_spanning_trees",
     "table_information",
 ]

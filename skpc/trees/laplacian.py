@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from skpc._jit import kernel
 
 __all__ = [
+    "differentiate",
     "edge_probabilities",
     "edges_into",
     "eliminate",
@@ -73,27 +74,27 @@ def eliminate(into: Floats, total: Floats) -> int:
     """
     n = len(into)
     for k in range(n):
-        share = into[k]
+        share = into[k, k + 1 :]
         left = 0.0
-        for u in range(k + 1, n + 1):
+        for u in range(n - k):
             left += share[u]
         if left < _SMALLEST:
             return k
         total[k] = left
-        for u in range(k + 1, n + 1):
+        for u in range(n - k):
             share[u] /= left
         for v in range(k + 1, n):
             through = into[v, k]
             if through > 0.0:
-                row = into[v]
-                for u in range(k + 1, n + 1):
+                row = into[v, k + 1 :]
+                for u in range(n - k):
                     row[u] += through * share[u]
-                row[v] = 0.0
+                into[v, v] = 0.0
     return -1
 
 
 @kernel
-def _differentiate(eliminated: Floats, total: Floats, slope: Floats) -> None:
+def differentiate(eliminated: Floats, total: Floats, slope: Floats) -> None:
     """Derivatives of the log weight of all trees with respect to ``into``, by going back.
 
     Parameters
@@ -104,23 +105,24 @@ def _differentiate(eliminated: Floats, total: Floats, slope: Floats) -> None:
         Overwritten with the derivatives; zero on the diagonal.
     """
     n = len(total)
-    by_parent = np.empty(n + 1)
+    gains = np.empty(n)
     for k in range(n - 1, -1, -1):
-        for u in range(k + 1, n + 1):
-            by_parent[u] = 1.0
+        share, gain = eliminated[k, k + 1 :], gains[: n - k]
+        gain[:] = 1.0
         for v in range(k + 1, n):
-            row = slope[v]
+            row = slope[v, k + 1 :]
             as_parent = 0.0
-            for u in range(k + 1, n + 1):
-                as_parent += eliminated[k, u] * row[u]
-            row[k] = as_parent
+            for u in range(n - k):
+                as_parent += share[u] * row[u]
+            slope[v, k] = as_parent
             through = eliminated[v, k]
-            for u in range(k + 1, n + 1):
-                by_parent[u] += through * (row[u] - as_parent)
+            for u in range(n - k):
+                gain[u] += through * (row[u] - as_parent)
         slope[k, k] = 0.0
-        for u in range(k + 1, n + 1):
+        row = slope[k, k + 1 :]
+        for u in range(n - k):
             # Rounding may bring what is nearly zero below it.
-            slope[k, u] = max(by_parent[u], 0.0) / total[k]
+            row[u] = max(gain[u], 0.0) / total[k]
 
 
 def edges_into(weight: Any, root_weight: Any = None) -> Floats:
@@ -270,7 +272,7 @@ def edge_probabilities(weight: Any, root_weight: Any = None) -> tuple[Floats, Fl
     scale_rows(into)
     eliminated, total, slope = into.copy(), np.empty(n), np.empty_like(into)
     refuse_unreachable(eliminate(eliminated, total))
-    _differentiate(eliminated, total, slope)
+    differentiate(eliminated, total, slope)
     probability = np.minimum(into * slope, 1.0)
     edge, root = np.ascontiguousarray(probability[:, :n].T), probability[:, n].copy()
     if root_weight is None:
