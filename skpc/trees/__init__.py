@@ -6,16 +6,21 @@ from skpc.trees.laplacian import edge_probabilities, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
 from skpc.trees.spanning_trees import sample_spanning_trees
 from skpc.trees.tree_circuit import add_tree
+from skpc.trees.tree_inference import TreeTables, log_evidence, sample_missing, tree_marginals
 
 __all__ = [
     "UNITS_PER_NAT",
     "ChowLiuTree",
     "CountTables",
+    "TreeTables",
     "add_tree",
     "binary_spanning_tree",
     "edge_probabilities",
+    "log_evidence",
     "log_tree_weight",
     "maximum_spanning_tree",
+    "sample_missing",
     "sample_spanning_trees",
     "table_information",
+    "tree_marginals",
 ]
