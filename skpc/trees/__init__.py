@@ -1,8 +1,14 @@
 """Trees over variables: Chow-Liu trees and their circuits; all spanning trees of a graph."""
 
 from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spanning_tree
+from skpc.trees.collapsed import (
+    Estimates,
+    collapsed_estimates,
+    gibbs_estimates,
+    importance_estimates,
+)
 from skpc.trees.count_tables import CountTables
-from skpc.trees.laplacian import edge_probabilities, log_tree_weight
+from skpc.trees.laplacian import edge_probabilities, edges_into, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
 from skpc.trees.spanning_trees import sample_spanning_trees
 from skpc.trees.tree_circuit import add_tree
@@ -12,10 +18,15 @@ __all__ = [
     "UNITS_PER_NAT",
     "ChowLiuTree",
     "CountTables",
+    "Estimates",
     "TreeTables",
     "add_tree",
     "binary_spanning_tree",
+    "collapsed_estimates",
     "edge_probabilities",
+    "edges_into",
+    "gibbs_estimates",
+    "importance_estimates",
     "log_evidence",
     "log_tree_weight",
     "maximum_spanning_tree",

@@ -36,7 +36,14 @@ from skpc.trees.laplacian import (
     scale_rows,
 )
 
-__all__ = ["Elimination", "draw_trees", "sample_spanning_trees", "split_trees", "walk_trees"]
+__all__ = [
+    "Elimination",
+    "draw_trees",
+    "eliminate_graph",
+    "sample_spanning_trees",
+    "split_trees",
+    "walk_trees",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,12 +69,11 @@ class Elimination(NamedTuple):
     @classmethod
     def of(cls, into: Floats) -> Elimination:
         """Eliminate the vertices of a graph, given by ``into`` with rows of largest weight one."""
-        eliminated, total = into.copy(), np.empty(len(into))
-        refuse_unreachable(eliminate(eliminated, total))
-        by_child = np.triu(eliminated, 1)
-        return cls(
-            into, eliminated, total, np.ascontiguousarray(by_child.T), by_child.cumsum(axis=1)
-        )
+        n = len(into)
+        shapes = [(n, n + 1), (n,), (n + 1, n), (n, n + 1)]
+        graph = cls(into, *(np.empty(shape) for shape in shapes))
+        refuse_unreachable(eliminate_graph(graph))
+        return graph
 
     @property
     def log_weight(self) -> float:
@@ -80,6 +86,23 @@ class Elimination(NamedTuple):
         slope = np.empty_like(self.into)
         differentiate(self.eliminated, self.total, slope)
         return float(self.into.sum(axis=1) @ slope[:, -1])
+
+
+@kernel
+def eliminate_graph(graph: Elimination) -> int:
+    """Fill in the rest from ``graph.into``; return the first vertex without a tree, else -1."""
+    n = len(graph.total)
+    for v in range(n):
+        for u in range(n + 1):
+            graph.eliminated[v, u] = graph.into[v, u]
+    unreachable = eliminate(graph.eliminated, graph.total)
+    for k in range(n):
+        reached = 0.0
+        for u in range(k + 1, n + 1):
+            reached += graph.eliminated[k, u]
+            graph.cumulative[k, u] = reached
+            graph.share[u, k] = graph.eliminated[k, u]
+    return unreachable
 
 
 @inlined

@@ -24,6 +24,7 @@ __all__ = [
     "pass_down",
     "pass_up",
     "sample_missing",
+    "span",
     "tree_marginals",
     "tree_order",
 ]
@@ -122,7 +123,7 @@ def tree_order(parent: Ints, order: Ints, work: Ints) -> None:
 
 
 @inlined
-def _span(ptr: Ints, code: Ints, v: int) -> tuple[int, int]:
+def span(ptr: Ints, code: Ints, v: int) -> tuple[int, int]:
     """The states that a variable may be in: all if it is missing, else the one observed."""
     if v == len(code) or code[v] < 0:
         return ptr[v], ptr[v + 1]
@@ -175,8 +176,8 @@ def pass_up(
     for at in range(n - 1, -1, -1):
         v = order[at]
         u = parent[v] if parent[v] >= 0 else n
-        begin, end = _span(ptr, code, v)
-        first, last = _span(ptr, code, u)
+        begin, end = span(ptr, code, v)
+        first, last = span(ptr, code, u)
         message[first:last] = 0.0
         for b in range(begin, end):
             for a in range(first, last):
@@ -205,8 +206,8 @@ def pass_down(
     for at in range(n):
         v = order[at]
         u = parent[v] if parent[v] >= 0 else n
-        begin, end = _span(ptr, code, v)
-        first, last = _span(ptr, code, u)
+        begin, end = span(ptr, code, v)
+        first, last = span(ptr, code, u)
         for a in range(first, last):
             total = 0.0
             for b in range(begin, end):
@@ -274,7 +275,8 @@ def _marginals_of_each(
         log_evidence[row] = pass_up(tables, parent, order, code, below, message)
         if log_evidence[row] > -math.inf:
             pass_down(tables, parent, order, code, below, belief)
-            out[row] = belief[: tables.ptr[n]]
+            for s in range(tables.ptr[n]):
+                out[row, s] = belief[s]
 
 
 @kernel

@@ -72,3 +72,26 @@ def tree_evidence(parents, code, root, given):
     """Probability of the observed cells of a row in a tree."""
     rows = completions(code, [len(p) for p in root])
     return math.fsum(tree_probability(parents, row, root, given) for row in rows)
+
+
+def mixture_evidence(log_weights, code, root, given):
+    """Probability of the observed cells of a row in the mixture of all directed forests."""
+    return math.fsum(
+        probability * tree_evidence(parents, code, root, given)
+        for parents, probability in probabilities(log_weights).items()
+    )
+
+
+def mixture_marginals(log_weights, code, root, given):
+    """Probabilities of the states of all variables, one after the other, given the others."""
+    whole = mixture_evidence(log_weights, code, root, given)
+    marginals = []
+    for v, p in enumerate(root):
+        for state in range(len(p)):
+            part = [*code[:v], state, *code[v + 1 :]]
+            seen = float(code[v] == state)
+            missing = code[v] < 0
+            marginals.append(
+                mixture_evidence(log_weights, part, root, given) / whole if missing else seen
+            )
+    return marginals
