@@ -1,18 +1,16 @@
 """Trees over variables: Chow-Liu trees and their circuits; all spanning trees of a graph."""
 
 from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spanning_tree
-from skpc.trees.collapsed import (
-    Estimates,
-    collapsed_estimates,
-    gibbs_estimates,
-    importance_estimates,
-)
+from skpc.trees.collapsed import collapsed_estimates, importance_estimates
 from skpc.trees.count_tables import CountTables
+from skpc.trees.estimates import Estimates
+from skpc.trees.gibbs import gibbs_estimates
 from skpc.trees.laplacian import edge_probabilities, edges_into, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
 from skpc.trees.spanning_trees import sample_spanning_trees
 from skpc.trees.tree_circuit import add_tree
-from skpc.trees.tree_inference import TreeTables, log_evidence, sample_missing, tree_marginals
+from skpc.trees.tree_inference import log_evidence, sample_missing, tree_marginals
+from skpc.trees.tree_tables import TreeTables
 
 __all__ = [
     "UNITS_PER_NAT",

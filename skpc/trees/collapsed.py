@@ -23,26 +23,25 @@ the factor P(u, v) / (P(u) P(v)) of the edges whose ends are both observed, time
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._jit import inlined, kernel, seed_streams, uniform
-from skpc.trees.laplacian import differentiate, eliminate, refuse_unreachable, scale_rows
-from skpc.trees.spanning_trees import Elimination, draw_trees, eliminate_graph, split_trees
-from skpc.trees.tree_inference import (
-    TreeTables,
-    check_codes,
-    draw_down,
-    pass_down,
-    pass_up,
-    span,
-    tree_order,
+from skpc._jit import kernel, uniform
+from skpc.trees.estimates import (
+    Estimates,
+    Mixture,
+    adjust,
+    estimate_rows,
+    log_product,
+    stream_after,
 )
+from skpc.trees.spanning_trees import draw_trees
+from skpc.trees.tree_inference import draw_down, pass_down, pass_up, tree_order
+from skpc.trees.tree_tables import TreeTables
 
-__all__ = ["Estimates", "collapsed_estimates", "gibbs_estimates", "importance_estimates"]
+__all__ = ["collapsed_estimates", "collapsed_row", "importance_estimates"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,57 +49,6 @@ Streams = NDArray[np.uint64]
 
 #: Sweeps of the guess of the missing cells; more change the effective sample size by a per cent.
 _SWEEPS = 4
-#: Share of the samples that Gibbs sampling draws in addition, and throws away, at first.
-_BURN_IN = 0.1
-
-
-class Estimates(NamedTuple):
-    """What is estimated of rows with missing cells.
-
-    Parameters
-    ----------
-    log_likelihood : array of shape (n_rows,)
-        Log probability of the observed cells in nats.
-    marginals : array of shape (n_rows, n_states)
-        Probabilities of the states of all variables, one after the other, given the observed cells.
-    effective_sample_size : array of shape (n_rows,)
-        Number of independent samples of the posterior that would be as good.
-    draws : array of shape (n_rows, n), int64
-        The rows, their missing cells filled by one joint draw.
-    """
-
-    log_likelihood: Floats
-    marginals: Floats
-    effective_sample_size: Floats
-    draws: Ints
-
-
-class _Mixture(NamedTuple):
-    """A mixture of all trees, and what all rows need of it."""
-
-    tables: TreeTables
-    into: Floats
-    #: Probability of each edge, arranged as ``into``.
-    edge: Floats
-    log_total: float
-
-    @classmethod
-    def of(cls, tables: TreeTables, into: Any) -> _Mixture:
-        n = tables.n_features
-        weights = np.require(into, dtype=np.float64, requirements=("C", "W"))
-        if weights.shape != (n, n + 1):
-            raise ValueError(f"into must have shape ({n}, {n + 1}); found {weights.shape}.")
-        variable = np.repeat(np.arange(n + 1), np.diff(tables.ptr))
-        others = variable[:-1, np.newaxis] != variable
-        smallest = tables.conditional.min(where=others, initial=1.0)
-        if not smallest > 0.0:
-            raise ValueError(f"Conditional probabilities must be positive; found {smallest}.")
-        scaled = weights.copy()
-        log_scale = scale_rows(scaled)
-        eliminated, total, slope = scaled.copy(), np.empty(n), np.empty_like(scaled)
-        refuse_unreachable(eliminate(eliminated, total))
-        differentiate(eliminated, total, slope)
-        return cls(tables, weights, scaled * slope, float(log_scale + np.log(total).sum()))
 
 
 @kernel
@@ -134,39 +82,6 @@ def _guess(tables: TreeTables, edge: Floats, code: Ints, belief: Floats) -> None
                 whole += heard[b]
             for b in range(ptr[v], ptr[v + 1]):
                 belief[b] = heard[b] / whole
-
-
-@kernel
-def _adjust(
-    tables: TreeTables, into: Floats, belief: Floats, code: Ints, factor: Floats, proposal: Floats
-) -> None:
-    """Factor of each edge (see the top of the module), and the weights multiplied by it."""
-    ptr, conditional = tables
-    n = len(code)
-    for v in range(n):
-        for u in range(n + 1):
-            expected = 1.0
-            if code[v] >= 0:
-                row = conditional[ptr[v] + code[v]]
-                first, last = span(ptr, code, u)
-                expected = 0.0
-                for a in range(first, last):
-                    expected += row[a] * belief[a]
-            factor[v, u] = expected
-            proposal[v, u] = into[v, u] * expected if u != v else 0.0
-
-
-@inlined
-def _log_product(factor: Floats, parent: Ints) -> float:
-    """Log of the product of the factors of the edges of a tree."""
-    log_product, product = 0.0, 1.0
-    for v in range(len(parent)):
-        product *= factor[v, parent[v] if parent[v] >= 0 else len(parent)]
-        # One logarithm for many factors, taken before they underflow.
-        if product < 1e-100 or product > 1e100:
-            log_product += math.log(product)
-            product = 1.0
-    return log_product + math.log(product)
 
 
 @kernel
@@ -212,7 +127,7 @@ def _average(
         parent = parents[tree]
         tree_order(parent, order, work)
         log_weight = pass_up(tables, parent, order, code, below, belief)
-        log_weight -= _log_product(factor, parent)
+        log_weight -= log_product(factor, parent)
         if log_weight > largest:
             # Weights are kept relative to the largest so far.
             shrink = math.exp(largest - log_weight)
@@ -249,154 +164,25 @@ def _average(
     return largest + math.log(total / len(parents)), total * total / squares
 
 
-@kernel
-def _gibbs(
-    tables: TreeTables,
-    into: Floats,
-    graph: Elimination,
-    code: Ints,
-    n_burn_in: int,
-    streams: Streams,
-    state: Ints,
-    marginals: Floats,
-    log_evidence: Floats,
-    log_return: Floats,
-) -> float:
-    """Alternate between a tree given all cells and the missing cells given the tree.
-
-    Parameters
-    ----------
-    tables, into, code : as everywhere
-    graph : Elimination
-        Room for one.
-    n_burn_in : int
-        Sweeps that do not count.
-    streams : array of shape (1,)
-    state : array of shape (n,)
-        The complete row to start from; overwritten with the last one.
-    marginals : array of shape (n_states,)
-        Overwritten.
-    log_evidence : array of shape (n_samples,)
-        Overwritten with the log probability of the observed cells in each tree.
-    log_return : array of shape (n_samples,)
-        Overwritten with that of the missing cells of the first row that counts, given the others.
-
-    Returns
-    -------
-    float
-        Log of the weight of all trees times the probability of that row.
-    """
-    ptr, n = tables.ptr, len(code)
-    order, work = np.empty(n, np.int64), np.empty((2, n + 1), np.int64)
-    below, belief = np.empty(ptr[n + 1]), np.empty(ptr[n + 1])
-    factor, pinned = np.empty((n, n + 1)), np.empty((n, n + 1))
-    parents = np.empty((1, n), np.int64)
-    parent = parents[0]
-    marginals[:] = 0.0
-    log_joint = 0.0
-    for sweep in range(n_burn_in + len(log_evidence)):
-        belief[:] = 1.0
-        _adjust(tables, into, belief, state, factor, graph.into)
-        log_scale = scale_rows(graph.into)
-        eliminate_graph(graph)
-        if sweep == n_burn_in:
-            log_joint = log_scale
-            for v in range(n):
-                log_joint += math.log(graph.total[v])
-                for u in range(n + 1):
-                    pinned[v, u] = factor[v, u]
-        split_trees(graph, streams, parents)
-        tree_order(parent, order, work)
-        log_found = pass_up(tables, parent, order, code, below, belief)
-        for v in range(n):
-            state[v] = code[v]
-        draw_down(tables, parent, order, below, streams, 0, state)
-        at = sweep - n_burn_in
-        if at >= 0:
-            log_evidence[at] = log_found
-            log_return[at] = _log_product(pinned, parent) - log_found
-            for v in range(n):
-                marginals[ptr[v] + state[v]] += 1.0
-    for s in range(ptr[n]):
-        marginals[s] /= len(log_evidence)
-    return log_joint
-
-
-def _collapsed_row(
-    mixture: _Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
+def collapsed_row(
+    mixture: Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
 ) -> tuple[float, float]:
     tables, into = mixture.tables, mixture.into
     belief, factor, proposal = np.empty(tables.ptr[-1]), np.empty_like(into), np.empty_like(into)
     _guess(tables, mixture.edge, code, belief)
-    _adjust(tables, into, belief, code, factor, proposal)
+    adjust(tables, into, belief, code, factor, proposal)
     parents, log_total = draw_trees(proposal, n_samples, seed)
-    stream = _stream_after(seed, n_samples)
+    stream = stream_after(seed, n_samples)
     log_mean, size = _average(tables, parents, factor, code, True, stream, marginals, draw)
     return log_total - mixture.log_total + log_mean, size
 
 
 def _importance_row(
-    mixture: _Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
+    mixture: Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
 ) -> tuple[float, float]:
     parents, _ = draw_trees(mixture.into.copy(), n_samples, seed)
-    factor, stream = np.ones_like(mixture.into), _stream_after(seed, n_samples)
+    factor, stream = np.ones_like(mixture.into), stream_after(seed, n_samples)
     return _average(mixture.tables, parents, factor, code, False, stream, marginals, draw)
-
-
-def _gibbs_row(
-    mixture: _Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
-) -> tuple[float, float]:
-    tables, into = mixture.tables, mixture.into
-    _collapsed_row(mixture, code, seed, 1, marginals, draw)
-    log_evidence, log_return = np.empty(n_samples), np.empty(n_samples)
-    log_joint = _gibbs(
-        tables,
-        into,
-        Elimination.of(into.copy()),
-        code,
-        int(np.ceil(_BURN_IN * n_samples)),
-        _stream_after(seed, 2),
-        draw,
-        marginals,
-        log_evidence,
-        log_return,
-    )
-    log_posterior = np.logaddexp.reduce(log_return) - math.log(n_samples)
-    return log_joint - mixture.log_total - log_posterior, _size_of_chain(log_evidence)
-
-
-def _size_of_chain(trace: Floats) -> float:
-    """Effective sample size of a chain that forgets at the rate of its lag-one correlation."""
-    centred = trace - trace.mean()
-    variance = centred @ centred
-    correlation = centred[1:] @ centred[:-1] / variance if variance > 0.0 else 0.0
-    return len(trace) * (1.0 - max(correlation, 0.0)) / (1.0 + max(correlation, 0.0))
-
-
-def _stream_after(seed: np.uint64, n_used: int) -> Streams:
-    """The stream of random numbers that follows those of the trees."""
-    stream = np.empty(1, np.uint64)
-    seed_streams(seed, n_used, stream)
-    return stream
-
-
-_EstimateRow = Callable[[_Mixture, Ints, np.uint64, int, Floats, Ints], tuple[float, float]]
-
-
-def _estimate_rows(
-    of_row: _EstimateRow, tables: TreeTables, into: Any, codes: Any, seeds: Any, n_samples: int
-) -> Estimates:
-    mixture, rows = _Mixture.of(tables, into), check_codes(tables, codes)
-    row_seeds = np.asarray(seeds, dtype=np.uint64)
-    if row_seeds.shape != (len(rows),):
-        raise ValueError(f"seeds must have shape ({len(rows)},); found {row_seeds.shape}.")
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1; found {n_samples}.")
-    found = np.empty((len(rows), 2))
-    marginals, draws = np.empty((len(rows), len(tables.conditional))), np.empty_like(rows)
-    for row, code in enumerate(rows):
-        found[row] = of_row(mixture, code, row_seeds[row], n_samples, marginals[row], draws[row])
-    return Estimates(found[:, 0], marginals, found[:, 1], draws)
 
 
 def collapsed_estimates(
@@ -427,8 +213,8 @@ def collapsed_estimates(
     Raises
     ------
     ValueError
-        If a shape is wrong, a state out of range or a probability zero; if no tree has a positive
-        weight.
+        If a shape is wrong, a state out of range, a weight negative or not finite, a probability
+        below 1e-100; if no tree has a positive weight.
 
     Notes
     -----
@@ -449,7 +235,7 @@ def collapsed_estimates(
     >>> found.marginals.round(2)
     array([[1.  , 0.  , 0.77, 0.23]])
     """
-    return _estimate_rows(_collapsed_row, tables, into, codes, seeds, n_samples)
+    return estimate_rows(collapsed_row, tables, into, codes, seeds, n_samples)
 
 
 def importance_estimates(
@@ -468,26 +254,4 @@ def importance_estimates(
     >>> found.effective_sample_size
     array([1000.])
     """
-    return _estimate_rows(_importance_row, tables, into, codes, seeds, n_samples)
-
-
-def gibbs_estimates(
-    tables: TreeTables, into: Any, codes: Any, seeds: Any, n_samples: int = 1000
-) -> Estimates:
-    """Estimate rows with missing cells by Gibbs sampling of tree and cells.
-
-    For comparison: arguments, result and errors are those of :func:`collapsed_estimates`, but each
-    sample costs O(n^3). The probability of the observed cells is that of one complete row, divided
-    by the average over the chain of the probability of its missing cells (Chib's method); the
-    effective sample size comes from the lag-one correlation of the chain.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.trees import TreeTables, gibbs_estimates
-    >>> tables = TreeTables.of([[0.5, 0.5]] * 2, {})
-    >>> found = gibbs_estimates(tables, [[0, 1, 1], [1, 0, 1]], [[0, -1]], [7])
-    >>> np.exp(found.log_likelihood)
-    array([0.5])
-    """
-    return _estimate_rows(_gibbs_row, tables, into, codes, seeds, n_samples)
+    return estimate_rows(_importance_row, tables, into, codes, seeds, n_samples)

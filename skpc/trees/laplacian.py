@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from skpc._jit import kernel
 
 __all__ = [
+    "check_weights",
     "differentiate",
     "edge_probabilities",
     "edges_into",
@@ -159,7 +160,7 @@ def edges_into(weight: Any, root_weight: Any = None) -> Floats:
     if weight.ndim != 2 or weight.shape[0] != weight.shape[1] or not len(weight):
         raise ValueError(f"weight must have shape (n, n) with n > 0; found {weight.shape}.")
     n = len(weight)
-    _check_weights(weight[~np.eye(n, dtype=bool)], "weight")
+    check_weights(weight[~np.eye(n, dtype=bool)], "weight")
     into = np.zeros((n, n + 1))
     into[:, :n] = weight.T
     np.fill_diagonal(into, 0.0)
@@ -167,7 +168,7 @@ def edges_into(weight: Any, root_weight: Any = None) -> Floats:
         roots = np.asarray(root_weight, dtype=np.float64)
         if roots.shape != (n,):
             raise ValueError(f"root_weight must have shape ({n},); found {roots.shape}.")
-        _check_weights(roots, "root_weight")
+        check_weights(roots, "root_weight")
         into[:, n] = roots
         return into
     uneven = np.argwhere(into[:, :n] != into[:, :n].T)
@@ -290,7 +291,8 @@ def refuse_unreachable(vertex: int) -> None:
         )
 
 
-def _check_weights(values: Floats, name: str) -> None:
+def check_weights(values: Floats, name: str) -> None:
+    """Refuse weights that are negative, infinite or NaN."""
     wrong = values[~((values >= 0.0) & (values < np.inf))]
     if len(wrong):
         raise ValueError(f"{name} must be finite and not negative; found {wrong[0]}.")

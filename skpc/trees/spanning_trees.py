@@ -21,7 +21,6 @@ one does not descend from S, and it is distributed as the parent of k.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +34,7 @@ from skpc.trees.laplacian import (
     refuse_unreachable,
     scale_rows,
 )
+from skpc.trees.tree_tables import check_integer
 
 __all__ = [
     "Elimination",
@@ -340,7 +340,6 @@ def sample_spanning_trees(
     >>> float((forests == -1).sum(axis=1).mean().round(1))
     1.6
     """
-    for name, value, limit in (("n_trees", n_trees, 2**63), ("seed", seed, 2**64)):
-        if not isinstance(value, Integral) or not 0 <= value < limit:
-            raise ValueError(f"{name} must be an integer in [0, {limit}); found {value!r}.")
-    return draw_trees(edges_into(weight, root_weight), int(n_trees), np.uint64(seed))[0]
+    count = check_integer("n_trees", n_trees, 2**63)
+    seed = check_integer("seed", seed, 2**64)
+    return draw_trees(edges_into(weight, root_weight), count, np.uint64(seed))[0]

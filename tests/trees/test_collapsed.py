@@ -9,7 +9,8 @@ from skpc.trees import (
     log_evidence,
     tree_marginals,
 )
-from skpc.trees.collapsed import _adjust, _average
+from skpc.trees.collapsed import _average
+from skpc.trees.estimates import adjust
 from skpc.trees.laplacian import edges_into
 from tests.naive import spanning_trees as naive
 from tests.trees.test_laplacian import log_weights
@@ -58,7 +59,7 @@ def test_importance_weights_undo_any_proposal_exactly(n_states):
         codes = np.array(code)
         belief = np.append(np.random.default_rng(0).random(n_all - 1), 1.0)
         factor, proposal = np.empty_like(into), np.empty_like(into)
-        _adjust(tables, into, belief, codes, factor, proposal)
+        adjust(tables, into, belief, codes, factor, proposal)
         total, streams, marginals = 0.0, np.zeros(1, np.uint64), np.empty(n_all - 1)
         for parents in forests:
             tree, draw = np.array([parents]), codes.copy()
@@ -166,10 +167,11 @@ def test_extreme_weights_and_many_columns_stay_finite():
     [
         ({"into": np.ones((2, 2))}, r"into must have shape \(2, 3\); found \(2, 2\)"),
         ({"into": np.zeros((2, 3))}, "none to vertex 0"),
+        ({"into": -np.ones((2, 3))}, "into must be finite and not negative; found -1.0"),
         ({"codes": [[0, 2]]}, r"codes\[0, 1\] must be a state in 0..1"),
         ({"seeds": [1, 2]}, r"seeds must have shape \(1,\); found \(2,\)"),
         ({"n_samples": 0}, "n_samples must be at least 1; found 0"),
-        ({"tables": TreeTables.of([[1.0, 0.0]] * 2, {})}, "must be positive; found 0.0"),
+        ({"tables": TreeTables.of([[1.0, 0.0]] * 2, {})}, "must be at least 1e-100; found 0"),
     ],
 )
 def test_what_cannot_be_estimated_is_refused(change, message):
