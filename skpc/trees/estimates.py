@@ -18,7 +18,7 @@ from skpc.trees.laplacian import (
     scale_rows,
 )
 from skpc.trees.tree_inference import span
-from skpc.trees.tree_tables import TreeTables, check_codes
+from skpc.trees.tree_tables import TreeTables, check_codes, check_tables
 
 __all__ = ["Estimates", "Mixture", "adjust", "estimate_rows", "log_product", "stream_after"]
 
@@ -62,7 +62,7 @@ class Mixture(NamedTuple):
 
     @classmethod
     def of(cls, tables: TreeTables, into: Any) -> Mixture:
-        n = tables.n_features
+        tables, n = check_tables(tables), tables.n_features
         weights = np.array(into, dtype=np.float64, order="C")
         if weights.shape != (n, n + 1):
             raise ValueError(f"into must have shape ({n}, {n + 1}); found {weights.shape}.")

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._jit import inlined, kernel, seed_streams, uniform
-from skpc.trees.tree_tables import TreeTables, check_codes, check_integer, check_trees
+from skpc.trees.tree_tables import (
+    TreeTables,
+    check_codes,
+    check_integer,
+    check_tables,
+    check_trees,
+)
 
 __all__ = [
     "draw_down",
@@ -270,6 +276,7 @@ def log_evidence(tables: TreeTables, parents: Any, codes: Any) -> Floats:
            [-0.598],
            [ 0.   ]])
     """
+    tables = check_tables(tables)
     trees, rows = check_trees(tables, parents), check_codes(tables, codes)
     out = np.empty((len(rows), len(trees)))
     _evidence_of_all(tables, trees, rows, out)
@@ -307,6 +314,7 @@ def tree_marginals(tables: TreeTables, parents: Any, codes: Any) -> Floats:
     >>> tree_marginals(tables, [[-1, 0]], [[-1, 0]])
     array([[0.75, 0.25, 1.  , 0.  ]])
     """
+    tables = check_tables(tables)
     rows = check_codes(tables, codes)
     trees = _one_tree_a_row(tables, parents, rows)
     found, out = np.empty(len(rows)), np.empty((len(rows), len(tables.conditional)))
@@ -349,6 +357,7 @@ def sample_missing(tables: TreeTables, parents: Any, codes: Any, seed: int = 0) 
     >>> sample_missing(tables, [[-1, 0]], [[-1, 1]])
     array([[1, 1]])
     """
+    tables = check_tables(tables)
     filled = check_codes(tables, codes).copy()
     trees = _one_tree_a_row(tables, parents, filled)
     found, streams = np.empty(len(filled)), np.empty(len(filled), np.uint64)

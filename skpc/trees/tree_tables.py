@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TreeTables", "check_codes", "check_integer", "check_trees"]
+__all__ = ["TreeTables", "check_codes", "check_integer", "check_tables", "check_trees"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,6 +68,16 @@ class TreeTables(NamedTuple):
     def n_features(self) -> int:
         """Number of variables."""
         return len(self.ptr) - 2
+
+
+def check_tables(tables: TreeTables) -> TreeTables:
+    """Tables as C-contiguous, writable arrays; refuse those whose shapes do not fit."""
+    ptr = np.require(tables.ptr, dtype=np.int64, requirements=("C", "W"))
+    conditional = np.require(tables.conditional, dtype=np.float64, requirements=("C", "W"))
+    needed = (int(ptr[-1]) - 1, int(ptr[-1]))
+    if conditional.shape != needed:
+        raise ValueError(f"conditional must have shape {needed}; found {conditional.shape}.")
+    return TreeTables(ptr, conditional)
 
 
 def check_codes(tables: TreeTables, codes: Any) -> Ints:

@@ -69,10 +69,10 @@ def measure(n: int, spread: float) -> list[float]:
 
 def main() -> None:
     names = ("steps", "eliminated", "split", "walked", "evidence", "marginals", "draws")
-    print("columns spread" + "".join(f"{name:>11}" for name in names))
+    print("columns spread" + "".join(f"{name:>13}" for name in names))
     for n in (16, 69, 100, 180, 500):
         for spread in (0.0, 3.0, 14.0):
-            cells = "".join(f"{x:11,.0f}" for x in measure(n, spread))
+            cells = "".join(f"{x:13,.0f}" for x in measure(n, spread))
             print(f"{n:7} {spread:6}{cells}", flush=True)
 
 

@@ -143,3 +143,19 @@ def test_what_is_no_tree_or_row_is_refused(parents, codes, message):
     tables = random_tables([2, 3], 0)[2]
     with pytest.raises(ValueError, match=message):
         tree_marginals(tables, parents, codes)
+
+
+def test_tables_that_do_not_fit_are_refused():
+    tables = random_tables([2, 3], 0)[2]
+    with pytest.raises(ValueError, match=r"conditional must have shape \(5, 6\); found \(5, 5\)"):
+        log_evidence(tables._replace(conditional=tables.conditional[:, :5]), [[-1, 0]], [[0, 0]])
+
+
+def test_read_only_and_other_arrays_are_read_alike():
+    tables = random_tables([2, 3], 0)[2]
+    frozen = np.asfortranarray(tables.conditional)
+    frozen.flags.writeable = False
+    codes = np.array([[0, -1], [-1, 2]])
+    expected = log_evidence(tables, [[-1, 0]], codes)
+    other = tables._replace(conditional=frozen, ptr=tables.ptr.astype(np.int32))
+    np.testing.assert_array_equal(log_evidence(other, [[-1, 0]], codes.astype(np.int16)), expected)
