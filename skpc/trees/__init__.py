@@ -1,13 +1,19 @@
-"""Trees over variables: mutual information, Chow-Liu trees and their circuits."""
+"""Trees over variables: Chow-Liu trees and their circuits; all spanning trees of a graph."""
 
 from skpc.trees.all_trees import AllTrees, Expectation
 from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spanning_tree
+from skpc.trees.collapsed import collapsed_estimates, importance_estimates
 from skpc.trees.count_tables import CountTables
 from skpc.trees.directed import DirectedParameters
-from skpc.trees.laplacian import edge_probabilities, log_tree_weight
+from skpc.trees.estimates import Estimates
+from skpc.trees.gibbs import gibbs_estimates
+from skpc.trees.laplacian import edge_probabilities, edges_into, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
 from skpc.trees.pair_tables import PairTables
+from skpc.trees.spanning_trees import sample_spanning_trees
 from skpc.trees.tree_circuit import add_tree
+from skpc.trees.tree_inference import log_evidence, sample_missing, tree_marginals
+from skpc.trees.tree_tables import TreeTables
 from skpc.trees.undirected import UndirectedParameters
 
 __all__ = [
@@ -16,13 +22,23 @@ __all__ = [
     "ChowLiuTree",
     "CountTables",
     "DirectedParameters",
+    "Estimates",
     "Expectation",
     "PairTables",
+    "TreeTables",
     "UndirectedParameters",
     "add_tree",
     "binary_spanning_tree",
+    "collapsed_estimates",
     "edge_probabilities",
+    "edges_into",
+    "gibbs_estimates",
+    "importance_estimates",
+    "log_evidence",
     "log_tree_weight",
     "maximum_spanning_tree",
+    "sample_missing",
+    "sample_spanning_trees",
     "table_information",
+    "tree_marginals",
 ]

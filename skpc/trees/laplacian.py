@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from skpc._jit import kernel
 
 __all__ = [
+    "check_weights",
+    "differentiate",
     "edge_probabilities",
     "edges_into",
     "eliminate",
@@ -73,27 +75,27 @@ def eliminate(into: Floats, total: Floats) -> int:
     """
     n = len(into)
     for k in range(n):
-        share = into[k]
+        share = into[k, k + 1 :]
         left = 0.0
-        for u in range(k + 1, n + 1):
+        for u in range(n - k):
             left += share[u]
         if left < _SMALLEST:
             return k
         total[k] = left
-        for u in range(k + 1, n + 1):
+        for u in range(n - k):
             share[u] /= left
         for v in range(k + 1, n):
             through = into[v, k]
             if through > 0.0:
-                row = into[v]
-                for u in range(k + 1, n + 1):
+                row = into[v, k + 1 :]
+                for u in range(n - k):
                     row[u] += through * share[u]
-                row[v] = 0.0
+                into[v, v] = 0.0
     return -1
 
 
 @kernel
-def _differentiate(eliminated: Floats, total: Floats, slope: Floats) -> None:
+def differentiate(eliminated: Floats, total: Floats, slope: Floats) -> None:
     """Derivatives of the log weight of all trees with respect to ``into``, by going back.
 
     Parameters
@@ -104,23 +106,24 @@ def _differentiate(eliminated: Floats, total: Floats, slope: Floats) -> None:
         Overwritten with the derivatives; zero on the diagonal.
     """
     n = len(total)
-    by_parent = np.empty(n + 1)
+    gains = np.empty(n)
     for k in range(n - 1, -1, -1):
-        for u in range(k + 1, n + 1):
-            by_parent[u] = 1.0
+        share, gain = eliminated[k, k + 1 :], gains[: n - k]
+        gain[:] = 1.0
         for v in range(k + 1, n):
-            row = slope[v]
+            row = slope[v, k + 1 :]
             as_parent = 0.0
-            for u in range(k + 1, n + 1):
-                as_parent += eliminated[k, u] * row[u]
-            row[k] = as_parent
+            for u in range(n - k):
+                as_parent += share[u] * row[u]
+            slope[v, k] = as_parent
             through = eliminated[v, k]
-            for u in range(k + 1, n + 1):
-                by_parent[u] += through * (row[u] - as_parent)
+            for u in range(n - k):
+                gain[u] += through * (row[u] - as_parent)
         slope[k, k] = 0.0
-        for u in range(k + 1, n + 1):
+        row = slope[k, k + 1 :]
+        for u in range(n - k):
             # Rounding may bring what is nearly zero below it.
-            slope[k, u] = max(by_parent[u], 0.0) / total[k]
+            row[u] = max(gain[u], 0.0) / total[k]
 
 
 def edges_into(weight: Any, root_weight: Any = None) -> Floats:
@@ -157,7 +160,7 @@ def edges_into(weight: Any, root_weight: Any = None) -> Floats:
     if weight.ndim != 2 or weight.shape[0] != weight.shape[1] or not len(weight):
         raise ValueError(f"weight must have shape (n, n) with n > 0; found {weight.shape}.")
     n = len(weight)
-    _check_weights(weight[~np.eye(n, dtype=bool)], "weight")
+    check_weights(weight[~np.eye(n, dtype=bool)], "weight")
     into = np.zeros((n, n + 1))
     into[:, :n] = weight.T
     np.fill_diagonal(into, 0.0)
@@ -165,7 +168,7 @@ def edges_into(weight: Any, root_weight: Any = None) -> Floats:
         roots = np.asarray(root_weight, dtype=np.float64)
         if roots.shape != (n,):
             raise ValueError(f"root_weight must have shape ({n},); found {roots.shape}.")
-        _check_weights(roots, "root_weight")
+        check_weights(roots, "root_weight")
         into[:, n] = roots
         return into
     uneven = np.argwhere(into[:, :n] != into[:, :n].T)
@@ -270,7 +273,7 @@ def edge_probabilities(weight: Any, root_weight: Any = None) -> tuple[Floats, Fl
     scale_rows(into)
     eliminated, total, slope = into.copy(), np.empty(n), np.empty_like(into)
     refuse_unreachable(eliminate(eliminated, total))
-    _differentiate(eliminated, total, slope)
+    differentiate(eliminated, total, slope)
     probability = np.minimum(into * slope, 1.0)
     edge, root = np.ascontiguousarray(probability[:, :n].T), probability[:, n].copy()
     if root_weight is None:
@@ -288,7 +291,8 @@ def refuse_unreachable(vertex: int) -> None:
         )
 
 
-def _check_weights(values: Floats, name: str) -> None:
+def check_weights(values: Floats, name: str) -> None:
+    """Refuse weights that are negative, infinite or NaN."""
     wrong = values[~((values >= 0.0) & (values < np.inf))]
     if len(wrong):
         raise ValueError(f"{name} must be finite and not negative; found {wrong[0]}.")

@@ -54,3 +54,44 @@ def probabilities(log_weights):
     """Probability of every tree."""
     log_total = log_sum(log_weights.values())
     return {tree: math.exp(w - log_total) for tree, w in log_weights.items()}
+
+
+def completions(code, n_states):
+    """All complete rows that agree with the observed cells."""
+    return itertools.product(*[range(k) if x < 0 else [x] for x, k in zip(code, n_states)])
+
+
+def tree_probability(parents, row, root, given):
+    """Probability of a complete row in a tree; ``given[u, v][a][b]`` is P(x_v = b | x_u = a)."""
+    return math.prod(
+        root[v][row[v]] if u < 0 else given[u, v][row[u]][row[v]] for v, u in enumerate(parents)
+    )
+
+
+def tree_evidence(parents, code, root, given):
+    """Probability of the observed cells of a row in a tree."""
+    rows = completions(code, [len(p) for p in root])
+    return math.fsum(tree_probability(parents, row, root, given) for row in rows)
+
+
+def mixture_evidence(log_weights, code, root, given):
+    """Probability of the observed cells of a row in the mixture of all directed forests."""
+    return math.fsum(
+        probability * tree_evidence(parents, code, root, given)
+        for parents, probability in probabilities(log_weights).items()
+    )
+
+
+def mixture_marginals(log_weights, code, root, given):
+    """Probabilities of the states of all variables, one after the other, given the others."""
+    whole = mixture_evidence(log_weights, code, root, given)
+    marginals = []
+    for v, p in enumerate(root):
+        for state in range(len(p)):
+            part = [*code[:v], state, *code[v + 1 :]]
+            seen = float(code[v] == state)
+            missing = code[v] < 0
+            marginals.append(
+                mixture_evidence(log_weights, part, root, given) / whole if missing else seen
+            )
+    return marginals
