@@ -1,5 +1,14 @@
 """From data to circuits: structure scores and the search for cutset networks."""
 
+from skpc.learning.all_trees import (
+    Adam,
+    TrainedTrees,
+    TrainingOptions,
+    TrainingRows,
+    adam_pass,
+    start_trees,
+    train_trees,
+)
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.independence import independent_groups
@@ -9,12 +18,17 @@ from skpc.learning.scores import BayesDirichlet, Bic, Score
 from skpc.learning.soft_learn import SoftLearnOptions, centred_pseudo_counts, learn_soft_circuit
 
 __all__ = [
+    "Adam",
     "BayesDirichlet",
     "Bic",
     "CutsetNetwork",
     "Mixture",
     "Score",
     "SoftLearnOptions",
+    "TrainedTrees",
+    "TrainingOptions",
+    "TrainingRows",
+    "adam_pass",
     "centred_pseudo_counts",
     "cutset_circuit",
     "independent_groups",
@@ -22,4 +36,6 @@ __all__ = [
     "learn_mixture",
     "learn_soft_circuit",
     "mixture_circuit",
+    "start_trees",
+    "train_trees",
 ]

@@ -3,10 +3,12 @@
 from skpc.trees.all_trees import AllTrees, Expectation
 from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spanning_tree
 from skpc.trees.collapsed import collapsed_estimates, importance_estimates
+from skpc.trees.components import ComponentParameters, Components
 from skpc.trees.count_tables import CountTables
 from skpc.trees.directed import DirectedParameters
 from skpc.trees.estimates import Estimates
 from skpc.trees.gibbs import gibbs_estimates
+from skpc.trees.incomplete import draw_rows, estimate_missing, redraw_rows, row_seeds
 from skpc.trees.laplacian import edge_probabilities, edges_into, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
 from skpc.trees.pair_tables import PairTables
@@ -20,6 +22,8 @@ __all__ = [
     "UNITS_PER_NAT",
     "AllTrees",
     "ChowLiuTree",
+    "ComponentParameters",
+    "Components",
     "CountTables",
     "DirectedParameters",
     "Estimates",
@@ -30,13 +34,17 @@ __all__ = [
     "add_tree",
     "binary_spanning_tree",
     "collapsed_estimates",
+    "draw_rows",
     "edge_probabilities",
     "edges_into",
+    "estimate_missing",
     "gibbs_estimates",
     "importance_estimates",
     "log_evidence",
     "log_tree_weight",
     "maximum_spanning_tree",
+    "redraw_rows",
+    "row_seeds",
     "sample_missing",
     "sample_spanning_trees",
     "table_information",

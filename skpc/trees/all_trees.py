@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc.trees.determinants import expected_edges, log_tree_weights
+from skpc.trees.laplacian import edges_into
+from skpc.trees.tree_tables import TreeTables
 
 __all__ = ["AllTrees", "Expectation"]
 
@@ -130,7 +132,30 @@ class AllTrees(NamedTuple):
         log_likelihood = log_weight + self.log_state_factor[states].sum(axis=1) - log_total
         return Expectation(log_likelihood, count.astype(np.float64), edge, prior)
 
+    def tree_tables(self) -> TreeTables:
+        """The tables that all trees share: of each variable given each other one as its parent."""
+        variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+        weight = self.weight[np.ix_(variable, variable)]
+        ratio = self.edge_factor / np.where(weight > 0.0, weight, 1.0)
+        if self.symmetric:
+            single = np.exp(self.log_state_factor)
+            table = np.column_stack([single[:, np.newaxis] * ratio, single])
+            return TreeTables(np.append(self.ptr, self.ptr[-1] + 1), _above_zero(table))
+        return TreeTables(self.ptr, _above_zero(ratio[:-1]))
+
+    def edges_into(self) -> Floats:
+        """The weights of the edges into each variable, those from the root last.
+
+        An undirected tree hangs from one of the variables.
+        """
+        return edges_into(self.weight) if self.symmetric else self.weight[:-1].copy()
+
     @property
     def _vertices(self) -> Integers:
         """A row in which every vertex has one state."""
         return np.arange(len(self.ptr) - 1)[np.newaxis]
+
+
+def _above_zero(table: Floats) -> Floats:
+    """Probabilities that estimates of rows with missing cells do not refuse."""
+    return np.maximum(table, 1e-99)

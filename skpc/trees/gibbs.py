@@ -24,9 +24,9 @@ from skpc.trees.estimates import (
 from skpc.trees.laplacian import scale_rows
 from skpc.trees.spanning_trees import Elimination, eliminate_graph, split_trees
 from skpc.trees.tree_inference import draw_down, pass_up, tree_order
-from skpc.trees.tree_tables import TreeTables
+from skpc.trees.tree_tables import TreeTables, check_codes
 
-__all__ = ["gibbs_estimates"]
+__all__ = ["gibbs_estimates", "redraw_missing"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -163,3 +163,66 @@ def gibbs_estimates(
     array([0.5])
     """
     return estimate_rows(_gibbs_row, tables, into, codes, seeds, n_samples)
+
+
+def redraw_missing(tables: TreeTables, into: Any, codes: Any, filled: Any, seeds: Any) -> Ints:
+    """Take one step of the chain: a tree given all cells, then the missing cells given the tree.
+
+    If the rows have the distribution of the mixture given their observed cells, so have those
+    that are returned.
+
+    Parameters
+    ----------
+    tables : TreeTables
+        Positive probabilities of n variables given their parents.
+    into : array-like of shape (n, n + 1)
+        Weights of the edges into each variable, those of the roots last.
+    codes : array-like of shape (n_rows, n)
+        States, -1 where missing.
+    filled : array-like of shape (n_rows, n)
+        The same rows with states in place of the missing ones.
+    seeds : array-like of shape (n_rows,), uint64
+        What the draws for each row start from.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+        Complete rows.
+
+    Raises
+    ------
+    ValueError
+        As :func:`collapsed_estimates`.
+
+    Examples
+    --------
+    >>> from skpc.trees import TreeTables
+    >>> from skpc.trees.gibbs import redraw_missing
+    >>> equal = [[0.999, 0.001], [0.001, 0.999]]
+    >>> tables = TreeTables.of([[0.5, 0.5]] * 2, {(0, 1): equal, (1, 0): equal})
+    >>> redraw_missing(tables, [[0, 9, 1], [9, 0, 1]], [[1, -1]], [[1, 1]], [3])
+    array([[1, 1]])
+    """
+    mixture = Mixture.of(tables, into)
+    rows, states = check_codes(tables, codes), check_codes(tables, filled).copy()
+    graph = Elimination.of(mixture.into.copy())
+    marginals, log_evidence, log_return = (
+        np.empty(len(tables.conditional)),
+        np.empty(1),
+        np.empty(1),
+    )
+    for code, state, seed in zip(rows, states, np.asarray(seeds, dtype=np.uint64)):
+        stream = stream_after(seed, 0)
+        _gibbs(
+            mixture.tables,
+            mixture.into,
+            graph,
+            code,
+            0,
+            stream,
+            state,
+            marginals,
+            log_evidence,
+            log_return,
+        )
+    return states
