@@ -3,12 +3,13 @@
 from skpc._version import __version__
 from skpc._versions import show_versions
 from skpc.circuit import Circuit
-from skpc.estimators import CircuitImputer, CutsetNetworkBD, SoftLearnSPN
+from skpc.estimators import CircuitImputer, CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 
 __all__ = [
     "Circuit",
     "CircuitImputer",
     "CutsetNetworkBD",
+    "MixtureOfAllTrees",
     "SoftLearnSPN",
     "__version__",
     "show_versions",

@@ -13,6 +13,7 @@ PUBLIC = {
         "Circuit",
         "CircuitImputer",
         "CutsetNetworkBD",
+        "MixtureOfAllTrees",
         "SoftLearnSPN",
         "__version__",
         "show_versions",

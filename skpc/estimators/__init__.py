@@ -2,6 +2,7 @@
 
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.imputer import CircuitImputer
+from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
 
-__all__ = ["CircuitImputer", "CutsetNetworkBD", "SoftLearnSPN"]
+__all__ = ["CircuitImputer", "CutsetNetworkBD", "MixtureOfAllTrees", "SoftLearnSPN"]

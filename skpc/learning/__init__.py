@@ -2,6 +2,7 @@
 
 from skpc.learning.all_trees import (
     Adam,
+    IncompleteRows,
     TrainedTrees,
     TrainingOptions,
     TrainingRows,
@@ -22,6 +23,7 @@ __all__ = [
     "BayesDirichlet",
     "Bic",
     "CutsetNetwork",
+    "IncompleteRows",
     "Mixture",
     "Score",
     "SoftLearnOptions",

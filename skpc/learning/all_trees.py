@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from skpc.learning.clustering import as_numbers, cluster_rows
-from skpc.trees import ComponentParameters, PairTables
+from skpc.trees import ComponentParameters, Components, PairTables, redraw_rows
 
 __all__ = [
     "Adam",
+    "IncompleteRows",
     "TrainedTrees",
     "TrainingOptions",
     "TrainingRows",
@@ -35,6 +36,8 @@ _CAUTION = 1e-8
 _SPREAD = 0.3
 #: Iterations of k-means at the start.
 _CLUSTERING = 100
+#: Steps of the Markov chain that completes rows, each time.
+_STEPS = 2
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
@@ -76,6 +79,10 @@ class Adam(NamedTuple):
         """Averages before the first step."""
         return cls(np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(1, dtype=np.int64))
 
+    def copy(self) -> Adam:
+        """Averages of their own."""
+        return Adam(self.mean.copy(), self.square.copy(), self.n_steps.copy())
+
     def step(self, gradient: Floats, rate: float) -> Floats:
         """The change of the parameters that a gradient makes for."""
         self.n_steps[0] += 1
@@ -91,6 +98,43 @@ class TrainingRows(NamedTuple):
 
     states: Integers
     weight: Floats
+
+
+class IncompleteRows:
+    """Rows whose missing cells are drawn from a model, again and again.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_features)
+        States, -1 where missing.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    random_state : RandomState
+        Source of the draws.
+    """
+
+    def __init__(self, codes: Integers, weight: Floats, random_state: np.random.RandomState):
+        self.weight = weight
+        self.missing = (codes < 0).any(axis=1)
+        self._codes = codes
+        self._random_state = random_state
+        self._filled = codes.copy()
+        for column, seen in enumerate(codes.T):
+            # Any row that shows the column is as good a start.
+            holes = np.flatnonzero(seen < 0)
+            shown = seen[seen >= 0]
+            if len(holes) and len(shown):
+                self._filled[holes, column] = random_state.choice(shown, len(holes))
+        self._filled[self._filled < 0] = 0
+
+    def drawn_from(self, mixture: Components) -> TrainingRows:
+        """The rows, their missing cells one or two steps of a Markov chain further."""
+        at = self.missing
+        for _ in range(_STEPS if at.any() else 0):
+            self._filled[at] = redraw_rows(
+                mixture, self._codes[at], self._filled[at], self._random_state
+            )
+        return TrainingRows(mixture.models[0].states_of(self._filled), self.weight)
 
 
 class _Watch:
@@ -148,7 +192,7 @@ def start_trees(
     parameters : ComponentParameters
         What is to be learned.
     codes : ndarray of shape (n_rows, n_features)
-        Complete distinct rows of states.
+        Distinct rows of states, -1 where missing.
     weight : ndarray of shape (n_rows,)
         Their weights.
     n_states : ndarray of shape (n_features,)
@@ -167,7 +211,7 @@ def start_trees(
         return parameters.start([PairTables.of_rows(codes, weight, n_states, alpha)], np.ones(1))
     n_clusters = min(k, len(codes))
     none = np.zeros(len(n_states))
-    points = as_numbers(codes.astype(np.float64), n_states, none, none)
+    points = as_numbers(np.where(codes < 0, np.nan, codes), n_states, none, none)
     distance = cluster_rows(points, weight, n_clusters, _CLUSTERING, random_state)
     member = distance.argmin(axis=1)[:, np.newaxis] == np.arange(k)
     share = weight[:, np.newaxis] * ((1.0 - _SPREAD) * member + _SPREAD / k)
@@ -178,13 +222,16 @@ def start_trees(
 def train_trees(
     parameters: ComponentParameters,
     vector: Floats,
-    complete: Callable[[Floats], tuple[TrainingRows, TrainingRows | None]],
-    refresh: bool,
+    rows: IncompleteRows,
+    validation: IncompleteRows | None,
     options: TrainingOptions,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],
 ) -> TrainedTrees:
     """Maximise the likelihood of weighted rows.
+
+    If cells are missing they are drawn anew from the current model every few epochs (Monte Carlo
+    EM).
 
     Parameters
     ----------
@@ -192,11 +239,10 @@ def train_trees(
         What is to be learned.
     vector : ndarray of shape (n_parameters,)
         Where to start.
-    complete : callable
-        Takes parameters and returns the training rows and the validation rows (or None), their
-        missing cells drawn from the model that has these parameters.
-    refresh : bool
-        Whether to complete the rows anew every few epochs (Monte Carlo EM), as cells are missing.
+    rows : IncompleteRows
+        Training rows.
+    validation : IncompleteRows or None
+        Rows on which the likelihood is watched; None watches the training rows.
     options : TrainingOptions
         How to train.
     random_state : RandomState
@@ -210,14 +256,19 @@ def train_trees(
         The last parameters; with validation rows, those of the epoch that scored best.
     """
     watch, adam = _Watch(parameters, vector, options, advance), Adam.of(len(vector))
+    refresh = rows.missing.any() or (validation is not None and validation.missing.any())
     while refresh or not watch.scores:
-        rows, watch.validation = complete(vector)
+        model = parameters.model(vector)
+        complete = rows.drawn_from(model)
+        watch.validation = None if validation is None else validation.drawn_from(model)
         n_iter = options.max_iter - len(watch.scores)
         n_iter = min(n_iter, _REFRESH) if refresh else n_iter
         if options.solver == "lbfgs":
-            vector = _lbfgs(parameters, vector, rows, n_iter, watch)
+            vector = _lbfgs(parameters, vector, complete, n_iter, watch)
         else:
-            vector = _epochs(parameters, vector, rows, n_iter, watch, adam, options, random_state)
+            vector = _epochs(
+                parameters, vector, complete, n_iter, watch, adam, options, random_state
+            )
         if watch.stopped:
             break
     return TrainedTrees(watch.vector, watch.scores, watch.converged)

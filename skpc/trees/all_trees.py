@@ -132,6 +132,19 @@ class AllTrees(NamedTuple):
         log_likelihood = log_weight + self.log_state_factor[states].sum(axis=1) - log_total
         return Expectation(log_likelihood, count.astype(np.float64), edge, prior)
 
+    def edge_probabilities(self) -> Floats:
+        """Probability that a tree has an edge into the first variable from the second.
+
+        On the diagonal, that the variable is a root; if symmetric, zero.
+        """
+        n = self.n_features
+        _, expected = expected_edges(self.weight, self._vertices, np.ones(1), self.symmetric)
+        found = expected[:n, :n].copy()
+        if self.symmetric:
+            return found + found.T
+        np.fill_diagonal(found, expected[:n, n])
+        return found
+
     def tree_tables(self) -> TreeTables:
         """The tables that all trees share: of each variable given each other one as its parent."""
         variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))

@@ -6,7 +6,7 @@ exact. Rows with more are estimated by sampling trees (:mod:`skpc.trees.collapse
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,14 @@ from skpc.trees.gibbs import gibbs_estimates, redraw_missing
 from skpc.trees.spanning_trees import draw_trees
 from skpc.trees.tree_inference import sample_missing
 
-__all__ = ["METHODS", "draw_rows", "estimate_missing", "redraw_rows", "row_seeds"]
+__all__ = [
+    "METHODS",
+    "draw_rows",
+    "estimate_missing",
+    "local_modes",
+    "redraw_rows",
+    "row_seeds",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -35,6 +42,8 @@ METHODS: dict[str, Callable[..., Estimates]] = {
 #: As many completions are summed as trees would be sampled, up to this many variables; with more,
 #: a determinant costs more than a tree.
 _AS_CHEAP = 64
+#: Passes over the cells of a row at most, on the way to a mode.
+_MOST_CLIMBS = 20
 # Odd 64-bit constants with irregular bits, as multiplicative hashing asks for.
 _MULTIPLIER = np.uint64(0x9E6C63D0876A9A35)
 _OTHER_MULTIPLIER = np.uint64(0xF1357AEA2E62A9C5)
@@ -86,36 +95,28 @@ def estimate_missing(
         np.full(len(rows), np.inf),
         rows.copy(),
     )
-    _complete_rows(mixture, rows, found)
     missing = rows < 0
     limit = np.log(n_samples * min(1.0, _AS_CHEAP / n))
+    height = seeds.astype(np.float64) * _TO_UNIT
     few = missing @ np.log(n_states) <= limit + 1e-9
-    for row in np.flatnonzero(missing.any(axis=1) & few):
-        _enumerate(mixture, rows[row], seeds[row], row, found)
+    for row in np.flatnonzero(few).tolist():
+        _enumerate(mixture, rows[row], float(height[row]), row, found)
     many = np.flatnonzero(~few)
     if len(many):
         _estimate(mixture, rows[many], seeds[many], many, method, n_samples, found)
     return found
 
 
-def _complete_rows(mixture: Components, rows: Integers, found: Estimates) -> None:
-    """Fill in the rows that miss nothing."""
-    at = np.flatnonzero((rows >= 0).all(axis=1))
-    states = mixture.models[0].states_of(rows[at])
-    if len(at):
-        found.log_likelihood[at] = mixture.log_likelihood(states)
-    found.marginals[at[:, np.newaxis], states[:, : rows.shape[1]]] = 1.0
-
-
 def _enumerate(
-    mixture: Components, code: Integers, seed: np.uint64, row: int, found: Estimates
+    mixture: Components, code: Integers, height: float, row: int, found: Estimates
 ) -> None:
     """Fill in a row by summing its completions."""
     model = mixture.models[0]
     columns = np.flatnonzero(code < 0)
     sizes = np.diff(model.ptr)[columns]
-    completions = np.repeat(code[np.newaxis], sizes.prod(), axis=0)
-    completions[:, columns] = np.column_stack(np.unravel_index(np.arange(len(completions)), sizes))
+    completions = np.repeat(code[np.newaxis], int(sizes.prod()), axis=0)
+    stride = np.cumprod(sizes) // sizes
+    completions[:, columns] = np.arange(len(completions))[:, np.newaxis] // stride % sizes
     states = model.states_of(completions)
     log_likelihood = mixture.log_likelihood(states)
     total = np.logaddexp.reduce(log_likelihood)
@@ -125,7 +126,7 @@ def _enumerate(
     states = states[:, : len(code)]
     weight = np.repeat(share / share.sum(), len(code))
     found.marginals[row] = np.bincount(states.ravel(), weight, found.marginals.shape[1])
-    found.draws[row] = completions[_choose(share[np.newaxis], np.array([seed * _TO_UNIT]))[0]]
+    found.draws[row] = completions[_choose(share[np.newaxis], np.array([height]))[0]]
 
 
 def _estimate(
@@ -148,7 +149,8 @@ def _estimate(
     found.marginals[at] = sum(s[:, None] * e.marginals for s, e in zip(share.T, of_models))
     sizes = np.column_stack([e.effective_sample_size for e in of_models])
     found.effective_sample_size[at] = 1.0 / (share**2 / sizes).sum(axis=1)
-    chosen = _choose(share, row_seeds(seeds.view(np.int64)[:, np.newaxis], 1) * _TO_UNIT)
+    others = row_seeds(seeds.view(np.int64)[:, np.newaxis], 1)
+    chosen = _choose(share, others.astype(np.float64) * _TO_UNIT)
     for k, estimates in enumerate(of_models):
         found.draws[at[chosen == k]] = estimates.draws[chosen == k]
 
@@ -222,3 +224,42 @@ def redraw_rows(
             model.tree_tables(), model.edges_into(), codes[at], filled[at], seeds[at]
         )
     return redrawn
+
+
+def local_modes(
+    mixture: Components, codes: Integers, filled: Integers, log_peak: Sequence[Floats]
+) -> Integers:
+    """Climb to completions that no change of a single cell makes more probable.
+
+    The most probable completion is NP-hard to find (theorem 2 of the paper).
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    codes : ndarray of shape (n_rows, n)
+        States, -1 where missing.
+    filled : ndarray of shape (n_rows, n)
+        The same rows with states in place of the missing ones, to start from.
+    log_peak : sequence of n arrays of shape (n_states[v],)
+        What a state is worth beside its log probability.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+        Complete rows.
+    """
+    found = filled.copy()
+    active = (codes < 0).any(axis=1)
+    for _ in range(_MOST_CLIMBS):
+        before = found.copy()
+        for column, peak in enumerate(log_peak):
+            at = np.flatnonzero(active & (codes[:, column] < 0))
+            tried = np.repeat(found[at], len(peak), axis=0)
+            tried[:, column] = np.tile(np.arange(len(peak)), len(at))
+            value = mixture.log_likelihood(mixture.models[0].states_of(tried))
+            found[at, column] = (value.reshape(len(at), len(peak)) + peak).argmax(axis=1)
+        active &= (found != before).any(axis=1)
+        if not active.any():
+            break
+    return found

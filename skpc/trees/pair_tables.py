@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ __all__ = ["PairTables", "block_sums", "probabilities", "spread"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+_Number = TypeVar("_Number", bound=np.number)
 
 #: Entries of the matrix of indicators that are made at a time.
 _INDICATORS = 4_000_000
@@ -28,8 +29,8 @@ class PairTables(NamedTuple):
     single : array of shape (n_states,)
         Probability of each state.
     pair : array of shape (n_states, n_states)
-        Probability of two states together, consistent with ``single``; the tables of a variable
-        with itself are of no use.
+        Probability of two states together, consistent with ``single`` if nothing is missing; the
+        tables of a variable with itself are of no use.
     """
 
     ptr: Integers
@@ -45,7 +46,7 @@ class PairTables(NamedTuple):
         Parameters
         ----------
         codes : array of shape (n_rows, n_features)
-            State of each cell.
+            State of each cell, -1 where missing: a table counts the rows that show its variables.
         weight : array of shape (n_rows,)
             Positive weights.
         n_states : array of shape (n_features,)
@@ -59,15 +60,16 @@ class PairTables(NamedTuple):
         """
         ptr = np.concatenate([[0], np.cumsum(n_states)])
         pair = np.zeros((ptr[-1], ptr[-1]))
-        block = max(1, _INDICATORS // int(ptr[-1]))
-        for first in range(0, len(codes), block):
-            part = codes[first : first + block]
-            indicator = np.zeros((len(part), ptr[-1]))
-            np.put_along_axis(indicator, part + ptr[:-1], 1.0, axis=1)
-            pair += (indicator * weight[first : first + block, np.newaxis]).T @ indicator
-        share = 1.0 / np.repeat(n_states, n_states)
-        total = weight.sum() + alpha
-        single = (pair.diagonal() + alpha * share) / total
+        size = max(1, _INDICATORS // int(ptr[-1]))
+        for first in range(0, len(codes), size):
+            block = codes[first : first + size]
+            state = np.arange(ptr[-1]) - spread(ptr[:-1], ptr)
+            indicator = (spread(block, ptr, 1) == state).astype(np.float64)
+            pair += (indicator * weight[first : first + size, np.newaxis]).T @ indicator
+        share = 1.0 / spread(n_states, ptr)
+        seen = block_sums(block_sums(pair, ptr, 0), ptr, 1)
+        total = spread(spread(seen, ptr, 0), ptr, 1) + alpha
+        single = (pair.diagonal() + alpha * share) / total.diagonal()
         return cls(ptr, single, (pair + alpha * np.outer(share, share)) / total)
 
     def information(self) -> Floats:
@@ -87,7 +89,7 @@ def block_sums(table: Floats, ptr: Integers, axis: int) -> Floats:
     return np.add.reduceat(table, ptr[:-1], axis=axis)
 
 
-def spread(values: Floats, ptr: Integers, axis: int = 0) -> Floats:
+def spread(values: NDArray[_Number], ptr: Integers, axis: int = 0) -> NDArray[_Number]:
     """Give every state the value of its vertex along an axis."""
     return np.repeat(values, np.diff(ptr), axis=axis)
 
