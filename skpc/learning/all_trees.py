@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from skpc.learning.clustering import as_numbers, cluster_rows
-from skpc.trees import ComponentParameters, Components, PairTables, redraw_rows
+from skpc.trees import ComponentParameters, Components, PairTables, estimate_missing, redraw_rows
 
 __all__ = [
     "Adam",
@@ -36,8 +36,9 @@ _CAUTION = 1e-8
 _SPREAD = 0.3
 #: Iterations of k-means at the start.
 _CLUSTERING = 100
-#: Steps of the Markov chain that completes rows, each time.
-_STEPS = 2
+#: Trees from which the first completion of a row is drawn, and steps of the Markov chain that
+#: completes it later.
+_TREES, _STEPS = 30, 2
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
@@ -118,18 +119,20 @@ class IncompleteRows:
         self.missing = (codes < 0).any(axis=1)
         self._codes = codes
         self._random_state = random_state
-        self._filled = codes.copy()
-        for column, seen in enumerate(codes.T):
-            # Any row that shows the column is as good a start.
-            holes = np.flatnonzero(seen < 0)
-            shown = seen[seen >= 0]
-            if len(holes) and len(shown):
-                self._filled[holes, column] = random_state.choice(shown, len(holes))
-        self._filled[self._filled < 0] = 0
+        self._filled: Integers | None = None
 
     def drawn_from(self, mixture: Components) -> TrainingRows:
-        """The rows, their missing cells one or two steps of a Markov chain further."""
+        """The rows with missing cells drawn anew: at first by sampling a few trees.
+
+        Later draws are steps of a Markov chain that starts from the draws before. Its distribution
+        comes the closer to that of the missing cells the more often they are drawn.
+        """
         at = self.missing
+        if self._filled is None:
+            seeds = self._random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
+            self._filled = self._codes.copy()
+            found = estimate_missing(mixture, self._codes[at], seeds, "collapsed", _TREES)
+            self._filled[at] = found.draws
         for _ in range(_STEPS if at.any() else 0):
             self._filled[at] = redraw_rows(
                 mixture, self._codes[at], self._filled[at], self._random_state
