@@ -97,13 +97,19 @@ def estimate_missing(
     )
     missing = rows < 0
     limit = np.log(n_samples * min(1.0, _AS_CHEAP / n))
-    height = seeds.astype(np.float64) * _TO_UNIT
+    height = row_seeds(seeds.view(np.int64)[:, np.newaxis], 1).astype(np.float64) * _TO_UNIT
     few = missing @ np.log(n_states) <= limit + 1e-9
     for row in np.flatnonzero(few).tolist():
         _enumerate(mixture, rows[row], float(height[row]), row, found)
     many = np.flatnonzero(~few)
     if len(many):
-        _estimate(mixture, rows[many], seeds[many], many, method, n_samples, found)
+        estimates = [
+            METHODS[method](
+                model.tree_tables(), model.edges_into(), rows[many], seeds[many], n_samples
+            )
+            for model in mixture.models
+        ]
+        _combine(mixture, estimates, height[many], many, found)
     return found
 
 
@@ -129,28 +135,17 @@ def _enumerate(
     found.draws[row] = completions[_choose(share[np.newaxis], np.array([height]))[0]]
 
 
-def _estimate(
-    mixture: Components,
-    rows: Integers,
-    seeds: Seeds,
-    at: Integers,
-    method: str,
-    n_samples: int,
-    found: Estimates,
+def _combine(
+    mixture: Components, of_models: list[Estimates], height: Floats, at: Integers, found: Estimates
 ) -> None:
-    """Fill in rows by sampling trees of each component."""
-    of_models = [
-        METHODS[method](model.tree_tables(), model.edges_into(), rows, seeds, n_samples)
-        for model in mixture.models
-    ]
+    """Fill in rows from the estimates of each component."""
     log_joint = np.column_stack([e.log_likelihood for e in of_models]) + mixture.log_weight
     share = softmax(log_joint, axis=1)
     found.log_likelihood[at] = np.logaddexp.reduce(log_joint, axis=1)
     found.marginals[at] = sum(s[:, None] * e.marginals for s, e in zip(share.T, of_models))
     sizes = np.column_stack([e.effective_sample_size for e in of_models])
     found.effective_sample_size[at] = 1.0 / (share**2 / sizes).sum(axis=1)
-    others = row_seeds(seeds.view(np.int64)[:, np.newaxis], 1)
-    chosen = _choose(share, others.astype(np.float64) * _TO_UNIT)
+    chosen = _choose(share, height)
     for k, estimates in enumerate(of_models):
         found.draws[at[chosen == k]] = estimates.draws[chosen == k]
 

@@ -78,7 +78,7 @@ def test_draws_have_the_distribution_of_the_missing_cells(method, monkeypatch):
         monkeypatch.setattr("skpc.trees.incomplete._AS_CHEAP", 0.001)
     mixture = random_mixture(DirectedParameters, 2)
     rows = np.tile(ROWS[0], (4000, 1))
-    seeds = row_seeds(np.arange(4000)[:, np.newaxis], 5)
+    seeds = np.arange(4000, dtype=np.uint64)
     found = estimate_missing(mixture, rows, seeds, "collapsed", 30)
     _, marginals = truth(mixture, ROWS[0])
     ptr = mixture.models[0].ptr
