@@ -3,12 +3,21 @@
 from skpc._version import __version__
 from skpc._versions import show_versions
 from skpc.circuit import Circuit
-from skpc.estimators import CircuitImputer, CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
+from skpc.estimators import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+)
 
 __all__ = [
     "Circuit",
     "CircuitImputer",
     "CutsetNetworkBD",
+    "ExpectedKernelSVC",
+    "ExpectedKernelSVR",
     "MixtureOfAllTrees",
     "SoftLearnSPN",
     "__version__",

@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context as fit_context
+from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 __all__ = [
     "Interval",
     "StrOptions",
     "check_finite",
+    "check_labels",
     "check_table",
+    "check_target",
     "check_weight",
     "describe_column",
     "fit_context",
@@ -145,6 +148,67 @@ def check_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
             f"lose single rows; found {total:g}. Divide all weights by a constant."
         )
     return weight
+
+
+def check_target(estimator: Any, y: Any, n_rows: int) -> NDArray[np.float64]:
+    """Check the numbers that a regressor learns to predict.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the error where there are none.
+    y : array-like of shape (n_rows,)
+        Finite numbers; a single column is flattened with a warning.
+    n_rows : int
+        How many rows there are.
+
+    Returns
+    -------
+    target : ndarray of shape (n_rows,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``y`` is None, has another length, or is not finite.
+    """
+    labels = check_labels(estimator, y, n_rows)
+    return check_array(labels, ensure_2d=False, dtype=np.float64, input_name="y")
+
+
+def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+    """Check the classes that a classifier learns to predict, numbers or strings.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the error where there are none.
+    y : array-like of shape (n_rows,)
+        A single column is flattened with a warning.
+    n_rows : int
+        How many rows there are.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        If ``y`` is None, has another length, or holds NaN or infinity.
+    """
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    labels = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    if len(labels) != n_rows:
+        raise ValueError(
+            f"X and y need the same number of rows; found {n_rows} rows in X and {len(labels)} "
+            "values in y (inconsistent numbers of samples)."
+        )
+    return labels
 
 
 def check_finite(

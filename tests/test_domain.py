@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc._validation import check_table, check_weight
-from skpc.domain import Domain, _rows, merge_rows, present_rows
+from skpc.domain import Domain, _rows, column_moments, merge_rows, present_rows
 from tests.naive import domain as naive
 
 CELLS = st.sampled_from([0.0, -0.0, 1.0, 2.0, 7.0, np.nan])
@@ -688,6 +688,14 @@ def test_present_rows_drops_weight_zero_from_every_kind_of_table():
         assert np.asarray(present).ravel().tolist() == [1.0, 3.0]
         assert kept.tolist() == [1.0, 2.0]
         assert present_rows(table, kept.repeat(2)[:3])[0] is table
+
+
+def test_column_moments_are_those_of_the_cells_that_are_there():
+    rows = np.array([[1.0, np.nan, 3.0], [4.0, np.nan, 3.0], [np.nan, np.nan, 3.0]])
+    mean, sd = column_moments(rows, np.array([1.0, 2.0, 5.0]))
+    repeated = np.array([1.0, 4.0, 4.0])
+    np.testing.assert_allclose(mean, [repeated.mean(), 0.0, 3.0])
+    np.testing.assert_allclose(sd, [repeated.std(), 1.0, 1.0])
 
 
 # ---------------------------------------------------------------- as scikit-learn uses it

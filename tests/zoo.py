@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpc.circuit import Circuit, CircuitBuilder
+from skpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder
 
 AXIS = (np.array([-1.0, 0.0, 0.5, 2.0]), 0.7, 1.3)
 
@@ -89,6 +89,73 @@ def random_deterministic_circuit(
     if len(nodes) > 1:
         builder.product(nodes)
     return builder.build()
+
+
+def random_structured_circuit(
+    seed: int, n_features: int = 4, kinds: str = "mixed", width: int = 2, vtree: int = 0
+) -> Circuit:
+    """A random circuit that splits its scopes as all others do that have the same ``vtree``.
+
+    Sums and their children differ with the seed; a product may also be wide or deep, and a sum may
+    have a sum below.
+    """
+    of_vtree, rng = np.random.default_rng(vtree), np.random.default_rng([seed, vtree])
+    n_states, axes = _variables(of_vtree, n_features, kinds)
+    builder = CircuitBuilder(n_states, axes)
+
+    def parts_of(scope: list[int]) -> list[list[int]]:
+        if len(scope) == 3 and of_vtree.random() < 0.5:
+            return [[var] for var in scope]
+        cut = int(of_vtree.integers(1, len(scope)))
+        return [scope[:cut], scope[cut:]]
+
+    def mixtures(nodes: list[int], count: int) -> list[int]:
+        """A few nodes of the scope: sums of some of those given, one of them over another sum."""
+        found = []
+        for _ in range(count):
+            some = rng.choice(nodes, size=min(len(nodes), 3), replace=False).tolist()
+            found.append(builder.sum(some, log_simplex(rng, len(some))))
+        if rng.random() < 0.5:
+            found[-1] = builder.sum([found[-1], nodes[0]], log_simplex(rng, 2))
+        return found
+
+    def grow(scope: list[int]) -> list[int]:
+        if len(scope) == 1:
+            nodes = [_leaf(builder, rng, n_states, scope[0]) for _ in range(width + 1)]
+            return nodes if rng.random() < 0.5 else mixtures(nodes, width)
+        below = [grow(part) for part in parts_of(scope)]
+        n_products = width + int(rng.integers(0, 2))
+        products = [
+            builder.product([int(rng.choice(nodes)) for nodes in below]) for _ in range(n_products)
+        ]
+        return mixtures(products, width)
+
+    nodes = grow(of_vtree.permutation(n_features).tolist())
+    builder.sum(nodes, log_simplex(rng, len(nodes)))
+    return _without_idle_nodes(builder)
+
+
+def _without_idle_nodes(builder: CircuitBuilder) -> Circuit:
+    """Build the circuit again from what its root reaches: the builder refuses idle nodes."""
+    kept: dict[int, int] = {}
+    pending = [len(builder._kind) - 1]
+    used = set(pending)
+    while pending:
+        for child in builder._children[pending.pop()]:
+            if child not in used:
+                used.add(child)
+                pending.append(child)
+    again = CircuitBuilder(builder._n_states, builder._axes)
+    for node in sorted(used):
+        children = [kept[child] for child in builder._children[node]]
+        if builder._kind[node] == SUM:
+            kept[node] = again.sum(children, builder._log_weights[node])
+        elif builder._kind[node] == PRODUCT:
+            kept[node] = again.product(children)
+        else:
+            family, params = builder._leaf_family[node], builder._params[node]
+            kept[node] = again._leaf(builder._leaf_var[node], family, params)
+    return again.build()
 
 
 def random_rows(seed: int, circuit: Circuit, n_rows: int, missing: float = 0.3) -> np.ndarray:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from skpc._jit import kernel
 
-__all__ = ["exact_parts", "group_rows", "group_sums", "merge_rows", "present_rows"]
+__all__ = [
+    "column_moments",
+    "exact_parts",
+    "group_rows",
+    "group_sums",
+    "merge_rows",
+    "present_rows",
+]
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +82,7 @@ def _group_rows(bits, hashes, order, group):
                     return -1
                 count += 1
         group[position] = count
-    return count + 1
+    return count + 1 if order.shape[0] > 0 else 0
 
 
 def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
@@ -209,3 +216,35 @@ def group_sums(group: NDArray[np.int64], values: Floats) -> Floats:
 
 def _power_of_two(exponent: int) -> float:
     return float(np.ldexp(1.0, max(exponent, -1074)))
+
+
+def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of the observed cells of each column.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+        NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+
+    Returns
+    -------
+    mean, sd : ndarrays of shape (n_columns,)
+        0 and 1 where a column has no cell; a constant column has a standard deviation of 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import column_moments
+    >>> column_moments(np.array([[1.0, np.nan], [4.0, 7.0]]), np.array([1.0, 2.0]))
+    (array([3., 7.]), array([1.41421356, 1.        ]))
+    """
+    seen = ~np.isnan(rows)
+    share = seen * weight[:, np.newaxis]
+    total = share.sum(axis=0)
+    some = np.where(total > 0, total, 1.0)
+    value = np.where(seen, rows, 0.0)
+    mean = (share * value).sum(axis=0) / some
+    variance = (share * (value - mean) ** 2).sum(axis=0) / some
+    return mean, np.where(variance > 0, np.sqrt(variance), 1.0)

@@ -1,8 +1,17 @@
 """The scikit-learn faces."""
 
 from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.expected_kernel import ExpectedKernelSVR
+from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
 from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
 
-__all__ = ["CircuitImputer", "CutsetNetworkBD", "MixtureOfAllTrees", "SoftLearnSPN"]
+__all__ = [
+    "CircuitImputer",
+    "CutsetNetworkBD",
+    "ExpectedKernelSVC",
+    "ExpectedKernelSVR",
+    "MixtureOfAllTrees",
+    "SoftLearnSPN",
+]

@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.domain import Domain
+from skpc.domain import Domain, column_moments
 from skpc.estimators._base import CircuitDensity, all_or_nothing
 from skpc.estimators._progress import progress
 from skpc.learning import (
     Mixture,
+    as_numbers,
     cutset_circuit,
     learn_cutset_network,
     learn_mixture,
@@ -77,6 +78,11 @@ class CutsetNetworkBD(CircuitDensity):
         Number of columns tried at each cut, those of greatest information gain (eqs. 13-15).
     max_depth : int, default=None
         Greatest number of cuts above a leaf; 0 gives a plain Chow-Liu tree, None sets no limit.
+    structured : bool, default=False
+        Cut all nodes of a level on the same column and give the trees of all leaves the same
+        edges, chosen by the summed score. The circuit is then structured-decomposable, so that
+        expected kernels between any two of its conditionals are exact, at some cost in
+        likelihood. Needs ``n_components=1``.
     n_components : int, default=1
         Number of cutset networks. More than one are learned by structural EM (section 6 of
         [1]_) from a k-means start; the mixture is one circuit, no longer deterministic.
@@ -171,6 +177,7 @@ class CutsetNetworkBD(CircuitDensity):
         "param_ess": [None, Interval(Real, 0, None, closed="neither")],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
+        "structured": ["boolean"],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -203,6 +210,7 @@ class CutsetNetworkBD(CircuitDensity):
         param_ess: float | None = None,
         n_candidates: int = 10,
         max_depth: int | None = None,
+        structured: bool = False,
         n_components: int = 1,
         max_iter: int = 100,
         tol: float = 1e-2,
@@ -221,6 +229,7 @@ class CutsetNetworkBD(CircuitDensity):
         self.param_ess = param_ess
         self.n_candidates = n_candidates
         self.max_depth = max_depth
+        self.structured = structured
         self.n_components = n_components
         self.max_iter = max_iter
         self.tol = tol
@@ -254,9 +263,15 @@ class CutsetNetworkBD(CircuitDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells, a cell is infinite, or the weights are
-            negative or all zero.
+            If a column holds nothing but missing cells, a cell is infinite, the weights are
+            negative or all zero, or a structured mixture is asked for.
         """
+        if self.structured and self.n_components > 1:
+            raise ValueError(
+                "structured=True needs n_components=1, got n_components="
+                f"{self.n_components}: the networks of a mixture have structures of their own, and "
+                "the mixture would not be structured-decomposable"
+            )
         with all_or_nothing(self):
             self._fit(X, sample_weight)
         return self
@@ -264,15 +279,21 @@ class CutsetNetworkBD(CircuitDensity):
     def _fit(self, X: Any, sample_weight: Any) -> None:
         domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
         random_state = check_random_state(self.random_state)
-        complete, n_missing = rows, float(weight @ np.isnan(rows).sum(axis=1))
+        complete, n_missing = rows, _missing_cells(rows, weight)
         n_trees = int(min(weight.sum(), n_missing)) // _SHARE_OF_TREE
         n_trees = max(self.n_components, min(_FILLING_TREES, n_trees))
         for _ in range(_FILLINGS if n_missing else 0):
-            trees = self._learn(domain, complete, weight, n_trees, 0, random_state)
+            trees = self._learn(domain, complete, weight, n_trees, 0, False, random_state)
             circuit = self._parametrised(domain, rows, weight, trees)
             complete = sample_missing(circuit, rows, random_state)
         mixture = self._learn(
-            domain, complete, weight, self.n_components, self.max_depth, random_state
+            domain,
+            complete,
+            weight,
+            self.n_components,
+            self.max_depth,
+            self.structured,
+            random_state,
         )
         circuit = self._parametrised(domain, rows, weight, mixture)
         self.domain_, self.circuit_ = domain, circuit
@@ -293,6 +314,7 @@ class CutsetNetworkBD(CircuitDensity):
         weight: np.ndarray,
         n_components: int,
         max_depth: int | None,
+        structured: bool,
         random_state: np.random.RandomState,
     ) -> Mixture:
         """Learn networks from encoded rows."""
@@ -307,13 +329,14 @@ class CutsetNetworkBD(CircuitDensity):
                 alpha=self.alpha,
                 n_candidates=self.n_candidates,
                 max_depth=max_depth,
+                structured=structured,
                 advance=advance if single else None,
             )
             return learn_mixture(
                 rows,
                 domain.codes(rows),
                 weight,
-                _numbers(domain, rows),
+                _points(domain, rows, weight),
                 learn,
                 partial(cutset_circuit, axes=domain.axes, param_ess=self.param_ess),
                 n_components=n_components,
@@ -333,7 +356,7 @@ class CutsetNetworkBD(CircuitDensity):
         if len(mixture.networks) == 1 and not np.isnan(rows).any():
             return circuit
         counts = self._pseudo_counts(circuit, len(mixture.networks))
-        n_missing = float(weight @ np.isnan(rows).sum(axis=1))
+        n_missing = _missing_cells(rows, weight)
         tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
         return fit_parameters(
             circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
@@ -347,21 +370,14 @@ class CutsetNetworkBD(CircuitDensity):
         return uniform_pseudo_counts(circuit, ess * n_components)
 
 
-def _numbers(domain: Domain, rows: np.ndarray) -> np.ndarray:
-    """Rows as complete numbers for k-means: standardised numbers, categories one-hot.
+def _missing_cells(rows: np.ndarray, weight: np.ndarray) -> float:
+    return float(weight @ np.isnan(rows).sum(axis=1))
 
-    A missing number is the mean of its column, a missing category the shares of the states.
-    """
-    blocks = []
-    for column, n_categories in zip(rows.T, domain.n_states * domain.is_categorical):
-        seen = ~np.isnan(column)
-        if n_categories == 0:
-            spread = column[seen].std()
-            block = ((column - column[seen].mean()) / (spread if spread > 0 else 1.0))[:, None]
-        else:
-            first = 1 if n_categories == 2 else 0
-            one_hot = column[:, None] == np.arange(first, n_categories)
-            block = np.where(seen[:, None], one_hot, np.nan)
-        mean = block[seen].mean(axis=0)
-        blocks.append(np.where(np.isnan(block), mean, block))
-    return np.column_stack(blocks)
+
+def _points(domain: Domain, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Rows as points for k-means; a missing coordinate is the mean of the others."""
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))
+    if seen is None:
+        return point
+    return point + (1.0 - seen) * (weight @ point / (weight @ seen))

@@ -85,6 +85,8 @@ class SoftLearnSPN(CircuitDensity):
         Number of sums and products of the circuit.
     depth_ : int
         Greatest number of edges from the root to a leaf.
+    n_iter_ : int
+        Number of iterations of EM that were run.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -139,6 +141,7 @@ class SoftLearnSPN(CircuitDensity):
     n_sums_: int
     n_products_: int
     depth_: int
+    n_iter_: int
 
     def __init__(
         self,
@@ -221,8 +224,9 @@ class SoftLearnSPN(CircuitDensity):
             circuit = learn_soft_circuit(
                 rows, weight, domain.n_states, options, random_state, advance
             )
+        self.n_iter_ = 0
         if self.n_refine:
-            circuit = fit_parameters(
+            circuit, self.n_iter_ = fit_parameters(
                 circuit,
                 rows,
                 weight,
@@ -230,6 +234,7 @@ class SoftLearnSPN(CircuitDensity):
                 X_val=rows_val,
                 sample_weight_val=weight_val,
                 max_iter=self.n_refine,
+                return_n_iter=True,
             )
         self.domain_, self.circuit_ = domain, circuit
         self.n_sums_ = int((circuit.kind == SUM).sum())

@@ -10,6 +10,7 @@ from skpc.learning.all_trees import (
     start_trees,
     train_trees,
 )
+from skpc.learning.clustering import as_numbers
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.independence import independent_groups
@@ -31,6 +32,7 @@ __all__ = [
     "TrainingOptions",
     "TrainingRows",
     "adam_pass",
+    "as_numbers",
     "centred_pseudo_counts",
     "cutset_circuit",
     "independent_groups",

@@ -55,6 +55,11 @@ class WeightedRows:
         self._weight = weight
         self._n_states = n_states
 
+    @property
+    def total_weight(self) -> float:
+        """Weight of all rows."""
+        return float(self._weight.sum())
+
     def state_counts(self, column: int) -> NDArray[np.float64]:
         """Weight of the rows in each state of a column, scaled up for the missing ones."""
         return _state_counts(self._layout, self._counts, column)
@@ -63,6 +68,22 @@ class WeightedRows:
         """Chow-Liu tree of all columns."""
         columns = np.arange(len(self.variables))
         return _learn_tree(self._layout, self._counts, columns, self.variables, score)
+
+    def information(self, score: Score) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Mutual information of all pairs times the weight of the rows, and the entropies.
+
+        The information is in units, so that of several nodes can be added without rounding.
+        """
+        columns = np.arange(len(self.variables))
+        return _information(
+            self._layout, self._counts, _make_room(self._layout, self._counts), columns, score
+        )
+
+    def tree_along(self, parent: NDArray[np.int64]) -> ChowLiuTree:
+        """The tree of a given structure, with the counts of these rows."""
+        columns, room = np.arange(len(self.variables)), _make_room(self._layout, self._counts)
+        tables = _edge_tables(self._layout, self._counts, room, columns, parent)
+        return ChowLiuTree(self.variables, parent, tables)
 
     def branch_trees(
         self, column: int, score: Score, share: NDArray[np.float64]
@@ -189,20 +210,28 @@ def _learn_tree(
     score: Score,
 ) -> ScoredTree:
     """Chow-Liu tree of some columns."""
+    room = _make_room(layout, counts)
+    units, entropy = _information(layout, counts, room, columns, score)
+    parent = np.empty(len(columns), np.int64)
+    maximum_spanning_tree(units, parent)
+    tables = _edge_tables(layout, counts, room, columns, parent)
+    return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
+
+
+def _information(
+    layout: Layout, counts: Counts, room: Room, columns: NDArray[np.int64], score: Score
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Mutual information (in units) of all pairs of some columns, and what each leaves over."""
     n_states = layout.n_states[columns]
     pseudo_count = score.pseudo_count(n_states[:, np.newaxis], n_states)
     units = np.zeros(pseudo_count.shape, np.int64)
     entropy = np.zeros(len(columns))
-    room = _make_room(layout, counts)
     plain = (n_states == 2) & ~layout.gaps[columns] & ~layout.wide[columns]
     inform(layout, counts, room, columns, plain, pseudo_count, UNITS_PER_NAT, units, entropy)
     at = np.flatnonzero(plain)
     cell = float(score.pseudo_count(2, 2))
     inform_plain(layout, counts, columns, at, cell, UNITS_PER_NAT, units, entropy)
-    parent = np.empty(len(columns), np.int64)
-    maximum_spanning_tree(units, parent)
-    tables = _edge_tables(layout, counts, room, columns, parent)
-    return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
+    return units, entropy
 
 
 def _edge_tables(

@@ -20,8 +20,6 @@ class Numbers(NamedTuple):
     point: Floats
     #: One where a coordinate is there, zero where missing; None if nothing is missing.
     seen: Floats | None
-    #: The coordinates of column i are ``ptr[i] .. ptr[i + 1]``.
-    ptr: NDArray[np.int64]
 
 
 def as_numbers(rows: Floats, n_states: NDArray[np.int64], mean: Floats, sd: Floats) -> Numbers:
@@ -56,8 +54,8 @@ def as_numbers(rows: Floats, n_states: NDArray[np.int64], mean: Floats, sd: Floa
             point[:, block] = cells if count else (cells - mean[column]) / sd[column]
     missing = np.isnan(point)
     if not missing.any():
-        return Numbers(point, None, ptr)
-    return Numbers(np.where(missing, 0.0, point), (~missing).astype(np.float64), ptr)
+        return Numbers(point, None)
+    return Numbers(np.where(missing, 0.0, point), (~missing).astype(np.float64))
 
 
 def cluster_rows(
@@ -88,7 +86,7 @@ def cluster_rows(
     ndarray of shape (n_rows, n_clusters)
         Euclidean distances.
     """
-    point, seen, _ = numbers
+    point, seen = numbers
     start = random_state.choice(len(point), n_clusters, replace=False, p=weight / weight.sum())
     centroid = point[start]
     label = np.full(len(point), -1)

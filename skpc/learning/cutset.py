@@ -9,16 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc.learning._bit_counts import BitRows, fits_bits
+from skpc.learning._levels import TOLERANCE, grow_levels
 from skpc.learning._rows import Rows, ScoredTree
 from skpc.learning._weighted_counts import WeightedRows
-from skpc.learning.network import CutsetNetwork
+from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 from skpc.learning.scores import BayesDirichlet, Bic, Score
-from skpc.trees import ChowLiuTree, CountTables
+from skpc.trees import CountTables
 
 __all__ = ["learn_cutset_network"]
-
-#: A cut must raise the score by more than this part of it: less may be rounding.
-_TOLERANCE = 1e-11
 
 
 class _Cut(NamedTuple):
@@ -41,15 +39,6 @@ class _Node(NamedTuple):
     above: int
 
 
-class _Visited(NamedTuple):
-    """What is kept of a node: its cut or its tree, and the number of the node above."""
-
-    above: int
-    variable: int
-    counts: NDArray[np.float64]
-    tree: ChowLiuTree | None
-
-
 def learn_cutset_network(
     codes: NDArray[np.int16],
     weight: NDArray[np.float64],
@@ -60,6 +49,7 @@ def learn_cutset_network(
     alpha: float = 0.01,
     n_candidates: int = 10,
     max_depth: int | None = None,
+    structured: bool = False,
     advance: Callable[[float], object] | None = None,
 ) -> CutsetNetwork:
     """Learn a cutset network by greedy cuts that raise a structure score (Algorithm 1).
@@ -86,6 +76,9 @@ def learn_cutset_network(
         Number of variables tried as cuts at each node.
     max_depth : int, default=None
         Largest number of cuts on the way to a leaf; None for no limit.
+    structured : bool, default=False
+        Cut all nodes of a level on the same variable, and give the trees of all leaves the same
+        edges, so that the circuit of the network is structured-decomposable.
     advance : callable, default=None
         Told the weight of the rows that have just reached their leaf, to show progress.
 
@@ -117,12 +110,17 @@ def learn_cutset_network(
     codes = codes[:, varied]
     known = (codes >= 0).any(axis=1)
     codes, weight = np.ascontiguousarray(codes[known]), weight[known]
+    prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
+    if structured:
+        rows_of_root = WeightedRows(codes, weight, varied, n_states[varied])
+        return grow_levels(
+            rows_of_root, prior, n_states, n_candidates, max_depth, advance or _unheard
+        )
     rows: Rows
     if fits_bits(codes, weight, n_states[varied]):
         rows = BitRows.pack(codes, weight, varied)
     else:
         rows = WeightedRows(codes, weight, varied, n_states[varied])
-    prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
     return _grow(rows, prior, n_states, n_candidates, max_depth, advance or _unheard)
 
 
@@ -137,19 +135,19 @@ def _grow(
     """Cut depth first from the root and freeze the outcome."""
     start = rows.tree(prior)
     pending = [_Node(rows, start, prior, depth=0, above=-1)]
-    visited: list[_Visited] = []
+    visited: list[Visited] = []
     score = start.score
     while pending:
         node = pending.pop()
         cut = None if node.depth == max_depth else _best_cut(node, n_candidates)
         if cut is None:
-            visited.append(_Visited(node.above, -1, np.empty(0), node.learned.tree))
+            visited.append(Visited(node.above, -1, np.empty(0), node.learned.tree))
             continue
         score += cut.score - node.learned.score
         pending += reversed(_branches(node, cut, number=len(visited)))
         variable = int(node.rows.variables[cut.column])
-        visited.append(_Visited(node.above, variable, cut.counts, None))
-    return _freeze(visited, n_states, prior, score)
+        visited.append(Visited(node.above, variable, cut.counts, None))
+    return frozen_network(visited, n_states, prior, score)
 
 
 def _unheard(weight: float) -> None:
@@ -162,7 +160,7 @@ def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:
     to_beat = node.learned.score
     for column in _candidates(node, n_candidates):
         cut = _try_cut(node, column)
-        if cut.score > to_beat + _TOLERANCE * abs(to_beat):
+        if cut.score > to_beat + TOLERANCE * abs(to_beat):
             best, to_beat = cut, cut.score
     return best
 
@@ -195,22 +193,3 @@ def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:
         _Node(node.rows.branch(cut.column, state, cut.share), tree, score, node.depth + 1, number)
         for state, tree in enumerate(cut.trees)
     ]
-
-
-def _freeze(
-    visited: list[_Visited], n_states: NDArray[np.int64], prior: Score, score: float
-) -> CutsetNetwork:
-    trees = {id(node.tree): node.tree for node in visited if node.tree is not None}
-    place = {key: i for i, key in enumerate(trees)}
-    return CutsetNetwork(
-        n_states=n_states.copy(),
-        prior=prior,
-        score=score,
-        variable=np.array([node.variable for node in visited]),
-        child_ptr=np.cumsum([0, *(len(node.counts) for node in visited)]),
-        # Siblings are numbered in the order of their states.
-        child=np.argsort([node.above for node in visited], kind="stable")[1:],
-        child_count=np.concatenate([node.counts for node in visited]),
-        leaf=np.array([place.get(id(node.tree), -1) for node in visited]),
-        trees=tuple(trees.values()),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from skpc.learning.scores import Score
 from skpc.trees import ChowLiuTree
 
-__all__ = ["CutsetNetwork"]
+__all__ = ["CutsetNetwork", "Visited", "frozen_network"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +104,32 @@ class CutsetNetwork:
             f"CutsetNetwork(n_features={len(self.n_states)}, n_cuts={self.n_cuts}, "
             f"n_parameters={self.n_parameters})"
         )
+
+
+class Visited(NamedTuple):
+    """What is kept of a node: its cut or its tree, and the number of the node above."""
+
+    above: int
+    variable: int
+    counts: NDArray[np.float64]
+    tree: ChowLiuTree | None
+
+
+def frozen_network(
+    visited: list[Visited], n_states: NDArray[np.int64], prior: Score, score: float
+) -> CutsetNetwork:
+    """The network of nodes that were visited depth first."""
+    trees = {id(node.tree): node.tree for node in visited if node.tree is not None}
+    place = {key: i for i, key in enumerate(trees)}
+    return CutsetNetwork(
+        n_states=n_states.copy(),
+        prior=prior,
+        score=score,
+        variable=np.array([node.variable for node in visited]),
+        child_ptr=np.cumsum([0, *(len(node.counts) for node in visited)]),
+        # Siblings are numbered in the order of their states.
+        child=np.argsort([node.above for node in visited], kind="stable")[1:],
+        child_count=np.concatenate([node.counts for node in visited]),
+        leaf=np.array([place.get(id(node.tree), -1) for node in visited]),
+        trees=tuple(trees.values()),
+    )

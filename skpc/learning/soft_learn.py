@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc.circuit import LEAF, Circuit, CircuitBuilder
-from skpc.domain import group_rows
+from skpc.domain import column_moments, group_rows
 from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
 from skpc.learning.independence import independent_groups
@@ -62,11 +62,18 @@ class _Learner:
         random_state: np.random.RandomState,
     ):
         self.n_states, self.options, self.random_state = n_states, options, random_state
-        self.mean, self.sd = _column_moments(rows, weight, n_states)
+        self.mean, self.sd = column_moments(rows, weight)
         self.nodes: list[tuple] = []
         self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, False)]
 
-    def _part(self, rows, columns, weight, undivided, may_split) -> _Part:
+    def _part(
+        self,
+        rows: Floats,
+        columns: NDArray[np.int64],
+        weight: Floats,
+        undivided: Floats,
+        may_split: bool,
+    ) -> _Part:
         self.nodes.append(())
         return _Part(len(self.nodes) - 1, rows, columns, weight, undivided, may_split)
 
@@ -93,7 +100,10 @@ class _Learner:
         for number in range(group.max() + 1):
             chosen = group == number
             rows, same = group_rows(np.ascontiguousarray(part.rows[:, chosen]))
-            weight, undivided = np.bincount(same, part.weight), np.bincount(same, part.undivided)
+            weight, undivided = (
+                np.bincount(same, of_row).astype(np.float64)
+                for of_row in (part.weight, part.undivided)
+            )
             children.append(self._part(rows, part.columns[chosen], weight, undivided, False))
         self._settle(part, "product", children, ())
         return True
@@ -104,7 +114,7 @@ class _Learner:
         children = []
         for column in share.T:
             weight = part.weight * column
-            kept = weight >= self.options.prune * part.undivided
+            kept = (weight > 0) & (weight >= self.options.prune * part.undivided)
             if kept.any():
                 rows = part.rows if kept.all() else part.rows[kept]
                 children.append((rows, part.columns, weight[kept], part.undivided[kept], True))
@@ -194,21 +204,6 @@ class _Learner:
                 children = [built[child] for child in content[0]]
                 built[number] = getattr(builder, kind)(children, *content[1:])
         return builder.build()
-
-
-def _column_moments(
-    rows: Floats, weight: Floats, n_states: NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column of numbers, 0 and 1 for the others."""
-    mean, sd = np.zeros(len(n_states)), np.ones(len(n_states))
-    for column in np.flatnonzero(n_states == 0):
-        seen = ~np.isnan(rows[:, column])
-        if not seen.any():
-            continue
-        values, share = rows[seen, column], weight[seen] / weight[seen].sum()
-        mean[column] = share @ values
-        sd[column] = np.sqrt(share @ (values - mean[column]) ** 2) or 1.0
-    return mean, sd
 
 
 def _quantile_bins(values: Floats, weight: Floats) -> NDArray[np.int64]:

@@ -1,6 +1,8 @@
 """What you may ask of a circuit, one question a file."""
 
 from skpc.queries.condition import condition
+from skpc.queries.expansion import KernelExpansion
+from skpc.queries.expectation import expected_gram, expected_kernel
 from skpc.queries.flows import flows
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.marginals import marginals
@@ -10,8 +12,11 @@ from skpc.queries.parameters import PseudoCounts, fit_parameters, uniform_pseudo
 from skpc.queries.sample import sample, sample_missing
 
 __all__ = [
+    "KernelExpansion",
     "PseudoCounts",
     "condition",
+    "expected_gram",
+    "expected_kernel",
     "fit_parameters",
     "flows",
     "log_likelihood",

@@ -12,7 +12,7 @@ from skpc._jit import kernel
 from skpc.circuit import Circuit
 from skpc.circuit.leaves import Columns, read_cell
 
-__all__ = ["check_rows", "over_chunks", "read_block", "refuse_cell"]
+__all__ = ["check_rows", "over_chunks", "read_block", "read_rows", "refuse_cell"]
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
@@ -24,6 +24,16 @@ def check_rows(circuit: Circuit, X: Any) -> np.ndarray:
     Cells of variables that the circuit has been conditioned on take the value given then. States
     out of range are found later, by the kernel that reads the rows.
     """
+    rows = read_rows(circuit, X)
+    known = np.flatnonzero(~np.isnan(circuit.observed))
+    if len(known):
+        rows = rows.copy()
+        rows[:, circuit.leaf_var[known]] = circuit.observed[known]
+    return rows
+
+
+def read_rows(circuit: Circuit, X: Any) -> np.ndarray:
+    """The same without a look at what the circuit has been conditioned on."""
     if not isinstance(circuit, Circuit):
         raise TypeError(
             f"queries ask a Circuit, got {type(circuit).__name__}; the one of a fitted estimator "
@@ -41,10 +51,6 @@ def check_rows(circuit: Circuit, X: Any) -> np.ndarray:
             f"X must have shape (n_rows, {circuit.n_features}), got {np.shape(X)}; "
             "NaN marks missing cells"
         )
-    known = np.flatnonzero(~np.isnan(circuit.observed))
-    if len(known):
-        rows = rows.copy()
-        rows[:, circuit.leaf_var[known]] = circuit.observed[known]
     return rows
 
 

@@ -15,6 +15,7 @@ from skpc.circuit.leaves import (
     uniform_param,
     updated_param,
 )
+from skpc.domain import column_moments
 from skpc.queries._rows import check_rows
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.log_likelihood import log_likelihood
@@ -83,7 +84,8 @@ def fit_parameters(
     sample_weight_val: Any = None,
     max_iter: int = 100,
     tol: float = 1e-4,
-) -> Circuit:
+    return_n_iter: bool = False,
+) -> Any:
     """Expectation maximisation of the parameters; the structure stays.
 
     Missing cells are integrated out exactly. The objective is the log-likelihood of the rows plus
@@ -109,11 +111,15 @@ def fit_parameters(
         Maximum number of iterations.
     tol : float, default=1e-4
         EM stops when the objective rises by less than this, in nats per unit of weight.
+    return_n_iter : bool, default=False
+        Whether to return the number of iterations.
 
     Returns
     -------
     Circuit
         The same structure with new parameters.
+    n_iter : int
+        Number of iterations that were run; only with ``return_n_iter``.
 
     Raises
     ------
@@ -146,7 +152,7 @@ def fit_parameters(
     best, best_score, waited, before = circuit, -np.inf, 0, -np.inf
     validation = None if X_val is None else check_rows(circuit, X_val)
     steps = em_steps(circuit, rows, weight, pseudo_count)
-    for _, (found, objective) in zip(range(max_iter + 1), steps):
+    for n_iter, (found, objective) in enumerate(steps):
         score = objective
         if validation is not None:
             score = np.average(log_likelihood(found, validation), weights=sample_weight_val)
@@ -154,10 +160,11 @@ def fit_parameters(
             best, best_score, waited = found, score, 0
         else:
             waited += 1
-        if waited >= _PATIENCE or objective - before < tol * weight.sum():
+        settled = waited >= _PATIENCE or objective - before < tol * weight.sum()
+        if settled or n_iter == max_iter:
             break
         before = objective
-    return best
+    return (best, n_iter) if return_n_iter else best
 
 
 def em_steps(
@@ -184,7 +191,7 @@ def em_steps(
     if not np.all(np.isnan(circuit.observed)):
         raise ValueError("parameters can only be fitted before a circuit is conditioned")
     counts = _pseudo_counts(circuit, pseudo_count)
-    mean, sd = _column_moments(rows, weight)
+    mean, sd = column_moments(rows, weight)
     while True:
         statistics = expected_statistics(circuit, rows, weight)
         yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, mean, sd)
@@ -220,18 +227,6 @@ def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> Pseu
                 f"got shape {np.shape(counts)}"
             )
     return pseudo_count
-
-
-def _column_moments(rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean and standard deviation of the observed cells; 0 and 1 where there are none."""
-    seen = ~np.isnan(rows)
-    share = seen * weight[:, np.newaxis]
-    total = share.sum(axis=0)
-    some = np.where(total > 0, total, 1.0)
-    value = np.where(seen, rows, 0.0)
-    mean = (share * value).sum(axis=0) / some
-    variance = (share * (value - mean) ** 2).sum(axis=0) / some
-    return mean, np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
 def _log_prior(circuit: Circuit, counts: PseudoCounts, mean: np.ndarray, sd: np.ndarray) -> float:

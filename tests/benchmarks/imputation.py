@@ -9,8 +9,9 @@ number over its variance, averaged over the columns; error is the share of the r
 that were filled wrongly; seconds are CPU seconds of fit and transform. Means over the seeds.
 
 Others than CircuitImputer see categories as one-hot columns (the largest of a group counts), for
-which all of them did better than with ordinal codes. K is the number of components, with
-param_ess=10. IterativeImputer uses Bayesian ridge regressions, "forest" random forests of 50 trees.
+which all of them did better than with ordinal codes. K is the number of components of a
+CutsetNetworkBD with param_ess=10, "soft" SoftLearnSPN.
+IterativeImputer uses Bayesian ridge regressions, "forest" random forests of 50 trees.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
-from skpc import CircuitImputer, CutsetNetworkBD
+from skpc import CircuitImputer, CutsetNetworkBD, SoftLearnSPN
 from tests.benchmarks.mixed_tables import CATEGORICAL, holes, read, split
 
+DENSITIES = {
+    **{f"K={k}": CutsetNetworkBD(n_components=k, param_ess=10.0) for k in (1, 5, 10)},
+    "soft": SoftLearnSPN(),
+}
 OTHERS = {
     "simple": SimpleImputer(),
     "knn": KNNImputer(n_neighbors=10),
@@ -63,7 +68,7 @@ def main() -> None:
 
 def _imputers(name: str) -> list[str]:
     others = [other for other in OTHERS if other != "forest" or name in FOREST_TABLES]
-    return ["K=1", "K=5", "K=10", *others]
+    return [*DENSITIES, *others]
 
 
 def _measure(name: str, mechanism: str, imputer: str, seed: int) -> tuple[float, float, float]:
@@ -75,12 +80,7 @@ def _measure(name: str, mechanism: str, imputer: str, seed: int) -> tuple[float,
     if imputer in OTHERS:
         filled = _fill_one_hot(OTHERS[imputer], rows, test.mask(removed))
     else:
-        density = CutsetNetworkBD(
-            n_components=int(imputer[2:]),
-            param_ess=10.0,
-            categorical_features="from_dtype",
-            random_state=0,
-        )
+        density = DENSITIES[imputer].set_params(categorical_features="from_dtype", random_state=0)
         model = CircuitImputer(density).set_output(transform="pandas")
         filled = model.fit(rows).transform(test.mask(removed))
     return *_errors(test, filled, removed), time.process_time() - start

@@ -1,9 +1,11 @@
-"""Densities of mixed tables: cutset networks and mixtures beside Gaussian mixtures.
+"""Densities of mixed tables: cutset networks, soft sum-product networks, Gaussian mixtures.
 
     SKPC_DATA=... python -m tests.benchmarks.mixed [names ...]
 
 Mean log-likelihood (nats a row) of training and test rows over five splits of 70 % and 30 %,
-numbers standardised on the training rows and clipped at 6 sd. "gm" is scikit-learn's
+numbers standardised on the training rows and clipped at 6 sd. K is the number of components of a
+CutsetNetworkBD, ess its param_ess; "hard", "soft" and "refined" are SoftLearnSPN without and with
+refinement. "gm" is scikit-learn's
 GaussianMixture of the numbers (components chosen among 1, 2, 3, 5, 8, 10, 15 and 20 by BIC), full
 or diagonal, with this reg_covar, times independent smoothed categories. With the default of 1e-6
 its components become spikes (sd .001) on values that repeat, and the table then shows how many rows
@@ -25,7 +27,7 @@ import numpy as np
 import pandas as pd
 from sklearn.mixture import GaussianMixture
 
-from skpc import CutsetNetworkBD
+from skpc import CutsetNetworkBD, SoftLearnSPN
 from tests.benchmarks.mixed_tables import numbers_of, read, split
 
 N_SPLITS = 5
@@ -35,6 +37,11 @@ PUBLISHED = {
     "electricity": (-11.229, -11.217),
     "segment": (-17.517, -17.480),
     "cmc": (-9.850, -9.811),
+}
+SOFT = {
+    "hard": {"assignment": "hard", "n_refine": 0},
+    "soft": {"n_refine": 0},
+    "refined": {},
 }
 Score = Callable[[pd.DataFrame], float]
 
@@ -48,7 +55,11 @@ def main() -> None:
         table = read(name)
         for size in (1, 5, 10):
             for param_ess in (None, 10.0):
-                _measure(name, f"K={size}", param_ess, table, _cutset(table, size, param_ess))
+                model = CutsetNetworkBD(n_components=size, param_ess=param_ess, random_state=0)
+                _measure(name, f"K={size}", param_ess, table, _density(table, model))
+        for variant, parameters in SOFT.items():
+            model = SoftLearnSPN(**parameters, random_state=0)
+            _measure(name, variant, None, table, _density(table, model))
         for kind, floor in (("full", 1e-6), ("diag", 1e-6), ("full", 1e-2)):
             _measure(name, f"gm {kind} {floor:g}", None, table, _gaussian(kind, floor))
         for model, figure in zip(("LearnSPN", "SoftLearn"), PUBLISHED[name]):
@@ -74,11 +85,9 @@ def _measure(
     print(f"{train_ll:10.3f}{test_ll:10.3f}{sd:7.3f}{seconds / N_SPLITS:8.2f}", flush=True)
 
 
-def _cutset(table: pd.DataFrame, n_components: int, param_ess: float | None):
+def _density(table: pd.DataFrame, model: CutsetNetworkBD | SoftLearnSPN):
     states = [list(table[c].cat.categories) if c in _categorical(table) else None for c in table]
-    model = CutsetNetworkBD(
-        n_components=n_components, param_ess=param_ess, categories=states, random_state=0
-    )
+    model.set_params(categories=states)
     return lambda train: model.fit(train).score
 
 

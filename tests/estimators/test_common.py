@@ -26,6 +26,7 @@ WITH_CIRCUIT = [
     CutsetNetworkBD(criterion="bic"),
     CutsetNetworkBD(param_ess=1.0, max_depth=1, n_bins=4),
     CutsetNetworkBD(n_components=3, random_state=0),
+    CutsetNetworkBD(structured=True, random_state=0),
     SoftLearnSPN(random_state=0),
     SoftLearnSPN(assignment="hard", n_refine=0, random_state=0),
     SoftLearnSPN(clusterer="em", n_clusters=3, significance=0.01, random_state=0),

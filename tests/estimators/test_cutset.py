@@ -7,6 +7,9 @@ from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 
 from skpc import CutsetNetworkBD
+from skpc._errors import IncompatibleError
+from skpc.kernels import ExponentialHamming
+from skpc.queries import condition, expected_kernel
 
 
 def switch_rows(n_rows=2000, seed=0):
@@ -202,3 +205,41 @@ def test_rows_without_any_cell_change_nothing(n_components):
     before = model.fit(rows).score_samples(rows)
     after = model.fit(np.vstack([rows, np.full((300, 12), np.nan)])).score_samples(rows)
     assert_allclose(after, before, rtol=1e-12)
+
+
+def test_any_two_conditionals_of_a_structured_network_are_compatible():
+    model = CutsetNetworkBD(structured=True).fit(switch_rows())
+    assert model.n_cuts_ > 0
+    circuit = model.circuit_
+    assert circuit.structured_decomposable
+    assert circuit.deterministic
+    rows = np.array([[np.nan, 1, np.nan, 0], [1, np.nan, np.nan, np.nan]])
+    given = [condition(circuit, row) for row in rows]
+    kernel = ExponentialHamming(0.7)
+    grid = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
+    share = []
+    for row in rows:
+        possible = np.all(np.isnan(row) | (grid == row), axis=1)
+        prob = np.exp(model.score_samples(grid)) * possible
+        share.append(prob / prob.sum())
+    truth = share[0] @ kernel(grid) @ share[1]
+    assert expected_kernel(*given, kernel) == pytest.approx(truth, rel=1e-10)
+
+
+def test_a_network_without_the_restriction_is_not_compatible_with_itself():
+    # Under one value of the switch the other columns form a chain in one order, else in another.
+    rng = np.random.default_rng(0)
+    switch = rng.integers(0, 2, 2000)
+    chain = np.cumsum(rng.random((2000, 4)) < 0.2, axis=1) % 2
+    X = np.column_stack([switch, np.where(switch[:, None], chain, chain[:, [2, 0, 3, 1]])])
+    circuit = CutsetNetworkBD().fit(X).circuit_
+    assert not circuit.structured_decomposable
+    with pytest.raises(IncompatibleError, match="product"):
+        expected_kernel(circuit, circuit, ExponentialHamming(1.0))
+
+
+def test_a_structured_mixture_is_refused():
+    with pytest.raises(
+        ValueError, match="structured=True needs n_components=1, got n_components=2"
+    ):
+        CutsetNetworkBD(structured=True, n_components=2).fit(switch_rows())

@@ -197,3 +197,51 @@ def test_the_network_cannot_be_changed():
         network.variable[0] = 1
     with pytest.raises(ValueError, match="read-only"):
         network.trees[0].tables.weight[0] = 1.0
+
+
+def level_shape(network, node=0):
+    """Variables of the cuts and the edges of the leaves, if they are those of all paths."""
+    if network.variable[node] < 0:
+        return [], naive.shape(network, node)[1]
+    below = [level_shape(network, int(branch)) for branch in network.branches(node)]
+    assert all(part == below[0] for part in below)
+    return [int(network.variable[node]), *below[0][0]], below[0][1]
+
+
+@pytest.mark.parametrize("criterion", ["bd", "bic"])
+@pytest.mark.parametrize(
+    ("n_states", "missing"),
+    [((2,) * 6, 0.0), ((2, 3, 2, 4, 3), 0.0), ((2, 3, 2, 4), 0.1), ((2,) * 5, 0.1)],
+)
+def test_levels_are_those_of_the_naive_algorithm(criterion, n_states, missing):
+    codes = random_codes(400, n_states, seed=len(n_states), missing=missing)
+    weight = np.random.default_rng(1).gamma(2.0, 1.0, 400)
+    network = learn(codes, weight, n_states, criterion=criterion, structured=True)
+    rule = naive.Criterion(criterion, total=float(weight.sum()))
+    rows = as_rows(codes, weight)
+    cuts, parent, score = naive.learn_levels(rows, list(range(len(n_states))), n_states, rule)
+    assert level_shape(network) == (cuts, parent)
+    assert network.score == pytest.approx(score, rel=1e-9)
+    assert len(cuts) > 0
+
+
+def test_levels_stop_at_the_depth_that_is_asked_for():
+    codes = random_codes(400, (2,) * 6, seed=6)
+    for depth in (0, 1):
+        network = learn(codes, np.ones(400), (2,) * 6, structured=True, max_depth=depth)
+        assert network.depth == depth
+
+
+def test_no_level_has_more_branches_than_there_are_rows():
+    rng = np.random.default_rng(0)
+    switch = rng.integers(0, 2, (30, 6))
+    codes = np.column_stack([switch, switch ^ switch[:, :1]]).astype(np.int16)
+    network = learn(codes, np.ones(30), (2,) * 12, structured=True, ess=1e-3)
+    assert 2**network.depth <= 30
+
+
+def test_circuits_of_levels_are_structured_decomposable_and_deterministic():
+    codes = random_codes(400, (2, 3, 2, 4, 3), seed=5)
+    circuit = cutset_circuit(learn(codes, np.ones(400), (2, 3, 2, 4, 3), structured=True))
+    assert circuit.structured_decomposable
+    assert circuit.deterministic

@@ -184,6 +184,15 @@ def test_memberships_of_zero_and_one_make_the_hard_learner():
     assert_allclose(hard.param, sharp.param)
 
 
+def test_a_hard_learner_has_nothing_to_prune():
+    rows = mixed_rows(300)
+    options = OPTIONS._replace(assignment="hard", clusterer="em", n_clusters=4)
+    pruned, whole = learn(rows, options=options), learn(rows, options=options._replace(prune=0.0))
+    assert (pruned.kind == SUM).sum() > 1
+    assert_array_equal(pruned.child, whole.child)
+    assert_allclose(pruned.param, whole.param)
+
+
 @pytest.mark.parametrize("assignment", ["soft", "hard"])
 @pytest.mark.parametrize("clusterer", ["kmeans", "em"])
 def test_the_root_is_a_sum_and_the_circuit_beats_a_factorised_one(assignment, clusterer):

@@ -123,6 +123,55 @@ def learn(rows, free, n_states, criterion, n_candidates=10, max_depth=None):
     return ("cut", best, [part for part, _ in parts]), score + sum(s for _, s in parts)
 
 
+def learn_levels(rows, free, n_states, criterion, max_depth=None):
+    """The same with one cut for all nodes of a level, and one set of edges for all leaves.
+
+    Returns the variables of the cuts, the edges and the score.
+    """
+    nodes, cuts, of_cuts = [rows], [], 0.0
+    parent, of_trees = learn_shared_tree(nodes, free, n_states, criterion)
+    best = of_cuts + of_trees
+    while max_depth is None or len(cuts) < max_depth:
+        found = None
+        for v in free:
+            counts = [chow_liu.state_counts(node, v, n_states[v]) for node in nodes]
+            if len(free) < 2 or sum(sum(c) > 0 for c in zip(*counts)) < 2:
+                continue
+            if len(nodes) * n_states[v] > sum(weight for _, weight in rows):
+                continue
+            parts = [b for node in nodes for b in branches(node, v, n_states, criterion)]
+            others = [u for u in free if u != v]
+            below = criterion.after_cut(n_states[v])
+            edges, of_trees = learn_shared_tree(parts, others, n_states, below)
+            of_these = of_cuts + sum(criterion.of_table([c]) for c in counts)
+            if of_these + of_trees > best + 1e-9:
+                best = of_these + of_trees
+                found = v, parts, others, below, edges, of_these
+        if found is None:
+            break
+        v, nodes, free, criterion, parent, of_cuts = found
+        cuts.append(v)
+    return cuts, parent, best
+
+
+def learn_shared_tree(nodes, free, n_states, criterion):
+    """Edges of the greatest information in all nodes together, and the score of all trees."""
+
+    def information(pair):
+        i, j = pair
+        cell = criterion.cell(n_states[i], n_states[j])
+        total = 0.0
+        for rows in nodes:
+            table = chow_liu.smoothed(chow_liu.pair_table(rows, i, j, n_states), cell)
+            total += sum(map(sum, table)) * chow_liu.mutual_information(table)
+        return round(total, 6)
+
+    weights = {pair: information(pair) for pair in combinations(free, 2)}
+    parent = chow_liu.directed(free, chow_liu.spanning_edges(free, weights.__getitem__))
+    tables = (table for rows in nodes for table in tree_tables(rows, parent, n_states))
+    return parent, sum(map(criterion.of_table, tables))
+
+
 def shape(network, node=0):
     """A learned CutsetNetwork in the notation of this file."""
     if network.variable[node] >= 0:

@@ -180,3 +180,14 @@ def test_uniform_pseudo_counts_are_those_of_the_nested_prior():
 def test_no_rows_cannot_be_fitted():
     with pytest.raises(ValueError, match="at least one row"):
         fit_parameters(random_circuit(0, n_features=2), np.empty((0, 2)))
+
+
+def test_the_number_of_iterations_is_told():
+    circuit = random_circuit(4, n_features=5, kinds="discrete")
+    rows = sample(circuit, 50, 0)
+    _, n_iter = fit_parameters(circuit, rows, max_iter=3, tol=0.0, return_n_iter=True)
+    assert n_iter == 3
+    fitted, n_iter = fit_parameters(circuit, rows, max_iter=500, return_n_iter=True)
+    assert 3 < n_iter < 500
+    again = fit_parameters(circuit, rows, max_iter=n_iter, tol=0.0)
+    assert_allclose(again.param, fitted.param)

@@ -1,0 +1,161 @@
+"""What support vector machines with expected kernels have in common."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._validation import Interval, StrOptions, check_table
+from skpc.circuit import Circuit
+from skpc.domain import Domain, group_rows, merge_rows, present_rows
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.kernels import RBF, ExponentialHamming, ProductKernel
+from skpc.queries import KernelExpansion, expected_gram
+
+__all__ = ["ExpectedKernelMachine"]
+
+
+class ExpectedKernelMachine(BaseEstimator):
+    """A machine of libsvm beside a density of the features.
+
+    A subclass gives the solver its parameters and puts coefficients on the support vectors.
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "density": [None, BaseEstimator],
+        "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
+        "random_state": ["random_state"],
+    }
+
+    density_: Any
+    support_vectors_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: np.ndarray
+    gamma_: float
+
+    def _solve(self, solver: Any, table: Any, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Fit the density and the solver; return the merged support vector behind each of its own.
+
+        The solver sees each distinct pair of row and target once, with the sum of its weights.
+        """
+        target = target[weight > 0.0]
+        table, weight = present_rows(table, weight)
+        self.density_ = _fitted_density(self, table, weight)
+        domain = self.density_.domain_
+        rows, weight = merge_rows(np.column_stack([domain.encode(table), target]), weight)
+        rows, target = np.ascontiguousarray(rows[:, :-1]), rows[:, -1]
+        numbers = _one_hot(domain, rows)
+        self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
+        for name in ("C", "tol", "cache_size", "max_iter"):
+            solver.set_params(**{name: getattr(self, name)})
+        if np.isnan(rows).any():
+            _refuse_unstructured(self.density_, rows)
+            solver.set_params(kernel="precomputed")
+            numbers = expected_gram(self.density_.circuit_, rows, None, self._product_kernel())
+        else:
+            solver.set_params(kernel="rbf", gamma=self.gamma_)
+        solver.fit(numbers, target, sample_weight=weight)
+        self.support_vectors_, group = group_rows(rows[solver.support_])
+        return group
+
+    def _expand(self, group: np.ndarray, coefficients: np.ndarray, intercept: np.ndarray) -> None:
+        """Keep the functions; the coefficients of equal support vectors are added.
+
+        ``coefficients`` has shape (n_functions, n_support_vectors) before merging.
+        """
+        n_distinct = len(self.support_vectors_)
+        merged = [np.bincount(group, row, minlength=n_distinct) for row in coefficients]
+        self.dual_coef_, self.intercept_ = np.array(merged), intercept
+        self._expansion = KernelExpansion(
+            self.density_.circuit_,
+            self.support_vectors_,
+            self.dual_coef_.T.copy(),
+            self._product_kernel(),
+        )
+
+    def _product_kernel(self) -> ProductKernel:
+        """The Gaussian kernel on numbers and one-hot columns, as a product over the columns."""
+        category, number = ExponentialHamming(2.0 * self.gamma_), RBF(self.gamma_)
+        return ProductKernel(
+            [category if c else number for c in self.density_.domain_.is_categorical]
+        )
+
+    def _encode(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return np.asarray(self.density_.domain_.encode(check_table(self, X, reset=False)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _fitted_density(machine: Any, table: Any, weight: np.ndarray) -> Any:
+    """Fit a clone of the density of a machine, and check that it has a circuit."""
+    if machine.density is None:
+        density: Any = CutsetNetworkBD(structured=True, random_state=machine.random_state)
+    else:
+        density = clone(machine.density)
+    _hand_down(machine, density)
+    density.fit(table, sample_weight=weight)
+    if not isinstance(getattr(density, "circuit_", None), Circuit):
+        wanted = "what its to_mixture() returns" if hasattr(density, "to_mixture") else "another"
+        raise ValueError(
+            "density must have a circuit_ once it has been fitted, but "
+            f"{type(density).__name__} has none; use {wanted}, or CutsetNetworkBD(structured=True)"
+        )
+    return density
+
+
+def _hand_down(machine: Any, density: Any) -> None:
+    """Give the density the categorical features of the machine; refuse a disagreement."""
+    wanted, declared = machine.categorical_features, density.categorical_features
+    if isinstance(wanted, str) and wanted == "auto":
+        return
+    if isinstance(declared, str) and declared == "auto":
+        density.set_params(categorical_features=wanted)
+    elif not np.array_equal(np.asarray(wanted, object), np.asarray(declared, object)):
+        raise ValueError(
+            f"categorical_features={wanted!r} disagrees with that of the density, {declared!r}; "
+            "leave one of the two at 'auto'"
+        )
+
+
+def _one_hot(domain: Domain, rows: np.ndarray) -> np.ndarray:
+    """Numbers as they are, a column for each category; NaN where the cell is missing."""
+    blocks = []
+    for column, is_categorical, states in zip(rows.T, domain.is_categorical, domain.n_states):
+        block = column[:, np.newaxis]
+        if is_categorical:
+            block = np.where(np.isnan(block), np.nan, block == np.arange(states))
+        blocks.append(block)
+    return np.hstack(blocks)
+
+
+def _scale(numbers: np.ndarray, weight: np.ndarray) -> float:
+    """One over the number of columns times the variance of their cells, missing ones skipped."""
+    share = ~np.isnan(numbers) * weight[:, np.newaxis]
+    value = np.where(np.isnan(numbers), 0.0, numbers)
+    mean = np.average(value, weights=share)
+    variance = np.average((value - mean) ** 2, weights=share)
+    return float(1.0 / (numbers.shape[1] * variance)) if variance > 0.0 else 1.0
+
+
+def _refuse_unstructured(density: Any, rows: np.ndarray) -> None:
+    if not density.circuit_.structured_decomposable:
+        raise ValueError(
+            f"{int(np.isnan(rows).any(axis=1).sum())} distinct training rows have missing cells, "
+            "which needs a density with a structured-decomposable circuit, but that of "
+            f"{type(density).__name__} is not; use CutsetNetworkBD(structured=True), or train on "
+            "complete rows"
+        )

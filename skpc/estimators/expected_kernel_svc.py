@@ -1,0 +1,235 @@
+"""Support vector classification that integrates over missing features."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.svm import SVC
+from sklearn.utils.multiclass import check_classification_targets
+
+from skpc._validation import check_labels, check_table, check_weight, fit_context
+from skpc.estimators._base import all_or_nothing
+from skpc.estimators._kernel_machine import ExpectedKernelMachine
+
+__all__ = ["ExpectedKernelSVC"]
+
+
+class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
+    """Support vector classification by exact expected margins over missing features.
+
+    The machine of :class:`skpc.ExpectedKernelSVR` for classes: where a row has missing cells, the
+    margin between each pair of classes is its exact expectation over the completions of the row,
+    given what is observed. The expected margin is no probability, and a class with a small
+    positive margin in all completions loses to one with a large margin in half of them.
+
+    Parameters
+    ----------
+    density : estimator, default=None
+        A density estimator of this package that has a ``circuit_`` once fitted; it is cloned. None
+        means ``CutsetNetworkBD(structured=True)``. Missing cells in ``fit`` need a
+        structured-decomposable circuit.
+    gamma : "scale" or float, default="scale"
+        Of the kernel. "scale": one over the number of one-hot and numeric columns times their
+        variance, missing cells skipped.
+    C : float, default=1.0
+        Inverse strength of the regularisation.
+    tol : float, default=1e-3
+        Tolerance of the solver.
+    cache_size : float, default=200
+        Megabytes for the kernel cache of the solver.
+    max_iter : int, default=-1
+        Limit on the iterations of the solver; -1 for none.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical; see :class:`skpc.CutsetNetworkBD`. It is handed to the
+        density, which must not have been told otherwise.
+    random_state : int, RandomState instance or None, default=None
+        Used by the default density, where missing cells of training rows are filled to learn its
+        structure.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    density_ : estimator
+        The fitted density.
+    support_vectors_ : ndarray of shape (n_support_vectors, n_features)
+        Distinct support vectors, as encoded rows; NaN where a cell is missing.
+    dual_coef_ : ndarray of shape (n_pairs, n_support_vectors)
+        Their coefficients in the margin of each pair of classes; a row for two classes.
+    intercept_ : ndarray of shape (n_pairs,)
+        The constants of the margins.
+    gamma_ : float
+        The parameter of the kernel.
+    n_iter_ : int
+        Greatest number of iterations of the solver for a pair of classes.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import ExpectedKernelSVC
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(0, 2, 300)
+    >>> X = np.column_stack([a, np.where(rng.random(300) < 0.9, a, 1 - a)])
+    >>> model = ExpectedKernelSVC().fit(X, np.array(["no", "yes"])[a])
+    >>> model.predict([[1, 0], [np.nan, 0]])
+    array(['yes', 'no'], dtype='<U3')
+    >>> model.decision_function([[1, 0], [np.nan, 0]]).round(1)
+    array([ 1. , -0.8])
+    """
+
+    classes_: np.ndarray
+    n_iter_: int
+
+    def __init__(
+        self,
+        density: Any = None,
+        *,
+        gamma: Any = "scale",
+        C: float = 1.0,  # noqa: N803
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        max_iter: int = -1,
+        categorical_features: Any = "auto",
+        random_state: Any = None,
+    ):
+        self.density = density
+        self.gamma = gamma
+        self.C = C
+        self.tol = tol
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.categorical_features = categorical_features
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVC:
+        """Fit the density and the machine.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+
+        Returns
+        -------
+        ExpectedKernelSVC
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is one class only, a cell is infinite, the density has no circuit, or rows
+            have missing cells and the circuit of the density is not structured-decomposable.
+        """
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        table = check_table(self, X, reset=True)
+        labels = check_labels(self, y, len(table))
+        check_classification_targets(labels)
+        weight = check_weight(sample_weight, len(table))
+        self.classes_, code = np.unique(labels[weight > 0.0], return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "a classifier needs rows of two or more classes, got the one class "
+                f"{self.classes_.tolist()[0]!r}"
+            )
+        target = np.zeros(len(labels))
+        target[weight > 0.0] = code
+        solver = SVC()
+        group = self._solve(solver, table, target, weight)
+        self._expand(group, _of_pairs(solver), solver.intercept_)
+        self.n_iter_ = int(np.max(solver.n_iter_))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Expected margins given the observed features of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Of two classes the expected margin, positive for the second one. Of more, the number of
+            pairs that each class wins by its expected margin, plus less than a half by the sum of
+            these margins.
+        """
+        rows = self._encode(X)
+        margin = self._expansion.mean(rows) + self.intercept_
+        n_classes = len(self.classes_)
+        if n_classes == 2:
+            return margin[:, 0]
+        votes, confidence = np.zeros((2, len(rows), n_classes))
+        for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
+            won = margin[:, pair] > 0.0
+            votes[:, i] += won
+            votes[:, j] += ~won
+            confidence[:, i] += margin[:, pair]
+            confidence[:, j] -= margin[:, pair]
+        return np.asarray(votes + confidence / (3.0 * (np.abs(confidence) + 1.0)))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of greatest decision for each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+        """
+        decision = self.decision_function(X)
+        if decision.ndim == 1:
+            return np.asarray(self.classes_[(decision > 0.0).astype(np.int64)])
+        return np.asarray(self.classes_[decision.argmax(axis=1)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        return float(super().score(X, y, sample_weight))
+
+
+def _of_pairs(solver: SVC) -> np.ndarray:
+    """The coefficients of the support vectors of a solver in the margin of each pair of classes."""
+    if len(solver.n_support_) == 2:
+        return np.asarray(solver.dual_coef_)
+    end = np.cumsum(solver.n_support_)
+    of_class = [np.arange(last - n, last) for last, n in zip(end, solver.n_support_)]
+    pairs = list(combinations(range(len(end)), 2))
+    found = np.zeros((len(pairs), end[-1]))
+    for row, (i, j) in zip(found, pairs):
+        row[of_class[i]] = solver.dual_coef_[j - 1, of_class[i]]
+        row[of_class[j]] = solver.dual_coef_[i, of_class[j]]
+    return found

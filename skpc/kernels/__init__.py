@@ -1,0 +1,27 @@
+"""Kernels between rows, and their expectations under univariate distributions."""
+
+from skpc.kernels._expectations import Bins, Normals, States, leaf_expectations, leaf_second_moments
+from skpc.kernels._kernel import (
+    RBF,
+    ColumnKernel,
+    Delta,
+    ExponentialHamming,
+    Kernel,
+    ProductKernel,
+    SumKernel,
+)
+
+__all__ = [
+    "RBF",
+    "Bins",
+    "ColumnKernel",
+    "Delta",
+    "ExponentialHamming",
+    "Kernel",
+    "Normals",
+    "ProductKernel",
+    "States",
+    "SumKernel",
+    "leaf_expectations",
+    "leaf_second_moments",
+]

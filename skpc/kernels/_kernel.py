@@ -1,0 +1,269 @@
+"""Kernels: products of one kernel a column, and positive sums of such products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "RBF",
+    "ColumnKernel",
+    "Delta",
+    "ExponentialHamming",
+    "Kernel",
+    "ProductKernel",
+    "SumKernel",
+]
+
+
+class Kernel:
+    """A positive definite kernel between rows: a positive sum of products of column kernels.
+
+    This form makes expectations under circuits tractable. A kernel is called with two tables
+    of encoded rows to evaluate it at their points.
+    """
+
+    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
+        """The kernel as a sum of products.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+
+        Returns
+        -------
+        list of (float, tuple of ColumnKernel)
+            The weight of each product and its factors, one a column.
+        """
+        raise NotImplementedError
+
+    def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Evaluate the kernel between the rows of two tables.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Complete encoded rows.
+        Y : array-like of shape (n_others, n_features), default=None
+            Complete encoded rows; None takes those of ``X``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_others)
+            The Gram matrix.
+
+        Raises
+        ------
+        ValueError
+            If a table is not two-dimensional, holds NaN or infinity, or the columns do not match.
+        """
+        x = _complete_rows(X, "X")
+        y = x if Y is None else _complete_rows(Y, "Y")
+        if x.shape[1] != y.shape[1]:
+            raise ValueError(
+                f"X and Y must have the same number of columns, got {x.shape[1]} and {y.shape[1]}"
+            )
+        gram = np.zeros((len(x), len(y)))
+        for weight, factors in self.terms(x.shape[1]):
+            product = np.full(gram.shape, weight)
+            for column, factor in enumerate(factors):
+                product *= factor.of_points(x[:, [column]], y[:, column])
+            gram += product
+        return gram
+
+
+class ColumnKernel(Kernel):
+    """A kernel between the cells of one column; between rows, its product over all columns."""
+
+    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Values between cells, with numpy's broadcasting."""
+        raise NotImplementedError
+
+    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
+        """The kernel as one product of itself at every column."""
+        return [(1.0, (self,) * n_features)]
+
+
+@dataclass(frozen=True)
+class RBF(ColumnKernel):
+    """The Gaussian kernel ``exp(-gamma (x - y)^2)``.
+
+    Between rows it is ``exp(-gamma |x - y|^2)``, scikit-learn's ``rbf_kernel``. The states of a
+    categorical column count as the numbers 0, 1, ...; :class:`ExponentialHamming` treats them
+    alike.
+
+    Parameters
+    ----------
+    gamma : float
+        Inverse squared length scale, in units of the column; not negative.
+
+    Examples
+    --------
+    >>> from skpc.kernels import RBF
+    >>> RBF(0.5)([[0.0, 0.0]], [[0.0, 1.0], [2.0, 2.0]]).round(3)
+    array([[0.607, 0.018]])
+    """
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        _check_gamma(self.gamma)
+
+    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Values between cells, with numpy's broadcasting."""
+        return np.asarray(np.exp(-self.gamma * np.square(x - y)))
+
+
+@dataclass(frozen=True)
+class ExponentialHamming(ColumnKernel):
+    """The kernel ``exp(-gamma [x != y])``.
+
+    Between rows it is ``exp(-gamma H(x, y))`` with the number ``H`` of columns that differ. With
+    ``gamma = 2 g`` it equals the Gaussian kernel of parameter ``g`` on one-hot columns. Two draws
+    of a continuous distribution differ with probability one.
+
+    Parameters
+    ----------
+    gamma : float
+        Not negative; 0 ignores the column.
+
+    Examples
+    --------
+    >>> from skpc.kernels import ExponentialHamming
+    >>> ExponentialHamming(1.0)([[0, 1, 2]], [[0, 1, 2], [0, 2, 1]]).round(3)
+    array([[1.   , 0.135]])
+    """
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        _check_gamma(self.gamma)
+
+    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Values between cells, with numpy's broadcasting."""
+        return np.where(x == y, 1.0, np.exp(-self.gamma))
+
+
+@dataclass(frozen=True)
+class Delta(ColumnKernel):
+    """The kernel ``[x == y]``.
+
+    Its expectation between two distributions is the probability that their draws coincide, which
+    is 0 where a column is continuous.
+
+    Examples
+    --------
+    >>> from skpc.kernels import Delta
+    >>> Delta()([[0, 1]], [[0, 1], [0, 0]])
+    array([[1., 0.]])
+    """
+
+    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Values between cells, with numpy's broadcasting."""
+        return np.where(x == y, 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class ProductKernel(Kernel):
+    """The product of one kernel a column, as for tables of numbers and categories.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnKernel
+        The kernel of each column.
+
+    Examples
+    --------
+    >>> from skpc.kernels import RBF, ExponentialHamming, ProductKernel
+    >>> kernel = ProductKernel([RBF(1.0), ExponentialHamming(2.0)])
+    >>> kernel([[0.5, 3.0]], [[0.5, 3.0], [0.5, 1.0]]).round(3)
+    array([[1.   , 0.135]])
+    """
+
+    columns: Sequence[ColumnKernel]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        for column, factor in enumerate(self.columns):
+            if not isinstance(factor, ColumnKernel):
+                raise TypeError(
+                    "a ProductKernel needs a column kernel (RBF, ExponentialHamming, Delta) for "
+                    f"each column, got {factor!r} for column {column}"
+                )
+
+    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
+        """The kernel as one product."""
+        factors = tuple(self.columns)
+        if len(factors) != n_features:
+            raise ValueError(
+                f"the kernel has a factor for each of {len(factors)} columns, but the rows have "
+                f"{n_features}; give one factor a column"
+            )
+        return [(1.0, factors)]
+
+
+@dataclass(frozen=True)
+class SumKernel(Kernel):
+    """A positive sum of kernels.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        The parts.
+    weights : sequence of float, default=None
+        Their weights, positive; None gives each the weight one.
+
+    Examples
+    --------
+    >>> from skpc.kernels import RBF, SumKernel
+    >>> SumKernel([RBF(0.1), RBF(1.0)], [0.5, 0.5])([[0.0]], [[0.0], [1.0]]).round(3)
+    array([[1.   , 0.636]])
+    """
+
+    kernels: Sequence[Kernel]
+    weights: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        kernels = tuple(self.kernels)
+        weights = (1.0,) * len(kernels) if self.weights is None else tuple(map(float, self.weights))
+        if not kernels or len(weights) != len(kernels):
+            raise ValueError(
+                "a SumKernel needs one or more kernels and a weight for each, got "
+                f"{len(kernels)} kernels and {len(weights)} weights"
+            )
+        if not all(0.0 < weight < np.inf for weight in weights):
+            raise ValueError(f"the weights of a SumKernel must be positive, got {weights}")
+        object.__setattr__(self, "kernels", kernels)
+        object.__setattr__(self, "weights", weights)
+
+    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
+        """The products of all parts, with their weights."""
+        return [
+            (outer * inner, factors)
+            for outer, kernel in zip(self.weights or (), self.kernels)
+            for inner, factors in kernel.terms(n_features)
+        ]
+
+
+def _check_gamma(gamma: float) -> None:
+    if not 0.0 <= gamma < np.inf:
+        raise ValueError(f"gamma must be a finite number of 0 or more, got {gamma}")
+
+
+def _complete_rows(table: Any, name: str) -> np.ndarray:
+    rows = np.asarray(table, dtype=np.float64)
+    if rows.ndim != 2:
+        raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(
+            f"{name} must hold finite numbers where a kernel is evaluated, got "
+            f"{rows[row, column]} in row {row}, column {column}; expected_kernel integrates "
+            "over what is missing"
+        )
+    return rows

@@ -1,0 +1,145 @@
+"""Cutset networks that cut level by level, for structured-decomposable circuits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.learning._weighted_counts import WeightedRows
+from skpc.learning.network import CutsetNetwork, Visited, frozen_network
+from skpc.learning.scores import Score
+from skpc.trees import ChowLiuTree, CountTables, maximum_spanning_tree
+
+__all__ = ["TOLERANCE", "grow_levels"]
+
+#: A cut must raise the score by more than this part of it: less may be rounding.
+TOLERANCE = 1e-11
+
+
+class _Level(NamedTuple):
+    """All nodes of one depth with trees of one structure.
+
+    ``score`` is that of the trees and of all cuts above, ``entropy`` what a cut on each column
+    would leave over in all nodes together, ``counts`` the branches of the cuts just above, one
+    array for each node there.
+    """
+
+    nodes: list[WeightedRows]
+    trees: list[ChowLiuTree]
+    prior: Score
+    score: float
+    entropy: NDArray[np.float64]
+    counts: list[NDArray[np.float64]]
+    score_of_cuts: float
+
+
+def grow_levels(
+    rows: WeightedRows,
+    prior: Score,
+    n_states: NDArray[np.int64],
+    n_candidates: int,
+    max_depth: int | None,
+    advance: Callable[[float], object],
+) -> CutsetNetwork:
+    """Cut level by level for as long as that raises the score of the whole network."""
+    levels = [_with_trees([rows], prior, [], 0.0)]
+    variables: list[int] = []
+    while max_depth is None or len(variables) < max_depth:
+        found = _best_level(levels[-1], n_candidates, rows.total_weight)
+        if found is None:
+            break
+        column, level = found
+        variables.append(int(levels[-1].nodes[0].variables[column]))
+        levels.append(level)
+    advance(rows.total_weight)
+    return frozen_network(_depth_first(levels, variables), n_states, prior, levels[-1].score)
+
+
+def _best_level(level: _Level, n_candidates: int, total_weight: float) -> tuple[int, _Level] | None:
+    """The cut of a whole level with the largest score among those that raise it."""
+    best = None
+    to_beat = level.score
+    for column in _candidates(level, n_candidates, total_weight):
+        below = _cut(level, column)
+        if below.score > to_beat + TOLERANCE * abs(to_beat):
+            best, to_beat = (column, below), below.score
+    return best
+
+
+def _candidates(level: _Level, n_candidates: int, total_weight: float) -> list[int]:
+    """The columns that leave the least entropy in the others, best first.
+
+    A cut that would make more branches than there are rows is not tried: all nodes are cut alike,
+    also those without rows, and their number multiplies at each level.
+    """
+    columns: list[int] = []
+    if len(level.entropy) < 2:
+        return columns
+    for column in np.argsort(level.entropy, kind="stable").tolist():
+        if len(columns) == n_candidates:
+            break
+        counts = [node.state_counts(column) for node in level.nodes]
+        n_branches = len(counts) * len(counts[0])
+        if n_branches <= total_weight and np.count_nonzero(sum(counts)) > 1:
+            columns.append(column)
+    return columns
+
+
+def _cut(level: _Level, column: int) -> _Level:
+    """Cut all nodes of a level on a column."""
+    nodes, counts, score_of_cuts = [], [], level.score_of_cuts
+    for node in level.nodes:
+        counts.append(node.state_counts(column))
+        smoothed = counts[-1] + level.prior.pseudo_count(1, len(counts[-1]))
+        share = smoothed / smoothed.sum()
+        nodes += [node.branch(column, state, share) for state in range(len(share))]
+        score_of_cuts += level.prior.of_tables(CountTables.of_states(counts[-1]))
+    return _with_trees(nodes, level.prior.after_cut(len(counts[0])), counts, score_of_cuts)
+
+
+def _with_trees(
+    nodes: list[WeightedRows],
+    prior: Score,
+    counts: list[NDArray[np.float64]],
+    score_of_cuts: float,
+) -> _Level:
+    """Give all nodes trees along the edges of greatest information in all of them together."""
+    m = len(nodes[0].variables)
+    units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
+    for node in nodes:
+        of_node, left_over = node.information(prior)
+        units += of_node
+        entropy += left_over
+    parent = np.empty(m, np.int64)
+    maximum_spanning_tree(units, parent)
+    trees: list[ChowLiuTree] = []
+    empty = None
+    for node in nodes:
+        if node.total_weight > 0.0:
+            trees.append(node.tree_along(parent))
+            continue
+        # One tree serves all nodes without rows: there may be thousands.
+        empty = node.tree_along(parent) if empty is None else empty
+        trees.append(empty)
+    score = score_of_cuts + sum(prior.of_tables(tree.tables) for tree in trees)
+    return _Level(nodes, trees, prior, score, entropy, counts, score_of_cuts)
+
+
+def _depth_first(levels: list[_Level], variables: list[int]) -> list[Visited]:
+    """List the nodes of all levels depth first."""
+    visited: list[Visited] = []
+    pending = [(0, 0, -1)]
+    while pending:
+        depth, place, above = pending.pop()
+        if depth == len(variables):
+            visited.append(Visited(above, -1, np.empty(0), levels[depth].trees[place]))
+            continue
+        counts = levels[depth + 1].counts[place]
+        first = place * len(counts)
+        branches = [(depth + 1, first + state, len(visited)) for state in range(len(counts))]
+        pending += reversed(branches)
+        visited.append(Visited(above, variables[depth], counts, None))
+    return visited

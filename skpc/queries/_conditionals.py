@@ -1,0 +1,234 @@
+"""The part of a circuit that the observed cells of a row leave alive, with posterior weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from skpc._jit import fast_exp, inlined, kernel
+from skpc.circuit import Structure
+from skpc.circuit.leaves import cell_value
+from skpc.queries._blocks import Block, Evaluator
+from skpc.queries._plan import Plan, Tables, plan_of
+from skpc.queries._posterior import refuse_impossible
+
+__all__ = ["Conditionals", "Scopes", "conditionals", "inner_scopes"]
+
+
+class Conditionals(NamedTuple):
+    """Conditional distributions of one circuit, one a row, as the nodes that each can reach.
+
+    Entries stand in the order of the plan, children before parents and the root last.
+
+    Attributes
+    ----------
+    position : int64 array of shape (n_rows,)
+        Where the rows stand in the table they came from.
+    cells : array of shape (n_rows, n_features)
+        What has been observed; NaN elsewhere. A kernel sees these values.
+    ptr : int64 array of shape (n_rows + 1,)
+        The entries of row r are ``ptr[r] .. ptr[r + 1]``.
+    node : int64 array of shape (n_entries,)
+        Inner node of each entry, in the numbering of the plan.
+    arg_ptr : int64 array of shape (n_entries + 1,)
+        The children of entry e are ``arg_ptr[e] .. arg_ptr[e + 1]``.
+    arg : int64 array
+        The argument of the plan that each child is.
+    share : array
+        Posterior weight of a child in its sum, 1 in a product.
+    """
+
+    position: np.ndarray
+    cells: np.ndarray
+    ptr: np.ndarray
+    node: np.ndarray
+    arg_ptr: np.ndarray
+    arg: np.ndarray
+    share: np.ndarray
+
+
+class Scopes(NamedTuple):
+    """Scopes of the inner nodes of a plan, as integers and as words of 64 variables each."""
+
+    number: list[int]
+    words: np.ndarray
+
+
+_SCOPES: WeakKeyDictionary[Structure, Scopes] = WeakKeyDictionary()
+
+
+def inner_scopes(structure: Structure) -> Scopes:
+    """The scopes in the order of the plan, found at the first call."""
+    found = _SCOPES.get(structure)
+    if found is None:
+        # A root that is a leaf is read through a product above it: node -1, the last of all.
+        number = [structure.scopes[node] for node in plan_of(structure).node.tolist()]
+        n_words = structure.n_features // 64 + 1
+        octets = b"".join(scope.to_bytes(8 * n_words, "little") for scope in number)
+        words = np.frombuffer(octets, dtype="<u8").astype(np.uint64)
+        found = _SCOPES[structure] = Scopes(number, words.reshape(len(number), n_words))
+    return found
+
+
+def conditionals(evaluator: Evaluator, rows: np.ndarray) -> Iterator[Conditionals]:
+    """The conditionals of a circuit given the observed cells of rows, block by block."""
+    scope = inner_scopes(evaluator.circuit.structure).words
+    for block in evaluator.blocks(rows):
+        column = np.flatnonzero(~np.isneginf(block.root))
+        if block.in_logs:
+            refuse_impossible(block.root, block.position)
+        if len(column):
+            position = block.position[column]
+            cells = np.ascontiguousarray(rows[position])
+            yield _reached(evaluator.plan, evaluator.tables, scope, block, column, position, cells)
+
+
+def _reached(
+    plan: Plan,
+    tables: Tables,
+    scope: np.ndarray,
+    block: Block,
+    column: np.ndarray,
+    position: np.ndarray,
+    cells: np.ndarray,
+) -> Conditionals:
+    n_rows = len(column)
+    ptr = np.zeros(n_rows + 1, dtype=np.int64)
+    node = np.empty(n_rows * len(plan.is_sum), dtype=np.int64)
+    arg_ptr = np.zeros(len(node) + 1, dtype=np.int64)
+    arg = np.empty(n_rows * len(plan.arg), dtype=np.int64)
+    share = np.empty(len(arg))
+    missing = _words(np.isnan(cells), scope.shape[1])
+    _reach(
+        plan,
+        tables,
+        scope,
+        missing,
+        block.codes,
+        block.values,
+        block.lines,
+        block.in_logs,
+        column,
+        ptr,
+        node,
+        arg_ptr,
+        arg,
+        share,
+    )
+    n_entries = ptr[-1]
+    n_args = arg_ptr[n_entries]
+    return Conditionals(
+        position,
+        cells,
+        ptr,
+        node[:n_entries].copy(),
+        arg_ptr[: n_entries + 1].copy(),
+        arg[:n_args].copy(),
+        share[:n_args].copy(),
+    )
+
+
+def _words(marks: np.ndarray, n_words: int) -> np.ndarray:
+    """Marks of variables as the bits of words."""
+    octets = np.packbits(marks, axis=1, bitorder="little")
+    padded = np.zeros((len(marks), 8 * n_words), dtype=np.uint8)
+    padded[:, : octets.shape[1]] = octets
+    return padded.view("<u8").astype(np.uint64)
+
+
+@inlined
+def _score(
+    plan: Plan,
+    table: np.ndarray,
+    weight: np.ndarray,
+    codes: np.ndarray,
+    values: np.ndarray,
+    lines: np.ndarray,
+    in_logs: bool,
+    i: int,
+    a: int,
+    r: int,
+) -> float:
+    """Weight times value of argument a of sum i, relative to the sum if these are logs."""
+    child = plan.arg[a]
+    if child >= 0:
+        value = lines[child, r]
+    else:
+        leaf = ~child
+        var = plan.leaves.var[leaf]
+        family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
+        value = cell_value(family, first, table, codes[var, r], values[var, r], in_logs)
+    return fast_exp(weight[a] + value - lines[i, r]) if in_logs else weight[a] * value
+
+
+@inlined
+def _meets(scope: np.ndarray, i: int, missing: np.ndarray, j: int) -> bool:
+    """Whether any variable of scope i is missing in row j."""
+    common = np.uint64(0)
+    for w in range(scope.shape[1]):
+        common |= scope[i, w] & missing[j, w]
+    return common != 0
+
+
+@kernel
+def _reach(
+    plan: Plan,
+    tables: Tables,
+    scope: np.ndarray,
+    missing: np.ndarray,
+    codes: np.ndarray,
+    values: np.ndarray,
+    lines: np.ndarray,
+    in_logs: bool,
+    column: np.ndarray,
+    ptr: np.ndarray,
+    node: np.ndarray,
+    arg_ptr: np.ndarray,
+    arg: np.ndarray,
+    share: np.ndarray,
+) -> None:
+    """List the nodes that each row reaches from the root, and the weights by which it does."""
+    n_inner = len(plan.is_sum)
+    table = tables.log_table if in_logs else tables.table
+    weight = tables.log_weight if in_logs else tables.weight
+    alive = np.empty(n_inner, np.int8)
+    score = np.empty(len(plan.arg))
+    n_entries = 0
+    n_args = 0
+    for j in range(len(column)):
+        alive[:] = 0
+        alive[n_inner - 1] = 1
+        for i in range(n_inner - 1, -1, -1):
+            if alive[i] == 0:
+                continue
+            # Where all cells of a scope are known, a kernel has the same value below each child:
+            # the first possible one stands for all.
+            one_for_all = plan.is_sum[i] == 1 and not _meets(scope, i, missing, j)
+            total = 0.0
+            for a in range(plan.ptr[i], plan.ptr[i + 1]):
+                score[a] = 0.0
+                if plan.is_sum[i] == 0:
+                    score[a] = 1.0
+                elif total == 0.0 or not one_for_all:
+                    r = column[j]
+                    score[a] = _score(plan, table, weight, codes, values, lines, in_logs, i, a, r)
+                    total += score[a]
+                if plan.arg[a] >= 0 and score[a] > 0.0:
+                    alive[plan.arg[a]] = 1
+            if plan.is_sum[i] == 1:
+                for a in range(plan.ptr[i], plan.ptr[i + 1]):
+                    score[a] /= total
+        for i in range(n_inner):
+            if alive[i] == 1:
+                node[n_entries] = i
+                for a in range(plan.ptr[i], plan.ptr[i + 1]):
+                    if score[a] > 0.0:
+                        arg[n_args] = a
+                        share[n_args] = score[a]
+                        n_args += 1
+                n_entries += 1
+                arg_ptr[n_entries] = n_args
+        ptr[j + 1] = n_entries

@@ -1,0 +1,73 @@
+"""Squared maximum mean discrepancy against its definition."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpc.discrepancies import mmd2
+from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel
+from skpc.queries import sample
+from tests import zoo
+from tests.naive.circuit import all_rows, density
+from tests.naive.kernels import row_value
+
+
+def circuits(kinds: str = "discrete"):
+    return [zoo.random_structured_circuit(seed, 3, kinds) for seed in (1, 2)]
+
+
+def probabilities(circuit) -> np.ndarray:
+    return np.array([density(circuit, row) for row in all_rows(circuit)])
+
+
+def test_two_circuits_agree_with_the_sum_over_all_pairs_of_states():
+    p, q = circuits()
+    rows = all_rows(p)
+    kernel = ExponentialHamming(0.8)
+    gram = np.array([[row_value(kernel, x, y) for y in rows] for x in rows])
+    difference = probabilities(p) - probabilities(q)
+    assert_allclose(mmd2(p, q, kernel), difference @ gram @ difference, rtol=1e-12)
+
+
+def test_a_circuit_and_a_sample_agree_with_the_sum_over_all_pairs():
+    p, q = circuits()
+    rows, drawn = all_rows(p), sample(q, 12, random_state=0)
+    kernel = Delta()
+    weight = probabilities(p)
+    biased = weight @ kernel(rows) @ weight + kernel(drawn).mean()
+    biased -= 2 * (weight @ kernel(rows, drawn)).mean()
+    assert_allclose(mmd2(p, drawn, kernel, unbiased=False), biased, rtol=1e-12)
+    assert_allclose(mmd2(drawn, p, kernel, unbiased=False), biased, rtol=1e-12)
+    pairs = [row_value(kernel, x, y) for i, x in enumerate(drawn) for y in np.delete(drawn, i, 0)]
+    assert_allclose(
+        mmd2(p, drawn, kernel), biased - kernel(drawn).mean() + np.mean(pairs), rtol=1e-12
+    )
+
+
+def test_the_unbiased_estimate_is_right_on_average():
+    p, q = circuits("mixed")
+    is_number = (p.n_states == 0) | (np.diff(p.axis_ptr) > 0)
+    kernel = ProductKernel([RBF(0.5) if number else Delta() for number in is_number])
+    exact = mmd2(p, q, kernel)
+    found = [mmd2(p, sample(q, 20, random_state=seed), kernel) for seed in range(400)]
+    assert abs(np.mean(found) - exact) < 4 * np.std(found) / 20
+    found = [
+        mmd2(sample(p, 15, random_state=seed), sample(q, 20, random_state=1000 + seed), kernel)
+        for seed in range(400)
+    ]
+    assert abs(np.mean(found) - exact) < 4 * np.std(found) / 20
+
+
+@pytest.mark.parametrize("kinds", ["discrete", "mixed"])
+def test_equal_circuits_have_no_distance_and_others_have_one(kinds):
+    p, q = circuits(kinds)
+    assert abs(mmd2(p, p, RBF(0.3))) < 1e-15
+    assert mmd2(p, q, RBF(0.3)) > 1e-6
+    rows = sample(p, 30, random_state=0)
+    assert abs(mmd2(rows, rows, RBF(0.3), unbiased=False)) < 1e-15
+
+
+def test_one_row_has_no_unbiased_estimate():
+    p = circuits()[0]
+    with pytest.raises(ValueError, match="two or more rows, got 1"):
+        mmd2(p, all_rows(p)[:1], Delta())

@@ -1,0 +1,331 @@
+"""Support vector regression under missing features."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVR
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skpc import CutsetNetworkBD, ExpectedKernelSVR, SoftLearnSPN
+from skpc.queries import log_likelihood
+from tests.naive import kernels as naive
+
+
+@parametrize_with_checks(
+    [
+        ExpectedKernelSVR(random_state=0),
+        ExpectedKernelSVR(SoftLearnSPN(n_refine=5, random_state=0)),
+    ]
+)
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+def categories(n_rows: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Three columns that depend on each other, and a target."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 3, n_rows)
+    b, c = (a + rng.integers(0, 2, n_rows)) % 3, rng.integers(0, 2, n_rows)
+    return np.column_stack([a, b, c]).astype(float), a * 1.0 + c + 0.1 * rng.normal(size=n_rows)
+
+
+def numbers(n_rows: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 3)) @ np.array([[1.0, 0.8, 0.0], [0.0, 0.6, 0.3], [0, 0, 1]])
+    return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+def frame(n_rows: int = 150, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n_rows)
+    size = kind + rng.normal(size=n_rows)
+    table = pd.DataFrame(
+        {"kind": pd.Categorical(np.array(["low", "mid", "top"])[kind]), "size": size}
+    )
+    return table, size + 2.0 * (kind == 2)
+
+
+def with_holes(X, share: float = 0.3, seed: int = 1):
+    mask = np.random.default_rng(seed).random(X.shape) < share
+    return X.mask(mask) if isinstance(X, pd.DataFrame) else np.where(mask, np.nan, X)
+
+
+def all_completions(row: np.ndarray, n_states) -> np.ndarray:
+    grid = np.array(np.meshgrid(*map(np.arange, n_states), indexing="ij")).reshape(3, -1).T
+    return grid[np.all(np.isnan(row) | (grid == row), axis=1)].astype(float)
+
+
+def test_predictions_of_incomplete_rows_are_means_over_all_completions():
+    X, y = categories()
+    model = ExpectedKernelSVR(C=5.0).fit(X, y)
+    holes = with_holes(X[:25], 0.5)
+    mean, sd = model.predict(holes, return_std=True)
+    for row, found, spread in zip(holes, mean, sd):
+        rows = all_completions(row, [3, 3, 2])
+        weight = np.exp(log_likelihood(model.density_.circuit_, rows))
+        values = model.predict(rows)
+        truth = np.average(values, weights=weight)
+        assert found == pytest.approx(truth, abs=1e-10)
+        variance = np.average((values - truth) ** 2, weights=weight)
+        assert spread == pytest.approx(np.sqrt(variance), abs=1e-6)
+
+
+def test_predictions_and_spread_of_numbers_agree_with_quadrature():
+    X, y = numbers(40)
+    model = ExpectedKernelSVR(SoftLearnSPN(n_refine=3, random_state=0), C=2.0).fit(X, y)
+    row = np.array([X[0, 0], np.nan, X[0, 2]])
+    circuit, gamma = model.density_.circuit_, model.gamma_
+    trees = naive.given_trees(circuit, row)
+    mean = second = 0.0
+    for weight, parts in trees:
+        x, w = naive.points_of(naive.univariate(circuit, 1, parts[1]), 4 * gamma)[0]
+        values = model.predict(np.column_stack([np.full_like(x, row[0]), x, x * 0 + row[2]]))
+        mean += weight * (w @ values)
+        second += weight * (w @ values**2)
+    found, sd = model.predict([row], return_std=True)
+    assert found[0] == pytest.approx(mean, abs=1e-8)
+    assert sd[0] == pytest.approx(np.sqrt(second - mean**2), rel=1e-5)
+
+
+def test_complete_rows_equal_scikit_learn_on_one_hot_columns():
+    X, y = categories()
+    one_hot = OneHotEncoder(sparse_output=False).fit(X)
+    for gamma in ("scale", 0.3):
+        model = ExpectedKernelSVR(gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9).fit(X, y)
+        plain = SVR(gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9).fit(one_hot.transform(X), y)
+        expected = plain.predict(one_hot.transform(X))
+        assert_allclose(model.predict(X), expected, atol=1e-6)
+
+
+def test_complete_rows_equal_the_machine_itself(monkeypatch):
+    fitted = []
+    fit = SVR.fit
+    monkeypatch.setattr(SVR, "fit", lambda self, *a, **k: fitted.append(fit(self, *a, **k)) or self)
+    X, y = numbers()
+    model = ExpectedKernelSVR(C=3.0).fit(X, y)
+    assert_allclose(model.predict(X), fitted[0].predict(X), atol=1e-10)
+    mean, sd = model.predict(X, return_std=True)
+    assert_array_equal(mean, model.predict(X))
+    assert_array_equal(sd, 0.0)
+
+
+def test_scale_is_that_of_scikit_learn_and_skips_missing_cells():
+    X, y = numbers()
+    assert ExpectedKernelSVR().fit(X, y).gamma_ == pytest.approx(1 / (3 * X.var()))
+    holes = with_holes(X)
+    model = ExpectedKernelSVR(random_state=0).fit(holes, y)
+    assert model.gamma_ == pytest.approx(1 / (3 * np.nanvar(holes)))
+    rows, target = categories()
+    one_hot = OneHotEncoder(sparse_output=False).fit_transform(rows)
+    assert ExpectedKernelSVR().fit(rows, target).gamma_ == pytest.approx(1 / (8 * one_hot.var()))
+
+
+def test_a_row_without_any_cell_has_the_mean_prediction_of_the_density():
+    X, y = categories()
+    model = ExpectedKernelSVR().fit(X, y)
+    drawn = model.predict(model.density_.sample(20_000, random_state=0))
+    found, sd = model.predict([[np.nan] * 3], return_std=True)
+    assert found[0] == pytest.approx(drawn.mean(), abs=4 * drawn.std() / 141)
+    assert sd[0] == pytest.approx(drawn.std(), rel=0.03)
+
+
+def test_draws_of_predictions_have_the_mean_and_spread_that_predict_returns():
+    table, y = frame()
+    model = ExpectedKernelSVR(C=2.0).fit(table, y)
+    holes = with_holes(table)[:6]
+    mean, sd = model.predict(holes, return_std=True)
+    drawn = model.sample(holes, 4000, random_state=0)
+    assert drawn.shape == (6, 4000)
+    assert np.all(np.abs(drawn.mean(axis=1) - mean) <= 4 * sd / 63 + 1e-9)
+    assert_allclose(drawn.std(axis=1), sd, rtol=0.1, atol=1e-9)
+    assert_array_equal(
+        model.sample(holes, 3, random_state=5), model.sample(holes, 3, random_state=5)
+    )
+    assert model.sample(holes, 0).shape == (6, 0)
+
+
+def test_equal_support_vectors_are_merged():
+    X, y = categories(200)
+    model = ExpectedKernelSVR(epsilon=0.0).fit(X, y)
+    assert len(np.unique(model.support_vectors_, axis=0)) == len(model.support_vectors_) <= 18
+    assert model.dual_coef_.shape == (1, len(model.support_vectors_))
+    assert model.dual_coef_.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("data", [categories, numbers, frame])
+def test_training_rows_may_have_missing_cells(data):
+    X, y = data()
+    holes = with_holes(X, 0.2)
+    model = ExpectedKernelSVR(C=10.0, random_state=0).fit(holes, y)
+    assert np.isnan(model.support_vectors_).any()
+    assert model.score(holes, y) > 0.5
+    assert model.score(X, y) > 0.5
+    again = clone(model).fit(holes, y)
+    assert_array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="return_std needs complete support vectors"):
+        model.predict(X, return_std=True)
+    assert model.sample(holes[:2], 5, random_state=0).shape == (2, 5)
+
+
+def test_predictions_with_incomplete_support_vectors_are_expectations_on_both_sides():
+    X, y = categories(60)
+    model = ExpectedKernelSVR(random_state=0).fit(with_holes(X), y)
+    row = np.array([np.nan, 1.0, 0.0])
+    circuit, kernel = model.density_.circuit_, model._expansion._kernel
+    truth = model.intercept_[0] + sum(
+        a * naive.expected_kernel(circuit, circuit, kernel, row=row, other=s)
+        for a, s in zip(model.dual_coef_[0], model.support_vectors_)
+    )
+    assert model.predict([row])[0] == pytest.approx(truth, abs=1e-9)
+
+
+def test_missing_training_cells_need_a_structured_density():
+    X, y = numbers()
+    model = ExpectedKernelSVR(SoftLearnSPN(random_state=0))
+    assert model.fit(X, y).score(with_holes(X), y) > 0.2
+    with pytest.raises(ValueError, match=r"SoftLearnSPN is not; use CutsetNetworkBD\(struct"):
+        model.fit(with_holes(X), y)
+    assert model.score(X, y) > 0.2
+
+
+class CircuitlessDensity(BaseEstimator):
+    def __init__(self, categorical_features="auto"):
+        self.categorical_features = categorical_features
+
+    def fit(self, X, y=None, sample_weight=None):
+        return self
+
+    def to_mixture(self):
+        """A density with a circuit."""
+
+
+def test_a_density_without_a_circuit_is_refused():
+    X, y = numbers()
+    with pytest.raises(ValueError, match=r"CircuitlessDensity has none; use what its to_mixture"):
+        ExpectedKernelSVR(CircuitlessDensity()).fit(X, y)
+
+
+def test_categorical_features_are_handed_to_the_density():
+    X, y = categories()
+    model = ExpectedKernelSVR(categorical_features=[0, 2]).fit(X, y)
+    assert model.density_.domain_.is_categorical.tolist() == [True, False, True]
+    density = CutsetNetworkBD(structured=True, categorical_features=[1])
+    model = ExpectedKernelSVR(density).fit(X, y)
+    assert model.density_.domain_.is_categorical.tolist() == [False, True, False]
+    assert ExpectedKernelSVR(density, categorical_features=[1]).fit(X, y)
+    with pytest.raises(ValueError, match=r"\[0, 2\] disagrees with that of the density, \[1\]"):
+        ExpectedKernelSVR(density, categorical_features=[0, 2]).fit(X, y)
+
+
+def test_the_density_is_cloned():
+    X, y = categories()
+    density = CutsetNetworkBD(structured=True)
+    model = ExpectedKernelSVR(density).fit(X, y)
+    assert not hasattr(density, "circuit_")
+    assert model.density_.circuit_.structured_decomposable
+
+
+def test_weight_two_is_the_row_twice_and_weight_zero_its_absence():
+    X, y = categories(60)
+    for rows in (X, with_holes(X)):
+        weight = np.random.default_rng(0).integers(0, 4, 60)
+        a = ExpectedKernelSVR(random_state=0).fit(rows, y, sample_weight=weight)
+        many = np.repeat(rows, weight, axis=0), np.repeat(y, weight)
+        b = ExpectedKernelSVR(random_state=0).fit(*many)
+        assert_allclose(a.predict(rows), b.predict(rows), atol=1e-9)
+
+
+def test_a_grid_search_over_a_pipeline_reaches_the_density():
+    table, y = frame()
+    holes = with_holes(table, 0.2)
+    columns = make_column_transformer(
+        (StandardScaler(), ["size"]), remainder="passthrough", verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    model = ExpectedKernelSVR(CutsetNetworkBD(structured=True), random_state=0)
+    search = GridSearchCV(
+        make_pipeline(columns, model),
+        {
+            "expectedkernelsvr__C": [1.0, 10.0],
+            "expectedkernelsvr__density__ess": [0.1, 1.0],
+        },
+        cv=3,
+    ).fit(table, y)
+    assert search.score(holes, y) > 0.3
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+
+
+def test_expected_predictions_beat_those_at_the_mean_when_the_function_bends():
+    X, y = numbers(500)
+    plain = make_pipeline(SimpleImputer(), SVR(C=10.0)).fit(X, y)
+    model = ExpectedKernelSVR(C=10.0).fit(X, y)
+    rows, target = numbers(500, seed=1)
+    holes = with_holes(rows, 0.4)
+    assert model.score(holes, target) > plain.score(holes, target) + 0.05
+
+
+def test_strings_and_unknown_categories_are_read_as_by_the_density():
+    table, y = frame()
+    model = ExpectedKernelSVR().fit(table, y)
+    other = table[:3].assign(kind=["zzz"] * 3)
+    assert_allclose(model.predict(other), model.predict(table[:3].assign(kind=None)))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table[["size", "kind"]])
+
+
+def test_pickles_predict_alike():
+    X, y = categories()
+    model = ExpectedKernelSVR().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    holes = with_holes(X)
+    for found, expected in zip(again.predict(holes, True), model.predict(holes, True)):
+        assert_array_equal(found, expected)
+
+
+def test_targets_within_the_tube_leave_no_support_vector():
+    X, y = categories()
+    model = ExpectedKernelSVR(epsilon=10.0).fit(X, y)
+    assert model.support_vectors_.shape == (0, 3)
+    mean, sd = model.predict(with_holes(X[:5]), return_std=True)
+    assert_allclose(mean, model.intercept_[0])
+    assert_array_equal(sd, 0.0)
+
+
+def test_tags_tell_what_the_estimator_takes():
+    tags = get_tags(ExpectedKernelSVR())
+    assert tags.estimator_type == "regressor"
+    assert tags.input_tags.allow_nan
+    assert tags.input_tags.categorical
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y to be passed"),
+        ([1.0, 2.0], "found 120 rows in X and 2 values in y"),
+        (np.full(120, np.nan), "y contains NaN"),
+    ],
+)
+def test_bad_targets_are_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        ExpectedKernelSVR().fit(categories()[0], y)
+
+
+def test_a_failed_fit_leaves_the_estimator_as_it_was():
+    X, y = categories()
+    model = ExpectedKernelSVR().fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="column 3"):
+        model.fit(np.column_stack([X, np.full(len(X), np.nan)]), y)
+    assert_array_equal(model.predict(X), before)
+    with pytest.raises(ValueError, match="n_samples must be an integer of 0 or more, got 1.5"):
+        model.sample(X, 1.5)

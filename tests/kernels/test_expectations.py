@@ -1,0 +1,132 @@
+"""Expectations of column kernels against quadrature."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpc.kernels import (
+    RBF,
+    Bins,
+    Delta,
+    ExponentialHamming,
+    Normals,
+    ProductKernel,
+    States,
+    leaf_expectations,
+)
+from tests.naive.kernels import expectation
+
+KERNELS = [RBF(0.3), RBF(4.0), ExponentialHamming(0.7), Delta()]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+def members(rng: np.random.Generator, n_states: int) -> np.ndarray:
+    """One member for each state that has all the mass, and a mixed one."""
+    return np.vstack([np.eye(n_states), rng.dirichlet(np.ones(n_states))])
+
+
+def bins(seed: int, edges, lower: float, upper: float) -> Bins:
+    axis = np.array([lower, *edges, upper], dtype=float)
+    return Bins(members(np.random.default_rng(seed), len(edges) + 1), axis)
+
+
+def normals() -> Normals:
+    return Normals(np.array([-1.0, 0.4, 30.0, 2.0]), np.array([0.6, 2.5, 0.01, 0.0]))
+
+
+BINS = {
+    "plain": bins(0, [-1.0, 0.0, 0.5, 2.0], 0.7, 1.3),
+    "shifted": bins(1, [-0.4, 0.1, 3.0], 0.2, 0.65),
+    "narrow": bins(2, [0.0, 1e-4, 1.1e-4, 0.5], 1e-4, 2.0),
+    "wide": bins(3, [-5.0, 5.0, 12.0], 4.0, 4.01),
+    "one edge": bins(4, [0.3], 1.0, 1.0),
+    "far": bins(5, [40.0, 41.0], 0.5, 0.5),
+}
+every_axis = pytest.mark.parametrize("axis", BINS)
+
+
+@every_kernel
+def test_expectations_of_categories_are_sums(kernel):
+    rng = np.random.default_rng(0)
+    left, right = States(members(rng, 4)), States(members(rng, 4))
+    assert_allclose(
+        leaf_expectations(kernel, left, right), expectation(kernel, left, right), atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.01, 1.0, 50.0])
+def test_expectations_of_normals_agree_with_quadrature(gamma):
+    kernel, left = RBF(gamma), normals()
+    right = Normals(np.array([0.0, 3.0]), np.array([1.0, 0.2]))
+    assert_allclose(
+        leaf_expectations(kernel, left, right), expectation(kernel, left, right), atol=1e-12
+    )
+
+
+@every_axis
+@pytest.mark.parametrize("gamma", [0.05, 1.0, 40.0])
+def test_expectations_of_bins_and_points_or_normals_agree_with_quadrature(axis, gamma):
+    kernel, right = RBF(gamma), BINS[axis]
+    left = normals()
+    found = leaf_expectations(kernel, left, right)
+    assert_allclose(found, expectation(kernel, left, right), atol=1e-12)
+    assert_allclose(leaf_expectations(kernel, right, left), found.T, rtol=1e-14)
+
+
+@every_axis
+@pytest.mark.parametrize("other", BINS)
+@pytest.mark.parametrize("gamma", [0.05, 10.0])
+def test_expectations_of_two_lists_of_bins_agree_with_quadrature(axis, other, gamma):
+    kernel, left, right = RBF(gamma), BINS[axis], BINS[other]
+    left, right = left._replace(prob=left.prob[:-1]), right._replace(prob=right.prob[:-1])
+    assert_allclose(
+        leaf_expectations(kernel, left, right), expectation(kernel, left, right), atol=1e-12
+    )
+
+
+def test_mixed_members_of_bins_are_mixtures_of_their_states():
+    kernel, left, right = RBF(0.8), BINS["plain"], BINS["wide"]
+    found = leaf_expectations(kernel, left, right)
+    assert_allclose(found[-1, -1], left.prob[-1] @ found[:-1, :-1] @ right.prob[-1], rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 1e3, 1e9])
+def test_expectations_of_bins_scale_with_the_axis(scale):
+    left, right = BINS["plain"], BINS["narrow"]
+    wide = [Bins(side.prob, side.axis * scale) for side in (left, right)]
+    assert_allclose(
+        leaf_expectations(RBF(0.5 / scale**2), *wide),
+        leaf_expectations(RBF(0.5), left, right),
+        atol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1e-14, 1e-6, 1e6, 1e14])
+def test_extreme_bumps_give_numbers_between_zero_and_one(gamma):
+    for left in [*BINS.values(), normals()]:
+        for right in BINS.values():
+            found = leaf_expectations(RBF(gamma), left, right)
+            assert np.all((found >= -1e-15) & (found <= 1.0 + 1e-12))
+            if gamma <= 1e-14:
+                assert_allclose(found, 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [ExponentialHamming(0.7), Delta()], ids=repr)
+def test_draws_of_continuous_distributions_never_match(kernel):
+    different = kernel.of_points(np.zeros(1), np.ones(1))[0]
+    left = Normals(np.array([1.0, 1.0]), np.array([0.0, 0.5]))
+    assert_allclose(leaf_expectations(kernel, left, left)[0], [1.0, different])
+    assert_allclose(leaf_expectations(kernel, left, left)[1], different)
+    for other in (BINS["plain"], left._replace(sd=np.ones(2))):
+        assert_allclose(leaf_expectations(kernel, left, other), different)
+        assert_allclose(leaf_expectations(kernel, other, BINS["far"]), different)
+
+
+def test_families_without_a_formula_are_named():
+    with pytest.raises(TypeError, match="RBF under States and Normals is not known"):
+        leaf_expectations(RBF(1.0), States(np.eye(2)), normals())
+
+
+def test_a_product_kernel_is_no_column_kernel():
+    with pytest.raises(TypeError, match="ProductKernel under States"):
+        leaf_expectations(ProductKernel([Delta()]), States(np.eye(2)), States(np.eye(2)))
