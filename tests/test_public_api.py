@@ -65,7 +65,15 @@ PUBLIC = {
     ],
     "skpc.discrepancies": ["mmd2"],
     "skpc.datasets": ["fetch_debd"],
-    "skpc.domain": ["Domain", "column_moments", "group_rows", "merge_rows", "present_rows"],
+    "skpc.domain": [
+        "Domain",
+        "column_moments",
+        "group_codes",
+        "group_rows",
+        "merge_codes",
+        "merge_rows",
+        "present_rows",
+    ],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
 }
 

@@ -10,9 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._validation import Interval, StrOptions, check_table, check_weight, fit_context
-from skpc.circuit import Circuit, CircuitBuilder
-from skpc.circuit.axes import Axes
-from skpc.domain import Domain, group_rows, merge_rows, present_rows
+from skpc.circuit import Circuit
+from skpc.domain import Domain, merge_codes, present_rows
 from skpc.estimators._base import TableDensity, all_or_nothing, hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import (
@@ -22,26 +21,17 @@ from skpc.learning import (
     adam_pass,
     start_trees,
     train_trees,
+    usual_batch_size,
 )
 from skpc.trees import (
+    AllTreesDensity,
     ComponentParameters,
     Components,
     DirectedParameters,
-    Estimates,
     UndirectedParameters,
-    add_sampled_trees,
-    draw_rows,
-    estimate_missing,
-    local_modes,
-    row_seeds,
 )
 
 __all__ = ["MixtureOfAllTrees"]
-
-#: A batch holds so many rows at most; fewer in small tables, for the sake of this many steps an
-#: epoch, but not less than the smallest; and fewer in wide tables, whose rows cost more.
-_BATCH, _SMALLEST_BATCH, _STEPS = 1024, 64, 10
-_WIDE, _WIDE_BATCH = 500, 128
 
 
 class MixtureOfAllTrees(TableDensity):
@@ -189,6 +179,9 @@ class MixtureOfAllTrees(TableDensity):
     scores_: list[float]
     n_iter_: int
     converged_: bool
+    _adam: Adam
+    _seed: int
+    _vector: np.ndarray
 
     def __init__(
         self,
@@ -266,14 +259,11 @@ class MixtureOfAllTrees(TableDensity):
         return self
 
     def _fit(self, X: Any, sample_weight: Any, X_val: Any) -> None:
-        domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
-        random_state = check_random_state(self.random_state)
-        self._seed = int(random_state.randint(2**31))
-        codes, weight = _merged_codes(domain, rows, weight)
+        domain, codes, weight, random_state = self._prepare_codes(X, sample_weight)
         validation = None
         if self.early_stopping and X_val is not None:
             rows_val = domain.encode(check_table(self, X_val, reset=False))
-            merged = _merged_codes(domain, rows_val, np.ones(len(rows_val)))
+            merged = merge_codes(domain.codes(rows_val), np.ones(len(rows_val)))
             validation = IncompleteRows(*merged, random_state)
         elif self.early_stopping:
             codes, weight, held, held_weight = hold_out(
@@ -281,23 +271,19 @@ class MixtureOfAllTrees(TableDensity):
             )
             if held is not None:
                 validation = IncompleteRows(held, held_weight, random_state)
-        self._refuse_few_rows(weight)
-        parameters = self._parameters(domain)
-        vector = start_trees(parameters, codes, weight, domain.n_states, self.alpha, random_state)
+        parameters, vector = self._start(domain, codes, weight, random_state)
         with progress(self.max_iter, "epochs", self.verbose) as advance:
             trained = train_trees(
                 parameters,
                 vector,
                 IncompleteRows(codes, weight, random_state),
                 validation,
-                self._options(weight.sum(), len(domain.n_states)),
+                self._options(weight.sum(), domain.n_features),
                 random_state,
                 advance,
             )
-        self.domain_ = domain
         self.scores_, self.converged_ = trained.scores, trained.converged
         self.n_iter_ = len(trained.scores)
-        self._adam = Adam.of(len(trained.vector))
         self._set_parameters(parameters, trained.vector)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -330,27 +316,17 @@ class MixtureOfAllTrees(TableDensity):
         """
         with all_or_nothing(self):
             if not hasattr(self, "domain_"):
-                self._first_partial_fit(X, sample_weight)
+                domain, *codes_and_rest = self._prepare_codes(X, sample_weight)
+                self._set_parameters(*self._start(domain, *codes_and_rest))
+                self.scores_, self.n_iter_, self.converged_ = [], 0, False
             self._partial_fit(X, sample_weight)
         return self
-
-    def _first_partial_fit(self, X: Any, sample_weight: Any) -> None:
-        domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
-        random_state = check_random_state(self.random_state)
-        self._seed = int(random_state.randint(2**31))
-        codes, weight = _merged_codes(domain, rows, weight)
-        self._refuse_few_rows(weight)
-        parameters = self._parameters(domain)
-        vector = start_trees(parameters, codes, weight, domain.n_states, self.alpha, random_state)
-        self.domain_, self.scores_, self.n_iter_, self.converged_ = domain, [], 0, False
-        self._adam = Adam.of(len(vector))
-        self._set_parameters(parameters, vector)
 
     def _partial_fit(self, X: Any, sample_weight: Any) -> None:
         table = check_table(self, X, reset=False)
         table, weight = present_rows(table, check_weight(sample_weight, len(table)))
         rows = self.domain_.encode(table)
-        codes, weight = _merged_codes(self.domain_, rows, weight)
+        codes, weight = merge_codes(self.domain_.codes(rows), weight)
         # The averages are changed in place, and an interruption must not leave half a pass.
         adam = self._adam.copy()
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
@@ -367,6 +343,27 @@ class MixtureOfAllTrees(TableDensity):
         self.scores_, self.n_iter_, self._adam = [*self.scores_, score], self.n_iter_ + 1, adam
         self._set_parameters(parameters, vector)
 
+    def _prepare_codes(self, X: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """Domain, distinct rows of states, their weights, and the source of all that is random."""
+        domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
+        random_state = check_random_state(self.random_state)
+        self._seed = int(random_state.randint(2**31))
+        return domain, *merge_codes(domain.codes(rows), weight), random_state
+
+    def _start(
+        self, domain: Domain, codes: np.ndarray, weight: np.ndarray, random_state: Any
+    ) -> tuple[ComponentParameters, np.ndarray]:
+        """Where training starts."""
+        if self.n_components > max(weight.sum(), 1):
+            raise ValueError(
+                f"n_components={self.n_components} must not exceed the number of rows, found "
+                f"{weight.sum():g} sample(s); choose fewer components"
+            )
+        parameters = self._parameters(domain)
+        vector = start_trees(parameters, codes, weight, domain.n_states, self.alpha, random_state)
+        self.domain_, self._adam = domain, Adam.of(len(vector))
+        return parameters, vector
+
     def _parameters(self, domain: Domain) -> ComponentParameters:
         kind = DirectedParameters if self.orientation == "directed" else UndirectedParameters
         ptr = np.concatenate([[0], np.cumsum(domain.n_states)])
@@ -375,8 +372,7 @@ class MixtureOfAllTrees(TableDensity):
     def _options(self, total: float, n_features: int) -> TrainingOptions:
         batch_size = self.batch_size
         if batch_size == "auto":
-            largest = _BATCH if n_features <= _WIDE else _WIDE_BATCH
-            batch_size = int(np.clip(total / _STEPS, _SMALLEST_BATCH, largest))
+            batch_size = usual_batch_size(total, n_features)
         return TrainingOptions(
             self.solver,
             self.learning_rate_init,
@@ -385,13 +381,6 @@ class MixtureOfAllTrees(TableDensity):
             self.tol,
             self.n_iter_no_change,
         )
-
-    def _refuse_few_rows(self, weight: np.ndarray) -> None:
-        if self.n_components > max(weight.sum(), 1):
-            raise ValueError(
-                f"n_components={self.n_components} must not exceed the number of rows, found "
-                f"{weight.sum():g} sample(s); choose fewer components"
-            )
 
     def _set_parameters(self, parameters: ComponentParameters, vector: np.ndarray) -> None:
         self._vector, self.mixture_ = vector, parameters.model(vector)
@@ -414,11 +403,7 @@ class MixtureOfAllTrees(TableDensity):
             completions. Where it is small, raise ``n_inference_samples``.
         """
         _, rows = self._encode(X)
-        distinct, group = _distinct_codes(self.domain_.codes(rows))
-        found = np.full(len(distinct), np.inf)
-        incomplete = (distinct < 0).any(axis=1)
-        found[incomplete] = self._estimates(distinct[incomplete]).effective_sample_size
-        return found[group]
+        return self._density.effective_sample_size(rows)
 
     def to_mixture(self, n_trees: int, random_state: Any = None) -> Circuit:
         """Sample trees, and make a circuit of their mixture: it answers every query exactly.
@@ -444,96 +429,30 @@ class MixtureOfAllTrees(TableDensity):
         check_is_fitted(self, "domain_")
         if not isinstance(n_trees, Integral) or n_trees < 1:
             raise ValueError(f"n_trees must be an integer of 1 or more; got {n_trees!r}.")
-        builder = CircuitBuilder(self.domain_.n_states, self.domain_.axes)
-        generator = check_random_state(random_state)
-        add_sampled_trees(builder, self.mixture_, int(n_trees), generator)
-        return builder.build()
+        return self._density.sampled_circuit(int(n_trees), check_random_state(random_state))
 
     def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
-        codes = self.domain_.codes(rows).astype(np.int64)
-        distinct, group = _distinct_codes(codes)
-        found = np.empty(len(distinct))
-        complete = (distinct >= 0).all(axis=1)
-        states = self.mixture_.models[0].states_of(distinct[complete])
-        found[complete] = self.mixture_.log_likelihood(states)
-        found[~complete] = self._estimates(distinct[~complete]).log_likelihood
-        return found[group] + self._axes.log_density(codes, rows)
+        return self._density.log_likelihood(rows)
 
     def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
-        distinct, group = _distinct_codes(self.domain_.codes(rows))
-        n_states = self.domain_.n_states
-        first = np.cumsum(n_states) - n_states
-        found = np.zeros((len(distinct), n_states.sum()))
-        row, column = np.nonzero(distinct >= 0)
-        found[row, first[column] + distinct[row, column]] = 1.0
-        incomplete = (distinct < 0).any(axis=1)
-        found[incomplete] = self._estimates(distinct[incomplete]).marginals
-        return np.split(found[group], first[1:], axis=1)
+        return self._density.marginals(rows)
 
     def _means(self, rows: np.ndarray) -> np.ndarray:
-        means = rows.copy()
-        for column, prob in enumerate(self._marginals(rows)):
-            if not self.domain_.is_categorical[column]:
-                missing = np.isnan(rows[:, column])
-                means[missing, column] = prob[missing] @ self._axes.means(column)
-        return means
+        return self._density.means(rows)
 
     def _mpe(self, rows: np.ndarray) -> np.ndarray:
-        codes = self.domain_.codes(rows).astype(np.int64)
-        numeric = ~self.domain_.is_categorical
-        peaks = [
-            self._axes.peaks(column) if is_numeric else np.zeros(n_states)
-            for column, (is_numeric, n_states) in enumerate(zip(numeric, self.domain_.n_states))
-        ]
-        with np.errstate(divide="ignore"):
-            values = [np.log(prob) + p for prob, p in zip(self._marginals(rows), peaks)]
-        start = np.column_stack([value.argmax(axis=1) for value in values])
-        found = local_modes(self.mixture_, codes, np.where(codes < 0, start, codes), peaks)
-        filled = np.where(np.isnan(rows), found, rows)
-        for column in np.flatnonzero(numeric).tolist():
-            missing = np.isnan(rows[:, column])
-            filled[missing, column] = self._axes.modes(column)[found[missing, column]]
-        return filled
+        return self._density.modes(rows)
 
     def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
         if not isinstance(n_samples, Integral) or n_samples < 0:
             raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
-        generator = check_random_state(random_state)
-        codes = draw_rows(self.mixture_, int(n_samples), generator)
-        nothing = np.full(codes.shape, np.nan)
-        return self._axes.draw(codes, nothing, int(generator.randint(2**31)))
+        return self._density.draw(int(n_samples), check_random_state(random_state))
 
     def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
-        generator = check_random_state(random_state)
-        codes = self.domain_.codes(rows).astype(np.int64)
-        missing = (codes < 0).any(axis=1)
-        seeds = generator.randint(2**31, size=missing.sum()).astype(np.uint64)
-        filled = codes.copy()
-        filled[missing] = self._estimates(codes[missing], seeds).draws
-        return self._axes.draw(filled, rows, int(generator.randint(2**31)))
+        return self._density.draw_missing(rows, check_random_state(random_state))
 
     @property
-    def _axes(self) -> Axes:
-        return Axes.of(self.domain_.axes or [None] * self.domain_.n_features)
-
-    def _estimates(self, codes: np.ndarray, seeds: np.ndarray | None = None) -> Estimates:
-        """Exact or estimated answers for rows of states with missing cells."""
-        if seeds is None:
-            seeds = row_seeds(codes, self._seed)
-        return estimate_missing(
-            self.mixture_, codes, seeds, self.inference, self.n_inference_samples
+    def _density(self) -> AllTreesDensity:
+        return AllTreesDensity(
+            self.mixture_, self.domain_, self._seed, self.inference, self.n_inference_samples
         )
-
-
-def _distinct_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    distinct, group = group_rows(np.where(codes < 0, np.nan, codes))
-    return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), group
-
-
-def _merged_codes(
-    domain: Domain, rows: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows of states, -1 where missing, and their weights."""
-    codes = domain.codes(rows)
-    distinct, weight = merge_rows(np.where(codes < 0, np.nan, codes), weight)
-    return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), weight

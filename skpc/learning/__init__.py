@@ -9,6 +9,7 @@ from skpc.learning.all_trees import (
     adam_pass,
     start_trees,
     train_trees,
+    usual_batch_size,
 )
 from skpc.learning.clustering import as_numbers
 from skpc.learning.cutset import learn_cutset_network
@@ -42,4 +43,5 @@ __all__ = [
     "mixture_circuit",
     "start_trees",
     "train_trees",
+    "usual_batch_size",
 ]

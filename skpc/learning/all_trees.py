@@ -21,6 +21,7 @@ __all__ = [
     "adam_pass",
     "start_trees",
     "train_trees",
+    "usual_batch_size",
 ]
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,10 @@ _CLUSTERING = 100
 _TREES, _STEPS = 30, 2
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
+#: A batch holds so many rows at most; fewer in small tables, for the sake of this many steps an
+#: epoch, but not less than the smallest; and fewer in wide tables, whose rows cost more.
+_BATCH, _SMALLEST_BATCH, _STEPS_AN_EPOCH = 1024, 64, 10
+_WIDE, _WIDE_BATCH = 500, 128
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
 _MOST_COPIES = 2_000_000
 
@@ -178,6 +183,12 @@ class _Watch:
         self.converged = self._waited >= self._options.n_iter_no_change
         self._advance(1)
         return self.stopped
+
+
+def usual_batch_size(total: float, n_features: int) -> int:
+    """Rows of a mini-batch for rows of some total weight."""
+    largest = _BATCH if n_features <= _WIDE else _WIDE_BATCH
+    return int(np.clip(total / _STEPS_AN_EPOCH, _SMALLEST_BATCH, largest))
 
 
 def start_trees(

@@ -5,20 +5,17 @@ from skpc.trees.chow_liu import ChowLiuTree, binary_spanning_tree, maximum_spann
 from skpc.trees.collapsed import collapsed_estimates, importance_estimates
 from skpc.trees.components import ComponentParameters, Components
 from skpc.trees.count_tables import CountTables
+from skpc.trees.density import AllTreesDensity
 from skpc.trees.directed import DirectedParameters
 from skpc.trees.estimates import Estimates
 from skpc.trees.gibbs import gibbs_estimates
 from skpc.trees.incomplete import (
-    draw_rows,
     estimate_missing,
-    local_modes,
     redraw_rows,
-    row_seeds,
 )
 from skpc.trees.laplacian import edge_probabilities, edges_into, log_tree_weight
 from skpc.trees.mutual_information import UNITS_PER_NAT, table_information
 from skpc.trees.pair_tables import PairTables
-from skpc.trees.sampled_trees import add_sampled_trees
 from skpc.trees.spanning_trees import sample_spanning_trees
 from skpc.trees.tree_circuit import add_tree
 from skpc.trees.tree_inference import log_evidence, sample_missing, tree_marginals
@@ -28,6 +25,7 @@ from skpc.trees.undirected import UndirectedParameters
 __all__ = [
     "UNITS_PER_NAT",
     "AllTrees",
+    "AllTreesDensity",
     "ChowLiuTree",
     "ComponentParameters",
     "Components",
@@ -38,22 +36,18 @@ __all__ = [
     "PairTables",
     "TreeTables",
     "UndirectedParameters",
-    "add_sampled_trees",
     "add_tree",
     "binary_spanning_tree",
     "collapsed_estimates",
-    "draw_rows",
     "edge_probabilities",
     "edges_into",
     "estimate_missing",
     "gibbs_estimates",
     "importance_estimates",
-    "local_modes",
     "log_evidence",
     "log_tree_weight",
     "maximum_spanning_tree",
     "redraw_rows",
-    "row_seeds",
     "sample_missing",
     "sample_spanning_trees",
     "table_information",

@@ -10,13 +10,11 @@ from skpc.trees import (
     ComponentParameters,
     DirectedParameters,
     UndirectedParameters,
-    add_sampled_trees,
-    draw_rows,
     estimate_missing,
-    local_modes,
     redraw_rows,
-    row_seeds,
 )
+from skpc.trees.incomplete import draw_rows, local_modes, row_seeds
+from skpc.trees.sampled_trees import add_sampled_trees
 from tests.naive.all_trees import all_rows
 
 N_STATES = (2, 3, 2, 4)
