@@ -80,8 +80,9 @@ class MixtureOfAllTrees(TableDensity):
         How rows with missing cells are estimated: "collapsed" draws trees in view of the observed
         cells, and sums out the missing ones in each. The others are there for comparison.
     n_inference_samples : int, default=1000
-        Trees drawn for a row, from each component. If a row has no more joint completions than that
-        (fewer, with over 64 columns), they are summed instead, and the answer is exact.
+        Trees drawn for a row, from each component. If a row has few joint completions, at most
+        ``160 / n_features`` times as many as trees (and 65,536), they are summed instead, and the
+        answer is exact.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose

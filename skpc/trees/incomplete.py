@@ -39,9 +39,12 @@ METHODS: dict[str, Callable[..., Estimates]] = {
     "importance": importance_estimates,
     "gibbs": gibbs_estimates,
 }
-#: As many completions are summed as trees would be sampled, up to this many variables; with more,
-#: a determinant costs more than a tree.
-_AS_CHEAP = 64
+#: So many completions are summed for each tree that would be sampled, divided by the number of
+#: variables. To sum them then takes about four times as long, which an answer without error is
+#: worth: a determinant costs a tree of forty variables, and n / 40 trees of n.
+_COMPLETIONS = 160
+#: But no more than this: they are all in memory.
+_MOST_COMPLETIONS = 2**16
 #: Passes over the cells of a row at most, on the way to a mode.
 _MOST_CLIMBS = 20
 # Odd 64-bit constants with irregular bits, as multiplicative hashing asks for.
@@ -78,8 +81,8 @@ def estimate_missing(
     method : {"collapsed", "importance", "gibbs"}
         How rows with many missing cells are estimated.
     n_samples : int
-        Number of trees sampled for each of them; rows with no more joint completions than that
-        (fewer, if there are more than 64 variables) are exact.
+        Number of trees sampled for each of them; rows with no more joint completions than
+        ``160 / n`` times that (and than 65,536) are exact.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def estimate_missing(
         rows.copy(),
     )
     missing = rows < 0
-    limit = np.log(n_samples * min(1.0, _AS_CHEAP / n))
+    limit = np.log(min(n_samples * _COMPLETIONS / n, _MOST_COMPLETIONS))
     height = row_seeds(seeds.view(np.int64)[:, np.newaxis], 1).astype(np.float64) * _TO_UNIT
     few = missing @ np.log(n_states) <= limit + 1e-9
     for row in np.flatnonzero(few).tolist():

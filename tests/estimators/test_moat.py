@@ -114,10 +114,10 @@ def test_estimates_repeat_pickle_and_do_not_depend_on_other_rows(orientation):
 
 
 def test_the_estimate_of_a_likelihood_comes_close_and_its_error_is_told():
-    X = chain_rows(500, 10)
+    X = chain_rows(500, 14)
     model = MixtureOfAllTrees(max_iter=10, random_state=0).fit(X)
-    holes = np.full((1, 10), np.nan)
-    holes[0, [0, 9]] = 1.0, 0.0
+    holes = np.full((1, 14), np.nan)
+    holes[0, [0, 13]] = 1.0, 0.0
     exact = model.score_samples(holes)
     assert np.isinf(model.effective_sample_size(holes)[0])
     assert np.isinf(model.effective_sample_size(X[:1])[0])

@@ -58,7 +58,7 @@ def test_rows_with_few_completions_are_exact(kind, n_components):
 @pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_with_many_completions_are_estimated(kind, n_components, method, monkeypatch):
-    monkeypatch.setattr("skpc.trees.incomplete._AS_CHEAP", 0.001)
+    monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(kind, n_components)
     rows = ROWS[:3]
     found = estimate_missing(mixture, rows, row_seeds(rows, 0), method, 3000)
@@ -73,7 +73,7 @@ def test_rows_with_many_completions_are_estimated(kind, n_components, method, mo
 @pytest.mark.parametrize("method", ["exact", "collapsed"])
 def test_draws_have_the_distribution_of_the_missing_cells(method, monkeypatch):
     if method == "collapsed":
-        monkeypatch.setattr("skpc.trees.incomplete._AS_CHEAP", 0.001)
+        monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(DirectedParameters, 2)
     rows = np.tile(ROWS[0], (4000, 1))
     seeds = np.arange(4000, dtype=np.uint64)
@@ -87,7 +87,7 @@ def test_draws_have_the_distribution_of_the_missing_cells(method, monkeypatch):
 
 
 def test_an_estimate_depends_on_the_row_and_the_seed_alone(monkeypatch):
-    monkeypatch.setattr("skpc.trees.incomplete._AS_CHEAP", 0.001)
+    monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(DirectedParameters, 1)
     seeds = row_seeds(ROWS, 3)
     together = estimate_missing(mixture, ROWS, seeds, "collapsed", 50)
