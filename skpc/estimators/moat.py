@@ -55,7 +55,8 @@ class MixtureOfAllTrees(TableDensity):
         Number of such mixtures in a mixture of them.
     solver : {"adam", "lbfgs"}, default="adam"
         "adam": mini-batches, and a learning rate that falls to zero over ``max_iter`` epochs with a
-        cosine. "lbfgs": all rows at a time, for small tables.
+        cosine; the parameters of an epoch are their mean over its steps. "lbfgs": all rows at a
+        time, for small tables.
     learning_rate_init : float, default=0.05
         The learning rate of Adam at the start.
     batch_size : int or "auto", default="auto"
@@ -332,7 +333,7 @@ class MixtureOfAllTrees(TableDensity):
         adam = self._adam.copy()
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
         parameters = self._parameters(self.domain_)
-        vector, score = adam_pass(
+        vector, _, score = adam_pass(
             parameters,
             self._vector,
             IncompleteRows(codes, weight, random_state).drawn_from(self.mixture_),

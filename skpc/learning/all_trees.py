@@ -330,10 +330,10 @@ def _epochs(
         return 0.5 * options.learning_rate_init * (1.0 + np.cos(np.pi * step / n_steps))
 
     for _ in range(n_epochs):
-        vector, score = adam_pass(
+        vector, mean, score = adam_pass(
             parameters, vector, rows, options.batch_size, adam, rate, random_state
         )
-        if watch.see(vector, score):
+        if watch.see(mean, score):
             break
     return vector
 
@@ -346,7 +346,7 @@ def adam_pass(
     adam: Adam,
     rate: Callable[[int], float],
     random_state: np.random.RandomState,
-) -> tuple[Floats, float]:
+) -> tuple[Floats, Floats, float]:
     """Take Adam through all rows once, batch by batch.
 
     Parameters
@@ -370,16 +370,22 @@ def adam_pass(
     -------
     vector : ndarray of shape (n_parameters,)
         The parameters after.
+    mean : ndarray of shape (n_parameters,)
+        Their mean over the steps, in which the noise of the batches cancels.
     score : float
         Mean log-likelihood of the rows on the way, in nats.
     """
     score, total = 0.0, rows.weight.sum()
+    visited = np.zeros_like(vector)
+    n_steps = 0
     for batch, weight in _batches(rows.weight, batch_size, random_state):
         part = weight.sum()
         log_likelihood, gradient = parameters.ascent(vector, rows.states[batch], weight / part)
         score += float(weight @ log_likelihood) / total
         vector = vector + adam.step(gradient, rate(int(adam.n_steps[0])))
-    return vector, score
+        visited += vector
+        n_steps += 1
+    return vector, visited / n_steps, score
 
 
 def _copies(weight: Floats) -> Integers:

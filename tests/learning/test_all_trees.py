@@ -151,10 +151,23 @@ def test_a_pass_changes_the_averages_and_counts_its_steps():
     vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
     rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
     adam = Adam.of(len(vector))
-    after, score = adam_pass(parameters, vector, rows, 64, adam, lambda step: 0.01, generator)
+    after, mean, score = adam_pass(parameters, vector, rows, 64, adam, lambda step: 0.01, generator)
     assert adam.n_steps[0] == round(np.ceil(weight).sum() / 64)
     assert mean_likelihood(parameters, vector, 0) < score + 0.05
     assert mean_likelihood(parameters, after, 0) > mean_likelihood(parameters, vector, 0)
+    assert np.abs(mean - vector).max() < np.abs(after - vector).max()
+
+
+def test_the_mean_of_a_pass_of_one_step_is_where_it_ends():
+    codes, weight = rows_of_two_kinds()
+    parameters = parameters_of()
+    generator = np.random.RandomState(0)
+    vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
+    rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
+    after, mean, _ = adam_pass(
+        parameters, vector, rows, 10**6, Adam.of(len(vector)), lambda step: 0.01, generator
+    )
+    assert_allclose(mean, after, rtol=1e-12)
 
 
 def test_the_first_step_of_adam_has_the_length_of_the_rate():
