@@ -18,7 +18,7 @@ LAYERS = [
     {"plotting", "datasets", "warmup"},
 ]
 #: Packages that only these files may import.
-SOLE_IMPORTERS = {"numba": {"_jit.py"}, "llvmlite": {"_jit.py"}, "cvxopt": set()}
+SOLE_IMPORTERS = {"numba": {"_jit.py"}, "llvmlite": {"_jit.py"}, "cvxopt": {"_quadratic.py"}}
 #: The root of the package shows the estimators; nothing stands above it.
 ROOT = {"__init__", "_versions"}
 MODULES = sorted(PACKAGE.rglob("*.py"))

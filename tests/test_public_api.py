@@ -63,7 +63,7 @@ PUBLIC = {
         "leaf_expectations",
         "leaf_second_moments",
     ],
-    "skpc.discrepancies": ["mmd2"],
+    "skpc.discrepancies": ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"],
     "skpc.datasets": ["fetch_debd"],
     "skpc.domain": [
         "Domain",
@@ -75,6 +75,17 @@ PUBLIC = {
         "present_rows",
     ],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
+    "skpc.factor_graphs": [
+        "FactorGraph",
+        "GibbsSampler",
+        "compile",
+        "load_asia",
+        "log_partition",
+        "min_fill_vtree",
+        "read_uai",
+        "sum_out",
+        "write_uai",
+    ],
 }
 
 

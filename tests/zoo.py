@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder
+from skpc.factor_graphs import FactorGraph
 
 AXIS = (np.array([-1.0, 0.0, 0.5, 2.0]), 0.7, 1.3)
 
@@ -192,3 +193,18 @@ def _variables(rng: np.random.Generator, n_features: int, kinds: str) -> tuple[l
         sizes = {"binary": 2, "discrete": int(rng.integers(2, 5)), "gaussian": 0, "histogram": 5}
         n_states.append(sizes[str(kind)])
     return n_states, axes
+
+
+def random_factor_graph(
+    seed: int, cards: tuple[int, ...] = (2, 3, 4), n_factors: int = 4, zeros: float = 0.0
+) -> FactorGraph:
+    """A random factor graph with factors of one to three variables."""
+    rng = np.random.default_rng(seed)
+    factors = []
+    for _ in range(n_factors):
+        size = int(rng.integers(1, min(3, len(cards)) + 1))
+        scope = rng.choice(len(cards), size, replace=False).tolist()
+        table = rng.normal(size=[cards[v] for v in scope])
+        table[rng.random(table.shape) < zeros] = -np.inf
+        factors.append((scope, table))
+    return FactorGraph(cards, factors)

@@ -1,5 +1,8 @@
-"""How far apart are two distributions?"""
+"""How far apart are two distributions? And weights that bring samples closer to one."""
 
+from skpc.discrepancies.importance import BlackBoxImportanceSampler
+from skpc.discrepancies.kdsd import kdsd
 from skpc.discrepancies.mmd import mmd2
+from skpc.discrepancies.stein import stein_gram
 
-__all__ = ["mmd2"]
+__all__ = ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"]

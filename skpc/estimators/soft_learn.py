@@ -12,16 +12,18 @@ from skpc.circuit import PRODUCT, SUM, Circuit
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity, all_or_nothing, hold_out
 from skpc.estimators._progress import progress
-from skpc.learning import SoftLearnOptions, centred_pseudo_counts, learn_soft_circuit
+from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import fit_parameters
 
 __all__ = ["SoftLearnSPN"]
 
 #: Share of the rows on which refinement watches the likelihood, where no others are given.
 _HELD_OUT = 0.1
-#: Pseudo-counts of refinement: of each weight, and of the cells of each leaf.
-_EDGE_COUNT = 0.1
-_LEAF_COUNT = 1.0
+#: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
+#: Twenty Datasets than leaves drawn to the column alone.
+_PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
+#: A rise of the likelihood that is worth an iteration of refinement, in nats per cell.
+_TOL = 4e-5
 
 
 class SoftLearnSPN(CircuitDensity):
@@ -98,9 +100,11 @@ class SoftLearnSPN(CircuitDensity):
     integrates them out. The standard deviation of a Gaussian leaf is at least a hundredth of that
     of its column.
 
-    Refinement stops after four iterations without a better likelihood of ``X_val``, or, if that is
-    not given, of a tenth of the distinct rows, which then take no part in learning. The best
-    iterate is kept.
+    Pseudo-counts of refinement are a tenth of a row for each weight, one row distributed like the
+    column for each leaf, and for each categorical leaf ten rows distributed as it was learned.
+    Refinement stops after four iterations in a row that raise the likelihood of ``X_val`` by less
+    than 0.00004 nats a cell. If ``X_val`` is not given, a tenth of the distinct rows takes its
+    place, and no part in learning. The best iterate is kept.
 
     References
     ----------
@@ -230,10 +234,11 @@ class SoftLearnSPN(CircuitDensity):
                 circuit,
                 rows,
                 weight,
-                pseudo_count=centred_pseudo_counts(circuit, rows, weight, _EDGE_COUNT, _LEAF_COUNT),
+                pseudo_count=refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS),
                 X_val=rows_val,
                 sample_weight_val=weight_val,
                 max_iter=self.n_refine,
+                tol=_TOL * rows.shape[1],
                 return_n_iter=True,
             )
         self.domain_, self.circuit_ = domain, circuit

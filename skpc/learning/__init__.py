@@ -18,7 +18,7 @@ from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import Mixture, learn_mixture
 from skpc.learning.network import CutsetNetwork
 from skpc.learning.scores import BayesDirichlet, Bic, Score
-from skpc.learning.soft_learn import SoftLearnOptions, centred_pseudo_counts, learn_soft_circuit
+from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 
 __all__ = [
     "Adam",
@@ -34,13 +34,13 @@ __all__ = [
     "TrainingRows",
     "adam_pass",
     "as_numbers",
-    "centred_pseudo_counts",
     "cutset_circuit",
     "independent_groups",
     "learn_cutset_network",
     "learn_mixture",
     "learn_soft_circuit",
     "mixture_circuit",
+    "refinement_pseudo_counts",
     "start_trees",
     "train_trees",
     "usual_batch_size",

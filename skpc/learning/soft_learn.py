@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc.circuit import LEAF, Circuit, CircuitBuilder
+from skpc.circuit import CATEGORICAL, LEAF, Circuit, CircuitBuilder
 from skpc.domain import column_moments, group_rows
 from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
 from skpc.learning.independence import independent_groups
 from skpc.queries import PseudoCounts
 
-__all__ = ["SoftLearnOptions", "centred_pseudo_counts", "learn_soft_circuit"]
+__all__ = ["SoftLearnOptions", "learn_soft_circuit", "refinement_pseudo_counts"]
 
 #: Bins, of equal weight in each node, in which numbers are tested for independence.
 _TEST_BINS = 4
@@ -260,10 +260,16 @@ def learn_soft_circuit(
     return learner.circuit()
 
 
-def centred_pseudo_counts(
-    circuit: Circuit, rows: Floats, weight: Floats, per_edge: float, per_leaf: float
+def refinement_pseudo_counts(
+    circuit: Circuit,
+    rows: Floats,
+    weight: Floats,
+    *,
+    per_edge: float,
+    like_column: float,
+    as_learned: float,
 ) -> PseudoCounts:
-    """Pseudo-counts that are divided in a leaf as the rows divide among the states of its column.
+    """Pseudo-counts that hold a leaf near the shares of its column, and near its own as learned.
 
     Parameters
     ----------
@@ -273,22 +279,31 @@ def centred_pseudo_counts(
         Encoded rows, NaN where missing.
     weight : ndarray of shape (n_rows,)
         Their weights.
-    per_edge, per_leaf : float
-        Count of each weight, and of the cells of each leaf.
+    per_edge : float
+        Count of each weight.
+    like_column : float
+        Cells of each leaf that are distributed like the rows in its column.
+    as_learned : float
+        Cells of each categorical leaf that are distributed like the leaf itself.
 
     Returns
     -------
     PseudoCounts
         To be passed to :func:`skpc.queries.fit_parameters`.
     """
-    shares = []
-    for cells, count in zip(rows.T, circuit.n_states):
-        if count == 0:
-            shares.append(np.ones(2))
-            continue
-        seen = ~np.isnan(cells)
-        # One more for each state: none may be impossible.
-        counts = 1.0 + np.bincount(cells[seen].astype(np.int64), weight[seen], count)
-        shares.append(counts / counts.sum())
-    of_leaves = [shares[var] for var in circuit.leaf_var[circuit.kind == LEAF]]
-    return PseudoCounts(np.full(circuit.n_edges, per_edge), per_leaf * np.concatenate(of_leaves))
+    shares = [_shares(cells, weight, count) for cells, count in zip(rows.T, circuit.n_states)]
+    leaves = np.flatnonzero(circuit.kind == LEAF)
+    param = like_column * np.concatenate([shares[var] for var in circuit.leaf_var[leaves]])
+    n_params = np.diff(circuit.param_ptr)[leaves]
+    categorical = np.repeat(circuit.leaf_family[leaves] == CATEGORICAL, n_params)
+    param[categorical] += as_learned * np.exp(circuit.param[categorical])
+    return PseudoCounts(np.full(circuit.n_edges, per_edge), param)
+
+
+def _shares(cells: Floats, weight: Floats, n_states: int) -> Floats:
+    """Shares of the states in a column, none of them zero; ones for the moments of numbers."""
+    if n_states == 0:
+        return np.ones(2)
+    seen = ~np.isnan(cells)
+    counts = 1.0 + np.bincount(cells[seen].astype(np.int64), weight[seen], n_states)
+    return counts / counts.sum()

@@ -22,7 +22,7 @@ from skpc.queries.log_likelihood import log_likelihood
 
 __all__ = ["PseudoCounts", "em_steps", "fit_parameters", "uniform_pseudo_counts"]
 
-#: Iterations without a better validation likelihood before EM stops.
+#: Iterations without a rise of the validation likelihood that counts, before EM stops.
 _PATIENCE = 4
 
 
@@ -104,13 +104,15 @@ def fit_parameters(
         Gaussian leaf receives as many cells distributed like its column.
     X_val : array-like, default=None
         Validation rows. If given, the parameters of the iteration with the greatest validation
-        likelihood are returned, and EM stops after four iterations without a better one.
+        likelihood are returned, and EM stops after four iterations in a row that have not raised
+        the greatest one by ``tol``.
     sample_weight_val : array-like of shape (n_validation_rows,), default=None
         Weights of the validation rows; None counts each once.
     max_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-4
-        EM stops when the objective rises by less than this, in nats per unit of weight.
+        EM stops when the objective rises by less than this, in nats per unit of weight. It is also
+        the least rise of the validation likelihood that counts, in nats a row.
     return_n_iter : bool, default=False
         Whether to return the number of iterations.
 
@@ -156,10 +158,9 @@ def fit_parameters(
         score = objective
         if validation is not None:
             score = np.average(log_likelihood(found, validation), weights=sample_weight_val)
+        waited = 0 if validation is None or score >= best_score + tol else waited + 1
         if score > best_score:
-            best, best_score, waited = found, score, 0
-        else:
-            waited += 1
+            best, best_score = found, score
         settled = waited >= _PATIENCE or objective - before < tol * weight.sum()
         if settled or n_iter == max_iter:
             break

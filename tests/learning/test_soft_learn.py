@@ -8,9 +8,9 @@ from skpc.circuit import GAUSSIAN, LEAF, PRODUCT, SUM
 from skpc.domain import merge_rows
 from skpc.learning import (
     SoftLearnOptions,
-    centred_pseudo_counts,
     independent_groups,
     learn_soft_circuit,
+    refinement_pseudo_counts,
 )
 from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
@@ -212,12 +212,15 @@ def test_weights_are_repetitions_of_rows():
     assert_allclose(log_likelihood(a, rows), log_likelihood(b, rows), atol=1e-12)
 
 
-def test_pseudo_counts_follow_the_shares_of_each_column():
+def test_pseudo_counts_follow_the_shares_of_each_column_and_the_leaf_as_learned():
     rows = np.array([[0.0, 1.5], [1.0, 2.5], [1.0, np.nan]])
-    circuit = learn(rows, n_states=np.array([2, 0]), options=OPTIONS._replace(n_clusters=1))
-    counts = centred_pseudo_counts(circuit, rows, np.ones(3), 0.1, 5.0)
+    options = OPTIONS._replace(n_clusters=1, alpha=1.0)
+    circuit = learn(rows, n_states=np.array([2, 0]), options=options)
+    counts = refinement_pseudo_counts(
+        circuit, rows, np.ones(3), per_edge=0.1, like_column=5.0, as_learned=10.0
+    )
     assert_allclose(counts.edge, 0.1)
     for node in np.flatnonzero(circuit.kind == LEAF):
         part = counts.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
         gaussian = circuit.leaf_family[node] == GAUSSIAN
-        assert_allclose(part, [5.0, 5.0] if gaussian else [2.0, 3.0])
+        assert_allclose(part, [5.0, 5.0] if gaussian else [2.0 + 4.0, 3.0 + 6.0])

@@ -19,8 +19,8 @@ PUBLISHED = [
     ("kdd", -2.13, 0.02),
     ("plants", -13.50, 0.05),
 ]
-#: Set, components and a test log-likelihood that the directed model reaches, above any of the paper's
-#: single models.
+#: Set, components, and a test log-likelihood that the directed model reaches, above the single
+#: model of the paper.
 DIRECTED = [
     ("nltcs", 1, -6.015),
     ("nltcs", 4, -5.995),

@@ -108,6 +108,23 @@ def test_validation_rows_choose_the_best_iterate():
     assert log_likelihood(chosen, valid).mean() >= log_likelihood(circuit, valid).mean()
 
 
+def test_em_stops_after_four_rises_of_the_validation_likelihood_below_tol():
+    circuit = random_circuit(4, n_features=5, kinds="discrete")
+    rows = np.minimum(sample(random_circuit(5, n_features=5, kinds="discrete"), 400, 0), 1.0)
+    train, valid = rows[:200], rows[200:]
+    found, scores = circuit, [log_likelihood(circuit, valid).mean()]
+    for _ in range(8):
+        found = fit_parameters(found, train, max_iter=1, tol=0.0)
+        scores.append(log_likelihood(found, valid).mean())
+    rises = np.diff(scores)
+    tol = (rises[2] + rises[3]) / 2
+    assert np.all(rises[:3] > tol)
+    assert np.all((rises[3:] > 0) & (rises[3:] < tol))
+    options = {"tol": tol, "return_n_iter": True}
+    assert fit_parameters(circuit, train, X_val=valid, **options)[1] == 7
+    assert fit_parameters(circuit, train, **options)[1] > 7
+
+
 def test_fitting_does_not_depend_on_threads():
     circuit = random_circuit(6, n_features=4, kinds="mixed")
     rows = random_rows(6, circuit, 20_000, 0.2)

@@ -1,0 +1,343 @@
+"""Discrete Stein kernels between rows, complete or collapsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from skpc._jit import kernel as compiled
+from skpc.circuit import Circuit
+from skpc.discrepancies._collapsed import (
+    CollapsedRows,
+    Terms,
+    collapse_rows,
+    complete_rows,
+    refuse_neighbour,
+    refuse_row,
+    terms_of,
+)
+from skpc.factor_graphs import FactorGraph, min_fill_vtree
+from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
+from skpc.queries import log_likelihood
+
+__all__ = ["check_kernel", "check_operator", "discrete_cards", "stein_gram"]
+
+_OPERATORS = ("ratio", "barker")
+#: Rows of the matrix that a thread computes before it asks for more.
+_STRIPE = 8
+#: Memory beyond which the messages between two conditionals are refused.
+_MOST_BYTES = 2**31
+
+
+def stein_gram(
+    samples: Any,
+    target: FactorGraph | Circuit,
+    kernel: Kernel | None = None,
+    *,
+    operator: str = "ratio",
+) -> np.ndarray:
+    """Stein kernel between all pairs of samples.
+
+    A Stein operator of a distribution p turns functions :math:`f_i` (one for each variable) into
+    one whose mean under p is zero. With the step :math:`n_i` of variable i to its next state,
+    cyclic, and its inverse :math:`m_i`, the two operators are
+
+    - "ratio": :math:`T f(x) = \\sum_i f_i(m_i x) - \\frac{p(n_i x)}{p(x)} f_i(x)`;
+    - "barker": :math:`T f(x) = \\sum_i \\frac{p(m_i x)}{p(x) + p(m_i x)} f_i(m_i x)
+      - \\frac{p(n_i x)}{p(x) + p(n_i x)} f_i(x)`, whose coefficients lie between 0 and 1.
+
+    Applied to both arguments of a kernel k they give the Stein kernel :math:`k_p(x, x')`. The first
+    one is equation 6 of the paper for two states; for more, the paper uses one permutation where
+    two are needed.
+
+    Parameters
+    ----------
+    samples : array-like of shape (n_samples, n_variables)
+        Rows of states. A cell that is NaN is *collapsed*: its variable follows its conditional
+        distribution given the others of the row. For "ratio" the result is the mean of
+        :math:`k_p` over all completions (equation 9). For "barker" the operator is that of the
+        marginal :math:`p(x_s)` of the sampled variables, applied to :math:`\\mathrm{E}[f_i \\mid
+        x_s]`: another kernel than the mean, with the same properties.
+    target : FactorGraph or Circuit
+        The distribution p, which is positive everywhere. Of a factor graph only conditionals of
+        collapsed variables are compiled. With a circuit the samples must be complete.
+    kernel : Kernel, default=None
+        The kernel k; None is ``ExponentialHamming(1 / n_variables)``.
+    operator : {"ratio", "barker"}, default="ratio"
+        The Stein operator.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_samples)
+        The Gram matrix: symmetric, positive semidefinite.
+
+    Raises
+    ------
+    ValueError
+        If a sample or one of its neighbours has probability zero (the message names it), the cells
+        do not fit the target, or a conditional is too dense.
+
+    Notes
+    -----
+    Of two complete rows, an entry costs a visit for each variable. Of collapsed ones, it costs four
+    expectations of the kernel under pairs of conditionals for each variable that is sampled in
+    both. ``joblib.parallel_config(n_jobs=...)`` spreads the rows over threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.discrepancies import stein_gram
+    >>> from skpc.factor_graphs import FactorGraph
+    >>> coin = FactorGraph([2], [((0,), np.log([0.25, 0.75]))])
+    >>> gram = stein_gram([[0.0], [1.0]], coin, operator="barker")
+    >>> gram.round(3)
+    array([[ 0.711, -0.237],
+           [-0.237,  0.079]])
+    >>> (np.array([0.25, 0.75]) @ gram).round(12) + 0.0
+    array([0., 0.])
+    """
+    check_operator(operator)
+    rows, terms = _read_samples(samples, target, operator)
+    base = check_kernel(kernel, len(rows.cards))
+    gram = np.zeros((len(rows.state), len(rows.state)))
+    for weight, factors in base.terms(len(rows.cards)):
+        gram += weight * _gram_of_product(rows, terms, factors)
+    return gram
+
+
+def check_operator(operator: str) -> None:
+    """Refuse an unknown operator."""
+    if operator not in _OPERATORS:
+        raise ValueError(f"operator must be 'ratio' or 'barker', got {operator!r}")
+
+
+def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:
+    """The kernel, or the exponential Hamming kernel where none is given."""
+    if kernel is None:
+        return ExponentialHamming(1.0 / n_variables)
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a Kernel of skpc.kernels or None, got {kernel!r}")
+    return kernel
+
+
+def discrete_cards(circuit: Circuit) -> np.ndarray:
+    """Numbers of states of a circuit over categories that has not been conditioned."""
+    cards = circuit.n_states.copy()
+    numeric = np.flatnonzero((cards == 0) | (np.diff(circuit.axis_ptr) > 0))
+    if len(numeric):
+        raise ValueError(
+            "Stein operators step through the states of categories, but variable "
+            f"{numeric[0]} of the circuit is numeric"
+        )
+    known = np.flatnonzero(~np.isnan(circuit.observed))
+    if len(known):
+        raise ValueError(
+            f"the circuit has been conditioned on variable {circuit.leaf_var[known[0]]}; a circuit "
+            "of all variables is needed"
+        )
+    return np.asarray(cards)
+
+
+def _read_samples(samples: Any, target: Any, operator: str) -> tuple[CollapsedRows, Terms]:
+    if isinstance(target, FactorGraph):
+        rows = target.check_rows(samples)
+        return collapse_rows(target, min_fill_vtree(target), rows, operator)
+    if not isinstance(target, Circuit):
+        raise TypeError(f"target must be a FactorGraph or a Circuit, got {type(target).__name__}")
+    cards = discrete_cards(target)
+    rows = np.array(samples, dtype=np.float64, order="C")
+    own = log_likelihood(target, rows)
+    missing = np.argwhere(np.isnan(rows))
+    if len(missing):
+        raise ValueError(
+            f"with a circuit the samples must be complete, but cell {missing[0].tolist()} is "
+            "missing; collapsed rows need a FactorGraph"
+        )
+    if np.isneginf(own).any():
+        refuse_row(int(np.argmin(own)), rows[np.argmin(own)])
+    ahead, behind = (_log_ratios(target, rows, own, step) for step in (1, -1))
+    return complete_rows(rows, cards), terms_of(ahead, behind, np.ones(rows.shape, bool), operator)
+
+
+def _log_ratios(circuit: Circuit, rows: np.ndarray, own: np.ndarray, step: int) -> np.ndarray:
+    """Log probabilities of the neighbours of all rows relative to the rows themselves."""
+    found = np.empty(rows.shape)
+    for v, card in enumerate(circuit.n_states.tolist()):
+        moved = rows.copy()
+        moved[:, v] = (moved[:, v] + step) % card
+        found[:, v] = log_likelihood(circuit, moved) - own
+        impossible = np.flatnonzero(np.isneginf(found[:, v]))
+        if len(impossible):
+            refuse_neighbour(int(impossible[0]), v, moved[impossible[0]])
+    return found
+
+
+def _gram_of_product(
+    rows: CollapsedRows, terms: Terms, factors: Sequence[ColumnKernel]
+) -> np.ndarray:
+    states = [np.arange(float(card)) for card in rows.cards]
+    tables = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
+    begin = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
+    table = np.concatenate(tables)
+    room = int(np.sum(rows.n_contexts.max(axis=0, initial=1) ** 2))
+    if 8 * room > _MOST_BYTES:
+        raise ValueError(
+            f"the conditionals of collapsed rows depend on up to {rows.n_contexts.max()} joint "
+            f"states, so that pairs of them need {8 * room / 2**30:.3g} GiB "
+            f"({_MOST_BYTES >> 30} GiB at most); collapse fewer variables"
+        )
+    gram = np.empty((len(rows.state), len(rows.state)))
+
+    def work(start: int) -> None:
+        stop = min(start + _STRIPE, len(gram))
+        _fill_rows(rows, terms, table, begin, room, start, stop, gram)
+
+    starts = range(0, len(gram), _STRIPE)
+    Parallel(n_jobs=None, require="sharedmem")(delayed(work)(start) for start in starts)
+    return gram
+
+
+@compiled
+def _fill_rows(
+    rows: CollapsedRows,
+    terms: Terms,
+    table: np.ndarray,
+    begin: np.ndarray,
+    room: int,
+    start: int,
+    stop: int,
+    gram: np.ndarray,
+) -> None:
+    """Rows ``start .. stop`` of the matrix from the diagonal on, and their mirror images."""
+    message = np.empty(room)
+    offset = np.empty(len(rows.cards), np.int64)
+    others = np.empty(len(rows.cards))
+    for a in range(start, stop):
+        for b in range(a, len(gram)):
+            value = _entry(rows, terms, table, begin, a, b, message, offset, others)
+            gram[a, b] = value
+            gram[b, a] = value
+
+
+@compiled
+def _entry(
+    rows: CollapsedRows,
+    terms: Terms,
+    table: np.ndarray,
+    begin: np.ndarray,
+    a: int,
+    b: int,
+    message: np.ndarray,
+    offset: np.ndarray,
+    others: np.ndarray,
+) -> float:
+    """The Stein kernel between two rows: a sum over the variables sampled in both."""
+    state, cards = rows.state, rows.cards
+    _products_of_others(state, cards, table, begin, a, b, others)
+    complete = rows.size[a] == 0 and rows.size[b] == 0
+    # The two rows' own conditionals meet for every variable: once is enough.
+    own = 1.0 if complete else -1.0
+    total = 0.0
+    for i in range(len(cards)):
+        x, y, card = state[a, i], state[b, i], cards[i]
+        if x < 0 or y < 0:
+            continue
+        found = 0.0
+        for term in range(4):
+            left, right = term < 2, term % 2 == 0
+            p = terms.move_measure[a, i] if left else terms.stay_measure[a, i]
+            q = terms.move_measure[b, i] if right else terms.stay_measure[b, i]
+            c = terms.move[a, i] if left else terms.stay[a, i]
+            d = terms.move[b, i] if right else terms.stay[b, i]
+            u = (x + card - 1) % card if left else x
+            v = (y + card - 1) % card if right else y
+            mean = own
+            if not complete and (p + q > 0 or own < 0.0):
+                mean = _expected(rows, table, begin, a, b, p, q, message, offset)
+                own = mean if p + q == 0 else own
+            found += c * d * mean * table[begin[i] + u * card + v]
+        total += others[i] * found
+    return total
+
+
+@compiled
+def _products_of_others(
+    state: np.ndarray,
+    cards: np.ndarray,
+    table: np.ndarray,
+    begin: np.ndarray,
+    a: int,
+    b: int,
+    others: np.ndarray,
+) -> None:
+    """For each variable the product of the kernels of all others that are sampled in both rows."""
+    n = len(cards)
+    product = 1.0
+    for i in range(n):
+        others[i] = product
+        if state[a, i] >= 0 and state[b, i] >= 0:
+            product *= table[begin[i] + state[a, i] * cards[i] + state[b, i]]
+    product = 1.0
+    for i in range(n - 1, -1, -1):
+        others[i] *= product
+        if state[a, i] >= 0 and state[b, i] >= 0:
+            product *= table[begin[i] + state[a, i] * cards[i] + state[b, i]]
+
+
+@compiled
+def _expected(
+    rows: CollapsedRows,
+    table: np.ndarray,
+    begin: np.ndarray,
+    a: int,
+    b: int,
+    p: int,
+    q: int,
+    message: np.ndarray,
+    offset: np.ndarray,
+) -> float:
+    """Doubly expected kernel under measure ``p`` of row ``a`` and measure ``q`` of row ``b``.
+
+    Algorithm 1 of the paper, on conditional tables of a shared vtree in place of pairs of nodes.
+    Variables sampled in both rows are left out: their kernel is a number.
+    """
+    state, n_contexts, n_states = rows.state, rows.n_contexts, rows.n_states
+    weights, places, child = rows.weights, rows.places, rows.child
+    result = 1.0
+    used = 0
+    for j in range(len(rows.order)):
+        v = rows.order[j]
+        x, y = state[a, v], state[b, v]
+        wide_b = n_contexts[b, v]
+        width = n_contexts[a, v] * wide_b
+        if x >= 0 and y >= 0 and width == 1:
+            continue
+        here = used
+        offset[v] = here
+        used += width
+        for m in range(here, used):
+            message[m] = 0.0
+        table_a = rows.first[a] + p * rows.size[a] + rows.table[a, v]
+        table_b = rows.first[b] + q * rows.size[b] + rows.table[b, v]
+        size_a, size_b = n_states[a, v], n_states[b, v]
+        for e in range(n_contexts[a, v] * size_a):
+            s = x if x >= 0 else e % size_a
+            for f in range(wide_b * size_b):
+                t = y if y >= 0 else f % size_b
+                value = weights[table_a + e] * weights[table_b + f]
+                if x < 0 or y < 0:
+                    value *= table[begin[v] + s * rows.cards[v] + t]
+                for c in range(rows.child_ptr[v], rows.child_ptr[v + 1]):
+                    w = child[c]
+                    if n_contexts[a, w] * n_contexts[b, w] > 1:
+                        at = places[rows.place[a, w] + e] * n_contexts[b, w]
+                        value *= message[offset[w] + at + places[rows.place[b, w] + f]]
+                message[here + (e // size_a) * wide_b + f // size_b] += value
+        # A message that depends on nothing above is a factor of the whole.
+        if width == 1:
+            result *= message[here]
+            used = here
+    return result

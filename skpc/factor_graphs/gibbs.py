@@ -1,0 +1,258 @@
+"""Gibbs sampling of factor graphs, some variables summed out if wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.utils import check_random_state
+
+from skpc._jit import kernel, seed_streams, uniform
+from skpc.factor_graphs.elimination import sum_out
+from skpc.factor_graphs.graph import FactorGraph
+
+__all__ = ["GibbsSampler"]
+
+#: How many random states are tried as the start of a chain.
+_N_STARTS = 1000
+
+
+class GibbsSampler:
+    """Draw dependent samples by updating one variable at a time given all others.
+
+    An update draws a variable from its conditional distribution given the current states of the
+    others, at a cost linear in the number of factors it is in. Chains start from uniform random
+    states.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The distribution to sample.
+    collapsed : sequence of int, default=()
+        Variables that are summed out before (:func:`sum_out`) and come back as NaN. It is what to
+        do with a variable that is a function of others: updates by themselves could never change
+        it, nor them.
+    scan : {"systematic", "random"}, default="systematic"
+        Update the variables in turn, or a random one each time.
+    burn_in : int, default=2000
+        Updates of single variables before the first sample of a chain.
+    thinning : int, default=1000
+        Updates of single variables from each sample of a chain to the next, 1 or more.
+    n_chains : int, default=1
+        Chains, each with a start and random numbers of its own. Row ``r`` of the samples is of
+        chain ``r % n_chains``. ``joblib.parallel_config(n_jobs=...)`` spreads them over threads.
+    random_state : int, RandomState instance or None, default=None
+        The same seed gives the same samples on any number of threads.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from skpc.factor_graphs import FactorGraph, GibbsSampler
+    >>> graph = FactorGraph.ising_grid(3, 3, coupling=0.3, field=0.2)
+    >>> sampler = GibbsSampler(graph, burn_in=100, thinning=9, random_state=0)
+    >>> samples = sampler.sample(5000)
+    >>> samples.shape
+    (5000, 9)
+    >>> float(samples.mean().round(1))
+    0.7
+    """
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        *,
+        collapsed: Sequence[int] = (),
+        scan: str = "systematic",
+        burn_in: int = 2000,
+        thinning: int = 1000,
+        n_chains: int = 1,
+        random_state: Any = None,
+    ) -> None:
+        if scan not in {"systematic", "random"}:
+            raise ValueError(f"scan must be 'systematic' or 'random', got {scan!r}")
+        for name, number, least in (
+            ("burn_in", burn_in, 0),
+            ("thinning", thinning, 1),
+            ("n_chains", n_chains, 1),
+        ):
+            if not isinstance(number, Integral) or number < least:
+                raise ValueError(f"{name} must be an integer of {least} or more, got {number!r}")
+        self.graph = graph
+        self.collapsed = collapsed
+        self.scan = scan
+        self.burn_in = burn_in
+        self.thinning = thinning
+        self.n_chains = n_chains
+        self.random_state = random_state
+
+    def sample(self, n_samples: int) -> np.ndarray:
+        """Run the chains from new starts and take samples.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_variables)
+            States as float64; NaN in the collapsed columns.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is negative, or no start of positive probability is found.
+        """
+        if not isinstance(n_samples, Integral) or n_samples < 0:
+            raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+        rest = sum_out(self.graph, self.collapsed)
+        moving = np.array(sorted(set(range(rest.n_variables)) - {int(v) for v in self.collapsed}))
+        random = check_random_state(self.random_state)
+        starts = self._starts(rest, random)
+        streams = np.empty(self.n_chains, dtype=np.uint64)
+        seed_streams(np.uint64(random.randint(np.iinfo(np.int32).max)), 0, streams)
+        plan = _plan(rest)
+        out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
+
+        def run(chain: int) -> None:
+            mine = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
+            _run_chain(
+                plan,
+                moving,
+                starts[chain].copy(),
+                streams[chain : chain + 1].copy(),
+                self.burn_in,
+                self.thinning,
+                self.scan == "random",
+                mine,
+            )
+            out[chain :: self.n_chains] = mine
+
+        if len(moving):
+            Parallel(n_jobs=None, require="sharedmem")(
+                delayed(run)(c) for c in range(self.n_chains)
+            )
+        found = out.astype(np.float64)
+        found[:, sorted(set(range(rest.n_variables)) - set(moving.tolist()))] = np.nan
+        return found
+
+    def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> np.ndarray:
+        starts = np.empty((self.n_chains, graph.n_variables), dtype=np.int64)
+        for chain in range(self.n_chains):
+            tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.cards)
+            possible = np.flatnonzero(graph.log_score(tried) > -np.inf)
+            if not len(possible):
+                raise ValueError(
+                    f"{_N_STARTS} random states all have probability zero, so that no start for a "
+                    "Gibbs chain was found; give the variables that are functions of others as "
+                    "collapsed"
+                )
+            starts[chain] = tried[possible[0]]
+        return starts
+
+
+class _Plan(NamedTuple):
+    """A factor graph as kernels read it.
+
+    The terms of variable ``v`` are ``touch_ptr[v] .. touch_ptr[v + 1]``: term ``t`` reads table
+    entry ``first[t] + sum(state[other[o]] * stride[o]) + s * step[t]`` for its state ``s``, where
+    ``o`` runs over ``other_ptr[t] .. other_ptr[t + 1]``.
+    """
+
+    log_table: np.ndarray
+    cards: np.ndarray
+    touch_ptr: np.ndarray
+    first: np.ndarray
+    step: np.ndarray
+    other_ptr: np.ndarray
+    other: np.ndarray
+    stride: np.ndarray
+
+
+def _plan(graph: FactorGraph) -> _Plan:
+    terms: list[list[tuple[int, int]]] = [[] for _ in range(graph.n_variables)]
+    for factor, scope in enumerate(graph.scopes):
+        for axis, variable in enumerate(scope):
+            terms[variable].append((factor, axis))
+    begin = np.concatenate([[0], np.cumsum([table.size for table in graph.log_tables])])
+    first, step, other, stride, ends = [], [], [], [], [0]
+    for factor, axis in (term for mine in terms for term in mine):
+        strides = [s // 8 for s in graph.log_tables[factor].strides]
+        first.append(begin[factor])
+        step.append(strides.pop(axis))
+        other += [v for v in graph.scopes[factor] if v != graph.scopes[factor][axis]]
+        stride += strides
+        ends.append(len(other))
+    tables = [np.zeros(0), *(table.ravel() for table in graph.log_tables)]
+    touch_ptr = np.concatenate([[0], np.cumsum([len(mine) for mine in terms])])
+    lists = (graph.cards, touch_ptr, first, step, ends, other, stride)
+    arrays = (np.array(entries, dtype=np.int64) for entries in lists)
+    return _Plan(np.concatenate(tables), *arrays)
+
+
+@kernel
+def _run_chain(
+    plan: _Plan,
+    moving: np.ndarray,
+    state: np.ndarray,
+    streams: np.ndarray,
+    burn_in: int,
+    thinning: int,
+    at_random: bool,
+    out: np.ndarray,
+) -> None:
+    """Update ``state`` one variable at a time and copy it to each row of ``out`` in time."""
+    log_prob = np.empty(plan.cards.max())
+    due = burn_in
+    taken = 0
+    turn = 0
+    while taken < len(out):
+        if due == 0:
+            for v in range(len(state)):
+                out[taken, v] = state[v]
+            taken += 1
+            due = thinning
+        if at_random:
+            turn = int(uniform(streams, 0) * len(moving))
+        _update(plan, moving[turn], state, streams, log_prob)
+        turn = turn + 1 if turn + 1 < len(moving) else 0
+        due -= 1
+
+
+@kernel
+def _update(
+    plan: _Plan, v: int, state: np.ndarray, streams: np.ndarray, log_prob: np.ndarray
+) -> None:
+    """Draw variable ``v`` given all others."""
+    card = plan.cards[v]
+    for s in range(card):
+        log_prob[s] = 0.0
+    for t in range(plan.touch_ptr[v], plan.touch_ptr[v + 1]):
+        entry = plan.first[t]
+        for o in range(plan.other_ptr[t], plan.other_ptr[t + 1]):
+            entry += state[plan.other[o]] * plan.stride[o]
+        for s in range(card):
+            log_prob[s] += plan.log_table[entry + s * plan.step[t]]
+    peak = log_prob[0]
+    for s in range(1, card):
+        peak = max(peak, log_prob[s])
+    total = 0.0
+    for s in range(card):
+        log_prob[s] = math.exp(log_prob[s] - peak)
+        total += log_prob[s]
+    left = uniform(streams, 0) * total
+    # Rounding may leave the last states unreached: the last possible one is taken then.
+    for s in range(card):
+        if log_prob[s] > 0.0:
+            state[v] = s
+            left -= log_prob[s]
+            if left <= 0.0:
+                break

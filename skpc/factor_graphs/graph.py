@@ -1,0 +1,313 @@
+"""The factor graph: an unnormalised distribution of discrete variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+__all__ = ["FactorGraph"]
+
+#: How far the probabilities of a row of a conditional table may be from summing to one.
+_TOLERANCE = 1e-6
+
+Factor = tuple[Sequence[int], Any]
+
+
+class FactorGraph:
+    """A product of non-negative tables, each of a few discrete variables.
+
+    It describes the distribution :math:`p(x) = \\frac{1}{Z} \\prod_f \\phi_f(x_f)`, whose constant
+    ``Z`` need not be known. Rows are encoded as circuits read them: float64, the states of a
+    variable are 0, 1, ..., and NaN marks a cell that is not known.
+
+    Parameters
+    ----------
+    cards : sequence of int of shape (n_variables,)
+        Number of states of each variable, 1 or more.
+    factors : iterable of (variables, log_table)
+        The variables of each factor, none twice, and the logs of its values in an array with one
+        axis for each of them: ``log_table.shape == tuple(cards[v] for v in variables)``. ``-inf``
+        stands for the value 0.
+
+    Attributes
+    ----------
+    cards : int64 array of shape (n_variables,)
+        Numbers of states.
+    scopes : tuple of tuples of int
+        The variables of each factor.
+    log_tables : tuple of ndarrays
+        The logs of the values of each factor, read-only.
+    n_variables, n_factors : int
+        Sizes.
+
+    Raises
+    ------
+    ValueError
+        If a number of states is not positive, a factor names a variable twice or one that is not
+        there, or a table has another shape, NaN, or an infinite value.
+
+    See Also
+    --------
+    read_uai : Reads one from a file.
+    compile : Makes a circuit of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.factor_graphs import FactorGraph
+    >>> graph = FactorGraph([2, 3], [((0, 1), np.log([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))])
+    >>> graph
+    FactorGraph(n_variables=2, n_factors=1)
+    >>> np.exp(graph.log_score([[1, 0], [0, 2]])).round(12)
+    array([4., 3.])
+    """
+
+    def __init__(self, cards: Sequence[int] | np.ndarray, factors: Iterable[Factor]) -> None:
+        self.cards = np.array(cards, dtype=np.int64)
+        if self.cards.ndim != 1 or np.any(self.cards < 1):
+            raise ValueError(
+                "cards needs a number of states of 1 or more for each variable, got "
+                f"{np.asarray(cards).tolist()}"
+            )
+        self.cards.flags.writeable = False
+        parts = list(factors)
+        self.scopes = tuple(
+            _checked_scope(number, scope, len(self.cards))
+            for number, (scope, _) in enumerate(parts)
+        )
+        self.log_tables = tuple(
+            _checked_table(number, table, tuple(self.cards[list(scope)].tolist()))
+            for number, (scope, (_, table)) in enumerate(zip(self.scopes, parts))
+        )
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return len(self.cards)
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return len(self.scopes)
+
+    def __repr__(self) -> str:
+        return f"FactorGraph(n_variables={self.n_variables}, n_factors={self.n_factors})"
+
+    def log_score(self, X: Any) -> np.ndarray:
+        """Log of the product of all factors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_variables)
+            Complete rows of states.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            ``log p(x) + log Z`` in nats; -inf for impossible rows.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong, or a cell is missing or no state.
+        """
+        rows = self.check_rows(X)
+        if np.isnan(rows).any():
+            row, variable = np.argwhere(np.isnan(rows))[0]
+            raise ValueError(f"X must hold complete rows, but X[{row}, {variable}] is missing")
+        states = rows.astype(np.int64)
+        total = np.zeros(len(rows))
+        for scope, table in zip(self.scopes, self.log_tables):
+            total += table[tuple(states[:, v] for v in scope)]
+        return total
+
+    def check_rows(self, X: Any) -> np.ndarray:
+        """Rows as a float64 array of shape (n_rows, n_variables), every cell a state or NaN.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_variables)
+            Rows of states; NaN marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_variables)
+            A new array.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong, or a cell is neither NaN nor a state.
+        """
+        try:
+            rows = np.array(X, dtype=np.float64, order="C")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"X must hold rows of states 0, 1, ... or NaN ({error})") from error
+        if rows.ndim != 2 or rows.shape[1] != self.n_variables:
+            raise ValueError(
+                f"X must have shape (n_rows, {self.n_variables}), one column for each variable of "
+                f"the factor graph, got {rows.shape}"
+            )
+        is_state = (rows >= 0) & (rows < self.cards) & (rows == np.floor(rows))
+        bad = np.argwhere(~is_state & ~np.isnan(rows))
+        if len(bad):
+            row, variable = bad[0]
+            raise ValueError(
+                f"X[{row}, {variable}] must be one of the states 0..{self.cards[variable] - 1} or "
+                f"NaN (missing), got {rows[row, variable]}"
+            )
+        return rows
+
+    @classmethod
+    def ising_grid(
+        cls, rows: int, cols: int, coupling: Any = None, field: Any = None, random_state: Any = None
+    ) -> FactorGraph:
+        """Binary variables on a grid, with a factor for each two neighbours.
+
+        Variables are numbered row by row. The factors of horizontal neighbours stand first, then
+        those of vertical ones, then those of single variables. State 0 is the spin -1.
+
+        Parameters
+        ----------
+        rows, cols : int
+            Size of the grid.
+        coupling : float or array-like of shape (n_edges,), default=None
+            The factor of two neighbours is exp(coupling * spin * spin). None draws every entry
+            of their tables uniformly from (0, 1), as in section 7.2 of the paper.
+        field : float or array-like of shape (rows * cols,), default=None
+            The factor of a variable is exp(field * spin). None adds no such factors.
+        random_state : int, RandomState instance or None, default=None
+            Draws the tables where ``coupling`` is None.
+
+        Returns
+        -------
+        FactorGraph
+            The model.
+
+        Examples
+        --------
+        >>> from skpc.factor_graphs import FactorGraph
+        >>> FactorGraph.ising_grid(4, 4, coupling=0.5)
+        FactorGraph(n_variables=16, n_factors=24)
+        """
+        if rows < 1 or cols < 1:
+            raise ValueError(f"rows and cols must be 1 or more, got {rows} and {cols}")
+        number = np.arange(rows * cols).reshape(rows, cols)
+        across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
+        down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)
+        edges = np.concatenate([across, down])
+        spin = np.array([-1.0, 1.0])
+        if coupling is None:
+            draw = check_random_state(random_state).uniform
+            tables = np.log(draw(np.finfo(np.float64).tiny, 1.0, size=(len(edges), 2, 2)))
+        else:
+            strength = _numbers("coupling", coupling, len(edges))
+            tables = strength[:, np.newaxis, np.newaxis] * np.outer(spin, spin)
+        factors: list[Factor] = list(zip(edges.tolist(), tables))
+        if field is not None:
+            strength = _numbers("field", field, rows * cols)
+            factors += [((v,), strength[v] * spin) for v in range(rows * cols)]
+        return cls(np.full(rows * cols, 2), factors)
+
+    @classmethod
+    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> FactorGraph:
+        """The factor graph of a Bayesian network, whose constant is one.
+
+        Parameters
+        ----------
+        cpts : sequence of (parents, table), one for each variable
+            ``table[states of the parents][state]`` is the probability of a state of the variable:
+            the last axis is its own.
+
+        Returns
+        -------
+        FactorGraph
+            One factor for each variable, the variable itself last in its scope.
+
+        Raises
+        ------
+        ValueError
+            If the probabilities given some parents do not sum to one, or the parents form a cycle.
+
+        Examples
+        --------
+        >>> from skpc.factor_graphs import FactorGraph
+        >>> rain = ((), [0.8, 0.2])
+        >>> wet = ((0,), [[0.9, 0.1], [0.1, 0.9]])
+        >>> FactorGraph.from_bayesian_network([rain, wet])
+        FactorGraph(n_variables=2, n_factors=2)
+        """
+        tables = [np.asarray(table, dtype=np.float64) for _, table in cpts]
+        for variable, table in enumerate(tables):
+            _check_conditional(variable, table)
+        _refuse_cycle([parents for parents, _ in cpts])
+        with np.errstate(divide="ignore"):
+            factors = [
+                ((*parents, variable), np.log(table))
+                for variable, ((parents, _), table) in enumerate(zip(cpts, tables))
+            ]
+        return cls([table.shape[-1] for table in tables], factors)
+
+
+def _checked_scope(number: int, scope: Sequence[int], n_variables: int) -> tuple[int, ...]:
+    found = tuple(int(variable) for variable in scope)
+    for variable in found:
+        if not 0 <= variable < n_variables:
+            raise ValueError(
+                f"factor {number} needs variables among 0..{n_variables - 1}, got {variable}"
+            )
+    if len(set(found)) < len(found):
+        raise ValueError(f"factor {number} needs distinct variables, got {list(found)}")
+    return found
+
+
+def _checked_table(number: int, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    table = np.array(given, dtype=np.float64, order="C")
+    if table.shape != shape:
+        raise ValueError(
+            f"the table of factor {number} must have shape {shape}, the numbers of states of its "
+            f"variables, got {table.shape}"
+        )
+    bad = table[np.isnan(table) | (table == np.inf)]
+    if len(bad):
+        raise ValueError(
+            f"the log table of factor {number} must be finite or -inf, got {bad.flat[0]}"
+        )
+    table.flags.writeable = False
+    return table
+
+
+def _numbers(name: str, given: Any, size: int) -> np.ndarray:
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape not in {(), (size,)} or not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} must be a finite number or {size} of them, got {given!r}")
+    return np.broadcast_to(values, size)
+
+
+def _check_conditional(variable: int, table: np.ndarray) -> None:
+    if table.ndim == 0 or table.size == 0:
+        raise ValueError(f"the table of variable {variable} needs an axis for its own states")
+    total = table.sum(axis=-1)
+    if np.any(table < 0) or not np.all(np.abs(total - 1.0) <= _TOLERANCE):
+        worst = total.flat[int(np.argmax(np.abs(total - 1.0)))]
+        raise ValueError(
+            f"the probabilities of variable {variable} must be non-negative and sum to 1 over "
+            f"the last axis, given any states of its parents; found a sum of {worst:.9g} and a "
+            f"least entry of {table.min():.9g}"
+        )
+
+
+def _refuse_cycle(parents: Sequence[Sequence[int]]) -> None:
+    waiting = {variable: set(above) for variable, above in enumerate(parents)}
+    while waiting:
+        free = [variable for variable, above in waiting.items() if not above & waiting.keys()]
+        if not free:
+            raise ValueError(
+                f"the parents of a Bayesian network form no cycle, but variables "
+                f"{sorted(waiting)[:8]} lie on or below one"
+            )
+        for variable in free:
+            del waiting[variable]

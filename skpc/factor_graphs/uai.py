@@ -1,0 +1,260 @@
+"""Factor graphs on disk: the text format of the UAI inference competitions."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from importlib import resources
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from skpc.factor_graphs.graph import FactorGraph
+
+__all__ = ["load_asia", "read_uai", "write_uai"]
+
+_HEADERS = ("MARKOV", "BAYES")
+#: Arrays of old versions of numpy have so many axes at most.
+_MOST_AXES = 32
+_INTEGER = re.compile(r"[0-9]{1,15}\Z")
+_NUMBER = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?\Z")
+
+
+def read_uai(path: str | os.PathLike[str]) -> FactorGraph:
+    """Read a factor graph from a UAI file.
+
+    The file holds numbers and white space: the word MARKOV or BAYES; the number of variables and
+    their numbers of states; the number of factors and, for each, the number of its variables and
+    the variables; then for each factor the number of its entries and the entries, the last variable
+    fastest. A ``#`` starts a comment that ends with the line, and lines whose first word is ``c``
+    are comments. After the word BAYES, too, factors are read as they are: tables that do not sum to
+    one are accepted.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    FactorGraph
+        The factors in the order of the file.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged. The message names the line, what was needed and what was found.
+
+    See Also
+    --------
+    write_uai : Writes such a file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skpc.factor_graphs import FactorGraph, read_uai, write_uai
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "grid.uai")
+    ...     write_uai(FactorGraph.ising_grid(2, 2, coupling=0.5), path)
+    ...     read_uai(path)
+    FactorGraph(n_variables=4, n_factors=4)
+    """
+    return _parsed(Path(path).read_bytes(), os.fspath(path))
+
+
+def load_asia() -> FactorGraph:
+    """The ASIA network of Lauritzen and Spiegelhalter (1988), which comes with the package.
+
+    Eight binary variables, state 1 meaning yes: 0 visit to Asia, 1 tuberculosis, 2 smoking, 3 lung
+    cancer, 4 bronchitis, 5 either (tuberculosis or lung cancer), 6 positive X-ray, 7 dyspnoea.
+    Variable 5 is a function of 1 and 3, so that half of the 256 states have probability zero.
+
+    Returns
+    -------
+    FactorGraph
+        Eight factors, the conditional tables of the variables.
+
+    Examples
+    --------
+    >>> from skpc.factor_graphs import compile, load_asia
+    >>> from skpc.queries import marginals
+    >>> import numpy as np
+    >>> circuit = compile(load_asia())
+    >>> patient = np.full((1, 8), np.nan)
+    >>> patient[0, [2, 7]] = 1  # a smoker, short of breath
+    >>> marginals(circuit, patient)[3].round(3)
+    array([[0.852, 0.148]])
+    """
+    file = resources.files("skpc.factor_graphs") / "asia.uai"
+    return _parsed(file.read_bytes(), "asia.uai")
+
+
+def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "MARKOV") -> None:
+    """Write a factor graph to a UAI file.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph. The exponentials of its log tables are written with all their digits.
+    path : str or path
+        The file to write. It appears whole or not at all.
+    header : {"MARKOV", "BAYES"}, default="MARKOV"
+        The first word. BAYES needs one factor for each variable, which stands last in its scope and
+        whose probabilities sum to one.
+
+    Raises
+    ------
+    ValueError
+        If the header is another word, BAYES does not fit the graph, or a value is too great or too
+        small for a float64 without its logarithm.
+
+    See Also
+    --------
+    read_uai : Reads it back.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skpc.factor_graphs import load_asia, read_uai, write_uai
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "asia.uai")
+    ...     write_uai(load_asia(), path, header="BAYES")
+    ...     read_uai(path)
+    FactorGraph(n_variables=8, n_factors=8)
+    """
+    if header not in _HEADERS:
+        raise ValueError(f"header must be MARKOV or BAYES, got {header!r}")
+    tables = [_linear(number, table) for number, table in enumerate(graph.log_tables)]
+    if header == "BAYES":
+        _check_bayes(graph, tables)
+    lines = [header, str(graph.n_variables), " ".join(map(str, graph.cards.tolist()))]
+    lines.append(str(graph.n_factors))
+    lines += [" ".join(map(str, (len(scope), *scope))) for scope in graph.scopes]
+    for table in tables:
+        lines += ["", str(table.size)]
+        rows = table.reshape(-1, table.shape[-1] if table.ndim else 1)
+        lines += [" " + " ".join(map(repr, row)) for row in rows.tolist()]
+    target = Path(path)
+    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        partial.write_text("\n".join(lines) + "\n", encoding="ascii")
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _linear(number: int, log_table: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", under="ignore"):
+        table = np.exp(log_table)
+    lost = (table == np.inf) | ((table < np.finfo(np.float64).tiny) & (log_table > -np.inf))
+    if lost.any():
+        raise ValueError(
+            f"factor {number} has the log value {log_table[lost].flat[0]:.6g}, whose exponential "
+            "is no float64 of full precision; add a constant to its log table"
+        )
+    return np.asarray(table)
+
+
+def _check_bayes(graph: FactorGraph, tables: list[np.ndarray]) -> None:
+    children = sorted(scope[-1] for scope in graph.scopes if scope)
+    if children != list(range(graph.n_variables)) or len(children) != graph.n_factors:
+        raise ValueError(
+            "BAYES needs one factor for each variable, which stands last in its scope; "
+            f"the last variables are {children}"
+        )
+    for number, table in enumerate(tables):
+        worst = np.abs(table.sum(axis=-1) - 1.0).max()
+        if worst > 1e-6:
+            raise ValueError(
+                f"BAYES needs tables that sum to 1 over their last variable; factor {number} is "
+                f"off by {worst:.3g}"
+            )
+
+
+class _Tokens:
+    """The words of a file, one after the other, each with its line."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self.name = name
+        self.words: list[tuple[int, str]] = []
+        for line, raw in enumerate(data.split(b"\n"), start=1):
+            words = raw.partition(b"#")[0].split()
+            if words and words[0] != b"c":
+                self.words += [(line, word.decode("latin-1")) for word in words]
+        self.at = 0
+
+    def fail(self, needed: str) -> NoReturn:
+        """Raise the error about the word read last."""
+        if self.at > len(self.words):
+            last = self.words[-1][0] if self.words else 1
+            raise ValueError(f"{self.name}, line {last}: {needed} expected, but the file ends here")
+        line, word = self.words[self.at - 1]
+        shown = word if len(word) <= 40 else word[:40] + "..."
+        raise ValueError(
+            f"{self.name}, line {line}: {needed} expected, found {shown!r} (word {self.at} of the "
+            "file)"
+        )
+
+    def next(self, needed: str) -> str:
+        self.at += 1
+        if self.at > len(self.words):
+            self.fail(needed)
+        return self.words[self.at - 1][1]
+
+    def integer(self, needed: str, least: int = 0, most: int | None = None) -> int:
+        word = self.next(needed)
+        number = int(word) if _INTEGER.match(word) else -1
+        if number < least or (most is not None and number > most):
+            self.fail(needed)
+        return number
+
+    def number(self, needed: str) -> float:
+        word = self.next(needed)
+        if not _NUMBER.match(word) or not math.isfinite(float(word)):
+            self.fail(needed)
+        return float(word)
+
+
+def _parsed(data: bytes, name: str) -> FactorGraph:
+    tokens = _Tokens(data, name)
+    if tokens.next("MARKOV or BAYES").upper() not in _HEADERS:
+        tokens.fail("MARKOV or BAYES")
+    n_variables = tokens.integer("the number of variables")
+    cards = [
+        tokens.integer(f"the number of states of variable {v}, 1 or more,", least=1)
+        for v in range(n_variables)
+    ]
+    n_factors = tokens.integer("the number of factors")
+    scopes = [_scope(tokens, number, n_variables) for number in range(n_factors)]
+    factors = [(s, _log_table(tokens, n, [cards[v] for v in s])) for n, s in enumerate(scopes)]
+    if tokens.at < len(tokens.words):
+        tokens.at += 1
+        tokens.fail(f"the end of the file after the tables of {n_factors} factors")
+    return FactorGraph(cards, factors)
+
+
+def _scope(tokens: _Tokens, number: int, n_variables: int) -> list[int]:
+    most = min(n_variables, _MOST_AXES)
+    size = tokens.integer(f"the number of variables of factor {number}, {most} at most,", most=most)
+    scope: list[int] = []
+    for _ in range(size):
+        needed = f"a variable of factor {number}, one of 0..{n_variables - 1} and none twice,"
+        variable = tokens.integer(needed, most=n_variables - 1)
+        if variable in scope:
+            tokens.fail(needed)
+        scope.append(variable)
+    return scope
+
+
+def _log_table(tokens: _Tokens, number: int, shape: list[int]) -> np.ndarray:
+    size = math.prod(shape)
+    if size > len(tokens.words):
+        tokens.next("the number of entries")
+        tokens.fail(f"the number of entries of factor {number}, more than this file has words,")
+    tokens.integer(f"{size}, the number of entries of factor {number},", least=size, most=size)
+    needed = f"one of the {size} entries of factor {number}, a finite number of 0 or more,"
+    values = [tokens.number(needed) for _ in range(size)]
+    with np.errstate(divide="ignore"):
+        return np.log(values).reshape(shape)

@@ -1,0 +1,111 @@
+"""Black-box importance sampling, plain and collapsed, beside plain and collapsed Gibbs averages.
+
+    SKPC_DATA=... python -m tests.benchmarks.cbbis [--models ising random asia grid6]
+        [--sizes 25 50 100 200] [--runs 15] [--first-run 0]
+
+The experiment of section 7.2 of the paper. Samples come from a Gibbs chain: a burn-in of 2000
+updates of single variables, then a sample every 1000. A cell of the table is the natural logarithm
+of the average over variables of the Hellinger distance between estimated and exact marginals: its
+mean over the runs, and the standard error of that mean. The chains of all methods of a run are the
+same, those of smaller sizes are its first samples, and the collapsed variables (25 % or 50 % of
+them, drawn anew for each sample) are the same for the Gibbs average, "ratio" and "barker".
+
+seconds are CPU seconds of one thread for the greatest size, weights and marginals.
+
+- ising: the stored 4 x 4 model (``cbbis/ising_4x4_rand_id0.uai``)
+- random: another 4 x 4 grid with tables drawn uniformly from (0, 1)
+- asia: variable 5, a function of two others, is collapsed in all samples of all methods
+- grid6: a 6 x 6 grid, exact marginals from the compiled circuit
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from skpc.discrepancies import BlackBoxImportanceSampler
+from skpc.factor_graphs import FactorGraph, GibbsSampler, compile, load_asia, read_uai
+from skpc.queries import marginals
+
+MODELS = ("ising", "random", "asia", "grid6")
+SHARES = {"": 0.0, " 25 %": 0.25, " 50 %": 0.5}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[25, 50, 100, 200])
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--first-run", type=int, default=0)
+    options = parser.parse_args()
+    for name in options.models:
+        runs = range(options.first_run, options.first_run + options.runs)
+        errors, seconds = log_errors(name, options.sizes, runs)
+        print(f"\n{name}, {options.runs} runs")
+        print(f"{'method':20s}", *(f"{'N = ' + str(n):>16s}" for n in options.sizes), " seconds")
+        for method, found in errors.items():
+            error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+            cells = [f"{m:7.3f} +- {e:5.3f}" for m, e in zip(found.mean(axis=0), error)]
+            print(f"{method:20s}", *cells, f"{seconds[method]:8.2f}", flush=True)
+
+
+def model(name: str) -> tuple[FactorGraph, list[int]]:
+    """A target, and the variables that all methods collapse."""
+    if name == "ising":
+        home = Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser()
+        return read_uai(home / "cbbis" / "ising_4x4_rand_id0.uai"), []
+    if name == "asia":
+        return load_asia(), [5]
+    side = {"random": 4, "grid6": 6}[name]
+    return FactorGraph.ising_grid(side, side, random_state=1), []
+
+
+def log_errors(
+    name: str, sizes: list[int], runs: range
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """Log errors of shape (n_runs, n_sizes) and CPU seconds, for each method."""
+    target, collapsed = model(name)
+    exact = marginals(compile(target), np.full((1, target.n_variables), np.nan))
+    errors: dict[str, list[list[float]]] = defaultdict(list)
+    seconds: dict[str, float] = {}
+    for run in runs:
+        chain = GibbsSampler(target, collapsed=collapsed, random_state=run)
+        samples = chain.sample(max(sizes))
+        for label, share in SHARES.items():
+            for operator in ("ratio", "barker"):
+                found, equal = [], []
+                for size in sizes:
+                    start = time.process_time()
+                    sampler = BlackBoxImportanceSampler(
+                        target, operator=operator, collapse=share, random_state=run
+                    ).fit(samples[:size])
+                    found.append(log_error(sampler, exact))
+                    seconds[f"BBIS {operator}{label}"] = time.process_time() - start
+                    start = time.process_time()
+                    average = copy.copy(sampler)
+                    average.weights_ = np.full(size, 1.0 / size)
+                    equal.append(log_error(average, exact))
+                    seconds[f"Gibbs{label}"] = time.process_time() - start
+                if operator == "ratio":
+                    errors[f"Gibbs{label}"].append(equal)
+                errors[f"BBIS {operator}{label}"].append(found)
+    return {method: np.array(found) for method, found in errors.items()}, seconds
+
+
+def log_error(sampler: BlackBoxImportanceSampler, exact: list[np.ndarray]) -> float:
+    """Log of the average marginal Hellinger distance."""
+    distances = [
+        np.sqrt(0.5 * np.sum(np.square(np.sqrt(found) - np.sqrt(truth[0]))))
+        for found, truth in zip(sampler.marginals(), exact)
+    ]
+    return float(np.log(np.mean(distances)))
+
+
+if __name__ == "__main__":
+    main()
