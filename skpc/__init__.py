@@ -8,6 +8,8 @@ from skpc.estimators import (
     CutsetNetworkBD,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    KernelEPOperator,
+    LogisticEPClassifier,
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
@@ -18,6 +20,8 @@ __all__ = [
     "CutsetNetworkBD",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
+    "KernelEPOperator",
+    "LogisticEPClassifier",
     "MixtureOfAllTrees",
     "SoftLearnSPN",
     "__version__",

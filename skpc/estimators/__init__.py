@@ -4,6 +4,8 @@ from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.expected_kernel import ExpectedKernelSVR
 from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
+from skpc.estimators.kernel_ep import KernelEPOperator
+from skpc.estimators.logistic_ep import LogisticEPClassifier
 from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
 
@@ -12,6 +14,8 @@ __all__ = [
     "CutsetNetworkBD",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
+    "KernelEPOperator",
+    "LogisticEPClassifier",
     "MixtureOfAllTrees",
     "SoftLearnSPN",
 ]
