@@ -110,7 +110,7 @@ class MixtureOfAllTrees(TableDensity):
         The distribution of the states of the columns.
     weights_ : ndarray of shape (n_components,)
         Weights of the components.
-    edge_probabilities_ : ndarray of shape (n_features_in_, n_features_in_)
+    edge_probabilities_ : ndarray of shape (`n_features_in_`, `n_features_in_`)
         Probability that a tree has an edge into the first column from the second; on the diagonal,
         that the column is a root. Symmetric, with zeros there, for undirected trees.
     scores_ : list of float
