@@ -103,6 +103,7 @@ PUBLIC = {
         "outer_width",
         "precision_posterior",
     ],
+    "skpc.warmup": ["warmup"],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
     "skpc.factor_graphs": [
         "FactorGraph",
