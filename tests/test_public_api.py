@@ -13,6 +13,7 @@ PUBLIC = {
         "Circuit",
         "CircuitImputer",
         "CutsetNetworkBD",
+        "DensityClassifier",
         "ExpectedKernelSVC",
         "ExpectedKernelSVR",
         "SoftLearnSPN",
