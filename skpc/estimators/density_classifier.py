@@ -254,11 +254,12 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             In nats; classes in the order of ``classes_``.
         """
         log_joint = self._log_joint(X)
-        total = np.logaddexp.reduce(log_joint, axis=1)
+        best = log_joint.max(axis=1, keepdims=True)
         # A row too far away for any density to be positive tells nothing about the class.
-        log_joint[np.isneginf(total)] = _log(self.class_prior_)
-        total[np.isneginf(total)] = 0.0
-        return np.asarray(log_joint - total[:, np.newaxis])
+        odds = np.where(np.isneginf(best), _log(self.class_prior_), log_joint)
+        # Where the logs are huge, a constant added to them would be lost in rounding.
+        odds = odds - odds.max(axis=1, keepdims=True)
+        return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of each class given the observed cells of each row.
