@@ -13,7 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._validation import check_table, check_weight
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_rows, present_rows
-from skpc.queries import log_likelihood, marginals, moments, mpe, sample, sample_missing
+from skpc.estimators._questions import CellQuestions
+from skpc.queries import (
+    log_conditional,
+    log_likelihood,
+    marginals,
+    moments,
+    mpe,
+    sample,
+    sample_missing,
+)
 
 __all__ = ["CircuitDensity", "all_or_nothing"]
 
@@ -32,7 +41,7 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-class CircuitDensity(DensityMixin, BaseEstimator):
+class CircuitDensity(CellQuestions, DensityMixin, BaseEstimator):
     """Density estimation by a circuit over encoded rows.
 
     A subclass learns ``domain_`` and ``circuit_`` in ``fit``, from the rows that
@@ -69,22 +78,32 @@ class CircuitDensity(DensityMixin, BaseEstimator):
         table = check_table(self, X, reset=False)
         return table, self.domain_.encode(table)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any, given: Any = None) -> np.ndarray:
         """Log density of each row, with missing cells integrated out.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
+        given : array-like, default=None
+            Columns that are known: names, numbers, or a boolean mask. The density is that of the
+            other columns given these. None means that of all columns.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             Log densities in nats, with respect to the counting measure on categories and the
             Lebesgue measure on numbers. A row with every cell missing has 0.
+
+        Raises
+        ------
+        ValueError
+            If ``given`` names a column that is not there.
         """
         _, rows = self._encode(X)
-        return log_likelihood(self.circuit_, rows)
+        if given is None:
+            return log_likelihood(self.circuit_, rows)
+        return log_conditional(self.circuit_, rows, self.domain_.columns(given, "given"))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows.
