@@ -150,9 +150,15 @@ def _categorical_mask(
     chosen = np.asarray(categorical_features)
     if chosen.size == 0:
         return mask
-    mask[columns_of(
-        chosen, len(mask), names, "categorical_features", or_strings="'auto', 'from_dtype', None, "
-    )] = True
+    mask[
+        columns_of(
+            chosen,
+            len(mask),
+            names,
+            "categorical_features",
+            or_strings="'auto', 'from_dtype', None, ",
+        )
+    ] = True
     return mask
 
 

@@ -94,7 +94,7 @@ def _fill(circuit: Circuit, rows: np.ndarray, level: np.ndarray, out: np.ndarray
             n_lines[var] = 0 if family == CATEGORICAL else len(param)
     average = posterior_average(circuit, rows, features, n_lines, shift)
     parts = np.split(average, np.cumsum(n_lines)[:-1])
-    for var in np.flatnonzero(n_lines):
+    for var in np.flatnonzero(n_lines).tolist():
         missing = np.flatnonzero(np.isnan(rows[:, var]))
         weight = np.ascontiguousarray(parts[var][:, missing].T)
         out[:, missing, var] = _invert(circuit, var, weight, level)

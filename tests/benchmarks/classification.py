@@ -1,6 +1,6 @@
 """Classification of incomplete rows: DensityClassifier beside classifiers of scikit-learn.
 
-    SKPC_DATA=... python -m tests.benchmarks.classification [names ...] [--seeds N] [--rates 0 .3 ...]
+    SKPC_DATA=... python -m tests.benchmarks.classification [names ...] [--seeds N] [--rates 0 .3 ..]
 
 Classifiers learn from 70 % of the rows. From the others, cells are removed: each with the same
 probability ("mcar"), or depending on the first number of the row ("mar"), which is always there:
@@ -91,7 +91,7 @@ def remove(X: pd.DataFrame, mask: float | str, seed: int) -> pd.DataFrame:
 
 
 _DENSITIES = {
-    "soft": DensityClassifier(SoftLearnSPN(categorical_features="auto", random_state=0)),
+    "soft": DensityClassifier(SoftLearnSPN(random_state=0)),
     "cutset": DensityClassifier(CutsetNetworkBD(param_ess=1.0, random_state=0)),
     "joint": DensityClassifier(SoftLearnSPN(random_state=0), joint=True),
 }
