@@ -292,6 +292,25 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         log_proba = self.predict_log_proba(X)
         return np.asarray(self.classes_[log_proba.argmax(axis=1)])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        return float(super().score(X, y, sample_weight))
+
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes.
 

@@ -1,6 +1,6 @@
 """Classification of incomplete rows: DensityClassifier beside classifiers of scikit-learn.
 
-    SKPC_DATA=... python -m tests.benchmarks.classification [names ...] [--seeds N] [--rates 0 .3 ..]
+    SKPC_DATA=... python -m tests.benchmarks.classification [names ...] [--seeds N] [--rates ...]
 
 Classifiers learn from 70 % of the rows. From the others, cells are removed: each with the same
 probability ("mcar"), or depending on the first number of the row ("mar"), which is always there:
