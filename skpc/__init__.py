@@ -9,6 +9,8 @@ from skpc.estimators import (
     DensityClassifier,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    KernelEPOperator,
+    LogisticEPClassifier,
     SoftLearnSPN,
 )
 
@@ -19,6 +21,8 @@ __all__ = [
     "DensityClassifier",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
+    "KernelEPOperator",
+    "LogisticEPClassifier",
     "SoftLearnSPN",
     "__version__",
     "show_versions",

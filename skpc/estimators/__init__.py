@@ -5,6 +5,8 @@ from skpc.estimators.density_classifier import DensityClassifier
 from skpc.estimators.expected_kernel import ExpectedKernelSVR
 from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
+from skpc.estimators.kernel_ep import KernelEPOperator
+from skpc.estimators.logistic_ep import LogisticEPClassifier
 from skpc.estimators.soft_learn import SoftLearnSPN
 
 __all__ = [
@@ -13,5 +15,7 @@ __all__ = [
     "DensityClassifier",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
+    "KernelEPOperator",
+    "LogisticEPClassifier",
     "SoftLearnSPN",
 ]

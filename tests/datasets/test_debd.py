@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from skpc.datasets import fetch_debd
+from skpc.datasets import URLS, _debd, fetch_debd
+
+
+@pytest.fixture(autouse=True)
+def no_known_checksums(monkeypatch):
+    """The files made here are not the published ones, and nothing is downloaded by mistake."""
+    monkeypatch.setattr(_debd, "_CHECKSUMS", {})
+    monkeypatch.setitem(URLS, "debd", "file:///nowhere/{name}.{split}.data")
 
 
 def write(folder, name, n_features=11, **changed):
@@ -101,3 +108,54 @@ def test_pickled_contents_are_not_loaded(tmp_path):
     write(tmp_path, "bbc", test=np.array([{"a": 1}], dtype=object))
     with pytest.raises(ValueError, match=r"bbc\.npz is damaged"):
         fetch_debd("bbc", data_home=tmp_path)
+
+
+def text_files(folder, name):
+    tables = write(folder, name)
+    (folder / "debd" / f"{name}.npz").unlink()
+    for split, table in tables.items():
+        np.savetxt(folder / f"{name}.{split}.data", table, fmt="%d", delimiter=",")
+    return tables
+
+
+def test_a_set_that_is_not_there_is_downloaded_once(tmp_path, monkeypatch):
+    tables = text_files(tmp_path, "nltcs")
+    monkeypatch.setitem(URLS, "debd", tmp_path.as_uri() + "/{name}.{split}.data")
+    for _ in range(2):
+        bunch = fetch_debd("nltcs", data_home=tmp_path)
+        for split, table in tables.items():
+            np.testing.assert_array_equal(bunch[split], table)
+            (tmp_path / f"nltcs.{split}.data").unlink(missing_ok=True)
+    assert [path.name for path in (tmp_path / "debd").iterdir()] == ["nltcs.npz"]
+
+
+def test_a_failed_download_says_what_was_tried_and_leaves_nothing(tmp_path, monkeypatch):
+    text_files(tmp_path, "nltcs")
+    (tmp_path / "nltcs.test.data").unlink()
+    monkeypatch.setitem(URLS, "debd", tmp_path.as_uri() + "/{name}.{split}.data")
+    with pytest.raises(FileNotFoundError, match=r"nltcs\.test\.data could not be read.*mirror"):
+        fetch_debd("nltcs", data_home=tmp_path)
+    assert not list((tmp_path / "debd").iterdir())
+
+
+def test_nothing_is_downloaded_if_that_is_not_wanted(tmp_path, monkeypatch):
+    text_files(tmp_path, "nltcs")
+    monkeypatch.setitem(URLS, "debd", tmp_path.as_uri() + "/{name}.{split}.data")
+    with pytest.raises(FileNotFoundError, match="let it be downloaded"):
+        fetch_debd("nltcs", data_home=tmp_path, download_if_missing=False)
+
+
+@pytest.mark.parametrize("downloaded", [False, True])
+def test_rows_other_than_the_published_ones_are_refused(tmp_path, monkeypatch, downloaded):
+    monkeypatch.setattr(_debd, "_CHECKSUMS", {"nltcs": "0" * 64})
+    monkeypatch.setitem(URLS, "debd", tmp_path.as_uri() + "/{name}.{split}.data")
+    (text_files if downloaded else write)(tmp_path, "nltcs")
+    with pytest.raises(ValueError, match="not the published data set 'nltcs'.*expected 000"):
+        fetch_debd("nltcs", data_home=tmp_path)
+    if downloaded:
+        assert not list((tmp_path / "debd").iterdir())
+
+
+def test_all_columns_are_said_to_be_categories(tmp_path):
+    write(tmp_path, "nltcs")
+    assert fetch_debd("nltcs", data_home=tmp_path).categorical_features.tolist() == [True] * 11

@@ -1,0 +1,182 @@
+"""Tables whose distribution is known, and holes whose mechanism is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.utils import check_random_state
+
+from skpc._validation import frame_library
+from skpc.factor_graphs import FactorGraph, compile
+from skpc.queries import sample
+
+__all__ = ["make_chow_liu", "make_ising", "make_missing"]
+
+_MECHANISMS = ("mcar", "mar", "mnar")
+
+
+def make_ising(
+    n_samples: int = 100,
+    *,
+    rows: int = 4,
+    cols: int = 4,
+    coupling: float = 0.4,
+    field: float = 0.0,
+    random_state: Any = None,
+) -> NDArray[np.float64]:
+    """Draw exact samples of an Ising model on a grid.
+
+    With spins :math:`s = 2 x - 1`, the probability of a row is proportional to
+    :math:`\\exp(c \\sum_{i \\sim j} s_i s_j + h \\sum_i s_i)`.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of rows.
+    rows, cols : int, default=4
+        Size of the grid; the cost is exponential in the smaller one.
+    coupling : float, default=0.4
+        :math:`c`.
+    field : float, default=0.0
+        :math:`h`.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, rows * cols)
+        Zeros and ones; the sites of the grid row by row.
+
+    Examples
+    --------
+    >>> from skpc.datasets import make_ising
+    >>> make_ising(3, rows=2, cols=2, coupling=5.0, field=1.0, random_state=0)
+    array([[1., 1., 1., 1.],
+           [1., 1., 1., 1.],
+           [1., 1., 1., 1.]])
+    """
+    graph = FactorGraph.ising_grid(rows, cols, coupling=coupling, field=field)
+    return sample(compile(graph), n_samples, random_state)
+
+
+def make_chow_liu(
+    n_samples: int = 100,
+    n_features: int = 10,
+    *,
+    n_states: int = 2,
+    concentration: float = 0.5,
+    random_state: Any = None,
+) -> NDArray[np.float64]:
+    """Draw samples of a random tree-structured distribution.
+
+    The parent of each column is drawn among the columns before it, and the distribution of the
+    column given each state of its parent from a symmetric Dirichlet distribution.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Number of rows.
+    n_features : int, default=10
+        Number of columns.
+    n_states : int, default=2
+        Number of states of each column.
+    concentration : float, default=0.5
+        Parameter of the Dirichlet distribution; the smaller, the closer columns depend on each
+        other.
+    random_state : int, RandomState instance or None, default=None
+        Draws the tree, its tables, and the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        States 0, 1, ..., ``n_states - 1``.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> from skpc.datasets import make_chow_liu
+    >>> make_chow_liu(2, 5, random_state=0).shape
+    (2, 5)
+    """
+    if n_features < 1 or n_states < 1 or not concentration > 0:
+        raise ValueError(
+            "n_features and n_states must be 1 or more and concentration positive, got "
+            f"{n_features}, {n_states} and {concentration}"
+        )
+    rng = check_random_state(random_state)
+    prior = np.full(n_states, concentration)
+    cpts: list[tuple[tuple[int, ...], NDArray[np.float64]]] = [((), rng.dirichlet(prior))]
+    for column in range(1, n_features):
+        cpts.append(((rng.randint(column),), rng.dirichlet(prior, n_states)))
+    return sample(compile(FactorGraph.from_bayesian_network(cpts)), n_samples, rng)
+
+
+def make_missing(
+    X: Any, mechanism: str = "mcar", rate: float = 0.3, *, random_state: Any = None
+) -> Any:
+    """Remove cells of a complete table by a known mechanism.
+
+    Parameters
+    ----------
+    X : array-like of numbers, or pandas DataFrame, of shape (n_samples, n_features)
+        The table; it is not changed.
+    mechanism : {"mcar", "mar", "mnar"}, default="mcar"
+        Completely at random: every cell is missing with probability ``rate``. At random: the first
+        column is always there, and the probability of the other cells of a row rises with its
+        value. Not at random: the probability of a cell rises with its own value. With the share
+        :math:`q` of rows whose value is smaller, the probability is
+        :math:`q^{(1 - r) / r}`, which is :math:`r` on average.
+    rate : float, default=0.3
+        :math:`r`, the share of cells to remove, in [0, 1).
+    random_state : int, RandomState instance or None, default=None
+        Draws the cells.
+
+    Returns
+    -------
+    ndarray of float64, or DataFrame, of shape (n_samples, n_features)
+        A copy with missing cells.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism is unknown or the rate out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.datasets import make_missing
+    >>> make_missing(np.ones((2, 3)), rate=0.5, random_state=0)
+    array([[ 1.,  1.,  1.],
+           [ 1., nan,  1.]])
+    """
+    if mechanism not in _MECHANISMS or not 0 <= rate < 1:
+        raise ValueError(
+            f"mechanism must be one of {', '.join(_MECHANISMS)} and rate in [0, 1), got "
+            f"{mechanism!r} and {rate}"
+        )
+    frame = X if frame_library(X) == "pandas" else None
+    columns = np.asarray(X, dtype=np.float64).T if frame is None else [X[c] for c in X]
+    shape = np.shape(X)
+    chance = np.full(shape, rate)
+    if mechanism != "mcar" and rate > 0:
+        order = np.column_stack([_shares_below(column) for column in columns])
+        chance = (order[:, :1] if mechanism == "mar" else order) ** ((1.0 - rate) / rate)
+    missing = check_random_state(random_state).uniform(size=shape) < chance
+    if mechanism == "mar":
+        missing[:, 0] = False
+    if frame is not None:
+        return frame.mask(missing)
+    return np.where(missing, np.nan, np.asarray(X, dtype=np.float64))
+
+
+def _shares_below(column: Any) -> NDArray[np.float64]:
+    """The share of rows with a smaller value; half of those with the same."""
+    _, codes = np.unique(np.asarray(column), return_inverse=True)
+    return (rankdata(codes) - 0.5) / len(codes)

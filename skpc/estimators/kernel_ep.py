@@ -1,0 +1,419 @@
+"""Regression on tuples of distributions: the message operator of expectation propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpc._validation import Interval, StrOptions, describe_column, fit_context
+from skpc.estimators._base import all_or_nothing
+from skpc.messages import (
+    BayesianRegression,
+    MessageFeatures,
+    Moments,
+    inner_widths,
+    message_moments,
+    outer_width,
+)
+
+__all__ = ["KernelEPOperator"]
+
+#: The median of distances is that of the pairs among this many rows at most.
+_MEDIAN_ROWS = 1000
+
+
+class KernelEPOperator(RegressorMixin, BaseEstimator):
+    """Bayesian regression on distributions with a kernel on their mean embeddings.
+
+    A row holds the parameters of the messages that come into a factor of a graphical model, and
+    the targets describe the message that goes out (section 3 of [1]_). The kernel on two rows is
+    Gaussian in the distance of the mean embeddings of the products of their messages, eq. (7). It
+    is approximated by two-stage random Fourier features, Algorithm 1, on which a Bayesian linear
+    regression is made. Predictions come with a standard deviation, and more rows can be added one
+    by one.
+
+    Parameters
+    ----------
+    input_distributions : sequence of str or None, default=None
+        Families of the messages in the order of the columns. Two columns each have "normal" (mean
+        and variance), "beta" (alpha and beta), "gamma" and "log-gamma" (shape and rate); one has
+        "point", a known value. "log-gamma" is for gamma messages whose means lie decades apart.
+        None: every column is a point.
+    n_inner : int, default=300
+        Number of random features of the inner kernel, on the space of the variables.
+    n_outer : int, default=500
+        Number of random features of the outer kernel, on which the regression is made.
+    inner_scale : "mean-variance", float or array-like, default="mean-variance"
+        Squared width of the inner kernel, for all variables or for each, in their squared units.
+        "mean-variance": the mean variance of the messages; the variance of the means of a variable
+        whose messages are all points (appendix A of [1]_).
+    outer_scale : "median" or float, default="median"
+        Squared width of the outer kernel. "median": the median of the squared distances between
+        mean embeddings, of all pairs of at most 1000 rows.
+    noise_variance : float, default=1e-4
+        Variance of the noise of each output, in units of the variance of that output in the first
+        call.
+    prior_variance : float, default=1.0
+        Prior variance of the weights of the features.
+    keep_rows : bool, default=False
+        Whether to keep all rows, for `refit_features`.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the random features.
+
+    Attributes
+    ----------
+    inner_width_ : ndarray of shape (n_variables,)
+        Squared widths of the inner kernel.
+    outer_width_ : float
+        Squared width of the outer kernel.
+    features_ : MessageFeatures
+        The random features.
+    posterior_ : BayesianRegression
+        Posterior of the weights, for standardised targets.
+    y_mean_, y_scale_ : ndarray of shape (n_outputs,)
+        Mean and standard deviation of the targets of the first call, by which all targets are
+        standardised.
+    noise_variance_ : ndarray of shape (n_outputs,)
+        Variance of the noise in squared units of the outputs: no predictive variance is smaller.
+    log_evidence_ : float
+        Log density of all targets, the weights integrated out, in nats: greater is better when
+        widths or variances are compared on the same rows.
+    n_samples_seen_ : int
+        Number of rows.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    Notes
+    -----
+    Beta and gamma messages enter the kernel as normals of the same mean and variance; "log-gamma"
+    as the normal of the mean and variance of the logarithm of the variable.
+
+    All outputs share features, noise and prior, and so one posterior covariance; their predictive
+    variances differ by the square of their scale.
+
+    References
+    ----------
+    .. [1] W. Jitkrittum, A. Gretton, N. Heess, S. M. A. Eslami, B. Lakshminarayanan, D. Sejdinovic,
+       Z. Szabo. "Kernel-Based Just-In-Time Learning for Passing Expectation Propagation Messages".
+       UAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import KernelEPOperator
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=400), rng.uniform(0.1, 1.0, 400)])
+    >>> y = np.exp(X[:, 0] + X[:, 1] / 2)          # the mean of exp(z) for a normal z
+    >>> operator = KernelEPOperator(input_distributions=["normal"], random_state=0).fit(X, y)
+    >>> mean, std = operator.predict([[0.0, 0.5], [9.0, 0.5]], return_std=True)
+    >>> mean[0].round(2), std.round(1)             # it knows that it has not seen the second
+    (np.float64(1.28), array([0. , 2.5]))
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "input_distributions": ["array-like", None],
+        "n_inner": [Interval(Integral, 1, None, closed="left")],
+        "n_outer": [Interval(Integral, 1, None, closed="left")],
+        "inner_scale": [
+            StrOptions({"mean-variance"}),
+            Interval(Real, 0, None, closed="neither"),
+            "array-like",
+        ],
+        "outer_scale": [StrOptions({"median"}), Interval(Real, 0, None, closed="neither")],
+        "noise_variance": [Interval(Real, 0, None, closed="neither")],
+        "prior_variance": [Interval(Real, 0, None, closed="neither")],
+        "keep_rows": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    inner_width_: np.ndarray
+    outer_width_: float
+    features_: MessageFeatures
+    posterior_: BayesianRegression
+    y_mean_: np.ndarray
+    y_scale_: np.ndarray
+    noise_variance_: np.ndarray
+    log_evidence_: float
+    n_samples_seen_: int
+
+    def __init__(
+        self,
+        *,
+        input_distributions: Sequence[str] | None = None,
+        n_inner: int = 300,
+        n_outer: int = 500,
+        inner_scale: Any = "mean-variance",
+        outer_scale: Any = "median",
+        noise_variance: float = 1e-4,
+        prior_variance: float = 1.0,
+        keep_rows: bool = False,
+        random_state: Any = None,
+    ):
+        self.input_distributions = input_distributions
+        self.n_inner = n_inner
+        self.n_outer = n_outer
+        self.inner_scale = inner_scale
+        self.outer_scale = outer_scale
+        self.noise_variance = noise_variance
+        self.prior_variance = prior_variance
+        self.keep_rows = keep_rows
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> KernelEPOperator:
+        """Choose the widths, draw the features and learn from these rows alone.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Parameters of the messages.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+
+        Returns
+        -------
+        KernelEPOperator
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a cell is missing or infinite, a parameter is outside its family, or the number of
+            columns does not fit `input_distributions`.
+        """
+        with all_or_nothing(self):
+            rows, targets, moments = self._check_rows(X, y, reset=True)
+            self._rows: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+            self._start(moments, targets)
+            self._learn(rows, targets, moments)
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any) -> KernelEPOperator:
+        """Learn from more rows.
+
+        The first call fixes the widths, the features and the scale of the targets, as ``fit``
+        does. After it, rows count the same whether they come one by one or all at once.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Parameters of the messages.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+
+        Returns
+        -------
+        KernelEPOperator
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            As ``fit``, or if the numbers of columns or outputs are not those of the first call. The
+            estimator is then as it was.
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y)
+        with all_or_nothing(self):
+            self._learn(*self._check_rows(X, y, reset=False))
+        return self
+
+    def refit_features(self) -> KernelEPOperator:
+        """Choose widths and scales anew from all rows kept, and learn from them again.
+
+        Returns
+        -------
+        KernelEPOperator
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If the rows have not been kept.
+        """
+        check_is_fitted(self)
+        if not self._rows:
+            raise ValueError(
+                "refit_features needs the rows that were learned from, and they have not been "
+                "kept; make the estimator with keep_rows=True."
+            )
+        rows, targets = (np.concatenate(parts) for parts in zip(*self._rows))
+        with all_or_nothing(self):
+            moments = message_moments(rows, self._distributions())
+            self._rows = ()
+            self._start(moments, targets)
+            self._learn(rows, targets, moments)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Means of the targets, and how uncertain they are.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Parameters of the messages.
+        return_std : bool, default=False
+            Whether to return standard deviations too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        std : ndarray of the same shape
+            Standard deviations of the targets, noise included; only if asked for.
+        """
+        mean, std = self._predict(X)
+        return (mean, std) if return_std else mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Parameters of the messages.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            R squared, the mean over the outputs: 1 at best, 0 for a constant at the mean.
+        """
+        return float(super().score(X, y, sample_weight))
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Draw targets from the predictive normal distribution of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Parameters of the messages.
+        n_samples : int, default=1
+            Number of draws for each row.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
+            Independent draws: rows do not share the weights of one draw.
+        """
+        mean, std = self._predict(X)
+        noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
+        return mean[..., np.newaxis] + std[..., np.newaxis] * noise
+
+    def _predict(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        rows = validate_data(
+            self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False
+        )
+        moments = self._moments(rows)
+        mean, variance = self.posterior_.predict(self.features_.transform(moments))
+        mean = self.y_mean_ + self.y_scale_ * mean
+        std = np.sqrt(variance)[:, np.newaxis] * self.y_scale_
+        return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
+
+    def _start(self, moments: Moments, targets: np.ndarray) -> None:
+        """Fix what the first rows fix, and begin with the prior."""
+        random_state = check_random_state(self.random_state)
+        self.inner_width_ = self._inner_width(moments)
+        some = moments
+        if len(moments.mean) > _MEDIAN_ROWS:
+            chosen = random_state.choice(len(moments.mean), _MEDIAN_ROWS, replace=False)
+            some = Moments(moments.mean[chosen], moments.variance[chosen])
+        median = isinstance(self.outer_scale, str)
+        self.outer_width_ = (
+            outer_width(some, self.inner_width_) if median else float(self.outer_scale)
+        )
+        self.features_ = MessageFeatures.draw(
+            self.inner_width_, self.outer_width_, self.n_inner, self.n_outer, random_state
+        )
+        scale = targets.std(axis=0)
+        # The deviation of a constant target is rounding.
+        constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
+        self.y_mean_ = targets.mean(axis=0)
+        self.y_scale_ = np.where(constant, 1.0, scale)
+        self.noise_variance_ = self.noise_variance * self.y_scale_**2
+        self.posterior_ = BayesianRegression.prior(
+            self.n_outer,
+            targets.shape[1],
+            prior_variance=self.prior_variance,
+            noise_variance=self.noise_variance,
+        )
+
+    def _inner_width(self, moments: Moments) -> np.ndarray:
+        if isinstance(self.inner_scale, str):
+            return inner_widths(moments)
+        n_variables = moments.mean.shape[1]
+        width = np.asarray(self.inner_scale, dtype=np.float64)
+        if width.shape not in ((), (n_variables,)) or not (width > 0.0).all():
+            raise ValueError(
+                f"inner_scale needs one positive number, or one for each of the {n_variables} "
+                f"variables; found {self.inner_scale!r}."
+            )
+        return np.broadcast_to(width, n_variables).copy()
+
+    def _learn(self, rows: np.ndarray, targets: np.ndarray, moments: Moments) -> None:
+        standardised = (targets - self.y_mean_) / self.y_scale_
+        self.posterior_ = self.posterior_.update(self.features_.transform(moments), standardised)
+        self.n_samples_seen_ = self.posterior_.n_rows
+        # The density of the targets themselves, and not of the standardised ones.
+        jacobian = self.n_samples_seen_ * np.log(self.y_scale_).sum()
+        self.log_evidence_ = float(self.posterior_.log_evidence - jacobian)
+        if self.keep_rows:
+            self._rows = (*self._rows, (rows, targets))
+
+    def _distributions(self) -> Sequence[str]:
+        if self.input_distributions is None:
+            return ["point"] * self.n_features_in_
+        return self.input_distributions
+
+    def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray, Moments]:
+        rows, targets = validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=False,
+            multi_output=True,
+            y_numeric=True,
+        )
+        targets = np.asarray(targets, dtype=np.float64)
+        flat = targets.ndim == 1
+        targets = targets.reshape(len(rows), -1)
+        if reset:
+            self._flat = flat
+        elif targets.shape[1] != len(self.y_mean_):
+            raise ValueError(
+                f"y has {targets.shape[1]} outputs, but the first call had {len(self.y_mean_)}."
+            )
+        return rows, targets, self._moments(rows)
+
+    def _moments(self, rows: np.ndarray) -> Moments:
+        names = getattr(self, "feature_names_in_", None)
+        finite = np.isfinite(rows)
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise ValueError(
+                "X must not contain NaN or infinity: messages cannot be missing; "
+                f"found {rows[row, column]} in {describe_column(int(column), names)}, row {row}."
+            )
+        return message_moments(rows, self._distributions(), names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,237 @@
+"""Bayesian logistic regression by expectation propagation."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpc._validation import HasMethods, Interval, StrOptions, fit_context
+from skpc.estimators._base import all_or_nothing
+from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
+
+__all__ = ["LogisticEPClassifier"]
+
+#: z of a row of zeros is certain; a normal message needs some variance.
+_LEAST_VARIANCE = 1e-20
+#: Probabilities below this one are taken for it, so that log odds are finite.
+_LEAST_PROBABILITY = 1e-300
+
+
+class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
+    """Binary classifier: logistic regression with weights w ~ N(0, I), by expectation propagation.
+
+    The messages from the logistic factors may come from quadrature, from a sampler or from an
+    operator that learns them just in time [1]_. Predicted probabilities are averages over the
+    posterior of the weights, and not those of its mean.
+
+    Scale the columns first: the prior has variance one for each weight.
+
+    Parameters
+    ----------
+    operator : MessageOperator or None, default=None
+        Gives beliefs about z = x w; see :class:`~skpc.messages.LogisticEP`. None: exact, by
+        quadrature. A :class:`~skpc.messages.JustInTimeOperator` goes on learning in each fit: give
+        the same one to several classifiers, and later ones will ask its oracle less.
+    n_iter : int, default=10
+        Number of sweeps over the rows.
+    damping : float, default=0.0
+        How much of its old natural parameters a message keeps in each update.
+    schedule : {"parallel", "serial"}, default="parallel"
+        "parallel": all messages are updated from the same posterior. "serial": one by one.
+    fit_intercept : bool, default=True
+        Whether to add a column of ones; its weight has the same prior.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The labels.
+    posterior_ : WeightPosterior
+        Approximate posterior of the weights, that of the intercept last.
+    coef_ : ndarray of shape (1, n_features)
+        Posterior means of the weights.
+    intercept_ : ndarray of shape (1,)
+        Posterior mean of the intercept; zero without one.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    References
+    ----------
+    .. [1] W. Jitkrittum, A. Gretton, N. Heess, S. M. A. Eslami, B. Lakshminarayanan, D. Sejdinovic,
+       Z. Szabo. "Kernel-Based Just-In-Time Learning for Passing Expectation Propagation Messages".
+       UAI 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import LogisticEPClassifier
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> model = LogisticEPClassifier().fit(X, ["no", "no", "yes", "yes"])
+    >>> model.predict_proba([[0.0], [3.0]]).round(2)
+    array([[0.5 , 0.5 ],
+           [0.11, 0.89]])
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "operator": [HasMethods("project"), None],
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "damping": [Interval(Real, 0, 1, closed="left")],
+        "schedule": [StrOptions({"parallel", "serial"})],
+        "fit_intercept": ["boolean"],
+    }
+
+    classes_: np.ndarray
+    posterior_: WeightPosterior
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        operator: Any = None,
+        n_iter: int = 10,
+        damping: float = 0.0,
+        schedule: str = "parallel",
+        fit_intercept: bool = True,
+    ):
+        self.operator = operator
+        self.n_iter = n_iter
+        self.damping = damping
+        self.schedule = schedule
+        self.fit_intercept = fit_intercept
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> LogisticEPClassifier:
+        """Approximate the posterior of the weights.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers, without missing cells.
+        y : array-like of shape (n_samples,)
+            Labels, two different ones.
+
+        Returns
+        -------
+        LogisticEPClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a cell is missing or infinite, or there are not two labels.
+        """
+        with all_or_nothing(self):
+            rows, labels = validate_data(self, X, y, dtype=np.float64)
+            check_classification_targets(labels)
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+            if len(self.classes_) > 2:
+                raise ValueError(
+                    "Only binary classification is supported. The type of the target is "
+                    f"{type_of_target(labels)}."
+                )
+            if len(self.classes_) < 2:
+                raise ValueError(f"y needs two classes; found one class, {self.classes_[0]!r}.")
+            operator = self.operator
+            if operator is None:
+                operator = QuadratureOracle(LogisticFactor(), target=1)
+            loop = LogisticEP(
+                operator, n_iter=self.n_iter, damping=self.damping, schedule=self.schedule
+            )
+            self.posterior_ = loop.run(self._design(rows), codes)
+            weights = self.posterior_.mean
+            self.coef_ = weights[np.newaxis, : rows.shape[1]].copy()
+            self.intercept_ = weights[-1:].copy() if self.fit_intercept else np.zeros(1)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Log odds of the second class, averaged over the posterior of the weights.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Positive where the second class is the more probable one.
+        """
+        rows = self._check_rows(X)
+        mean, covariance = self.posterior_.mean, self.posterior_.covariance
+        variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), _LEAST_VARIANCE)
+        log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
+        return log_prob[0] - log_prob[1]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The more probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        is_second = self.decision_function(X) > 0.0
+        return self.classes_[is_second.astype(np.int64)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, averaged over the posterior of the weights.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Columns in the order of ``classes_``.
+        """
+        second = expit(self.decision_function(X))
+        return np.column_stack([1.0 - second, second])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        return float(super().score(X, y, sample_weight))
+
+    def _check_rows(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._design(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _design(self, rows: np.ndarray) -> np.ndarray:
+        return np.column_stack([rows, np.ones(len(rows))]) if self.fit_intercept else rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _log_probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Log of the expectation of 1 / (1 + exp(-z)) for normal z."""
+    # The belief of p with nothing observed: the message Beta(1, 1) from p is constant.
+    messages = np.column_stack([np.ones((len(mean), 2)), mean, variance])
+    prob = QuadratureOracle(LogisticFactor(), target=0).moments(messages)[:, 0]
+    return np.log(np.maximum(prob, _LEAST_PROBABILITY))

@@ -1,0 +1,337 @@
+"""Message families: normal, beta and gamma distributions as values, proper or not."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
+
+__all__ = ["FAMILIES", "Beta", "Gamma", "Message", "Normal"]
+
+Floats = NDArray[np.float64]
+
+
+class Message(ABC):
+    """One message, or an array of messages, of an exponential family with two parameters.
+
+    The density is proportional to exp(natural . statistics(x)). Products and ratios of messages
+    are sums and differences of natural parameters, and may be improper (a normal with negative
+    precision, say): that is a value like any other. Moments and divergences of improper messages
+    mean nothing.
+
+    Attributes
+    ----------
+    natural : ndarray of shape (..., 2)
+        Natural parameters.
+
+    Examples
+    --------
+    >>> from skpc.messages import Gamma, Message
+    >>> isinstance(Gamma(2.0, 1.0), Message)
+    True
+    """
+
+    #: The name that `input_distributions` has for the family.
+    name: ClassVar[str]
+    #: Names of the two usual parameters, which are the two columns of a table of messages.
+    parameter_names: ClassVar[tuple[str, str]]
+
+    natural: Floats
+
+    def __init__(self, first: ArrayLike, second: ArrayLike):
+        pair = np.broadcast_arrays(np.asarray(first, float), np.asarray(second, float))
+        self.natural = self._to_natural(np.stack(pair, axis=-1))
+
+    @classmethod
+    def from_natural(cls, natural: ArrayLike) -> Self:
+        """Messages with these natural parameters, an array of shape (..., 2)."""
+        message = cls.__new__(cls)
+        message.natural = np.asarray(natural, dtype=np.float64)
+        return message
+
+    @classmethod
+    def from_parameters(cls, parameters: ArrayLike) -> Self:
+        """Messages with these usual parameters, an array of shape (..., 2)."""
+        return cls.from_natural(cls._to_natural(np.asarray(parameters, dtype=np.float64)))
+
+    @classmethod
+    @abstractmethod
+    def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
+        """Messages with these means and variances; improper where the family has none."""
+
+    @staticmethod
+    @abstractmethod
+    def _to_natural(parameters: Floats) -> Floats: ...
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Floats:
+        """Usual parameters, shape (..., 2), in the order of `parameter_names`."""
+
+    @property
+    @abstractmethod
+    def is_proper(self) -> NDArray[np.bool_]:
+        """Whether the density can be normalised, shape (...); False where a parameter is NaN."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> Floats:
+        """Means, shape (...)."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Floats:
+        """Variances, shape (...)."""
+
+    @property
+    @abstractmethod
+    def mean_parameters(self) -> Floats:
+        """Expected sufficient statistics, shape (..., 2)."""
+
+    @abstractmethod
+    def _log_partition(self) -> Floats: ...
+
+    @abstractmethod
+    def log_density(self, x: ArrayLike) -> Floats:
+        """Log density in nats."""
+
+    @abstractmethod
+    def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
+        """Draw from one proper message, shape (n_samples,)."""
+
+    def __mul__(self, other: Self) -> Self:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.from_natural(self.natural + other.natural)
+
+    def __truediv__(self, other: Self) -> Self:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.from_natural(self.natural - other.natural)
+
+    def __getitem__(self, index: Any) -> Self:
+        return self.from_natural(self.natural[index])
+
+    def __len__(self) -> int:
+        return len(self.natural[..., 0])
+
+    def __repr__(self) -> str:
+        values = zip(self.parameter_names, np.moveaxis(self.parameters, -1, 0))
+        return f"{type(self).__name__}({', '.join(f'{k}={v.tolist()}' for k, v in values)})"
+
+    def kl(self, other: Self) -> Floats:
+        """Kullback-Leibler divergence KL(self || other) in nats, shape (...)."""
+        step = ((self.natural - other.natural) * self.mean_parameters).sum(axis=-1)
+        return np.asarray(step - self._log_partition() + other._log_partition())
+
+
+class Normal(Message):
+    """Normal messages by mean and variance; natural parameters mean / variance and 1 / variance.
+
+    Parameters
+    ----------
+    mean, variance : float or array-like
+        A negative variance makes an improper message.
+
+    Examples
+    --------
+    >>> from skpc.messages import Normal
+    >>> Normal(0.0, 1.0) * Normal(2.0, 1.0)
+    Normal(mean=1.0, variance=0.5)
+    >>> (Normal(0.0, 1.0) / Normal(0.0, 0.5)).is_proper
+    np.False_
+    """
+
+    name = "normal"
+    parameter_names = ("mean", "variance")
+
+    @staticmethod
+    def _to_natural(parameters: Floats) -> Floats:
+        mean, variance = parameters[..., 0], parameters[..., 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.stack([mean / variance, 1.0 / variance], axis=-1)
+
+    @classmethod
+    def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
+        return cls(mean, variance)
+
+    @property
+    def parameters(self) -> Floats:
+        return np.stack([self.mean, self.variance], axis=-1)
+
+    @property
+    def is_proper(self) -> NDArray[np.bool_]:
+        shift, precision = self.natural[..., 0], self.natural[..., 1]
+        return (precision > 0.0) & np.isfinite(precision) & np.isfinite(shift)
+
+    @property
+    def mean(self) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.natural[..., 0] / self.natural[..., 1])
+
+    @property
+    def variance(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(1.0 / self.natural[..., 1])
+
+    @property
+    def mean_parameters(self) -> Floats:
+        mean = self.mean
+        return np.stack([mean, -0.5 * (mean * mean + self.variance)], axis=-1)
+
+    def _log_partition(self) -> Floats:
+        shift, precision = self.natural[..., 0], self.natural[..., 1]
+        return np.asarray(0.5 * (shift * shift / precision + np.log(2.0 * np.pi / precision)))
+
+    def log_density(self, x: ArrayLike) -> Floats:
+        distance = np.asarray(x, float) - self.mean
+        precision = self.natural[..., 1]
+        return np.asarray(0.5 * (np.log(precision / (2.0 * np.pi)) - precision * distance**2))
+
+    def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
+        return random_state.normal(float(self.mean), float(np.sqrt(self.variance)), n_samples)
+
+    def kl(self, other: Self) -> Floats:
+        # The general formula loses small divergences, which normal messages are compared by, in
+        # the rounding of its large terms.
+        excess = self.variance * other.natural[..., 1] - 1.0
+        distance = self.mean - other.mean
+        quadratic = distance * distance * other.natural[..., 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(0.5 * (excess - np.log1p(excess) + quadratic))
+
+
+class Beta(Message):
+    """Beta messages; natural parameters alpha - 1 and beta - 1.
+
+    Parameters
+    ----------
+    alpha, beta : float or array-like
+
+    Examples
+    --------
+    >>> from skpc.messages import Beta
+    >>> Beta(2.0, 1.0) * Beta(1.0, 3.0)
+    Beta(alpha=2.0, beta=3.0)
+    """
+
+    name = "beta"
+    parameter_names = ("alpha", "beta")
+
+    @staticmethod
+    def _to_natural(parameters: Floats) -> Floats:
+        return parameters - 1.0
+
+    @classmethod
+    def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
+        mean, variance = np.asarray(mean, float), np.asarray(variance, float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = mean * (1.0 - mean) / variance - 1.0
+            return cls(mean * total, (1.0 - mean) * total)
+
+    @property
+    def parameters(self) -> Floats:
+        return self.natural + 1.0
+
+    @property
+    def is_proper(self) -> NDArray[np.bool_]:
+        return np.asarray(((self.natural > -1.0) & np.isfinite(self.natural)).all(axis=-1))
+
+    @property
+    def mean(self) -> Floats:
+        alpha, beta = self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0
+        return np.asarray(alpha / (alpha + beta))
+
+    @property
+    def variance(self) -> Floats:
+        alpha, beta = self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0
+        total = alpha + beta
+        return np.asarray(alpha * beta / (total * total * (total + 1.0)))
+
+    @property
+    def mean_parameters(self) -> Floats:
+        parameters = self.parameters
+        return np.asarray(digamma(parameters) - digamma(parameters.sum(axis=-1, keepdims=True)))
+
+    def _log_partition(self) -> Floats:
+        return np.asarray(betaln(self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0))
+
+    def log_density(self, x: ArrayLike) -> Floats:
+        x = np.asarray(x, float)
+        kernel = xlogy(self.natural[..., 0], x) + xlog1py(self.natural[..., 1], -x)
+        return np.asarray(kernel - self._log_partition())
+
+    def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
+        alpha, beta = self.parameters
+        return random_state.beta(alpha, beta, n_samples)
+
+
+class Gamma(Message):
+    """Gamma messages by shape and rate; natural parameters shape - 1 and rate.
+
+    Parameters
+    ----------
+    shape, rate : float or array-like
+
+    Examples
+    --------
+    >>> from skpc.messages import Gamma
+    >>> Gamma(3.0, 2.0) / Gamma(1.0, 0.5)
+    Gamma(shape=3.0, rate=1.5)
+    """
+
+    name = "gamma"
+    parameter_names = ("shape", "rate")
+
+    @staticmethod
+    def _to_natural(parameters: Floats) -> Floats:
+        return parameters - np.array([1.0, 0.0])
+
+    @classmethod
+    def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
+        mean, variance = np.asarray(mean, float), np.asarray(variance, float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = mean / variance
+            return cls(mean * rate, rate)
+
+    @property
+    def parameters(self) -> Floats:
+        return self.natural + np.array([1.0, 0.0])
+
+    @property
+    def is_proper(self) -> NDArray[np.bool_]:
+        shape, rate = self.natural[..., 0] + 1.0, self.natural[..., 1]
+        return (shape > 0.0) & (rate > 0.0) & np.isfinite(shape) & np.isfinite(rate)
+
+    @property
+    def mean(self) -> Floats:
+        return np.asarray((self.natural[..., 0] + 1.0) / self.natural[..., 1])
+
+    @property
+    def variance(self) -> Floats:
+        return np.asarray((self.natural[..., 0] + 1.0) / self.natural[..., 1] ** 2)
+
+    @property
+    def mean_parameters(self) -> Floats:
+        shape, rate = self.natural[..., 0] + 1.0, self.natural[..., 1]
+        return np.stack([digamma(shape) - np.log(rate), -shape / rate], axis=-1)
+
+    def _log_partition(self) -> Floats:
+        shape, rate = self.natural[..., 0] + 1.0, self.natural[..., 1]
+        return np.asarray(gammaln(shape) - shape * np.log(rate))
+
+    def log_density(self, x: ArrayLike) -> Floats:
+        x = np.asarray(x, float)
+        kernel = xlogy(self.natural[..., 0], x) - self.natural[..., 1] * x
+        return np.asarray(kernel - self._log_partition())
+
+    def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
+        shape, rate = self.parameters
+        return random_state.gamma(shape, 1.0 / rate, n_samples)
+
+
+#: The families by the names that `input_distributions` has for them.
+FAMILIES: dict[str, type[Message]] = {family.name: family for family in (Normal, Beta, Gamma)}

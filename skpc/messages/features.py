@@ -1,0 +1,181 @@
+"""Two-stage random Fourier features of products of messages (Algorithm 1), and their widths.
+
+Everywhere below, a beta or gamma message stands for the normal distribution with its mean and
+variance, as in the authors' program: expectations then have closed forms. "log-gamma" is the normal
+with mean and variance of the logarithm of a gamma variable, for gammas on many scales.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.messages.layout import Moments
+
+__all__ = ["MessageFeatures", "embedding_products", "inner_widths", "outer_width"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 2048
+
+
+class MessageFeatures(NamedTuple):
+    """Random features whose inner products approximate the kernel on mean embeddings, eq. (7).
+
+    Parameters
+    ----------
+    frequency : ndarray of shape (n_variables, n_inner)
+        Frequencies of the inner kernel, rows of omega in Algorithm 1.
+    damping : ndarray of shape (n_variables, n_inner)
+        Half of their negative squares: what the variance of a message is multiplied by.
+    phase : ndarray of shape (n_inner,)
+    outer_frequency : ndarray of shape (n_inner, n_outer)
+        Frequencies of the outer kernel (nu), times the scale sqrt(2 / n_inner) of the inner
+        features.
+    outer_phase : ndarray of shape (n_outer,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import MessageFeatures, message_moments
+    >>> rows = np.array([[0.0, 1.0], [0.1, 1.0], [5.0, 1.0]])
+    >>> moments = message_moments(rows, ["normal"])
+    >>> random_state = np.random.RandomState(0)
+    >>> features = MessageFeatures.draw(np.ones(1), 0.5, 300, 500, random_state)
+    >>> psi = features.transform(moments)
+    >>> (psi @ psi.T).round(1)
+    array([[1. , 1. , 0.3],
+           [1. , 1. , 0.3],
+           [0.3, 0.3, 1. ]])
+    """
+
+    frequency: Floats
+    damping: Floats
+    phase: Floats
+    outer_frequency: Floats
+    outer_phase: Floats
+
+    @classmethod
+    def draw(
+        cls,
+        inner_variance: Floats,
+        outer_variance: float,
+        n_inner: int,
+        n_outer: int,
+        random_state: np.random.RandomState,
+    ) -> MessageFeatures:
+        """Draw frequencies and phases.
+
+        Parameters
+        ----------
+        inner_variance : ndarray of shape (n_variables,)
+            Squared widths of the inner kernel, one for each variable.
+        outer_variance : float
+            Squared width of the outer kernel.
+        n_inner, n_outer : int
+            Numbers of features.
+        random_state : RandomState instance
+
+        Returns
+        -------
+        MessageFeatures
+        """
+        n_variables = len(inner_variance)
+        frequency = random_state.normal(size=(n_inner, n_variables)).T
+        frequency = frequency / np.sqrt(inner_variance)[:, np.newaxis]
+        phase = random_state.uniform(0.0, 2.0 * np.pi, n_inner)
+        outer_frequency = random_state.normal(size=(n_outer, n_inner)).T
+        # In Fortran order, which is the faster one for a single row.
+        scaled = np.asfortranarray(outer_frequency * math.sqrt(2.0 / (n_inner * outer_variance)))
+        outer_phase = random_state.uniform(0.0, 2.0 * np.pi, n_outer)
+        return cls(frequency, -0.5 * frequency**2, phase, scaled, outer_phase)
+
+    def transform(self, moments: Moments) -> Floats:
+        """Features of messages, shape (n_rows, n_outer)."""
+        out = np.empty((len(moments.mean), len(self.outer_phase)))
+        for start in range(0, len(out), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            inner = np.cos(moments.mean[block] @ self.frequency + self.phase)
+            inner *= np.exp(moments.variance[block] @ self.damping)
+            np.cos(inner @ self.outer_frequency + self.outer_phase, out=out[block])
+        out *= math.sqrt(2.0 / out.shape[1])
+        return out
+
+
+def embedding_products(a: Moments, b: Moments, inner_variance: Floats) -> Floats:
+    """Inner products of mean embeddings in closed form (appendix B.3).
+
+    Parameters
+    ----------
+    a, b : Moments
+        Messages of ``n_a`` and of ``n_b`` rows.
+    inner_variance : ndarray of shape (n_variables,)
+        Squared widths of the inner kernel.
+
+    Returns
+    -------
+    ndarray of shape (n_a, n_b)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import embedding_products, message_moments
+    >>> moments = message_moments(np.array([[0.0, 1.0], [1.0, 1.0]]), ["normal"])
+    >>> embedding_products(moments, moments, np.array([2.0])).round(3)
+    array([[0.707, 0.624],
+           [0.624, 0.707]])
+    """
+    log_product = np.zeros((len(a.mean), len(b.mean)))
+    for variable, width in enumerate(inner_variance):
+        total = width + a.variance[:, [variable]] + b.variance[:, variable]
+        distance = a.mean[:, [variable]] - b.mean[:, variable]
+        log_product += 0.5 * np.log(width / total) - 0.5 * distance**2 / total
+    return np.exp(log_product)
+
+
+def inner_widths(moments: Moments) -> Floats:
+    """Squared widths of the inner kernel by the heuristic of appendix A.
+
+    The mean variance of the messages from each variable. Where that is zero (point masses), the
+    variance of their means; where that is zero too, one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import inner_widths, message_moments
+    >>> rows = np.array([[0.0, 1.0, 5.0], [1.0, 3.0, 9.0]])
+    >>> inner_widths(message_moments(rows, ["normal", "point"]))
+    array([2., 4.])
+    """
+    width = moments.variance.mean(axis=0)
+    spread = moments.mean.var(axis=0)
+    width = np.where(width > 0.0, width, spread)
+    # The variance of a constant column is rounding.
+    constant = width <= 1e-20 * np.square(moments.mean).mean(axis=0)
+    return np.where(constant | (width == 0.0), 1.0, width)
+
+
+def outer_width(moments: Moments, inner_variance: Floats) -> float:
+    """Squared width of the outer kernel: the median of the squared distances between the mean
+    embeddings of all pairs of rows (appendix A).
+
+    Where that is zero, their mean; where that is zero too, one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import message_moments, outer_width
+    >>> moments = message_moments(np.array([[0.0, 1.0], [1.0, 1.0], [9.0, 1.0]]), ["normal"])
+    >>> round(outer_width(moments, np.array([2.0])), 3)
+    0.166
+    """
+    products = embedding_products(moments, moments, inner_variance)
+    squares = np.diag(products)
+    distances = squares[:, np.newaxis] + squares - 2.0 * products
+    for width in (float(np.median(distances)), float(distances.mean())):
+        if width > 1e-12:
+            return width
+    return 1.0

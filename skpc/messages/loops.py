@@ -1,0 +1,308 @@
+"""Expectation propagation for linear models and for a precision, with any message operator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.utils import check_array, check_consistent_length
+
+from skpc.messages.families import Gamma, Normal
+from skpc.messages.oracles import MessageOperator
+
+__all__ = ["LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
+
+Floats = NDArray[np.float64]
+
+_SCHEDULES = ("parallel", "serial")
+#: The posterior precision in any direction is kept above this share of the prior precision.
+_LEAST_PRECISION = 1e-6
+
+
+class WeightPosterior(NamedTuple):
+    """What expectation propagation has found out about the weights of a linear model.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,)
+    covariance : ndarray of shape (n_features, n_features)
+    sites : Normal of n_rows
+        The outgoing messages, from the factors to z.
+    n_skipped : int
+        How often a site was left as it was in a sweep: its cavity was improper, there was no
+        answer, or the new message would have made the posterior improper.
+
+    Examples
+    --------
+    >>> from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
+    >>> posterior = LogisticEP(QuadratureOracle(LogisticFactor(), 1)).run([[1.0], [2.0]], [1, 1])
+    >>> posterior.sites.is_proper, posterior.n_skipped
+    (array([ True,  True]), 0)
+    """
+
+    mean: Floats
+    covariance: Floats
+    sites: Normal
+    n_skipped: int
+
+    def kl(self, other: WeightPosterior) -> float:
+        """Kullback-Leibler divergence KL(self || other) in nats."""
+        factor = cho_factor(other.covariance, lower=True)
+        distance = other.mean - self.mean
+        ratio = cho_solve(factor, self.covariance)
+        _, log_ratio = np.linalg.slogdet(ratio)
+        quadratic = distance @ cho_solve(factor, distance)
+        return float(0.5 * (np.trace(ratio) - len(distance) - log_ratio + quadratic))
+
+
+class LinearEP:
+    """Expectation propagation in a linear model: z = X w with w ~ N(0, I), and for each row a
+    factor between z and what was observed.
+
+    Parameters
+    ----------
+    operator : MessageOperator
+        Answers with normal beliefs about z. The last two columns of its messages are mean and
+        variance of the message from z; the others are the observed messages.
+    n_iter : int, default=10
+        Number of sweeps over the rows.
+    damping : float, default=0.0
+        How much of its old natural parameters a site keeps in each update; in [0, 1).
+    schedule : {"parallel", "serial"}, default="parallel"
+        "parallel": all sites are updated from the same posterior, and the operator is asked for
+        all at once. "serial": the posterior is updated after each site.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or the operator answers for another variable than the last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import LinearEP, LogisticFactor, QuadratureOracle
+    >>> X = np.array([[1.0], [2.0], [-1.0]])
+    >>> heads, tails = [2.0, 1.0], [1.0, 2.0]
+    >>> posterior = LinearEP(QuadratureOracle(LogisticFactor(), 1)).run(X, [heads, heads, tails])
+    >>> posterior.mean.round(3), posterior.covariance.round(3)
+    (array([0.977]), array([[0.545]]))
+    """
+
+    def __init__(
+        self,
+        operator: MessageOperator,
+        *,
+        n_iter: int = 10,
+        damping: float = 0.0,
+        schedule: str = "parallel",
+    ):
+        if schedule not in _SCHEDULES:
+            raise ValueError(f"schedule must be one of {_SCHEDULES}, got {schedule!r}.")
+        if not 0.0 <= damping < 1.0:
+            raise ValueError(f"damping must be at least 0 and below 1, got {damping!r}.")
+        if n_iter < 1:
+            raise ValueError(f"n_iter must be at least 1, got {n_iter!r}.")
+        layout = operator.layout
+        if layout.target != len(layout.distributions) - 1 or layout.family is not Normal:
+            raise ValueError(
+                "operator must answer for the last variable of its factor, with a normal message; "
+                f"found target {layout.target} of {layout.distributions}."
+            )
+        self.operator = operator
+        self.n_iter = n_iter
+        self.damping = damping
+        self.schedule = schedule
+
+    def run(self, X: ArrayLike, observed: ArrayLike) -> WeightPosterior:
+        """Approximate the posterior of the weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        observed : array-like of shape (n_rows, n_columns)
+            For each row, the parameters of the messages that come into its factor from all
+            variables but z.
+
+        Returns
+        -------
+        WeightPosterior
+
+        Raises
+        ------
+        ValueError
+            If a cell is missing or infinite, the numbers of rows differ, or an observed message is
+            improper.
+        """
+        rows = check_array(X, dtype=np.float64, order="C", input_name="X")
+        messages = check_array(observed, dtype=np.float64, input_name="observed")
+        check_consistent_length(rows, messages)
+        state = _State(rows)
+        sweep = self._parallel_sweep if self.schedule == "parallel" else self._serial_sweep
+        for _ in range(self.n_iter):
+            sweep(state, messages)
+            # Afresh from the sites, so that the rounding of single updates does not add up.
+            state.mean, state.covariance = _posterior(rows, state.sites)
+        sites = Normal.from_natural(state.sites)
+        return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
+
+    def _parallel_sweep(self, state: _State, observed: Floats) -> None:
+        mean = state.rows @ state.mean
+        variance = ((state.rows @ state.covariance) * state.rows).sum(axis=1)
+        new, known = self._answers(mean, variance, state.sites, observed)
+        state.n_skipped += int((~known).sum())
+        step = np.where(known[:, np.newaxis], new - state.sites, 0.0)
+        # Sites of negative precision can be too much together, if not one by one.
+        while not _is_proper(state.rows, state.sites + step):
+            step *= 0.5
+        state.sites = state.sites + step
+
+    def _serial_sweep(self, state: _State, observed: Floats) -> None:
+        for row in range(len(state.rows)):
+            x, one = state.rows[row], slice(row, row + 1)
+            spread = state.covariance @ x
+            mean, variance = x @ state.mean, x @ spread
+            new, known = self._answers(mean, variance, state.sites[one], observed[one])
+            shift, precision = new[0] - state.sites[row]
+            scale = 1.0 + precision * variance
+            if not known[0] or scale * (x @ x) < _LEAST_PRECISION * variance:
+                state.n_skipped += 1
+                continue
+            state.sites[row] = new[0]
+            state.covariance -= np.outer(precision / scale * spread, spread)
+            state.mean += (shift - precision * mean) / scale * spread
+
+    def _answers(
+        self, mean: Floats, variance: Floats, sites: Floats, observed: Floats
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """New natural parameters of sites, and which of them are any good."""
+        old = Normal.from_natural(sites)
+        cavity = Normal(mean, variance) / old
+        known = cavity.is_proper
+        new = sites.copy()
+        if known.any():
+            cavity, old = cavity[known], old[known]
+            belief = self.operator.project(np.hstack([observed[known], cavity.parameters]))
+            proper = belief.is_proper
+            answer = (1.0 - self.damping) * (belief.natural - cavity.natural)
+            known[known] = proper
+            new[known] = answer[proper] + self.damping * old.natural[proper]
+        return new, known
+
+
+class _State:
+    """Where a run stands: sites (natural parameters) and the posterior that they make."""
+
+    def __init__(self, rows: Floats):
+        n_rows, n_features = rows.shape
+        self.rows = rows
+        self.sites = np.zeros((n_rows, 2))
+        self.mean = np.zeros(n_features)
+        self.covariance = np.eye(n_features)
+        self.n_skipped = 0
+
+
+def _precision(rows: Floats, sites: Floats) -> Floats:
+    return np.asarray(np.eye(rows.shape[1]) + rows.T @ (sites[:, 1:] * rows))
+
+
+def _is_proper(rows: Floats, sites: Floats) -> bool:
+    return bool(np.linalg.eigvalsh(_precision(rows, sites))[0] > _LEAST_PRECISION)
+
+
+def _posterior(rows: Floats, sites: Floats) -> tuple[Floats, Floats]:
+    factor = cho_factor(_precision(rows, sites), lower=True)
+    mean = cho_solve(factor, rows.T @ sites[:, 0])
+    return mean, cho_solve(factor, np.eye(len(mean)))
+
+
+class LogisticEP(LinearEP):
+    """Binary logistic regression by expectation propagation (fig. 2): w ~ N(0, I), and the label of
+    a row is 1 with probability 1 / (1 + exp(-z)), z = x w.
+
+    Parameters
+    ----------
+    operator : MessageOperator
+        Answers with beliefs about z at the logistic factor: messages are alpha, beta, mean and
+        variance. An oracle, a `LearnedOperator` or a `JustInTimeOperator`.
+    n_iter : int, default=10
+        Number of sweeps over the rows.
+    damping : float, default=0.0
+        How much of its old natural parameters a site keeps in each update; in [0, 1).
+    schedule : {"parallel", "serial"}, default="parallel"
+        See `LinearEP`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> y = rng.random(500) < 1 / (1 + np.exp(-X @ [2.0, -1.0]))
+    >>> posterior = LogisticEP(QuadratureOracle(LogisticFactor(), 1)).run(X, y)
+    >>> posterior.mean.round(1)
+    array([ 1.7, -1.1])
+    """
+
+    def run(self, X: ArrayLike, y: ArrayLike) -> WeightPosterior:
+        """Approximate the posterior of the weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Labels 0 and 1.
+
+        Returns
+        -------
+        WeightPosterior
+
+        Raises
+        ------
+        ValueError
+            If a cell is missing or infinite, the numbers of rows differ, or there are other labels.
+        """
+        labels = np.asarray(y, dtype=np.float64)
+        other = ~np.isin(labels, (0.0, 1.0))
+        if other.any():
+            row = int(other.argmax())
+            raise ValueError(f"y must hold labels 0 and 1; found {labels[row]:g} in row {row}.")
+        # A label is the message Beta(2, 1) or Beta(1, 2) from p: its likelihood as a function of p.
+        return super().run(X, np.column_stack([1.0 + labels, 2.0 - labels]))
+
+
+def precision_posterior(x: ArrayLike, operator: MessageOperator) -> Gamma:
+    """Posterior of the precision tau of normal observations with mean zero, given a factor on tau.
+
+    Parameters
+    ----------
+    x : array-like of shape (n_observations,)
+        At least one of them not zero.
+    operator : MessageOperator
+        Answers with gamma beliefs about tau at its prior factor; messages are shape and rate.
+
+    Returns
+    -------
+    Gamma
+        The belief; improper where the operator has no answer.
+
+    Raises
+    ------
+    ValueError
+        If there are no observations, or all are zero.
+
+    Examples
+    --------
+    >>> from skpc.messages import CompoundGammaFactor, QuadratureOracle, precision_posterior
+    >>> precision_posterior([1.0, -2.0, 0.5], QuadratureOracle(CompoundGammaFactor(), 0))
+    Gamma(shape=2.18..., rate=3.23...)
+    """
+    values = np.asarray(x, dtype=np.float64)
+    rate = 0.5 * float(values @ values)
+    if not rate > 0.0:
+        raise ValueError(
+            f"x needs at least one observation that is not zero; found {values.tolist()[:5]}."
+        )
+    belief = operator.project(np.array([[1.0 + 0.5 * len(values), rate]]))
+    return Gamma.from_natural(belief.natural[0])

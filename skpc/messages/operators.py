@@ -1,0 +1,230 @@
+"""Operators that have learned: from incoming messages to beliefs by a regressor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skpc.messages.codecs import CODECS
+from skpc.messages.families import Message
+from skpc.messages.layout import MessageLayout
+from skpc.messages.oracles import MessageOperator, check_messages
+
+__all__ = ["JustInTimeOperator", "LearnedOperator"]
+
+Floats = NDArray[np.float64]
+
+
+#: Rows predicted at a time: what follows a row that has to be learned is predicted again.
+_BLOCK = 256
+
+
+def _check_codec(codec: str) -> None:
+    if codec not in CODECS:
+        raise ValueError(f"codec must be one of {tuple(CODECS)}, got {codec!r}.")
+
+
+class LearnedOperator:
+    """A fitted regressor as a message operator.
+
+    Parameters
+    ----------
+    operator : regressor
+        Its ``predict`` gives the two numbers of the codec for each row of incoming messages.
+    layout : MessageLayout
+        The columns of the incoming messages, and the variable whose belief is given.
+    codec : {"scaled", "mean-logvar", "natural"}, default="scaled"
+        What the regressor has learned; see `CODECS`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import KernelEPOperator
+    >>> from skpc.messages import CODECS, LearnedOperator, LogisticFactor, QuadratureOracle
+    >>> rng = np.random.default_rng(0)
+    >>> rows = np.column_stack([np.tile([1.0, 2.0], 100), np.tile([2.0, 1.0], 100),
+    ...                         rng.normal(size=200), rng.uniform(0.5, 2.0, 200)])
+    >>> oracle = QuadratureOracle(LogisticFactor(), target=1)
+    >>> incoming = oracle.layout.incoming(rows)
+    >>> targets = CODECS["scaled"].encode(oracle.project(rows), incoming)
+    >>> regressor = KernelEPOperator(input_distributions=("beta", "normal"), random_state=0)
+    >>> learned = LearnedOperator(regressor.fit(rows, targets), oracle.layout)
+    >>> message = [[2.0, 1.0, 0.3, 1.0]]
+    >>> bool(oracle.project(message).kl(learned.project(message)) < 1e-5)
+    True
+    """
+
+    def __init__(self, operator: Any, layout: MessageLayout, *, codec: str = "scaled"):
+        _check_codec(codec)
+        self.operator = operator
+        self.layout = layout
+        self.codec = codec
+
+    def project(self, messages: ArrayLike) -> Message:
+        """Beliefs of the target; see `MessageOperator.project`."""
+        rows = check_messages(messages, self.layout)
+        targets = np.asarray(self.operator.predict(rows))
+        if targets.shape != (len(rows), 2):
+            raise ValueError(
+                f"The regressor must predict the two numbers of the codec {self.codec!r}, shape "
+                f"({len(rows)}, 2); found shape {targets.shape}."
+            )
+        return CODECS[self.codec].decode(targets, self.layout.incoming(rows))
+
+
+class JustInTimeOperator:
+    """A message operator that learns from an oracle whenever it is unsure (section 3.3).
+
+    The first answers are the oracle's, and the regressor is fitted to them. From then on the
+    oracle is asked where a log predictive variance is at or above the threshold, or the belief that
+    was predicted is improper; the regressor learns from each proper answer. Learning outlives a
+    run of expectation propagation: the same operator serves problem after problem.
+
+    Parameters
+    ----------
+    operator : regressor
+        `KernelEPOperator`, or another with ``fit(X, y)``, ``partial_fit(X, y)`` and
+        ``predict(X, return_std=True)``. If it has ``noise_variance_``, thresholds that it could
+        not get below are refused.
+    oracle : MessageOperator
+        Gives beliefs, improper ones where it fails.
+    threshold : float or array-like of shape (2,)
+        Log of the predictive variance of the two numbers of the codec, one bound for both or one
+        each. exp(threshold / 2) is the error (one standard deviation) that is put up with; with
+        the codec "scaled" the first number is in standard deviations of the incoming message, and
+        the second is the relative error of the variance. -8 accepts errors of 2 %.
+    n_initial : int
+        Number of proper answers of the oracle to begin with. 0 for an operator that is fitted
+        already.
+    codec : {"scaled", "mean-logvar", "natural"}, default="scaled"
+        What is learned; see `CODECS`.
+
+    Attributes
+    ----------
+    n_oracle_calls_ : int
+        How many messages the oracle was asked about.
+    n_oracle_failures_ : int
+        How many of these it had no answer to.
+    trace_ : ndarray of shape (n_messages, 2)
+        The log predictive variances of all messages, as they were when it was decided whether to
+        ask; NaN for those before the regressor was fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import KernelEPOperator
+    >>> from skpc.messages import JustInTimeOperator, LogisticFactor, QuadratureOracle
+    >>> oracle = QuadratureOracle(LogisticFactor(), target=1)
+    >>> regressor = KernelEPOperator(input_distributions=("beta", "normal"), random_state=0)
+    >>> operator = JustInTimeOperator(regressor, oracle, threshold=-8.0, n_initial=50)
+    >>> rng = np.random.default_rng(0)
+    >>> rows = np.column_stack([np.full(500, 2.0), np.full(500, 1.0),
+    ...                         rng.normal(size=500), rng.uniform(0.5, 2.0, 500)])
+    >>> beliefs = operator.project(rows)
+    >>> operator.n_oracle_calls_ < 100
+    True
+    """
+
+    def __init__(
+        self,
+        operator: Any,
+        oracle: MessageOperator,
+        *,
+        threshold: Any,
+        n_initial: int,
+        codec: str = "scaled",
+    ):
+        _check_codec(codec)
+        bounds = np.asarray(threshold, dtype=np.float64)
+        if bounds.shape not in ((), (2,)) or np.isnan(bounds).any():
+            raise ValueError(
+                "threshold must be one number, or one for each of the two numbers of the codec; "
+                f"found {threshold!r}."
+            )
+        if n_initial < 0:
+            raise ValueError(f"n_initial must be at least 0, got {n_initial!r}.")
+        self.operator = operator
+        self.oracle = oracle
+        self.layout = oracle.layout
+        self.threshold = threshold
+        self.n_initial = n_initial
+        self.codec = codec
+        self.n_oracle_calls_ = 0
+        self.n_oracle_failures_ = 0
+        self._initial: list[tuple[Floats, Floats]] = []
+        self._trace: list[Floats] = []
+        self._fitted = n_initial == 0
+        if self._fitted:
+            self._check_threshold()
+
+    @property
+    def trace_(self) -> Floats:
+        """Log predictive variances of all messages."""
+        return np.concatenate([np.empty((0, 2)), *self._trace])
+
+    def project(self, messages: ArrayLike) -> Message:
+        """Beliefs of the target; see `MessageOperator.project`.
+
+        Rows are answered in their order, each with what was learned from those before it.
+        """
+        rows = check_messages(messages, self.layout)
+        natural = np.empty((len(rows), 2))
+        done = 0
+        while done < len(rows):
+            block = rows[done : done + _BLOCK]
+            belief, uncertainty, n_sure = self._predict_sure(block)
+            natural[done : done + n_sure] = belief.natural[:n_sure]
+            if n_sure < len(block):
+                natural[done + n_sure] = self._consult(block[[n_sure]]).natural[0]
+            answered = uncertainty[: n_sure + 1]
+            self._trace.append(answered)
+            done += len(answered)
+        return self.layout.family.from_natural(natural)
+
+    def _predict_sure(self, rows: Floats) -> tuple[Message, Floats, int]:
+        """Predicted beliefs, log variances, and how many rows come before the first unsure one."""
+        incoming = self.layout.incoming(rows)
+        if not self._fitted:
+            return incoming, np.full((len(rows), 2), np.nan), 0
+        targets, std = self.operator.predict(rows, return_std=True)
+        uncertainty = 2.0 * np.log(std)
+        belief = CODECS[self.codec].decode(targets, incoming)
+        unsure = (uncertainty >= self.threshold).any(axis=1) | ~belief.is_proper
+        n_sure = int(unsure.argmax()) if unsure.any() else len(rows)
+        return belief, uncertainty, n_sure
+
+    def _consult(self, row: Floats) -> Message:
+        """Ask the oracle about one row, and learn from its answer if it has one."""
+        belief = self.oracle.project(row)
+        self.n_oracle_calls_ += 1
+        if not belief.is_proper.all():
+            self.n_oracle_failures_ += 1
+            return belief
+        target = CODECS[self.codec].encode(belief, self.layout.incoming(row))
+        if self._fitted:
+            self.operator.partial_fit(row, target)
+            return belief
+        self._initial.append((row, target))
+        if len(self._initial) >= self.n_initial:
+            self.operator.fit(*(np.concatenate(parts) for parts in zip(*self._initial)))
+            self._check_threshold()
+            self._fitted = True
+            self._initial = []
+        return belief
+
+    def _check_threshold(self) -> None:
+        noise = getattr(self.operator, "noise_variance_", None)
+        if noise is None:
+            return
+        floor = np.log(noise)
+        low = np.broadcast_to(self.threshold, floor.shape) <= floor
+        if low.any():
+            output = int(low.argmax())
+            raise ValueError(
+                f"threshold must be above {floor[output]:.2f}, the log of the noise variance of "
+                f"output {output}: no prediction can be surer than that, and the oracle would be "
+                f"asked every time. Found {self.threshold!r}; give a greater one, or make the "
+                "operator with a smaller noise_variance."
+            )

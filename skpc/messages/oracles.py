@@ -1,0 +1,257 @@
+"""Oracles: from incoming messages to the belief of a variable, by quadrature or by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from skpc.messages.factors import Factor
+from skpc.messages.families import Message
+from skpc.messages.layout import MessageLayout, message_moments
+
+__all__ = ["ImportanceSamplingOracle", "MessageOperator", "QuadratureOracle", "check_messages"]
+
+Floats = NDArray[np.float64]
+
+_BLOCK = 256
+
+
+class MessageOperator(Protocol):
+    """What expectation propagation asks of a factor: an oracle, or an operator that has learned.
+
+    Attributes
+    ----------
+    layout : MessageLayout
+        The columns of the incoming messages, and the variable whose belief is given.
+
+    Examples
+    --------
+    The factor x = z with a normal message from either side needs no oracle:
+
+    >>> from skpc.messages import LinearEP, MessageLayout
+    >>> class Identity:
+    ...     layout = MessageLayout(("normal", "normal"), target=1)
+    ...     def project(self, messages):
+    ...         return self.layout.message(messages, 0) * self.layout.message(messages, 1)
+    >>> LinearEP(Identity()).run([[1.0]], [[3.0, 1.0]]).mean
+    array([1.5])
+    """
+
+    layout: MessageLayout
+
+    def project(self, messages: ArrayLike) -> Message:
+        """Beliefs of the target.
+
+        The belief is the message of the target's family that has the mean and the variance which
+        the target has under the product of the factor and all incoming messages, the numerator of
+        eq. (1). Divided by the incoming message of the target it is the outgoing message.
+
+        Parameters
+        ----------
+        messages : array-like of shape (n_rows, n_columns)
+            Parameters of the incoming messages.
+
+        Returns
+        -------
+        Message of n_rows
+            Improper where there is no answer.
+        """
+
+
+def check_messages(messages: ArrayLike, layout: MessageLayout) -> Floats:
+    """The incoming messages as an array; ValueError where they are not those of the layout."""
+    rows = np.atleast_2d(np.asarray(messages, dtype=np.float64))
+    message_moments(rows, layout.distributions)
+    return rows
+
+
+class QuadratureOracle:
+    """Beliefs by Gauss-Legendre quadrature along the one coordinate of a factor.
+
+    Parameters
+    ----------
+    factor : Factor
+        Such as `LogisticFactor` or `CompoundGammaFactor`.
+    target : int
+        Position of the variable whose belief is wanted.
+    n_nodes : int, default=100
+        Number of nodes in each panel of the coordinate.
+
+    Examples
+    --------
+    >>> from skpc.messages import LogisticFactor, QuadratureOracle
+    >>> QuadratureOracle(LogisticFactor(), target=0).project([[1.0, 1.0, 0.0, 1.0]])
+    Beta(alpha=[2.38...], beta=[2.38...])
+    """
+
+    def __init__(self, factor: Factor, target: int, *, n_nodes: int = 100):
+        self.factor = factor
+        self.layout = MessageLayout(factor.distributions, target)
+        self._nodes, self._weights = leggauss(n_nodes)
+
+    def project(self, messages: ArrayLike) -> Message:
+        """Beliefs of the target; see `MessageOperator.project`."""
+        moments = self.moments(messages)
+        return self.layout.family.from_moments(moments[:, 0], moments[:, 1])
+
+    def moments(self, messages: ArrayLike) -> Floats:
+        """Mean and variance of the target under the product of factor and messages.
+
+        Parameters
+        ----------
+        messages : array-like of shape (n_rows, n_columns)
+            Parameters of the incoming messages.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            NaN where the product cannot be normalised.
+        """
+        rows = check_messages(messages, self.layout)
+        moments = np.empty((len(rows), 2))
+        for start in range(0, len(rows), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            # NaN is the answer where there is no density to normalise.
+            with np.errstate(invalid="ignore"):
+                moments[block] = self._moments(rows[block])
+        return moments
+
+    def _moments(self, rows: Floats) -> Floats:
+        left, right = self.factor.panels(rows)
+        half = 0.5 * (right - left)[:, :, np.newaxis]
+        u = (left[:, :, np.newaxis] + half * (self._nodes + 1.0)).reshape(len(rows), -1)
+        weight = (half * self._weights).reshape(len(rows), -1)
+        log_density = self.factor.log_density(u, rows)
+        log_density = np.where(weight > 0.0, log_density, -np.inf)  # panels may be empty
+        weight *= np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        weight /= weight.sum(axis=1, keepdims=True)
+        return _weighted_moments(self.factor.value(u, self.layout.target), weight)
+
+
+def _weighted_moments(values: Floats, weight: Floats) -> Floats:
+    """Mean and variance of each row of values, whose weights sum to one."""
+    mean = (weight * values).sum(axis=-1)
+    variance = (weight * (values - mean[..., np.newaxis]) ** 2).sum(axis=-1)
+    return np.stack([mean, variance], axis=-1)
+
+
+def _check_output(output: Floats, inputs: Floats) -> None:
+    n_particles = len(inputs)
+    if output.shape != (n_particles,):
+        raise ValueError(
+            f"factor_sampler must return one number for each of the {n_particles} particles, "
+            f"shape ({n_particles},); found shape {output.shape}."
+        )
+    missing = np.isnan(output)
+    if missing.any():
+        raise ValueError(
+            f"factor_sampler must return one number for each particle; found {missing.sum()} NaN, "
+            f"the first for inputs {inputs[missing.argmax()].tolist()}."
+        )
+
+
+class ImportanceSamplingOracle:
+    """Beliefs of a factor that can only be simulated, by importance sampling, eq. (2).
+
+    Inputs are drawn from a proposal, the factor draws the output for each of them, and the
+    particles are weighted by the incoming messages.
+
+    Parameters
+    ----------
+    factor_sampler : callable of (inputs, random_state)
+        Draws outputs of the factor, shape (n_particles,), for inputs of shape (n_particles,
+        n_inputs). The density of the factor is not needed.
+    proposal : sequence of Message
+        The distribution from which each input is drawn, one proper message for each. Empty for a
+        factor without inputs.
+    output : {"normal", "beta", "gamma"}
+        Family of the messages of the output. Their columns come first, those of the inputs follow.
+    target : int
+        The variable whose belief is wanted: 0 for the output, 1 for the first input.
+    n_particles : int, default=100_000
+        Number of particles of each answer.
+    min_effective_size : float, default=100.0
+        With a smaller effective sample size, (sum w)^2 / sum w^2, there is no answer.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the particles. They are drawn anew for each answer.
+
+    Raises
+    ------
+    ValueError
+        If a proposal is not one proper message, there are no particles, or the output or the target
+        do not exist; in ``project``, if the factor does not draw one number for each particle.
+
+    Examples
+    --------
+    >>> from scipy.special import expit
+    >>> from skpc.messages import ImportanceSamplingOracle, Normal
+    >>> oracle = ImportanceSamplingOracle(
+    ...     lambda inputs, random_state: expit(inputs[:, 0]),
+    ...     [Normal(0.0, 200.0)], output="beta", target=1, random_state=0,
+    ... )
+    >>> oracle.project([[2.0, 1.0, 0.0, 4.0]]).parameters.round(1)
+    array([[1.2, 2.5]])
+    """
+
+    def __init__(
+        self,
+        factor_sampler: Callable[[Floats, np.random.RandomState], ArrayLike],
+        proposal: Sequence[Message],
+        *,
+        output: str,
+        target: int,
+        n_particles: int = 100_000,
+        min_effective_size: float = 100.0,
+        random_state: Any = None,
+    ):
+        self.factor_sampler = factor_sampler
+        self.proposal = tuple(proposal)
+        for position, each in enumerate(self.proposal):
+            if each.natural.shape != (2,) or not each.is_proper:
+                raise ValueError(
+                    "proposal needs one proper message for each input; found natural parameters "
+                    f"{each.natural.tolist()} for input {position}."
+                )
+        if n_particles < 1:
+            raise ValueError(f"n_particles must be at least 1, got {n_particles!r}.")
+        self.n_particles = n_particles
+        self.min_effective_size = min_effective_size
+        self.layout = MessageLayout((output, *(each.name for each in self.proposal)), target)
+        self._random_state = check_random_state(random_state)
+
+    def project(self, messages: ArrayLike) -> Message:
+        """Beliefs of the target; see `MessageOperator.project`."""
+        rows = check_messages(messages, self.layout)
+        moments = np.array([self._moments(rows[[row]]) for row in range(len(rows))])
+        return self.layout.family.from_moments(moments[:, 0], moments[:, 1])
+
+    def _moments(self, row: Floats) -> Floats:
+        n_particles, random_state = self.n_particles, self._random_state
+        inputs = np.empty((n_particles, len(self.proposal)))
+        for position, proposal in enumerate(self.proposal):
+            inputs[:, position] = proposal.sample(n_particles, random_state)
+        output = np.asarray(self.factor_sampler(inputs, random_state), dtype=np.float64)
+        _check_output(output, inputs)
+        log_weight = self.layout.message(row, 0).log_density(output)
+        for position, proposal in enumerate(self.proposal):
+            message = self.layout.message(row, position + 1)
+            log_weight += message.log_density(inputs[:, position])
+            log_weight -= proposal.log_density(inputs[:, position])
+        target = self.layout.target
+        return self._estimate(output if target == 0 else inputs[:, target - 1], log_weight)
+
+    def _estimate(self, values: Floats, log_weight: Floats) -> Floats:
+        """Weighted mean and variance; NaN where too few particles carry the weight."""
+        peak = log_weight.max()
+        if not np.isfinite(peak):  # no particle is possible, or one is infinitely probable
+            return np.full(2, np.nan)
+        weight = np.exp(log_weight - peak)
+        total = weight.sum()
+        if total**2 < self.min_effective_size * (weight**2).sum():
+            return np.full(2, np.nan)
+        return _weighted_moments(values, weight / total)
