@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,8 @@ class CellQuestions:
 
     domain_: Domain
     circuit_: Circuit
-
-    def _encode(self, X: Any) -> tuple[Any, np.ndarray]:
-        raise NotImplementedError
+    #: The checked table and its encoded rows.
+    _encode: Callable[[Any], tuple[Any, np.ndarray]]
 
     def surprise(self, X: Any) -> np.ndarray:
         """Log density of each cell given all other observed cells of its row.
