@@ -11,6 +11,7 @@ from skpc.estimators import (
     ExpectedKernelSVR,
     KernelEPOperator,
     LogisticEPClassifier,
+    MixtureOfAllTrees,
     SoftLearnSPN,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     "ExpectedKernelSVR",
     "KernelEPOperator",
     "LogisticEPClassifier",
+    "MixtureOfAllTrees",
     "SoftLearnSPN",
     "__version__",
     "show_versions",

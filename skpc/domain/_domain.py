@@ -106,7 +106,7 @@ class Domain:
         ------
         TypeError, ValueError
             If a parameter is invalid, or a column cannot be what it is declared to be; a column
-            without any known value and one with more than 32,000 categories are refused.
+            without any known value and one with more than 1,000 categories are refused.
         """
         _check_options(n_bins, handle_unknown)
         if sample_weight is None:

@@ -7,6 +7,7 @@ from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
 from skpc.estimators.kernel_ep import KernelEPOperator
 from skpc.estimators.logistic_ep import LogisticEPClassifier
+from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "ExpectedKernelSVR",
     "KernelEPOperator",
     "LogisticEPClassifier",
+    "MixtureOfAllTrees",
     "SoftLearnSPN",
 ]

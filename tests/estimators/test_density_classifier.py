@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpc import CutsetNetworkBD, DensityClassifier, SoftLearnSPN
+from skpc import CutsetNetworkBD, DensityClassifier, MixtureOfAllTrees, SoftLearnSPN
 from tests.naive.classifier import class_probabilities
 
 CUTSET = CutsetNetworkBD(random_state=0)
@@ -285,3 +285,13 @@ def test_densities_of_other_packages_are_refused():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(TypeError, match=r"DensityClassifier needs .* GaussianMixture\(\) has no"):
         DensityClassifier(GaussianMixture()).fit(X, y)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_mixtures_of_all_trees_classify_too(joint):
+    X, y = load_iris(return_X_y=True)
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    density = MixtureOfAllTrees(max_iter=10, random_state=0)
+    model = DensityClassifier(density, joint=joint).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert model.sample(5, random_state=0)[0].shape == (5, 4)

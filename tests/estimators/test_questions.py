@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc import CutsetNetworkBD, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 from tests.estimators.test_common import numbers, polars_table, table, with_holes
 
 DENSITIES = [CutsetNetworkBD(random_state=0), SoftLearnSPN(random_state=0)]
@@ -128,3 +128,13 @@ def test_arrays_give_arrays_of_the_kind_of_the_column(density):
     density.fit(words)
     assert set(density.predict_column(words, 0)) <= {"a", "b"}
     assert density.predict_column(words, 1).dtype == np.float64
+
+
+def test_a_mixture_of_all_trees_knows_densities_given_columns():
+    X = numbers()
+    density = MixtureOfAllTrees(max_iter=5, random_state=0).fit(X)
+    known = X.copy()
+    known[:, 2] = np.nan
+    expected = density.score_samples(X) - density.score_samples(known)
+    assert_allclose(density.score_samples(X, given=[0, 1]), expected)
+    assert not hasattr(density, "surprise")
