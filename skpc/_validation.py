@@ -24,6 +24,7 @@ __all__ = [
     "StrOptions",
     "check_finite",
     "check_labels",
+    "check_magnitude",
     "check_table",
     "check_target",
     "check_weight",
@@ -241,6 +242,35 @@ def check_finite(
                 f"X must not contain infinity; found {flat[cell]} in {where}, row {row}. "
                 "Use NaN for a missing value, or clip the column."
             )
+
+
+def check_magnitude(
+    values: NDArray[np.float64],
+    names: Sequence[Any] | None = None,
+    column: int | None = None,
+    limit: float = 1e150,
+) -> None:
+    """Refuse numbers whose powers could overflow, naming the column; NaN passes.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_samples, n_features) or (n_samples,), float64
+        A whole table, or one column of it.
+    names : sequence or None
+        Names of all columns of the table.
+    column : int or None
+        Which column ``values`` is, where it is one column.
+    limit : float
+        The largest magnitude.
+    """
+    largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0)
+    worst = int(np.argmax(largest))
+    if np.max(largest) > limit:
+        where = describe_column(worst if column is None else column, names)
+        raise ValueError(
+            f"A column of numbers needs magnitudes up to {limit:g}; {where} reaches "
+            f"{np.max(largest):g}. Rescale it."
+        )
 
 
 def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:

@@ -227,7 +227,7 @@ def test_encoding_equals_a_loop_over_cells():
 
 
 def test_encoded_float_arrays_come_back_themselves():
-    X = np.array([[0.0, 2.5], [1.0, np.nan], [np.nan, -1e300]])
+    X = np.array([[0.0, 2.5], [1.0, np.nan], [np.nan, -1e150]])
     assert Domain.fit(X).encode(X) is X
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._validation import describe_column
-from skpc.domain._axes import LARGEST_VALUE, Axis, histogram_axis
+from skpc._validation import check_magnitude, describe_column
+from skpc.domain._axes import Axis, histogram_axis
 from skpc.domain._codes import CodeTable, all_are_codes, bin_rows, recode
 from skpc.domain._columns import columns_of
 from skpc.domain._rows import present_rows
@@ -106,7 +106,8 @@ class Domain:
         ------
         TypeError, ValueError
             If a parameter is invalid, or a column cannot be what it is declared to be; a column
-            without any known value and one with more than 1,000 categories are refused.
+            without any known value, one with more than 1,000 categories and one of numbers beyond
+            1e150 are refused.
         """
         _check_options(n_bins, handle_unknown)
         if sample_weight is None:
@@ -118,6 +119,8 @@ class Domain:
         plain = cls(form, chosen, None, handle_unknown)
         rows = plain._encode_cells(cells)
         plain._refuse_empty_columns(rows)
+        for column in np.flatnonzero(~plain.is_categorical):
+            check_magnitude(rows[:, column], form.names, int(column))
         if n_bins is None:
             return plain
         axes = tuple(
@@ -321,14 +324,7 @@ class Domain:
         self, values: NDArray[np.float64], weight: NDArray[np.float64], column: int, n_bins: int
     ) -> Axis:
         present = ~np.isnan(values)
-        values = values[present]
-        largest = np.abs(values).max()
-        if largest > LARGEST_VALUE:
-            raise ValueError(
-                f"A binned column needs magnitudes up to {LARGEST_VALUE:g}; "
-                f"{describe_column(column, self.feature_names)} reaches {largest:g}. Rescale it."
-            )
-        return histogram_axis(values, weight[present], n_bins)
+        return histogram_axis(values[present], weight[present], n_bins)
 
     def _refuse_empty_columns(self, rows: NDArray[np.float64]) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))

@@ -11,7 +11,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._validation import Interval, StrOptions, describe_column, fit_context
+from skpc._validation import (
+    Interval,
+    StrOptions,
+    check_magnitude,
+    describe_column,
+    fit_context,
+)
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import (
     BayesianRegression,
@@ -411,6 +417,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
                 "X must not contain NaN or infinity: messages cannot be missing; "
                 f"found {rows[row, column]} in {describe_column(int(column), names)}, row {row}."
             )
+        check_magnitude(rows, names)
         return message_moments(rows, self._distributions(), names)
 
     def __sklearn_tags__(self) -> Any:

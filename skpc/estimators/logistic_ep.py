@@ -11,7 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._validation import HasMethods, Interval, StrOptions, fit_context
+from skpc._validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_magnitude,
+    fit_context,
+)
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
 
@@ -19,6 +25,8 @@ __all__ = ["LogisticEPClassifier"]
 
 #: z of a row of zeros is certain; a normal message needs some variance.
 _LEAST_VARIANCE = 1e-20
+#: Moments of squares are taken, so fourth powers must not overflow.
+_LARGEST_FEATURE = 1e70
 #: Probabilities below this one are taken for it, so that log odds are finite.
 _LEAST_PROBABILITY = 1e-300
 
@@ -221,6 +229,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         return self._design(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _design(self, rows: np.ndarray) -> np.ndarray:
+        check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=_LARGEST_FEATURE)
         return np.column_stack([rows, np.ones(len(rows))]) if self.fit_intercept else rows
 
     def __sklearn_tags__(self) -> Any:
