@@ -11,6 +11,7 @@ import numpy as np
 from skpc.estimators import (
     CircuitImputer,
     CutsetNetworkBD,
+    DensityClassifier,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
     KernelEPOperator,
@@ -41,9 +42,13 @@ def warmup() -> None:
             fitted.marginals(holes)
             for strategy in ("mean", "mpe", "sample"):
                 fitted.complete(holes, strategy=strategy, random_state=0)
+            if hasattr(fitted, "circuit_"):
+                fitted.surprise(holes)
+                fitted.interval(holes)
         CutsetNetworkBD(random_state=0).fit(holes)
         SoftLearnSPN(random_state=0).fit(holes)
         CircuitImputer().fit(X).transform(holes)
+        DensityClassifier().fit(X, X[:, 0] > 0).predict_proba(holes)
         _machines(X, holes)
     messages, labels = _tables()[1], np.arange(60) % 2
     KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0).predict(messages)

@@ -13,6 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from skpc import (
     CircuitImputer,
     CutsetNetworkBD,
+    DensityClassifier,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
     KernelEPOperator,
@@ -28,6 +29,8 @@ ESTIMATORS = [
     SoftLearnSPN(random_state=0),
     MixtureOfAllTrees(max_iter=2, n_inference_samples=50, random_state=0),
     CircuitImputer(),
+    DensityClassifier(),
+    DensityClassifier(CutsetNetworkBD(), joint=True),
     ExpectedKernelSVR(),
     ExpectedKernelSVC(),
     KernelEPOperator(n_inner=20, n_outer=20, random_state=0),
