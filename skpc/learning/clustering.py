@@ -91,21 +91,22 @@ def cluster_rows(
     centroid = point[start]
     label = np.full(len(point), -1)
     for _ in range(max_iter):
-        distance = _squared_distances(point, seen, centroid)
-        before, label = label, distance.argmin(axis=1)
+        before, label = label, _relative_distances(point, seen, centroid).argmin(axis=1)
         if np.array_equal(label, before):
             break
         member = weight * (label == np.arange(n_clusters)[:, np.newaxis])
         total = member.sum(axis=1, keepdims=True) if seen is None else member @ seen
         centroid = np.where(total > 0, member @ point / np.where(total > 0, total, 1.0), centroid)
-    return np.sqrt(np.maximum(_squared_distances(point, seen, centroid), 0.0))
+    square = _relative_distances(point, seen, centroid)
+    square += np.einsum("ij,ij->i", point, point)[:, np.newaxis]
+    return np.sqrt(np.maximum(square, 0.0))
 
 
-def _squared_distances(point: Floats, seen: Floats | None, centroid: Floats) -> Floats:
+def _relative_distances(point: Floats, seen: Floats | None, centroid: Floats) -> Floats:
+    """Squared distances to the centroids, less the squared length of each point."""
     square = centroid**2
     of_centroid = square.sum(axis=1) if seen is None else seen @ square.T
-    of_point = np.einsum("ij,ij->i", point, point)
-    return np.asarray(of_point[:, np.newaxis] + of_centroid - 2.0 * point @ centroid.T)
+    return np.asarray(point @ (-2.0 * centroid.T) + of_centroid)
 
 
 def soft_memberships(distance: Floats, beta: float) -> Floats:
