@@ -24,6 +24,7 @@ __all__ = [
     "StrOptions",
     "check_finite",
     "check_labels",
+    "check_magnitude",
     "check_table",
     "check_target",
     "check_weight",
@@ -37,6 +38,8 @@ __all__ = [
 
 _BLOCK = 32_768
 _LARGEST_TOTAL = 2.0**53
+#: Larger magnitudes have squares that overflow.
+_LARGEST_VALUE = 1e150
 
 
 def frame_library(table: Any) -> str | None:
@@ -241,6 +244,36 @@ def check_finite(
                 f"X must not contain infinity; found {flat[cell]} in {where}, row {row}. "
                 "Use NaN for a missing value, or clip the column."
             )
+
+
+def check_magnitude(
+    values: NDArray[np.float64], names: Sequence[Any] | None = None, table: str = "X"
+) -> None:
+    """Refuse numbers whose squares would overflow, naming the column and the value; NaN passes.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_samples, n_features), float64
+        A whole table.
+    names : sequence or None
+        Names of its columns.
+    table : str, default="X"
+        What the table is called.
+
+    Raises
+    ------
+    ValueError
+        If a magnitude is above 1e150.
+    """
+    # NaN is left out by fmax and fmin.
+    largest = max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None))
+    if not largest > _LARGEST_VALUE:
+        return
+    row, column = np.argwhere(np.abs(values) == largest)[0]
+    raise ValueError(
+        f"{table} needs magnitudes up to {_LARGEST_VALUE:g}, whose squares are finite; "
+        f"{describe_column(int(column), names)} holds {values[row, column]:g}. Rescale it."
+    )
 
 
 def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:

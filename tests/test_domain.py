@@ -227,7 +227,7 @@ def test_encoding_equals_a_loop_over_cells():
 
 
 def test_encoded_float_arrays_come_back_themselves():
-    X = np.array([[0.0, 2.5], [1.0, np.nan], [np.nan, -1e300]])
+    X = np.array([[0.0, 2.5], [1.0, np.nan], [np.nan, -1e150]])
     assert Domain.fit(X).encode(X) is X
 
 
@@ -369,7 +369,7 @@ def test_columns_of_any_magnitude_get_finite_densities(scale):
 
 
 def test_numbers_whose_differences_overflow_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"column 0 reaches 1\.5e\+308"):
+    with pytest.raises(ValueError, match=r"column 0 holds -?1\.5e\+308"):
         fit_numeric(np.array([-1.5e308, 1.5e308]), np.ones(2), 5)
 
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from skpc.domain._rows import exact_parts, group_sums
 
-__all__ = ["LARGEST_VALUE", "Axis", "histogram_axis"]
+__all__ = ["Axis", "histogram_axis"]
 
 Floats = NDArray[np.float64]
 
@@ -24,9 +24,6 @@ _ROWS_PER_CELL = 8
 _RESOLUTION = 1e-12
 # The reciprocal of anything smaller would come near the largest float.
 _SMALLEST_FLOAT = 1e-305
-
-#: The squares of larger numbers could overflow.
-LARGEST_VALUE = 1e150
 
 
 def histogram_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._validation import describe_column
-from skpc.domain._axes import LARGEST_VALUE, Axis, histogram_axis
+from skpc._validation import check_magnitude, describe_column
+from skpc.domain._axes import Axis, histogram_axis
 from skpc.domain._codes import CodeTable, all_are_codes, bin_rows, recode
 from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories
@@ -105,7 +105,8 @@ class Domain:
         ------
         TypeError, ValueError
             If a parameter is invalid, or a column cannot be what it is declared to be; a column
-            without any known value and one with more than 32,000 categories are refused.
+            without any known value, one with more than 32,000 categories, and one with numbers
+            beyond 1e150 are refused.
         """
         _check_options(n_bins, handle_unknown)
         if sample_weight is None:
@@ -117,11 +118,12 @@ class Domain:
         plain = cls(form, chosen, None, handle_unknown)
         rows = plain._encode_cells(cells)
         plain._refuse_empty_columns(rows)
+        check_magnitude(rows, form.names)
         if n_bins is None:
             return plain
         axes = tuple(
-            plain._axis(rows[:, column], weight, column, n_bins) if states is None else None
-            for column, states in enumerate(chosen)
+            _axis(values, weight, n_bins) if states is None else None
+            for values, states in zip(rows.T, chosen)
         )
         return cls(form, chosen, axes, handle_unknown)
 
@@ -292,19 +294,6 @@ class Domain:
             self._refuse_unknown(cells, first_unknown)
         return rows
 
-    def _axis(
-        self, values: NDArray[np.float64], weight: NDArray[np.float64], column: int, n_bins: int
-    ) -> Axis:
-        present = ~np.isnan(values)
-        values = values[present]
-        largest = np.abs(values).max()
-        if largest > LARGEST_VALUE:
-            raise ValueError(
-                f"A binned column needs magnitudes up to {LARGEST_VALUE:g}; "
-                f"{describe_column(column, self.feature_names)} reaches {largest:g}. Rescale it."
-            )
-        return histogram_axis(values, weight[present], n_bins)
-
     def _refuse_empty_columns(self, rows: NDArray[np.float64]) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))
         if len(empty):
@@ -350,6 +339,11 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )
+
+
+def _axis(values: NDArray[np.float64], weight: NDArray[np.float64], n_bins: int) -> Axis:
+    present = ~np.isnan(values)
+    return histogram_axis(values[present], weight[present], n_bins)
 
 
 def _encode_strings(

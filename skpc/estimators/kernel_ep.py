@@ -11,7 +11,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._validation import Interval, StrOptions, describe_column, fit_context
+from skpc._validation import (
+    Interval,
+    StrOptions,
+    check_magnitude,
+    describe_column,
+    fit_context,
+)
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import (
     BayesianRegression,
@@ -186,8 +192,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a cell is missing or infinite, a parameter is outside its family, or the number of
-            columns does not fit `input_distributions`.
+            If a cell is missing, infinite or beyond 1e150, a parameter is outside its family, or
+            the number of columns does not fit `input_distributions`.
         """
         with all_or_nothing(self):
             rows, targets, moments = self._check_rows(X, y, reset=True)
@@ -394,6 +400,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         targets = np.asarray(targets, dtype=np.float64)
         flat = targets.ndim == 1
         targets = targets.reshape(len(rows), -1)
+        check_magnitude(targets, table="y")
         if reset:
             self._flat = flat
         elif targets.shape[1] != len(self.y_mean_):
@@ -411,6 +418,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
                 "X must not contain NaN or infinity: messages cannot be missing; "
                 f"found {rows[row, column]} in {describe_column(int(column), names)}, row {row}."
             )
+        check_magnitude(rows, names)
         return message_moments(rows, self._distributions(), names)
 
     def __sklearn_tags__(self) -> Any:

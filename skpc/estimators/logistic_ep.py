@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._validation import HasMethods, Interval, StrOptions, fit_context
+from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
 
@@ -30,7 +30,8 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
     operator that learns them just in time [1]_. Predicted probabilities are averages over the
     posterior of the weights, and not those of its mean.
 
-    Scale the columns first: the prior has variance one for each weight.
+    Centre and scale the columns first: the prior has variance one for each weight, and parallel
+    sweeps overshoot where columns are far from zero.
 
     Parameters
     ----------
@@ -126,7 +127,12 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a cell is missing or infinite, or there are not two labels.
+            If a cell is missing, infinite or beyond 1e150, or there are not two labels.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the last sweep has moved a weight by more than its standard deviation.
         """
         with all_or_nothing(self):
             rows, labels = validate_data(self, X, y, dtype=np.float64)
@@ -138,7 +144,8 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
                     f"{type_of_target(labels)}."
                 )
             if len(self.classes_) < 2:
-                raise ValueError(f"y needs two classes; found one class, {self.classes_[0]!r}.")
+                only = self.classes_.tolist()[0]
+                raise ValueError(f"y needs two classes; found one class, {only!r}.")
             operator = self.operator
             if operator is None:
                 operator = QuadratureOracle(LogisticFactor(), target=1)
@@ -221,6 +228,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         return self._design(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _design(self, rows: np.ndarray) -> np.ndarray:
+        check_magnitude(rows, getattr(self, "feature_names_in_", None))
         return np.column_stack([rows, np.ones(len(rows))]) if self.fit_intercept else rows
 
     def __sklearn_tags__(self) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 
+from skpc._validation import check_magnitude
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
@@ -19,6 +22,8 @@ Floats = NDArray[np.float64]
 _SCHEDULES = ("parallel", "serial")
 #: The posterior precision in any direction is kept above this share of the prior precision.
 _LEAST_PRECISION = 1e-6
+#: The last sweep may move the mean of a weight by so many of its standard deviations.
+_LARGEST_STEP = 1.0
 
 
 class WeightPosterior(NamedTuple):
@@ -132,20 +137,39 @@ class LinearEP:
         Raises
         ------
         ValueError
-            If a cell is missing or infinite, the numbers of rows differ, or an observed message is
-            improper.
+            If a cell is missing, infinite or beyond 1e150, the numbers of rows differ, or an
+            observed message is improper.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the last sweep has moved a weight by more than its standard deviation.
         """
         rows = check_array(X, dtype=np.float64, order="C", input_name="X")
         messages = check_array(observed, dtype=np.float64, input_name="observed")
         check_consistent_length(rows, messages)
+        check_magnitude(rows)
         state = _State(rows)
         sweep = self._parallel_sweep if self.schedule == "parallel" else self._serial_sweep
         for _ in range(self.n_iter):
+            before = state.mean.copy()
             sweep(state, messages)
             # Afresh from the sites, so that the rounding of single updates does not add up.
             state.mean, state.covariance = _posterior(rows, state.sites)
+        self._warn_if_moving(before, state)
         sites = Normal.from_natural(state.sites)
         return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
+
+    def _warn_if_moving(self, before: Floats, state: _State) -> None:
+        step = np.abs(state.mean - before) / np.sqrt(np.diag(state.covariance))
+        if step.max() > _LARGEST_STEP:
+            warnings.warn(
+                f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
+                f"moved weight {step.argmax()} by {step.max():.2g} standard deviations. Scale the "
+                "columns, raise n_iter, or use schedule='serial'.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _parallel_sweep(self, state: _State, observed: Floats) -> None:
         mean = state.rows @ state.mean
