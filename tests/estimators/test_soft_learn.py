@@ -1,5 +1,7 @@
 """SoftLearnSPN as its users see it."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -69,6 +71,13 @@ def test_a_tenth_is_held_out_for_refinement_only():
     assert not np.array_equal(plain.circuit_.param, refined.circuit_.param)
     one = SoftLearnSPN(random_state=0).fit(X[:1])
     assert np.isfinite(one.score(X[:1]))
+
+
+def test_verbose_shows_the_cells_that_reached_the_leaves(capsys):
+    SoftLearnSPN(verbose=1, random_state=0).fit(two_kinds(200), X_val=two_kinds(50, seed=1))
+    shown = capsys.readouterr()
+    assert re.search(r"\b1200\b", shown.out + shown.err)
+    assert not re.search(r"\d\.\d+/", shown.out + shown.err)
 
 
 def test_one_cluster_is_a_factorised_distribution():
