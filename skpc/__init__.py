@@ -10,6 +10,7 @@ from skpc.estimators import (
     ExpectedKernelSVR,
     KernelEPOperator,
     LogisticEPClassifier,
+    MixtureOfAllTrees,
     SoftLearnSPN,
 )
 
@@ -21,6 +22,7 @@ __all__ = [
     "ExpectedKernelSVR",
     "KernelEPOperator",
     "LogisticEPClassifier",
+    "MixtureOfAllTrees",
     "SoftLearnSPN",
     "__version__",
     "show_versions",

@@ -15,6 +15,8 @@ from numba.extending import intrinsic
 
 __all__ = [
     "KERNELS",
+    "LANES",
+    "add_products",
     "bits_to_float",
     "fast_exp",
     "fast_log",
@@ -26,6 +28,9 @@ __all__ = [
     "seed_streams",
     "uniform",
 ]
+
+#: Numbers that :func:`add_products` takes at a time.
+LANES = 8
 
 #: Every kernel that has been declared, in order of declaration.
 KERNELS: list[Any] = []
@@ -90,7 +95,43 @@ def _float_to_bits(typingctx: Any, number: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
+def _add_products(
+    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, step: Any
+) -> Any:
+    """Add four elementwise products of vectors of eight numbers of arrays of float64.
+
+    ``out[at : at + 8] += sum over b < 4 of left[i + b * step :][:8] * right[j + b * step :][:8]``,
+    with positions in the flat arrays. The compiler would take such lanes one by one, as it cannot
+    know that ``out`` is neither of the factors.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.DoubleType(), LANES)
+        data = {
+            k: context.make_array(signature.args[k])(context, builder, args[k]).data
+            for k in (0, 2, 4)
+        }
+
+        def pointer(array: int, position: Any) -> Any:
+            start = builder.gep(data[array], [position])
+            return builder.bitcast(start, vector.as_pointer())
+
+        target = pointer(0, args[1])
+        total = builder.load(target, align=8)
+        i, j, step = args[3], args[5], args[6]
+        for _ in range(4):
+            factors = [builder.load(pointer(*place), align=8) for place in ((2, i), (4, j))]
+            product = builder.fmul(*factors, flags=("contract",))
+            total = builder.fadd(total, product, flags=("contract",))
+            i, j = builder.add(i, step), builder.add(j, step)
+        builder.store(total, target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, at, left, i, right, j, step), codegen
+
+
 popcount: Any = intrinsic(_popcount)
+add_products: Any = intrinsic(_add_products)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)
 

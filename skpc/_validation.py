@@ -38,8 +38,6 @@ __all__ = [
 
 _BLOCK = 32_768
 _LARGEST_TOTAL = 2.0**53
-#: Larger magnitudes have squares that overflow.
-_LARGEST_VALUE = 1e150
 
 
 def frame_library(table: Any) -> str | None:
@@ -247,33 +245,32 @@ def check_finite(
 
 
 def check_magnitude(
-    values: NDArray[np.float64], names: Sequence[Any] | None = None, table: str = "X"
+    values: NDArray[np.float64],
+    names: Sequence[Any] | None = None,
+    column: int | None = None,
+    limit: float = 1e150,
 ) -> None:
-    """Refuse numbers whose squares would overflow, naming the column and the value; NaN passes.
+    """Refuse numbers whose powers could overflow, naming the column; NaN passes.
 
     Parameters
     ----------
-    values : ndarray of shape (n_samples, n_features), float64
-        A whole table.
+    values : ndarray of shape (n_samples, n_features) or (n_samples,), float64
+        A whole table, or one column of it.
     names : sequence or None
-        Names of its columns.
-    table : str, default="X"
-        What the table is called.
-
-    Raises
-    ------
-    ValueError
-        If a magnitude is above 1e150.
+        Names of all columns of the table.
+    column : int or None
+        Which column ``values`` is, where it is one column.
+    limit : float
+        The largest magnitude.
     """
-    # NaN is left out by fmax and fmin.
-    largest = max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None))
-    if not largest > _LARGEST_VALUE:
-        return
-    row, column = np.argwhere(np.abs(values) == largest)[0]
-    raise ValueError(
-        f"{table} needs magnitudes up to {_LARGEST_VALUE:g}, whose squares are finite; "
-        f"{describe_column(int(column), names)} holds {values[row, column]:g}. Rescale it."
-    )
+    largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0)
+    worst = int(np.argmax(largest))
+    if np.max(largest) > limit:
+        where = describe_column(worst if column is None else column, names)
+        raise ValueError(
+            f"A column of numbers needs magnitudes up to {limit:g}; {where} reaches "
+            f"{np.max(largest):g}. Rescale it."
+        )
 
 
 def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:

@@ -154,7 +154,7 @@ def test_declared_categories_keep_their_order_and_make_a_column_categorical():
         ({"categories": [[1, np.nan], None]}, "column 0 contain a missing value"),
         ({"categories": [[], None]}, "column 0 must be a list"),
         ({"categories": ["ab", None]}, "column 0 must be a list"),
-        ({"categories": [range(32_001), None]}, "at most 32000 categories; column 0 has 32001"),
+        ({"categories": [range(1_001), None]}, "at most 1000 categories; column 0 has 1001"),
         ({"categories": [[8, 9], None]}, "No value of column 0 is one of its declared"),
         ({"categories": [["x"], None]}, "column 0 must hold strings.*found numbers such as 1.0"),
         ({"n_bins": 0}, "n_bins.*got 0"),
@@ -195,10 +195,10 @@ def test_rows_of_weight_zero_are_not_there():
 
 
 def test_too_many_observed_categories_are_refused_by_name():
-    frame = pd.DataFrame({"id": np.arange(32_001) + 0.5})
-    with pytest.raises(ValueError, match="column 'id' has 32001"):
+    frame = pd.DataFrame({"id": np.arange(1_001) + 0.5})
+    with pytest.raises(ValueError, match="column 'id' has 1001"):
         Domain.fit(frame, categorical_features=["id"])
-    assert Domain.fit(frame[1:], categorical_features=["id"]).n_states.tolist() == [32_000]
+    assert Domain.fit(frame[1:], categorical_features=["id"]).n_states.tolist() == [1_000]
 
 
 def test_strings_in_a_column_declared_numeric_are_refused_by_name():
@@ -369,7 +369,7 @@ def test_columns_of_any_magnitude_get_finite_densities(scale):
 
 
 def test_numbers_whose_differences_overflow_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"column 0 holds -?1\.5e\+308"):
+    with pytest.raises(ValueError, match=r"column 0 reaches 1\.5e\+308"):
         fit_numeric(np.array([-1.5e308, 1.5e308]), np.ones(2), 5)
 
 

@@ -1,6 +1,21 @@
 """What each column of a table is, and the rows that learners and circuits see."""
 
 from skpc.domain._domain import Domain
-from skpc.domain._rows import column_moments, group_rows, merge_rows, present_rows
+from skpc.domain._rows import (
+    column_moments,
+    group_codes,
+    group_rows,
+    merge_codes,
+    merge_rows,
+    present_rows,
+)
 
-__all__ = ["Domain", "column_moments", "group_rows", "merge_rows", "present_rows"]
+__all__ = [
+    "Domain",
+    "column_moments",
+    "group_codes",
+    "group_rows",
+    "merge_codes",
+    "merge_rows",
+    "present_rows",
+]

@@ -105,8 +105,8 @@ class Domain:
         ------
         TypeError, ValueError
             If a parameter is invalid, or a column cannot be what it is declared to be; a column
-            without any known value, one with more than 32,000 categories, and one with numbers
-            beyond 1e150 are refused.
+            without any known value, one with more than 1,000 categories and one of numbers beyond
+            1e150 are refused.
         """
         _check_options(n_bins, handle_unknown)
         if sample_weight is None:
@@ -118,12 +118,13 @@ class Domain:
         plain = cls(form, chosen, None, handle_unknown)
         rows = plain._encode_cells(cells)
         plain._refuse_empty_columns(rows)
-        check_magnitude(rows, form.names)
+        for column in np.flatnonzero(~plain.is_categorical):
+            check_magnitude(rows[:, column], form.names, int(column))
         if n_bins is None:
             return plain
         axes = tuple(
-            _axis(values, weight, n_bins) if states is None else None
-            for values, states in zip(rows.T, chosen)
+            plain._axis(rows[:, column], weight, column, n_bins) if states is None else None
+            for column, states in enumerate(chosen)
         )
         return cls(form, chosen, axes, handle_unknown)
 
@@ -294,6 +295,12 @@ class Domain:
             self._refuse_unknown(cells, first_unknown)
         return rows
 
+    def _axis(
+        self, values: NDArray[np.float64], weight: NDArray[np.float64], column: int, n_bins: int
+    ) -> Axis:
+        present = ~np.isnan(values)
+        return histogram_axis(values[present], weight[present], n_bins)
+
     def _refuse_empty_columns(self, rows: NDArray[np.float64]) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))
         if len(empty):
@@ -339,11 +346,6 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )
-
-
-def _axis(values: NDArray[np.float64], weight: NDArray[np.float64], n_bins: int) -> Axis:
-    present = ~np.isnan(values)
-    return histogram_axis(values[present], weight[present], n_bins)
 
 
 def _encode_strings(

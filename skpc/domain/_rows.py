@@ -159,6 +159,35 @@ def group_rows(rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
     return distinct, group
 
 
+def group_codes(codes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the distinct rows of states, -1 where missing, as :func:`group_rows` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import group_codes
+    >>> distinct, group = group_codes(np.array([[1, -1], [1, -1]]))
+    >>> distinct, group
+    (array([[ 1, -1]]), array([0, 0]))
+    """
+    distinct, group = group_rows(np.where(codes < 0, np.nan, codes))
+    return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), group
+
+
+def merge_codes(codes: NDArray[np.integer], weight: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Merge equal rows of states, -1 where missing, as :func:`merge_rows` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import merge_codes
+    >>> merge_codes(np.array([[1, -1], [1, -1]]), np.array([1.0, 2.0]))
+    (array([[ 1, -1]]), array([3.]))
+    """
+    distinct, weight = merge_rows(np.where(codes < 0, np.nan, codes), weight)
+    return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), weight
+
+
 def _order_in_full(rows: Floats, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Order rows by hash and then by every cell: needed when two rows share a hash."""
     return np.lexsort((*(rows + 0.0).T, hashes))

@@ -12,8 +12,9 @@ from skpc.domain._tables import Cells
 
 __all__ = ["MAX_STATES", "choose_categories"]
 
-#: Codes are int16.
-MAX_STATES = 32_000
+#: The table of a pair of columns has as many cells as the product of their states, and circuits
+#: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
+MAX_STATES = 1_000
 
 _SMALL_INTEGERS = 16
 
@@ -209,6 +210,6 @@ def _refuse_too_many(states: Categories, column: int, names: Sequence[Any] | Non
     if states is not None and len(states) > MAX_STATES:
         raise ValueError(
             f"A categorical column may have at most {MAX_STATES} categories; "
-            f"{describe_column(column, names)} has {len(states)}. Treat it as numeric, or group "
-            "its rare values."
+            f"{describe_column(column, names)} has {len(states)}. Drop it if it names the rows, "
+            "group its rare values, or treat it as numeric."
         )

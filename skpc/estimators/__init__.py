@@ -6,6 +6,7 @@ from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
 from skpc.estimators.kernel_ep import KernelEPOperator
 from skpc.estimators.logistic_ep import LogisticEPClassifier
+from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "ExpectedKernelSVR",
     "KernelEPOperator",
     "LogisticEPClassifier",
+    "MixtureOfAllTrees",
     "SoftLearnSPN",
 ]

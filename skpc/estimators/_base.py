@@ -1,7 +1,8 @@
-"""What all estimators with a circuit inside have in common."""
+"""What all estimators of densities have in common, and those with a circuit inside."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_rows, present_rows
 from skpc.queries import log_likelihood, marginals, moments, mpe, sample, sample_missing
 
-__all__ = ["CircuitDensity", "all_or_nothing"]
+__all__ = ["CircuitDensity", "TableDensity", "all_or_nothing", "hold_out"]
 
 _STRATEGIES = ("mean", "mpe", "sample")
 
@@ -32,15 +33,29 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
         raise
 
 
-class CircuitDensity(DensityMixin, BaseEstimator):
-    """Density estimation by a circuit over encoded rows.
+def hold_out(
+    rows: np.ndarray, weight: np.ndarray, share: float, random_state: np.random.RandomState
+) -> tuple[Any, ...]:
+    """Rows and weights for learning, and those held out: None where that would be all or nothing.
 
-    A subclass learns ``domain_`` and ``circuit_`` in ``fit``, from the rows that
-    :meth:`_prepare` returns; all questions are answered here.
+    A row of weight n is dealt with as n rows of weight one: a part of its weight is held out.
+    """
+    copies = np.ceil(weight)
+    held = weight * (random_state.binomial(copies.astype(np.int64), share) / copies)
+    kept = weight - held
+    if not (held > 0).any() or not (kept > 0).any():
+        return rows, weight, None, None
+    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
+
+
+class TableDensity(DensityMixin, BaseEstimator, ABC):
+    """Density estimation on tables of numbers and categories.
+
+    A subclass learns ``domain_`` and a distribution of encoded rows in ``fit``, from the rows that
+    :meth:`_prepare` returns; it answers for that distribution in the methods without a body.
     """
 
     domain_: Domain
-    circuit_: Circuit
 
     def _prepare(
         self, X: Any, sample_weight: Any, n_bins: int | None
@@ -65,7 +80,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):
 
     def _encode(self, X: Any) -> tuple[Any, np.ndarray]:
         """The checked table and its encoded rows."""
-        check_is_fitted(self, "circuit_")
+        check_is_fitted(self, "domain_")
         table = check_table(self, X, reset=False)
         return table, self.domain_.encode(table)
 
@@ -84,7 +99,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):
             Lebesgue measure on numbers. A row with every cell missing has 0.
         """
         _, rows = self._encode(X)
-        return log_likelihood(self.circuit_, rows)
+        return self._log_likelihood(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows.
@@ -120,8 +135,8 @@ class CircuitDensity(DensityMixin, BaseEstimator):
             Complete rows in original units; a DataFrame with the original names and dtypes where
             the estimator was fitted on one.
         """
-        check_is_fitted(self, "circuit_")
-        return self.domain_.decode(sample(self.circuit_, n_samples, random_state))
+        check_is_fitted(self, "domain_")
+        return self.domain_.decode(self._sample(n_samples, random_state))
 
     def marginals(self, X: Any) -> list[np.ndarray]:
         """Posterior distribution of every cell given the observed cells of its row.
@@ -140,7 +155,7 @@ class CircuitDensity(DensityMixin, BaseEstimator):
             gives. An observed cell has probability one for its own state.
         """
         _, rows = self._encode(X)
-        return marginals(self.circuit_, rows)
+        return self._marginals(rows)
 
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of each row given its observed ones, which stay as they are.
@@ -172,9 +187,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):
         if strategy == "mean":
             filled = self._expected_rows(rows)
         elif strategy == "mpe":
-            filled = mpe(self.circuit_, rows)
+            filled = self._mpe(rows)
         else:
-            filled = sample_missing(self.circuit_, rows, random_state)
+            filled = self._sample_missing(rows, random_state)
         return self.domain_.fill(table, filled)
 
     def _expected_rows(self, rows: np.ndarray) -> np.ndarray:
@@ -183,9 +198,9 @@ class CircuitDensity(DensityMixin, BaseEstimator):
         categorical = self.domain_.is_categorical
         filled, part = rows.copy(), rows[incomplete]
         if not categorical.all():
-            part = np.where(categorical, part, moments(self.circuit_, part)[0])
+            part = np.where(categorical, part, self._means(part))
         if categorical.any():
-            prob = marginals(self.circuit_, rows[incomplete])
+            prob = self._marginals(rows[incomplete])
             for column in np.flatnonzero(categorical):
                 part[:, column] = prob[column].argmax(axis=1)
         filled[incomplete] = part
@@ -196,3 +211,51 @@ class CircuitDensity(DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+    @abstractmethod
+    def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
+        """Log density of encoded rows, missing cells integrated out."""
+
+    @abstractmethod
+    def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Probabilities of the states of every cell, one array a column."""
+
+    @abstractmethod
+    def _means(self, rows: np.ndarray) -> np.ndarray:
+        """Encoded rows with the posterior means of the missing numbers."""
+
+    @abstractmethod
+    def _mpe(self, rows: np.ndarray) -> np.ndarray:
+        """Encoded rows with a jointly most probable completion."""
+
+    @abstractmethod
+    def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
+        """Encoded rows, drawn."""
+
+    @abstractmethod
+    def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
+        """Encoded rows with a joint draw of the missing cells."""
+
+
+class CircuitDensity(TableDensity):
+    """Density estimation by a circuit over encoded rows, which a subclass learns."""
+
+    circuit_: Circuit
+
+    def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
+        return log_likelihood(self.circuit_, rows)
+
+    def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
+        return marginals(self.circuit_, rows)
+
+    def _means(self, rows: np.ndarray) -> np.ndarray:
+        return moments(self.circuit_, rows)[0]
+
+    def _mpe(self, rows: np.ndarray) -> np.ndarray:
+        return mpe(self.circuit_, rows)
+
+    def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
+        return sample(self.circuit_, n_samples, random_state)
+
+    def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
+        return sample_missing(self.circuit_, rows, random_state)

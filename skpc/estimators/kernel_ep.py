@@ -400,7 +400,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         targets = np.asarray(targets, dtype=np.float64)
         flat = targets.ndim == 1
         targets = targets.reshape(len(rows), -1)
-        check_magnitude(targets, table="y")
+        check_magnitude(targets, ["y"] * targets.shape[1])
         if reset:
             self._flat = flat
         elif targets.shape[1] != len(self.y_mean_):

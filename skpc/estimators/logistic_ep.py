@@ -11,7 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
+from skpc._validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_magnitude,
+    fit_context,
+)
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._validation import Interval, StrOptions, check_table, fit_context
 from skpc.circuit import PRODUCT, SUM, Circuit
 from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity, all_or_nothing
+from skpc.estimators._base import CircuitDensity, all_or_nothing, hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import fit_parameters
@@ -223,7 +222,7 @@ class SoftLearnSPN(CircuitDensity):
         if X_val is not None:
             rows_val = domain.encode(check_table(self, X_val, reset=False))
         elif self.n_refine:
-            rows, weight, rows_val, weight_val = _hold_out(rows, weight, random_state)
+            rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
         options = SoftLearnOptions(*(getattr(self, name) for name in SoftLearnOptions._fields))
         with progress(weight.sum() * rows.shape[1], "cells", self.verbose) as advance:
             circuit = learn_soft_circuit(
@@ -246,18 +245,3 @@ class SoftLearnSPN(CircuitDensity):
         self.n_sums_ = int((circuit.kind == SUM).sum())
         self.n_products_ = int((circuit.kind == PRODUCT).sum())
         self.depth_ = circuit.depth
-
-
-def _hold_out(
-    rows: np.ndarray, weight: np.ndarray, random_state: np.random.RandomState
-) -> tuple[Any, ...]:
-    """Rows and weights for learning, and those held out: None where that would be all or nothing.
-
-    A row of weight n is dealt with as n rows of weight one: a part of its weight is held out.
-    """
-    copies = np.ceil(weight)
-    held = weight * (random_state.binomial(copies.astype(np.int64), _HELD_OUT) / copies)
-    kept = weight - held
-    if not (held > 0).any() or not (kept > 0).any():
-        return rows, weight, None, None
-    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]

@@ -165,8 +165,8 @@ class LinearEP:
         if step.max() > _LARGEST_STEP:
             warnings.warn(
                 f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
-                f"moved weight {step.argmax()} by {step.max():.2g} standard deviations. Scale the "
-                "columns, raise n_iter, or use schedule='serial'.",
+                f"moved weight {step.argmax()} by {step.max():.2g} standard deviations. Centre and "
+                "scale the columns, raise n_iter, or use schedule='serial'.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -1,11 +1,12 @@
-"""Densities of mixed tables: cutset networks, soft sum-product networks, Gaussian mixtures.
+"""Densities of mixed tables: cutset networks, soft sum-product networks, mixtures of all trees,
+Gaussian mixtures.
 
     SKPC_DATA=... python -m tests.benchmarks.mixed [names ...]
 
 Mean log-likelihood (nats a row) of training and test rows over five splits of 70 % and 30 %,
 numbers standardised on the training rows and clipped at 6 sd. K is the number of components of a
 CutsetNetworkBD, ess its param_ess; "hard", "soft" and "refined" are SoftLearnSPN without and with
-refinement. "gm" is scikit-learn's
+refinement; "directed" and "undirected" are MixtureOfAllTrees. "gm" is scikit-learn's
 GaussianMixture of the numbers (components chosen among 1, 2, 3, 5, 8, 10, 15 and 20 by BIC), full
 or diagonal, with this reg_covar, times independent smoothed categories. With the default of 1e-6
 its components become spikes (sd .001) on values that repeat, and the table then shows how many rows
@@ -27,7 +28,7 @@ import numpy as np
 import pandas as pd
 from sklearn.mixture import GaussianMixture
 
-from skpc import CutsetNetworkBD, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 from tests.benchmarks.mixed_tables import numbers_of, read, split
 
 N_SPLITS = 5
@@ -60,6 +61,9 @@ def main() -> None:
         for variant, parameters in SOFT.items():
             model = SoftLearnSPN(**parameters, random_state=0)
             _measure(name, variant, None, table, _density(table, model))
+        for orientation in ("directed", "undirected"):
+            model = MixtureOfAllTrees(orientation=orientation, random_state=0)
+            _measure(name, orientation, None, table, _density(table, model))
         for kind, floor in (("full", 1e-6), ("diag", 1e-6), ("full", 1e-2)):
             _measure(name, f"gm {kind} {floor:g}", None, table, _gaussian(kind, floor))
         for model, figure in zip(("LearnSPN", "SoftLearn"), PUBLISHED[name]):
@@ -85,7 +89,7 @@ def _measure(
     print(f"{train_ll:10.3f}{test_ll:10.3f}{sd:7.3f}{seconds / N_SPLITS:8.2f}", flush=True)
 
 
-def _density(table: pd.DataFrame, model: CutsetNetworkBD | SoftLearnSPN):
+def _density(table: pd.DataFrame, model: CutsetNetworkBD | MixtureOfAllTrees | SoftLearnSPN):
     states = [list(table[c].cat.categories) if c in _categorical(table) else None for c in table]
     model.set_params(categories=states)
     return lambda train: model.fit(train).score

@@ -16,12 +16,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpc import CutsetNetworkBD, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 from skpc.circuit import load_circuit, save_circuit
 from skpc.queries import log_likelihood
 
 #: Every estimator, in the settings that take different paths.
-ESTIMATORS = [
+WITH_CIRCUIT = [
     CutsetNetworkBD(),
     CutsetNetworkBD(criterion="bic"),
     CutsetNetworkBD(param_ess=1.0, max_depth=1, n_bins=4),
@@ -30,6 +30,12 @@ ESTIMATORS = [
     SoftLearnSPN(random_state=0),
     SoftLearnSPN(assignment="hard", n_refine=0, random_state=0),
     SoftLearnSPN(clusterer="em", n_clusters=3, significance=0.01, random_state=0),
+]
+ESTIMATORS = [
+    *WITH_CIRCUIT,
+    MixtureOfAllTrees(random_state=0),
+    MixtureOfAllTrees(orientation="undirected", n_components=2, max_iter=20, random_state=0),
+    MixtureOfAllTrees(solver="lbfgs", early_stopping=False, max_iter=20, random_state=0),
 ]
 every_density = pytest.mark.parametrize("density", ESTIMATORS, ids=repr)
 
@@ -263,7 +269,7 @@ def test_pickles_score_alike(density):
     assert_array_equal(again.score_samples(frame), density.score_samples(frame))
 
 
-@every_density
+@pytest.mark.parametrize("density", WITH_CIRCUIT, ids=repr)
 def test_the_circuit_can_be_saved_and_loaded(density, tmp_path):
     X = numbers()
     density = clone(density).fit(X)

@@ -115,5 +115,5 @@ def test_bad_validation_rows_are_refused_and_leave_nothing(bad):
 def test_numbers_too_large_to_square_are_refused_by_name():
     X = two_kinds().astype(float)
     X[3, 1] = -1e200
-    with pytest.raises(ValueError, match=r"magnitudes up to 1e.150.*column 1 holds -1e.200"):
+    with pytest.raises(ValueError, match=r"magnitudes up to 1e.150.*column 1 reaches 1e.200"):
         SoftLearnSPN().fit(X)

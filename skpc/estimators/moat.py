@@ -1,0 +1,460 @@
+"""Mixtures of all trees."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._validation import Interval, StrOptions, check_table, check_weight, fit_context
+from skpc.circuit import Circuit
+from skpc.domain import Domain, merge_codes, present_rows
+from skpc.estimators._base import TableDensity, all_or_nothing, hold_out
+from skpc.estimators._progress import progress
+from skpc.learning import (
+    Adam,
+    IncompleteRows,
+    TrainingOptions,
+    adam_pass,
+    start_trees,
+    train_trees,
+    usual_batch_size,
+)
+from skpc.trees import (
+    AllTreesDensity,
+    ComponentParameters,
+    Components,
+    DirectedParameters,
+    UndirectedParameters,
+)
+
+__all__ = ["MixtureOfAllTrees"]
+
+
+class MixtureOfAllTrees(TableDensity):
+    """Mixture of all trees over the columns, a determinant (MoAT).
+
+    Every tree over the columns is a distribution; this is the mixture of all of them at once,
+    :math:`n^{n-2}` for n columns, with parameters for pairs of columns only. The trees share their
+    tables, and a tree weighs the product of the weights of its edges. Likelihoods of complete rows
+    are exact, by the matrix-tree theorem, and so are samples. With missing cells they are sums over
+    trees that nobody can compute fast (theorem 1 of [1]_): rows with many missing cells are
+    estimated by sampling trees.
+
+    Parameters
+    ----------
+    orientation : {"directed", "undirected"}, default="directed"
+        "undirected": the model of [1]_, in which the tables of all pairs of columns share the
+        distributions of single columns. "directed": edges have a direction, each with a weight and
+        a conditional table of its own, and any column may be a root. It has about twice the
+        parameters, takes twice the time, and fits better.
+    n_components : int, default=1
+        Number of such mixtures in a mixture of them.
+    solver : {"adam", "lbfgs"}, default="adam"
+        "adam": mini-batches, and a learning rate that falls to zero over ``max_iter`` epochs with a
+        cosine; the parameters of an epoch are their mean over its steps. "lbfgs": all rows at a
+        time, for small tables.
+    learning_rate_init : float, default=0.05
+        The learning rate of Adam at the start.
+    batch_size : int or "auto", default="auto"
+        Rows of a mini-batch. "auto": 1024, or a tenth of the rows if that is less, but at least
+        64; no more than 128 with over 500 columns.
+    max_iter : int, default=50
+        Greatest number of epochs, or of iterations of L-BFGS.
+    tol : float, default=1e-4
+        Training stops when the mean log-likelihood has not improved by this, in nats a row, in
+        ``n_iter_no_change`` epochs.
+    early_stopping : bool, default=True
+        Whether to watch the likelihood of ``X_val``, or of rows held out, and to return the
+        parameters of the best epoch. Otherwise the training rows are watched, and the last
+        parameters returned.
+    validation_fraction : float, default=0.1
+        Share of the rows held out if ``X_val`` is not given.
+    n_iter_no_change : int, default=5
+        See ``tol``.
+    alpha : float, default=1.0
+        Pseudo-count of each table that training starts from, shared out among its cells.
+    inference : {"collapsed", "importance", "gibbs"}, default="collapsed"
+        How rows with missing cells are estimated: "collapsed" draws trees in view of the observed
+        cells, and sums out the missing ones in each. The others are there for comparison.
+    n_inference_samples : int, default=1000
+        Trees drawn for a row, from each component. If a row has few joint completions, at most
+        ``160 / n_features`` times as many as trees (and 65,536), they are summed instead, and the
+        answer is exact.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
+        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
+        values are all integers in 0..15.
+    categories : "auto" or list, default="auto"
+        The states of each column as in OrdinalEncoder; None in the list lets the data of that
+        column decide. A column with declared categories is categorical.
+    n_bins : int, default=10
+        Greatest number of bins of a numeric column, between its two tails. Small tables get fewer.
+    handle_unknown : {"missing", "error"}, default="missing"
+        What to do with a category that has not been seen or declared.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the rows held out, the mini-batches, the completions of training rows, and once and
+        for all the trees that rows with missing cells are estimated with: asking a fitted estimator
+        again gives the same answer.
+    verbose : int, default=0
+        With 1, a progress bar counts the epochs (a line at the end where tqdm is not installed).
+
+    Attributes
+    ----------
+    domain_ : Domain
+        What each column is; translates rows to encoded rows and back.
+    mixture_ : Components
+        The distribution of the states of the columns.
+    weights_ : ndarray of shape (n_components,)
+        Weights of the components.
+    edge_probabilities_ : ndarray of shape (`n_features_in_`, `n_features_in_`)
+        Probability that a tree has an edge into the first column from the second; on the diagonal,
+        that the column is a root. Symmetric, with zeros there, for undirected trees.
+    scores_ : list of float
+        Mean log-likelihood of the rows watched after each epoch, in nats a row.
+    n_iter_ : int
+        Number of epochs.
+    converged_ : bool
+        Whether training stopped by ``tol``.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    Notes
+    -----
+    Rows may have missing cells in ``fit`` too. Every five epochs they are completed by draws from
+    the model as it is then (Monte Carlo EM), which is an approximation, as is the likelihood that
+    is watched.
+
+    The estimate of a likelihood is unbiased, but its logarithm is too low by about half a nat
+    divided by the :meth:`effective_sample_size`.
+
+    If training is interrupted, the estimator stays as it was before.
+
+    References
+    ----------
+    .. [1] N. R. Selvam, H. Zhang, G. Van den Broeck. "Mixtures of All Trees". AISTATS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import MixtureOfAllTrees
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(0, 2, 500)
+    >>> X = np.column_stack([a, a ^ (rng.random(500) < 0.1), rng.integers(0, 3, 500)])
+    >>> model = MixtureOfAllTrees(random_state=0).fit(X)
+    >>> model.score_samples([[1, 1, 2], [1, 0, 2], [1, np.nan, np.nan]]).round(1)
+    array([-1.7, -4.5, -0.6])
+    >>> model.complete([[1, np.nan, 0]])
+    array([[1., 1., 0.]])
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "orientation": [StrOptions({"directed", "undirected"})],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"adam", "lbfgs"})],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
+        "n_inference_samples": [Interval(Integral, 1, None, closed="left")],
+        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
+        "categories": [StrOptions({"auto"}), list],
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "handle_unknown": [StrOptions({"missing", "error"})],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    mixture_: Components
+    weights_: np.ndarray
+    edge_probabilities_: np.ndarray
+    scores_: list[float]
+    n_iter_: int
+    converged_: bool
+    _adam: Adam
+    _seed: int
+    _vector: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        orientation: str = "directed",
+        n_components: int = 1,
+        solver: str = "adam",
+        learning_rate_init: float = 0.05,
+        batch_size: int | str = "auto",
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        alpha: float = 1.0,
+        inference: str = "collapsed",
+        n_inference_samples: int = 1000,
+        categorical_features: Any = "auto",
+        categories: Any = "auto",
+        n_bins: int = 10,
+        handle_unknown: str = "missing",
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.orientation = orientation
+        self.n_components = n_components
+        self.solver = solver
+        self.learning_rate_init = learning_rate_init
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.alpha = alpha
+        self.inference = inference
+        self.n_inference_samples = n_inference_samples
+        self.categorical_features = categorical_features
+        self.categories = categories
+        self.n_bins = n_bins
+        self.handle_unknown = handle_unknown
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
+    ) -> MixtureOfAllTrees:
+        """Learn weights and tables.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+        X_val : array-like or DataFrame of shape (n_validation_samples, n_features), default=None
+            Rows for early stopping. None holds out a share of the rows of ``X``.
+
+        Returns
+        -------
+        MixtureOfAllTrees
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a column holds nothing but missing cells, a cell is infinite, the weights are
+            negative or all zero, or there are more components than rows.
+        """
+        with all_or_nothing(self):
+            self._fit(X, sample_weight, X_val)
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any, X_val: Any) -> None:
+        domain, codes, weight, random_state = self._prepare_codes(X, sample_weight)
+        validation = None
+        if self.early_stopping and X_val is not None:
+            rows_val = domain.encode(check_table(self, X_val, reset=False))
+            merged = merge_codes(domain.codes(rows_val), np.ones(len(rows_val)))
+            validation = IncompleteRows(*merged, random_state)
+        elif self.early_stopping:
+            codes, weight, held, held_weight = hold_out(
+                codes, weight, self.validation_fraction, random_state
+            )
+            if held is not None:
+                validation = IncompleteRows(held, held_weight, random_state)
+        parameters, vector = self._start(domain, codes, weight, random_state)
+        with progress(self.max_iter, "epochs", self.verbose) as advance:
+            trained = train_trees(
+                parameters,
+                vector,
+                IncompleteRows(codes, weight, random_state),
+                validation,
+                self._options(weight.sum(), domain.n_features),
+                random_state,
+                advance,
+            )
+        self.scores_, self.converged_ = trained.scores, trained.converged
+        self.n_iter_ = len(trained.scores)
+        self._set_parameters(parameters, trained.vector)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureOfAllTrees:
+        """Take Adam once through some rows of a stream.
+
+        What the columns are is learned from the rows of the first call (or of ``fit``), so declare
+        ``categories`` that may come later. The learning rate stays at ``learning_rate_init``;
+        ``solver``, ``max_iter`` and all that regards early stopping do not matter.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells, which are drawn from the model as it is.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        MixtureOfAllTrees
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the columns are not those of the first call, a cell is infinite, or the weights are
+            negative or all zero.
+        """
+        with all_or_nothing(self):
+            if not hasattr(self, "domain_"):
+                domain, *codes_and_rest = self._prepare_codes(X, sample_weight)
+                self._set_parameters(*self._start(domain, *codes_and_rest))
+                self.scores_, self.n_iter_, self.converged_ = [], 0, False
+            self._partial_fit(X, sample_weight)
+        return self
+
+    def _partial_fit(self, X: Any, sample_weight: Any) -> None:
+        table = check_table(self, X, reset=False)
+        table, weight = present_rows(table, check_weight(sample_weight, len(table)))
+        rows = self.domain_.encode(table)
+        codes, weight = merge_codes(self.domain_.codes(rows), weight)
+        # The averages are changed in place, and an interruption must not leave half a pass.
+        adam = self._adam.copy()
+        random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
+        parameters = self._parameters(self.domain_)
+        vector, _, score = adam_pass(
+            parameters,
+            self._vector,
+            IncompleteRows(codes, weight, random_state).drawn_from(self.mixture_),
+            self._options(weight.sum(), codes.shape[1]).batch_size,
+            adam,
+            lambda step: self.learning_rate_init,
+            random_state,
+        )
+        self.scores_, self.n_iter_, self._adam = [*self.scores_, score], self.n_iter_ + 1, adam
+        self._set_parameters(parameters, vector)
+
+    def _prepare_codes(self, X: Any, sample_weight: Any) -> tuple[Any, ...]:
+        """Domain, distinct rows of states, their weights, and the source of all that is random."""
+        domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
+        random_state = check_random_state(self.random_state)
+        self._seed = int(random_state.randint(2**31))
+        return domain, *merge_codes(domain.codes(rows), weight), random_state
+
+    def _start(
+        self, domain: Domain, codes: np.ndarray, weight: np.ndarray, random_state: Any
+    ) -> tuple[ComponentParameters, np.ndarray]:
+        """Where training starts."""
+        if self.n_components > max(weight.sum(), 1):
+            raise ValueError(
+                f"n_components={self.n_components} must not exceed the number of rows, found "
+                f"{weight.sum():g} sample(s); choose fewer components"
+            )
+        parameters = self._parameters(domain)
+        vector = start_trees(parameters, codes, weight, domain.n_states, self.alpha, random_state)
+        self.domain_, self._adam = domain, Adam.of(len(vector))
+        return parameters, vector
+
+    def _parameters(self, domain: Domain) -> ComponentParameters:
+        kind = DirectedParameters if self.orientation == "directed" else UndirectedParameters
+        ptr = np.concatenate([[0], np.cumsum(domain.n_states)])
+        return ComponentParameters(kind(ptr), self.n_components)
+
+    def _options(self, total: float, n_features: int) -> TrainingOptions:
+        batch_size = self.batch_size
+        if batch_size == "auto":
+            batch_size = usual_batch_size(total, n_features)
+        return TrainingOptions(
+            self.solver,
+            self.learning_rate_init,
+            int(batch_size),
+            self.max_iter,
+            self.tol,
+            self.n_iter_no_change,
+        )
+
+    def _set_parameters(self, parameters: ComponentParameters, vector: np.ndarray) -> None:
+        self._vector, self.mixture_ = vector, parameters.model(vector)
+        self.weights_ = np.exp(self.mixture_.log_weight)
+        edges = [model.edge_probabilities() for model in self.mixture_.models]
+        self.edge_probabilities_ = np.tensordot(self.weights_, edges, axes=1)
+
+    def effective_sample_size(self, X: Any) -> np.ndarray:
+        """How many independent draws of a tree given the row its estimate is worth.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Infinite where the answers are exact: for complete rows, and for rows with few joint
+            completions. Where it is small, raise ``n_inference_samples``.
+        """
+        _, rows = self._encode(X)
+        return self._density.effective_sample_size(rows)
+
+    def to_mixture(self, n_trees: int, random_state: Any = None) -> Circuit:
+        """Sample trees, and make a circuit of their mixture: it answers every query exactly.
+
+        Parameters
+        ----------
+        n_trees : int
+            Number of trees drawn from the mixture; they get equal weights.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same trees.
+
+        Returns
+        -------
+        Circuit
+            Over encoded rows. Its likelihood approaches that of the estimator as ``n_trees`` grows,
+            from below on average.
+
+        Raises
+        ------
+        ValueError
+            If ``n_trees`` is not positive.
+        """
+        check_is_fitted(self, "domain_")
+        if not isinstance(n_trees, Integral) or n_trees < 1:
+            raise ValueError(f"n_trees must be an integer of 1 or more; got {n_trees!r}.")
+        return self._density.sampled_circuit(int(n_trees), check_random_state(random_state))
+
+    def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
+        return self._density.log_likelihood(rows)
+
+    def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
+        return self._density.marginals(rows)
+
+    def _means(self, rows: np.ndarray) -> np.ndarray:
+        return self._density.means(rows)
+
+    def _mpe(self, rows: np.ndarray) -> np.ndarray:
+        return self._density.modes(rows)
+
+    def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
+        if not isinstance(n_samples, Integral) or n_samples < 0:
+            raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+        return self._density.draw(int(n_samples), check_random_state(random_state))
+
+    def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
+        return self._density.draw_missing(rows, check_random_state(random_state))
+
+    @property
+    def _density(self) -> AllTreesDensity:
+        return AllTreesDensity(
+            self.mixture_, self.domain_, self._seed, self.inference, self.n_inference_samples
+        )

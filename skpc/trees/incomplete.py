@@ -1,0 +1,263 @@
+"""Rows with missing cells under a mixture of all trees: exact where few cells are missing.
+
+Few missing cells have few joint completions, and a complete row is one determinant: their sum is
+exact. Rows with more are estimated by sampling trees (:mod:`skpc.trees.collapsed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from skpc.trees.collapsed import collapsed_estimates, importance_estimates
+from skpc.trees.components import Components
+from skpc.trees.estimates import Estimates
+from skpc.trees.gibbs import gibbs_estimates, redraw_missing
+from skpc.trees.spanning_trees import draw_trees
+from skpc.trees.tree_inference import sample_missing
+
+__all__ = [
+    "METHODS",
+    "draw_rows",
+    "estimate_missing",
+    "local_modes",
+    "redraw_rows",
+    "row_seeds",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Seeds = NDArray[np.uint64]
+
+#: The ways to estimate rows, by the names that users know them by.
+METHODS: dict[str, Callable[..., Estimates]] = {
+    "collapsed": collapsed_estimates,
+    "importance": importance_estimates,
+    "gibbs": gibbs_estimates,
+}
+#: So many completions are summed for each tree that would be sampled, divided by the number of
+#: variables. To sum them then takes about four times as long, which an answer without error is
+#: worth: a determinant costs a tree of forty variables, and n / 40 trees of n.
+_COMPLETIONS = 160
+#: But no more than this: they are all in memory.
+_MOST_COMPLETIONS = 2**16
+#: Passes over the cells of a row at most, on the way to a mode.
+_MOST_CLIMBS = 20
+# Odd 64-bit constants with irregular bits, as multiplicative hashing asks for.
+_MULTIPLIER = np.uint64(0x9E6C63D0876A9A35)
+_OTHER_MULTIPLIER = np.uint64(0xF1357AEA2E62A9C5)
+_SHIFT = np.uint64(29)
+_TO_UNIT = 2.0**-64
+
+
+def row_seeds(codes: NDArray[np.integer], seed: int) -> Seeds:
+    """A seed for each row that depends on its cells and on ``seed`` alone, not on other rows."""
+    state = np.full(len(codes), seed, dtype=np.uint64)
+    for column in codes.T:
+        state ^= column.astype(np.int64).view(np.uint64)
+        state *= _MULTIPLIER
+        state ^= state >> _SHIFT
+        state *= _OTHER_MULTIPLIER
+    return state ^ (state >> _SHIFT)
+
+
+def estimate_missing(
+    mixture: Components, codes: Any, seeds: Seeds, method: str, n_samples: int
+) -> Estimates:
+    """What is to be known of rows with missing cells.
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    codes : array-like of shape (n_rows, n)
+        States, -1 where missing.
+    seeds : array of shape (n_rows,), uint64
+        What the draws for each row start from.
+    method : {"collapsed", "importance", "gibbs"}
+        How rows with many missing cells are estimated.
+    n_samples : int
+        Number of trees sampled for each of them; rows with no more joint completions than
+        ``160 / n`` times that (and than 65,536) are exact.
+
+    Returns
+    -------
+    Estimates
+        Exact rows have an infinite effective sample size.
+    """
+    rows = np.ascontiguousarray(codes, dtype=np.int64)
+    ptr, n = mixture.models[0].ptr, rows.shape[1]
+    n_states = np.diff(ptr)[:n]
+    found = Estimates(
+        np.empty(len(rows)),
+        np.zeros((len(rows), ptr[n])),
+        np.full(len(rows), np.inf),
+        rows.copy(),
+    )
+    missing = rows < 0
+    limit = np.log(min(n_samples * _COMPLETIONS / n, _MOST_COMPLETIONS))
+    height = row_seeds(seeds.view(np.int64)[:, np.newaxis], 1).astype(np.float64) * _TO_UNIT
+    few = missing @ np.log(n_states) <= limit + 1e-9
+    for row in np.flatnonzero(few).tolist():
+        _enumerate(mixture, rows[row], float(height[row]), row, found)
+    many = np.flatnonzero(~few)
+    if len(many):
+        estimates = [
+            METHODS[method](
+                model.tree_tables(), model.edges_into(), rows[many], seeds[many], n_samples
+            )
+            for model in mixture.models
+        ]
+        _combine(mixture, estimates, height[many], many, found)
+    return found
+
+
+def _enumerate(
+    mixture: Components, code: Integers, height: float, row: int, found: Estimates
+) -> None:
+    """Fill in a row by summing its completions."""
+    model = mixture.models[0]
+    columns = np.flatnonzero(code < 0)
+    sizes = np.diff(model.ptr)[columns]
+    completions = np.repeat(code[np.newaxis], int(sizes.prod()), axis=0)
+    stride = np.cumprod(sizes) // sizes
+    completions[:, columns] = np.arange(len(completions))[:, np.newaxis] // stride % sizes
+    states = model.states_of(completions)
+    log_likelihood = mixture.log_likelihood(states)
+    total = np.logaddexp.reduce(log_likelihood)
+    share = np.exp(log_likelihood - total)
+    # All completions of a row without any cell are all there is.
+    found.log_likelihood[row] = total if len(columns) < len(code) else 0.0
+    states = states[:, : len(code)]
+    weight = np.repeat(share / share.sum(), len(code))
+    found.marginals[row] = np.bincount(states.ravel(), weight, found.marginals.shape[1])
+    found.draws[row] = completions[_choose(share[np.newaxis], np.array([height]))[0]]
+
+
+def _combine(
+    mixture: Components, of_models: list[Estimates], height: Floats, at: Integers, found: Estimates
+) -> None:
+    """Fill in rows from the estimates of each component."""
+    log_joint = np.column_stack([e.log_likelihood for e in of_models]) + mixture.log_weight
+    share = softmax(log_joint, axis=1)
+    found.log_likelihood[at] = np.logaddexp.reduce(log_joint, axis=1)
+    found.marginals[at] = sum(s[:, None] * e.marginals for s, e in zip(share.T, of_models))
+    sizes = np.column_stack([e.effective_sample_size for e in of_models])
+    found.effective_sample_size[at] = 1.0 / (share**2 / sizes).sum(axis=1)
+    chosen = _choose(share, height)
+    for k, estimates in enumerate(of_models):
+        found.draws[at[chosen == k]] = estimates.draws[chosen == k]
+
+
+def _choose(share: Floats, height: Floats) -> Integers:
+    """In each row the first column at which the cumulated shares reach a height in [0, 1]."""
+    cumulated = np.cumsum(share, axis=1)
+    reached = cumulated >= (height * cumulated[:, -1])[:, np.newaxis]
+    return np.asarray(reached.argmax(axis=1))
+
+
+def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomState) -> Integers:
+    """Draw complete rows: a component, a tree, and the row given the tree; all exact.
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    n_rows : int
+        Number of rows.
+    random_state : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+    """
+    n = mixture.models[0].n_features
+    rows = np.full((n_rows, n), -1, dtype=np.int64)
+    share = np.exp(mixture.log_weight)[np.newaxis]
+    component = _choose(np.repeat(share, n_rows, axis=0), random_state.uniform(size=n_rows))
+    for k, model in enumerate(mixture.models):
+        at = np.flatnonzero(component == k)
+        of_trees, of_cells = random_state.randint(2**31, size=2)
+        trees, _ = draw_trees(model.edges_into(), len(at), np.uint64(of_trees))
+        rows[at] = sample_missing(model.tree_tables(), trees, rows[at], int(of_cells))
+    return rows
+
+
+def redraw_rows(
+    mixture: Components, codes: Integers, filled: Integers, random_state: np.random.RandomState
+) -> Integers:
+    """Draw component, tree and missing cells of each row in turn, given all else.
+
+    One step of a Markov chain whose distribution is the one of the missing cells given the
+    observed ones.
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    codes : ndarray of shape (n_rows, n)
+        States, -1 where missing.
+    filled : ndarray of shape (n_rows, n)
+        The same rows, their missing cells filled.
+    random_state : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+        Complete rows.
+    """
+    share = softmax(mixture.log_joint(mixture.models[0].states_of(filled)), axis=1)
+    component = _choose(share, random_state.uniform(size=len(filled)))
+    seeds = random_state.randint(2**31, size=len(filled)).astype(np.uint64)
+    redrawn = filled.copy()
+    for k, model in enumerate(mixture.models):
+        at = component == k
+        redrawn[at] = redraw_missing(
+            model.tree_tables(), model.edges_into(), codes[at], filled[at], seeds[at]
+        )
+    return redrawn
+
+
+def local_modes(
+    mixture: Components, codes: Integers, filled: Integers, log_peak: Sequence[Floats]
+) -> Integers:
+    """Climb to completions that no change of a single cell makes more probable.
+
+    The most probable completion is NP-hard to find (theorem 2 of the paper).
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    codes : ndarray of shape (n_rows, n)
+        States, -1 where missing.
+    filled : ndarray of shape (n_rows, n)
+        The same rows with states in place of the missing ones, to start from.
+    log_peak : sequence of n arrays of shape (n_states[v],)
+        What a state is worth beside its log probability.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+        Complete rows.
+    """
+    found = filled.copy()
+    active = (codes < 0).any(axis=1)
+    for _ in range(_MOST_CLIMBS):
+        before = found.copy()
+        for column, peak in enumerate(log_peak):
+            at = np.flatnonzero(active & (codes[:, column] < 0))
+            tried = np.repeat(found[at], len(peak), axis=0)
+            tried[:, column] = np.tile(np.arange(len(peak)), len(at))
+            value = mixture.log_likelihood(mixture.models[0].states_of(tried))
+            found[at, column] = (value.reshape(len(at), len(peak)) + peak).argmax(axis=1)
+        active &= (found != before).any(axis=1)
+        if not active.any():
+            break
+    return found

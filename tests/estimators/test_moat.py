@@ -1,0 +1,186 @@
+"""MixtureOfAllTrees: what it learns and what it answers."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from skpc import MixtureOfAllTrees
+from skpc.queries import log_likelihood
+
+ORIENTATIONS = ["directed", "undirected"]
+
+
+def chain_rows(n_rows=600, n_columns=5, seed=0):
+    """Binary columns each of which mostly equals the one before."""
+    rng = np.random.default_rng(seed)
+    flips = rng.random((n_rows, n_columns)) < 0.15
+    flips[:, 0] = rng.random(n_rows) < 0.4
+    return np.cumsum(flips, axis=1) % 2.0
+
+
+def with_holes(X, share, seed=0):
+    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
+
+
+@pytest.mark.parametrize("n_components", [1, 2])
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_the_probabilities_of_all_rows_sum_to_one(orientation, n_components):
+    model = MixtureOfAllTrees(
+        orientation=orientation, n_components=n_components, max_iter=5, random_state=0
+    ).fit(chain_rows())
+    every = np.array(np.meshgrid(*[[0.0, 1.0]] * 5)).reshape(5, -1).T
+    assert np.exp(model.score_samples(every)).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_the_edges_of_a_chain_are_found(orientation):
+    model = MixtureOfAllTrees(orientation=orientation, random_state=0).fit(chain_rows(3000))
+    edge = model.edge_probabilities_ + model.edge_probabilities_.T
+    links = edge[np.arange(4), np.arange(1, 5)]
+    others = edge[np.triu_indices(5, 2)]
+    assert links.min() > 2 * others.max()
+    assert model.edge_probabilities_.sum() == pytest.approx(5 if orientation == "directed" else 8)
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_it_describes_rows_better_than_independent_columns_and_about_as_well_as_the_truth(
+    orientation,
+):
+    model = MixtureOfAllTrees(orientation=orientation, random_state=0).fit(chain_rows(3000))
+    entropy = np.array([0.4, *[0.15] * 4])
+    truth = (entropy * np.log(entropy) + (1 - entropy) * np.log(1 - entropy)).sum()
+    assert model.score(chain_rows(3000, seed=1)) == pytest.approx(truth, abs=0.05)
+
+
+def test_given_validation_rows_are_watched():
+    train, valid = chain_rows(200), chain_rows(400, seed=1)
+    model = MixtureOfAllTrees(random_state=0).fit(train, X_val=valid)
+    assert model.score(valid) == pytest.approx(max(model.scores_))
+    assert model.n_iter_ == len(model.scores_)
+
+
+def test_a_stream_is_learned_batch_by_batch():
+    model = MixtureOfAllTrees(random_state=0)
+    test = chain_rows(2000, seed=99)
+    scores = []
+    for seed in range(12):
+        model.partial_fit(chain_rows(300, seed=seed))
+        scores.append(model.score(test))
+    assert scores[-1] > scores[0]
+    assert model.n_iter_ == 12
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(chain_rows(50, n_columns=4))
+
+
+def test_a_stream_may_have_holes_and_categories_to_come():
+    model = MixtureOfAllTrees(categories=[[0, 1, 2]] * 5, random_state=0)
+    for seed in range(3):
+        model.partial_fit(with_holes(chain_rows(100, seed=seed), 0.2))
+    assert np.isfinite(model.score_samples([[2.0, 1.0, 0.0, 1.0, 2.0]])[0])
+
+
+def test_an_interrupted_stream_leaves_the_estimator_as_it_was(monkeypatch):
+    model = MixtureOfAllTrees(random_state=0).partial_fit(chain_rows())
+    before = model.score(chain_rows())
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skpc.trees.components.ComponentParameters.ascent", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(chain_rows(seed=1))
+    monkeypatch.undo()
+    assert model.score(chain_rows()) == before
+    twin = MixtureOfAllTrees(random_state=0).partial_fit(chain_rows())
+    assert_array_equal(
+        model.partial_fit(chain_rows(seed=1)).score_samples(chain_rows()),
+        twin.partial_fit(chain_rows(seed=1)).score_samples(chain_rows()),
+    )
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_estimates_repeat_pickle_and_do_not_depend_on_other_rows(orientation):
+    X = chain_rows(300, 14)
+    model = MixtureOfAllTrees(orientation=orientation, max_iter=5, n_inference_samples=50).fit(X)
+    holes = with_holes(X[:8], 0.8)
+    found = model.score_samples(holes)
+    assert_array_equal(model.score_samples(holes), found)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).score_samples(holes), found)
+    assert_array_equal(model.score_samples(holes[3:5]), found[3:5])
+
+
+def test_the_estimate_of_a_likelihood_comes_close_and_its_error_is_told():
+    X = chain_rows(500, 14)
+    model = MixtureOfAllTrees(max_iter=10, random_state=0).fit(X)
+    holes = np.full((1, 14), np.nan)
+    holes[0, [0, 13]] = 1.0, 0.0
+    exact = model.score_samples(holes)
+    assert np.isinf(model.effective_sample_size(holes)[0])
+    assert np.isinf(model.effective_sample_size(X[:1])[0])
+    model.set_params(n_inference_samples=200)
+    size = model.effective_sample_size(holes)[0]
+    assert 10 < size <= 200
+    assert_allclose(model.score_samples(holes), exact, atol=4 / np.sqrt(size))
+
+
+def test_a_sampled_mixture_answers_like_the_estimator():
+    X = np.column_stack([chain_rows(500, 4), np.random.default_rng(0).normal(size=500)])
+    model = MixtureOfAllTrees(max_iter=10, random_state=0).fit(X)
+    circuit = model.to_mixture(2000, random_state=0)
+    rows = model.domain_.encode(X)
+    gap = model.score(X) - log_likelihood(circuit, rows).mean()
+    assert 0.0 < gap < 0.02
+    with pytest.raises(ValueError, match=r"n_trees must be an integer of 1 or more; got 0"):
+        model.to_mixture(0)
+
+
+def test_the_mode_of_a_chain_is_constant():
+    model = MixtureOfAllTrees(random_state=0).fit(chain_rows(2000))
+    holes = np.full((2, 5), np.nan)
+    holes[0, 0], holes[1, 4] = 1.0, 0.0
+    full = model.complete(holes, strategy="mpe")
+    assert_array_equal(full, [[1.0] * 5, [0.0] * 5])
+
+
+def test_more_components_than_rows_are_refused():
+    with pytest.raises(ValueError, match=r"n_components=9 must not exceed .* found 5 sample"):
+        MixtureOfAllTrees(n_components=9, early_stopping=False).fit(chain_rows(5))
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_one_column_and_one_row_are_enough(orientation):
+    model = MixtureOfAllTrees(orientation=orientation, random_state=0).fit([[0.0], [1.0], [1.0]])
+    assert np.exp(model.score_samples([[0.0], [1.0]])).sum() == pytest.approx(1.0)
+    model = MixtureOfAllTrees(orientation=orientation, random_state=0).fit([[0.0, 1.0, 5.5]])
+    assert np.isfinite(model.score_samples([[0.0, 1.0, 5.5]])[0])
+
+
+def test_samples_of_digits_look_like_digits_to_the_model():
+    X = (load_digits().data > 7).astype(float)
+    model = MixtureOfAllTrees(max_iter=3, random_state=0, categories=[[0, 1]] * 64).fit(X[:900])
+    drawn = model.sample(200, random_state=0)
+    noise = np.random.default_rng(0).permuted(X[900:], axis=0)
+    assert model.score(drawn) > model.score(noise) + 3.0
+
+
+def test_verbose_shows_the_epochs(capsys):
+    MixtureOfAllTrees(verbose=1, max_iter=2, random_state=0).fit(chain_rows(50))
+    shown = capsys.readouterr()
+    assert "2" in shown.out + shown.err
+
+
+def test_importance_and_gibbs_answer_the_same_questions():
+    X = chain_rows(400, 12)
+    base = MixtureOfAllTrees(max_iter=5, n_inference_samples=300, random_state=0).fit(X)
+    holes = np.full((1, 12), np.nan)
+    holes[0, [2, 7]] = 1.0, 1.0
+    found = []
+    for inference in ("collapsed", "importance", "gibbs"):
+        model = clone(base).set_params(inference=inference).fit(X)
+        found.append(np.array([p[0, 1] for p in model.marginals(holes)]))
+    assert_allclose(found[1], found[0], atol=0.12)
+    assert_allclose(found[2], found[0], atol=0.12)

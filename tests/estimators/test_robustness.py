@@ -1,0 +1,202 @@
+"""Tables that a user may hand over by mistake: each works, or is refused with the culprit named."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from joblib import Parallel, delayed
+from sklearn.base import clone, is_classifier, is_regressor
+
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    KernelEPOperator,
+    LogisticEPClassifier,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+)
+
+N_ROWS = 60
+ESTIMATORS = [
+    CutsetNetworkBD(random_state=0),
+    CutsetNetworkBD(n_components=2, random_state=0),
+    SoftLearnSPN(random_state=0),
+    MixtureOfAllTrees(max_iter=2, n_inference_samples=50, random_state=0),
+    CircuitImputer(),
+    ExpectedKernelSVR(),
+    ExpectedKernelSVC(),
+    KernelEPOperator(n_inner=20, n_outer=20, random_state=0),
+    LogisticEPClassifier(),
+]
+every_estimator = pytest.mark.parametrize(
+    "estimator", ESTIMATORS, ids=lambda e: re.sub(r"\W+", "_", repr(e))
+)
+#: What takes numbers alone, without holes.
+NUMBERS_ONLY = (KernelEPOperator, LogisticEPClassifier)
+
+
+def numbers(n_rows: int = N_ROWS) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, n_rows).astype(float)
+    return np.column_stack([kind, kind + rng.normal(size=n_rows), rng.normal(size=n_rows)])
+
+
+def changed(row: int, column: int, value: float) -> np.ndarray:
+    X = numbers()
+    X[row, column] = value
+    return X
+
+
+def scaled(factor: float) -> np.ndarray:
+    return numbers() * [1.0, factor, 1.0]
+
+
+def read_only() -> np.ndarray:
+    X = numbers()
+    X.setflags(write=False)
+    return X
+
+
+def nullable(missing: bool) -> pd.DataFrame:
+    X = numbers()
+    frame = pd.DataFrame({"a": X[:, 0].astype(int), "b": X[:, 1], "c": X[:, 2] > 0})
+    frame = frame.astype({"a": "Int64", "b": "Float64", "c": "boolean"})
+    if missing:
+        frame.loc[3, "a"] = frame.loc[4, "c"] = pd.NA
+    return frame
+
+
+def target(estimator, n_rows: int):
+    if is_regressor(estimator):
+        return np.linspace(0.0, 1.0, n_rows)
+    if is_classifier(estimator):
+        return np.arange(n_rows) % 2
+    return None
+
+
+def use(estimator, X) -> list[np.ndarray]:
+    """Fit, and everything that can be asked of rows."""
+    fitted = clone(estimator).fit(X, target(estimator, np.shape(X)[0]))
+    methods = ("score_samples", "complete", "transform", "predict", "predict_proba")
+    return [np.asarray(getattr(fitted, m)(X)) for m in methods if hasattr(fitted, m)]
+
+
+WORKS = {
+    "two rows": numbers(2),
+    "one column": numbers()[:, 1:2],
+    "all constant": np.ones((30, 3)),
+    "the same column twice": np.hstack([numbers(), numbers()]),
+    "tiny numbers": scaled(1e-300),
+    "denormal numbers": scaled(1e-310),
+    "large numbers": scaled(1e60),
+    "numbers that differ by rounding": numbers() * [1.0, 1e-16, 1e-8] + [0.0, 1.0, 1e8],
+    "an outlier": changed(0, 1, 1e12),
+    "float16": numbers().astype(np.float16),
+    "objects": numbers().astype(object),
+    "read-only": read_only(),
+    "nullable dtypes": nullable(missing=False),
+    "Fortran order": np.asfortranarray(numbers()),
+    "every second row": numbers(120)[::2],
+}
+WITH_HOLES = {
+    "an empty row": np.vstack([numbers(), np.full((1, 3), np.nan)]),
+    "nullable dtypes with NA": nullable(missing=True),
+    "polars with None": pl.DataFrame({"a": [0, 1, None] * 20, "b": numbers()[:, 1]}),
+    "strings": pd.DataFrame({"a": ["x", "y", None] * 20, "b": numbers()[:, 1]}),
+}
+REFUSED = {
+    "no rows": (np.empty((0, 3)), ValueError, r"0 sample\(s\)"),
+    "no columns": (np.empty((10, 0)), ValueError, r"0 feature\(s\)"),
+    "one dimension": (numbers()[:, 0], ValueError, "Expected 2D array"),
+    "three dimensions": (numbers()[np.newaxis], ValueError, "dim 3"),
+    "infinity": (changed(3, 1, np.inf), ValueError, "infinity"),
+    "1e300": (changed(3, 1, 1e300), ValueError, "1e.(150|70); column 1 reaches 1e.300"),
+    "the largest floats": (changed(3, 1, np.finfo(float).max), ValueError, "column 1 reaches"),
+    "an empty column": (numbers() * [1.0, np.nan, 1.0], ValueError, "column 1|contains NaN"),
+    "sparse": (scipy.sparse.csr_matrix(numbers()), TypeError, "dense"),
+    "complex": (numbers() * 1j, ValueError, "(?i)complex"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Expectation propagation has not converged")
+@every_estimator
+@pytest.mark.parametrize("name", WORKS)
+def test_unusual_tables_work(estimator, name):
+    for found in use(estimator, WORKS[name]):
+        assert not pd.isna(found).any()
+        assert not np.isposinf(found.astype(float)).any()
+
+
+@every_estimator
+@pytest.mark.parametrize("name", WITH_HOLES)
+def test_holes_and_strings_work_or_are_refused(estimator, name):
+    if isinstance(estimator, NUMBERS_ONLY):
+        with pytest.raises(ValueError, match="NaN|could not convert string"):
+            use(estimator, WITH_HOLES[name])
+        return
+    for found in use(estimator, WITH_HOLES[name]):
+        assert not pd.isna(found).any()
+
+
+@every_estimator
+@pytest.mark.parametrize("name", REFUSED)
+def test_hopeless_tables_are_refused_with_the_reason(estimator, name):
+    X, error, match = REFUSED[name]
+    new = clone(estimator)
+    with pytest.raises(error, match=match):
+        new.fit(X, target(estimator, np.shape(X)[0]))
+    assert not hasattr(new, "n_features_in_")
+
+
+@every_estimator
+def test_ten_thousand_categories_are_refused_by_name(estimator):
+    if isinstance(estimator, NUMBERS_ONLY):
+        pytest.skip("takes no categories")
+    frame = pd.DataFrame({"id": [f"row {i}" for i in range(10_000)], "b": 1.0})
+    with pytest.raises(ValueError, match="at most 1000 categories; column 'id' has 10000"):
+        clone(estimator).fit(frame, target(estimator, 10_000))
+
+
+@every_estimator
+def test_other_columns_than_in_fit_are_refused(estimator):
+    X = numbers()
+    fitted = clone(estimator).fit(X, target(estimator, N_ROWS))
+    ask = next(
+        getattr(fitted, m) for m in ("score_samples", "transform", "predict") if hasattr(fitted, m)
+    )
+    with pytest.raises(ValueError, match="2 features, but .* is expecting 3"):
+        ask(X[:, :2])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    named = clone(estimator).fit(frame, target(estimator, N_ROWS))
+    ask = getattr(named, ask.__name__)
+    with pytest.raises(ValueError, match="feature names"):
+        ask(frame[["b", "a", "c"]])
+    with pytest.raises(ValueError, match="feature names"):
+        ask(frame.rename(columns={"a": "z"}))
+
+
+@every_estimator
+def test_memory_maps_are_read(estimator, tmp_path):
+    X = numbers()
+    np.save(tmp_path / "table.npy", X)
+    mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
+    for a, b in zip(use(estimator, mapped), use(estimator, X)):
+        np.testing.assert_array_equal(a, b)
+
+
+@every_estimator
+def test_eight_threads_find_what_one_finds(estimator):
+    X = numbers(3000)
+    fitted = clone(estimator).fit(X[:200], target(estimator, 200))
+    ask = next(
+        getattr(fitted, m) for m in ("score_samples", "transform", "predict") if hasattr(fitted, m)
+    )
+    alone = ask(X)
+    together = Parallel(n_jobs=8, backend="threading")(delayed(ask)(X) for _ in range(8))
+    for found in together:
+        np.testing.assert_array_equal(found, alone)
