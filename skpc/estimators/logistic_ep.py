@@ -36,8 +36,8 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
     operator that learns them just in time [1]_. Predicted probabilities are averages over the
     posterior of the weights, and not those of its mean.
 
-    Centre and scale the columns first: the prior has variance one for each weight, and parallel
-    sweeps overshoot where columns are far from zero.
+    Centre and scale the columns first: the prior has variance one for each weight, and expectation
+    propagation converges slowly where columns are large or far from zero.
 
     Parameters
     ----------

@@ -22,8 +22,9 @@ Floats = NDArray[np.float64]
 _SCHEDULES = ("parallel", "serial")
 #: The posterior precision in any direction is kept above this share of the prior precision.
 _LEAST_PRECISION = 1e-6
-#: The last sweep may move the mean of a weight by so many of its standard deviations.
-_LARGEST_STEP = 1.0
+#: In standard deviations of a weight: what the last sweep may move its mean by, and what each
+#: parallel sweep may, however short the one before was.
+_SETTLED, _FREE = 1.0, 3.0
 
 
 class WeightPosterior(NamedTuple):
@@ -77,7 +78,9 @@ class LinearEP:
         How much of its old natural parameters a site keeps in each update; in [0, 1).
     schedule : {"parallel", "serial"}, default="parallel"
         "parallel": all sites are updated from the same posterior, and the operator is asked for
-        all at once. "serial": the posterior is updated after each site.
+        all at once. "serial": the posterior is updated after each site. Sites with rows that are
+        alike overshoot together: a parallel sweep that would move a weight further than the sweep
+        before it, and by more than three standard deviations, is shortened.
 
     Raises
     ------
@@ -156,17 +159,17 @@ class LinearEP:
             sweep(state, messages)
             # Afresh from the sites, so that the rounding of single updates does not add up.
             state.mean, state.covariance = _posterior(rows, state.sites)
-        self._warn_if_moving(before, state)
+            state.moved = _distance(before, state.mean, state.covariance)
+        self._warn_if_moving(state)
         sites = Normal.from_natural(state.sites)
         return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
 
-    def _warn_if_moving(self, before: Floats, state: _State) -> None:
-        step = np.abs(state.mean - before) / np.sqrt(np.diag(state.covariance))
-        if step.max() > _LARGEST_STEP:
+    def _warn_if_moving(self, state: _State) -> None:
+        if state.moved > _SETTLED:
             warnings.warn(
                 f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
-                f"moved weight {step.argmax()} by {step.max():.2g} standard deviations. Centre and "
-                "scale the columns, raise n_iter, or use schedule='serial'.",
+                f"moved a weight by {state.moved:.2g} standard deviations. Centre and scale the "
+                "columns, raise n_iter, or use schedule='serial'.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -177,8 +180,13 @@ class LinearEP:
         new, known = self._answers(mean, variance, state.sites, observed)
         state.n_skipped += int((~known).sum())
         step = np.where(known[:, np.newaxis], new - state.sites, 0.0)
-        # Sites of negative precision can be too much together, if not one by one.
-        while not _is_proper(state.rows, state.sites + step):
+        # Sites of negative precision can be too much together, if not one by one, and sites with
+        # rows that are alike overshoot, as each makes up for the same error.
+        farthest = max(_FREE, state.moved)
+        while not (
+            _is_proper(state.rows, state.sites + step)
+            and _distance(state.mean, *_posterior(state.rows, state.sites + step)) <= farthest
+        ):
             step *= 0.5
         state.sites = state.sites + step
 
@@ -224,6 +232,7 @@ class _State:
         self.sites = np.zeros((n_rows, 2))
         self.mean = np.zeros(n_features)
         self.covariance = np.eye(n_features)
+        self.moved = np.inf
         self.n_skipped = 0
 
 
@@ -239,6 +248,11 @@ def _posterior(rows: Floats, sites: Floats) -> tuple[Floats, Floats]:
     factor = cho_factor(_precision(rows, sites), lower=True)
     mean = cho_solve(factor, rows.T @ sites[:, 0])
     return mean, cho_solve(factor, np.eye(len(mean)))
+
+
+def _distance(before: Floats, mean: Floats, covariance: Floats) -> float:
+    """How far the weights have moved, in standard deviations, at most."""
+    return float((np.abs(mean - before) / np.sqrt(np.diag(covariance))).max())
 
 
 class LogisticEP(LinearEP):

@@ -192,9 +192,18 @@ def test_a_row_of_zeros_says_nothing(schedule):
     assert with_zero.n_skipped == 10
 
 
+@pytest.mark.parametrize("centre", [5.0, 100.0])
+def test_parallel_sweeps_do_not_overshoot_where_rows_are_alike(centre):
+    X, y = problem(200)
+    X = np.column_stack([X + centre, np.ones(200)])
+    one, two = (LogisticEP(EXACT, n_iter=40, schedule=s).run(X, y) for s in ("parallel", "serial"))
+    assert_allclose(one.mean, two.mean, rtol=1e-5)
+    assert_allclose(one.covariance, two.covariance, rtol=1e-5)
+
+
 def test_a_run_that_stops_while_weights_move_warns():
     X, y = problem()
-    with pytest.warns(ConvergenceWarning, match="last of 1 sweeps moved weight"):
+    with pytest.warns(ConvergenceWarning, match="last of 1 sweeps moved a weight by"):
         LogisticEP(EXACT, n_iter=1).run(X, y)
 
 
