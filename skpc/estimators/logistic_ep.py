@@ -20,6 +20,7 @@ from skpc._validation import (
 )
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
+from skpc.messages.loops import LARGEST_FEATURE
 
 __all__ = ["LogisticEPClassifier"]
 
@@ -133,7 +134,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a cell is missing, infinite or beyond 1e150, or there are not two labels.
+            If a cell is missing, infinite or beyond 1e70, or there are not two labels.
 
         Warns
         -----
@@ -234,7 +235,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         return self._design(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _design(self, rows: np.ndarray) -> np.ndarray:
-        check_magnitude(rows, getattr(self, "feature_names_in_", None))
+        check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=LARGEST_FEATURE)
         return np.column_stack([rows, np.ones(len(rows))]) if self.fit_intercept else rows
 
     def __sklearn_tags__(self) -> Any:

@@ -15,13 +15,15 @@ from skpc._validation import check_magnitude
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
-__all__ = ["LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
+__all__ = ["LARGEST_FEATURE", "LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
 
 Floats = NDArray[np.float64]
 
 _SCHEDULES = ("parallel", "serial")
 #: The posterior precision in any direction is kept above this share of the prior precision.
 _LEAST_PRECISION = 1e-6
+#: Moments of squares are taken, so fourth powers must not overflow.
+LARGEST_FEATURE = 1e70
 #: In standard deviations of a weight: what the last sweep may move its mean by, and what each
 #: parallel sweep may, however short the one before was.
 _SETTLED, _FREE = 1.0, 3.0
@@ -140,7 +142,7 @@ class LinearEP:
         Raises
         ------
         ValueError
-            If a cell is missing, infinite or beyond 1e150, the numbers of rows differ, or an
+            If a cell is missing, infinite or beyond 1e70, the numbers of rows differ, or an
             observed message is improper.
 
         Warns
@@ -151,7 +153,7 @@ class LinearEP:
         rows = check_array(X, dtype=np.float64, order="C", input_name="X")
         messages = check_array(observed, dtype=np.float64, input_name="observed")
         check_consistent_length(rows, messages)
-        check_magnitude(rows)
+        check_magnitude(rows, limit=LARGEST_FEATURE)
         state = _State(rows)
         sweep = self._parallel_sweep if self.schedule == "parallel" else self._serial_sweep
         for _ in range(self.n_iter):

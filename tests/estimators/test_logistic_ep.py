@@ -131,5 +131,5 @@ def test_numbers_too_large_to_square_are_refused_by_name():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = LogisticEPClassifier().fit(frame, y)
     for call in (model.predict, lambda huge: model.fit(huge, y)):
-        with pytest.raises(ValueError, match="magnitudes up to 1e.150.*column 'a' reaches"):
-            call(frame.assign(a=1e200))
+        with pytest.raises(ValueError, match="magnitudes up to 1e.70.*column 'a' reaches"):
+            call(frame.assign(a=1e80))
