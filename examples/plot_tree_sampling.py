@@ -1,7 +1,7 @@
 """
-=======================================
+=========================================
 Missing cells under mixtures of all trees
-=======================================
+=========================================
 
 The likelihood of a complete row under a mixture of all trees is a determinant. With missing cells
 it is a sum over trees that no fast algorithm is known for, and trees are sampled instead. Here the

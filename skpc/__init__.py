@@ -6,6 +6,7 @@ from skpc.circuit import Circuit
 from skpc.estimators import (
     CircuitImputer,
     CutsetNetworkBD,
+    DensityClassifier,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
     KernelEPOperator,
@@ -18,6 +19,7 @@ __all__ = [
     "Circuit",
     "CircuitImputer",
     "CutsetNetworkBD",
+    "DensityClassifier",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
     "KernelEPOperator",

@@ -698,6 +698,13 @@ def test_column_moments_are_those_of_the_cells_that_are_there():
     np.testing.assert_allclose(sd, [repeated.std(), 1.0, 1.0])
 
 
+def test_a_constant_column_has_sd_one_though_its_mean_is_rounded():
+    rows = np.full((10, 1), 0.1)
+    weight = np.random.default_rng(0).random(10)
+    assert weight @ rows[:, 0] / weight.sum() != 0.1
+    assert column_moments(rows, weight)[1].tolist() == [1.0]
+
+
 # ---------------------------------------------------------------- as scikit-learn uses it
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._axes import Axis, histogram_axis
 from skpc.domain._codes import CodeTable, all_are_codes, bin_rows, recode
+from skpc.domain._columns import columns_of
 from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories
 from skpc.domain._tables import Cells, Form, read_table
@@ -140,6 +141,30 @@ class Domain:
     def n_features(self) -> int:
         """Number of columns."""
         return len(self.categories)
+
+    def columns(self, chosen: Any, parameter: str) -> NDArray[np.intp]:
+        """Numbers of the columns that a user chose by a mask, by numbers, or by names.
+
+        Parameters
+        ----------
+        chosen : array-like
+            A boolean mask, column numbers, or names.
+        parameter : str
+            Name of the parameter it came by, for error messages.
+
+        Returns
+        -------
+        columns : ndarray of int
+
+        Raises
+        ------
+        ValueError
+            If there is no such column.
+        """
+        found = np.asarray(chosen)
+        if found.size == 0:
+            return np.empty(0, dtype=np.intp)
+        return columns_of(found, self.n_features, self.feature_names, parameter)
 
     @property
     def feature_names(self) -> tuple[Any, ...] | None:

@@ -276,4 +276,8 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     value = np.where(seen, rows, 0.0)
     mean = (share * value).sum(axis=0) / some
     variance = (share * (value - mean) ** 2).sum(axis=0) / some
-    return mean, np.where(variance > 0, np.sqrt(variance), 1.0)
+    # The mean of equal numbers can differ from them by its rounding: that is no deviation.
+    lowest = np.where(seen, rows, np.inf).min(axis=0, initial=np.inf)
+    highest = np.where(seen, rows, -np.inf).max(axis=0, initial=-np.inf)
+    constant = (lowest >= highest) | (variance == 0.0)
+    return mean, np.where(constant, 1.0, np.sqrt(variance))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from skpc._jit import kernel
 from skpc._validation import describe_column, missing_cells, read_cells
+from skpc.domain._columns import columns_of
 from skpc.domain._tables import Cells
 
 __all__ = ["MAX_STATES", "choose_categories"]
@@ -150,50 +151,16 @@ def _categorical_mask(
     chosen = np.asarray(categorical_features)
     if chosen.size == 0:
         return mask
-    mask[_columns_of(chosen, len(mask), names)] = True
+    mask[
+        columns_of(
+            chosen,
+            len(mask),
+            names,
+            "categorical_features",
+            or_strings="'auto', 'from_dtype', None, ",
+        )
+    ] = True
     return mask
-
-
-def _columns_of(
-    chosen: NDArray[Any], n_columns: int, names: Sequence[Any] | None
-) -> NDArray[np.intp]:
-    """Turn a mask, column numbers or column names into column numbers."""
-    if chosen.ndim == 1 and chosen.dtype.kind == "b":
-        if len(chosen) != n_columns:
-            raise ValueError(
-                f"categorical_features as a mask needs {n_columns} entries, one a column; got "
-                f"{len(chosen)}."
-            )
-        return np.flatnonzero(chosen)
-    if chosen.ndim == 1 and chosen.dtype.kind in "iu":
-        outside = chosen[(chosen < 0) | (chosen >= n_columns)]
-        if len(outside):
-            raise ValueError(
-                f"categorical_features must hold column numbers in [0, {n_columns - 1}]; got "
-                f"{outside[0]}."
-            )
-        return chosen.astype(np.intp)
-    if chosen.ndim == 1 and all(isinstance(name, str) for name in chosen.tolist()):
-        return _columns_named(chosen.tolist(), names)
-    raise ValueError(
-        "categorical_features must be 'auto', 'from_dtype', None, a boolean mask, or a list of "
-        f"column numbers or names; got an array of dtype {chosen.dtype} and shape {chosen.shape}."
-    )
-
-
-def _columns_named(wanted: list[str], names: Sequence[Any] | None) -> NDArray[np.intp]:
-    if names is None:
-        raise ValueError(
-            f"categorical_features names columns ({wanted[0]!r}), but X has no column names; "
-            "pass a DataFrame or column numbers."
-        )
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        raise ValueError(
-            f"categorical_features names {unknown[0]!r}, which is not a column of X; its columns "
-            f"are {list(names)!r}."
-        )
-    return np.array([list(names).index(name) for name in wanted], dtype=np.intp)
 
 
 def _refuse_strings(cells: Cells, column: int, names: Sequence[Any] | None) -> None:

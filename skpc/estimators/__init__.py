@@ -1,6 +1,7 @@
 """The scikit-learn faces."""
 
 from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.density_classifier import DensityClassifier
 from skpc.estimators.expected_kernel import ExpectedKernelSVR
 from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
@@ -12,6 +13,7 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 __all__ = [
     "CircuitImputer",
     "CutsetNetworkBD",
+    "DensityClassifier",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
     "KernelEPOperator",

@@ -14,7 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._validation import check_table, check_weight
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_rows, present_rows
-from skpc.queries import log_likelihood, marginals, moments, mpe, sample, sample_missing
+from skpc.estimators._questions import CellQuestions
+from skpc.queries import (
+    log_conditional,
+    log_likelihood,
+    marginals,
+    moments,
+    mpe,
+    sample,
+    sample_missing,
+)
 
 __all__ = ["CircuitDensity", "TableDensity", "all_or_nothing", "hold_out"]
 
@@ -84,22 +93,32 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
         table = check_table(self, X, reset=False)
         return table, self.domain_.encode(table)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any, given: Any = None) -> np.ndarray:
         """Log density of each row, with missing cells integrated out.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
+        given : array-like, default=None
+            Columns that are known: names, numbers, or a boolean mask. The density is that of the
+            other columns given these. None means that of all columns.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             Log densities in nats, with respect to the counting measure on categories and the
             Lebesgue measure on numbers. A row with every cell missing has 0.
+
+        Raises
+        ------
+        ValueError
+            If ``given`` names a column that is not there.
         """
         _, rows = self._encode(X)
-        return self._log_likelihood(rows)
+        if given is None:
+            return self._log_likelihood(rows)
+        return self._log_conditional(rows, self.domain_.columns(given, "given"))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows.
@@ -216,6 +235,12 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
     def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
         """Log density of encoded rows, missing cells integrated out."""
 
+    def _log_conditional(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray:
+        """Log density of the other cells of encoded rows, given those of some columns."""
+        known = np.full_like(rows, np.nan)
+        known[:, given] = rows[:, given]
+        return self._log_likelihood(rows) - self._log_likelihood(known)
+
     @abstractmethod
     def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
         """Probabilities of the states of every cell, one array a column."""
@@ -237,13 +262,16 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
         """Encoded rows with a joint draw of the missing cells."""
 
 
-class CircuitDensity(TableDensity):
+class CircuitDensity(CellQuestions, TableDensity):
     """Density estimation by a circuit over encoded rows, which a subclass learns."""
 
     circuit_: Circuit
 
     def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
         return log_likelihood(self.circuit_, rows)
+
+    def _log_conditional(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray:
+        return log_conditional(self.circuit_, rows, given)
 
     def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
         return marginals(self.circuit_, rows)

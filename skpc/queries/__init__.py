@@ -4,12 +4,15 @@ from skpc.queries.condition import condition
 from skpc.queries.expansion import KernelExpansion
 from skpc.queries.expectation import expected_gram, expected_kernel
 from skpc.queries.flows import flows
+from skpc.queries.log_conditional import log_conditional
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.marginals import marginals
 from skpc.queries.moments import moments
 from skpc.queries.mpe import mpe
 from skpc.queries.parameters import PseudoCounts, fit_parameters, uniform_pseudo_counts
+from skpc.queries.quantiles import quantiles
 from skpc.queries.sample import sample, sample_missing
+from skpc.queries.surprise import surprise
 
 __all__ = [
     "KernelExpansion",
@@ -19,11 +22,14 @@ __all__ = [
     "expected_kernel",
     "fit_parameters",
     "flows",
+    "log_conditional",
     "log_likelihood",
     "marginals",
     "moments",
     "mpe",
+    "quantiles",
     "sample",
     "sample_missing",
+    "surprise",
     "uniform_pseudo_counts",
 ]

@@ -14,7 +14,15 @@ from skpc.circuit.leaves import Leaves, add_statistics
 from skpc.queries._plan import Plan, Tables
 from skpc.queries._upward import leaf_values, log_leaf_values
 
-__all__ = ["N_SCRATCH", "collect_statistics", "posterior_features"]
+__all__ = [
+    "FLOW",
+    "N_SCRATCH",
+    "SHARE",
+    "VALUE",
+    "collect_statistics",
+    "evaluate_leaf",
+    "posterior_features",
+]
 
 #: Scratch lines behind those of the nodes, counted from the end.
 FLOW, VALUE, SHARE = 1, 2, 3
@@ -82,7 +90,7 @@ def _receive(lines: np.ndarray, flows: np.ndarray, out: int, is_first: bool, n: 
 
 
 @kernel
-def _leaf_value(
+def evaluate_leaf(
     leaves: Leaves,
     leaf: int,
     tables: Tables,
@@ -137,7 +145,7 @@ def posterior_features(
     """Average the features of the leaves of each missing cell, weighted by their flow.
 
     The features of leaf ``l`` are ``feature[feature_ptr[l]:feature_ptr[l + 1]]``; their average
-    goes to the lines of ``out`` from ``out_first[variable]`` on.
+    goes to the lines of ``out`` from ``out_first[l]`` on.
     """
     is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
     last_use, leaves, leaf_var = plan.last_use, plan.leaves, plan.leaves.var
@@ -158,7 +166,7 @@ def posterior_features(
                 source = child
                 if child < 0:
                     source = lines.shape[0] - VALUE
-                    _leaf_value(leaves, ~child, tables, codes, values, n, lines, in_logs)
+                    evaluate_leaf(leaves, ~child, tables, codes, values, n, lines, in_logs)
                 if in_logs:
                     _send_in_logs(lines, flows, i, slot[i], source, log_weight[a], n)
                 else:
@@ -168,7 +176,7 @@ def posterior_features(
                 _receive(lines, flows, slot[child], last_use[a] == 1, n)
                 continue
             begin, end = feature_ptr[~child], feature_ptr[~child + 1]
-            _add_features(lines, feature, begin, end, out, out_first[leaf_var[~child]], n)
+            _add_features(lines, feature, begin, end, out, out_first[~child], n)
 
 
 @kernel
@@ -205,7 +213,7 @@ def collect_statistics(
                 source = child
                 if child < 0:
                     source = lines.shape[0] - VALUE
-                    _leaf_value(leaves, ~child, tables, codes, values, n, lines, in_logs)
+                    evaluate_leaf(leaves, ~child, tables, codes, values, n, lines, in_logs)
                 if in_logs:
                     total = _send_in_logs(lines, flows, i, slot[i], source, log_weight[a], n)
                 else:

@@ -1,4 +1,4 @@
-"""Posterior averages over the leaves of each missing cell; shared by marginals and moments."""
+"""Posterior averages over the leaves of each missing cell; shared by several questions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ def refuse_impossible(log_root: np.ndarray, index: np.ndarray) -> None:
 
 
 def posterior_average(
-    circuit: Circuit, rows: np.ndarray, features: list[np.ndarray], n_lines: np.ndarray
+    circuit: Circuit,
+    rows: np.ndarray,
+    features: list[np.ndarray],
+    n_lines: np.ndarray,
+    shift: np.ndarray | None = None,
 ) -> np.ndarray:
     """Posterior mean of the features of the leaf behind each missing cell.
 
@@ -34,9 +38,12 @@ def posterior_average(
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows.
     features : list of arrays
-        One for each leaf, in the order of the nodes, of length ``n_lines[variable]``.
+        One for each leaf, in the order of the nodes.
     n_lines : ndarray of shape (n_features,)
         Number of features of each variable.
+    shift : ndarray of shape (n_leaves,), default=None
+        Which feature of the variable the first one of each leaf is; None means 0, and then a leaf
+        has all features of its variable.
 
     Returns
     -------
@@ -44,8 +51,9 @@ def posterior_average(
         The averages, one variable after the other; 0 where the cell is observed.
     """
     evaluator = Evaluator(circuit)
-    first = np.concatenate([[0], np.cumsum(n_lines)])
-    out = np.zeros((int(first[-1]), len(rows)))
+    first = (np.cumsum(n_lines) - n_lines)[evaluator.plan.leaves.var]
+    first = first if shift is None else first + shift
+    out = np.zeros((int(n_lines.sum()), len(rows)))
     ptr = np.concatenate([[0], np.cumsum([len(feature) for feature in features])])
     flat = np.concatenate([np.empty(0), *features])
     missing = np.isnan(rows)

@@ -129,3 +129,33 @@ def node_flows(circuit: Circuit, row: np.ndarray) -> np.ndarray:
             edge_flow[edge] = node_flow[node] * share
             node_flow[child] += edge_flow[edge]
     return edge_flow
+
+
+def surprise(circuit: Circuit, row: np.ndarray, var: int) -> float:
+    """Log density of a cell given the others: that of the row with it over that without it."""
+    without = row.copy()
+    without[var] = np.nan
+    with np.errstate(divide="ignore"):
+        return float(np.log(density(circuit, row)) - np.log(density(circuit, without)))
+
+
+def share_below(circuit: Circuit, row: np.ndarray, var: int, x: float) -> float:
+    """Posterior probability that a missing number lies below ``x``."""
+
+    def value(node: int, cell: float) -> float:
+        if circuit.leaf_var[node] != var:
+            return leaf_density(circuit, node, cell)
+        param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+        if circuit.leaf_family[node] == GAUSSIAN:
+            return 0.5 * math.erfc((param[0] - x) / (param[1] * math.sqrt(2.0)))
+        return sum(math.exp(p) * share for p, share in zip(param, _shares_below(circuit, var, x)))
+
+    return evaluate(circuit, row, value) / density(circuit, row)
+
+
+def _shares_below(circuit: Circuit, var: int, x: float) -> list[float]:
+    """Share of each bin and tail of an axis that lies below ``x``."""
+    edges, lower, upper = axis_of(circuit, var)
+    shares = [min(1.0, math.exp((x - edges[0]) / lower))]
+    shares += [min(1.0, max(0.0, (x - a) / (b - a))) for a, b in pairwise(edges)]
+    return [*shares, max(0.0, 1.0 - math.exp((edges[-1] - x) / upper))]

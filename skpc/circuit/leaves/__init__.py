@@ -26,6 +26,7 @@ __all__ = [
     "cell_value",
     "columns_of",
     "draw",
+    "draw_in_bin",
     "leaf_line",
     "leaf_means",
     "leaf_tables",

@@ -1,0 +1,56 @@
+"""How probable are some cells of a row, given others?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpc.circuit import Circuit
+from skpc.queries._posterior import refuse_impossible
+from skpc.queries._rows import check_rows
+from skpc.queries.log_likelihood import log_likelihood
+
+__all__ = ["log_conditional"]
+
+
+def log_conditional(circuit: Circuit, X: Any, given: Any) -> np.ndarray:
+    """Log density of the other cells of each row, given the cells of some variables.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows; NaN marks missing cells, which are integrated out on both sides.
+    given : array-like of int
+        The variables that are known.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        In nats; -inf where the others are impossible, 0 where none of them is observed.
+
+    Raises
+    ------
+    ValueError
+        If the known cells of a row have probability zero, or cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import log_conditional
+    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
+    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
+    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> np.exp(log_conditional(builder.build(), [[1.0, 1.0]], given=[0]))
+    array([0.6])
+    """
+    rows = check_rows(circuit, X)
+    known = np.full_like(rows, np.nan)
+    known[:, given] = rows[:, given]
+    log_known = log_likelihood(circuit, known)
+    refuse_impossible(log_known, np.arange(len(rows)))
+    return log_likelihood(circuit, rows) - log_known

@@ -1,0 +1,217 @@
+"""How probable is each cell, given all others of its row?
+
+A circuit is linear in the leaves of one variable, so its derivatives with respect to them say what
+the row without that cell is worth: ``p(x without x_v) = sum over leaves l of v of dp / dl``, a leaf
+being 1 where its cell is missing. One pass up and one pass down find the derivatives for all
+variables. The flows of other questions do not do: they are derivative times value, and where the
+value is zero nothing is left to divide by.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from skpc._jit import inlined, kernel
+from skpc.circuit import Circuit
+from skpc.circuit.leaves import Columns, read_cell
+from skpc.queries._blocks import Block, Evaluator
+from skpc.queries._downward import FLOW, SHARE, VALUE, evaluate_leaf
+from skpc.queries._plan import Plan, Tables
+from skpc.queries._posterior import refuse_impossible
+from skpc.queries._rows import check_rows, over_chunks
+
+__all__ = ["surprise"]
+
+
+def surprise(circuit: Circuit, X: Any) -> np.ndarray:
+    """Log density of each cell given all other observed cells of its row.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows; NaN marks missing cells.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        ``log p(x_v | the rest)`` in nats, NaN where the cell is missing (or belongs to a variable
+        that the circuit has been conditioned on), -inf where it is impossible.
+
+    Raises
+    ------
+    ValueError
+        If the other cells of a row have probability zero, or a cell cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import surprise
+    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
+    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
+    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> np.exp(surprise(builder.build(), [[0.0, 1.0], [np.nan, 1.0]])).round(2)
+    array([[0.14, 0.1 ],
+           [ nan, 0.35]])
+    """
+    rows = check_rows(circuit, X)
+    evaluator = Evaluator(circuit)
+    n_arguments = int(np.diff(evaluator.plan.ptr).max())
+    out = np.empty((len(rows), circuit.n_features))
+
+    def work(part: np.ndarray, start: int) -> None:
+        derivative = evaluator.flows()
+        before = np.empty((n_arguments, evaluator.size))
+        target = np.empty((circuit.n_features, evaluator.size))
+        for block in evaluator.blocks(part, start):
+            _fill(evaluator, block, derivative, before, target)
+            # Rows that come again in logs have no value here.
+            found = np.flatnonzero(block.in_logs | ~np.isneginf(block.root))
+            index = start + block.position[found]
+            out[index] = target[:, found].T
+            if block.in_logs:
+                lost = np.isnan(out[index]) & ~np.isnan(block.values[:, found].T)
+                refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
+
+    over_chunks(rows, work, chunk=max(evaluator.size, 1024))
+    return out
+
+
+def _fill(
+    evaluator: Evaluator,
+    block: Block,
+    derivative: np.ndarray,
+    before: np.ndarray,
+    target: np.ndarray,
+) -> None:
+    n = len(block.position)
+    _differentiate(
+        evaluator.plan,
+        evaluator.tables,
+        block.codes,
+        block.values,
+        n,
+        block.lines,
+        block.in_logs,
+        derivative,
+        before,
+        target,
+    )
+    root = block.lines[len(evaluator.plan.is_sum) - 1]
+    _compare(evaluator.columns, block.values, n, root, block.in_logs, target)
+
+
+@kernel
+def _differentiate(
+    plan: Plan,
+    tables: Tables,
+    codes: np.ndarray,
+    values: np.ndarray,
+    n: int,
+    lines: np.ndarray,
+    in_logs: bool,
+    derivative: np.ndarray,
+    before: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Add up the derivatives of the root with respect to the leaves of each variable.
+
+    With ``in_logs`` lines and derivatives hold logs. ``before`` has a line for each argument of a
+    product: the product of those that stand before it. Dividing by the value of the argument would
+    be less, but it may be zero, or so small that its digits are lost.
+    """
+    is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
+    sent, value, after = lines.shape[0] - FLOW, lines.shape[0] - VALUE, lines.shape[0] - SHARE
+    zero, one = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
+    out[:, :n] = zero
+    last = len(is_sum) - 1
+    derivative[slot[last], :n] = one
+    for i in range(last, -1, -1):
+        begin, end = ptr[i], ptr[i + 1]
+        if is_sum[i] == 0:
+            before[0, :n] = derivative[slot[i], :n]
+            for a in range(begin, end - 1):
+                if arg[a] < 0:
+                    evaluate_leaf(plan.leaves, ~arg[a], tables, codes, values, n, lines, in_logs)
+                source = arg[a] if arg[a] >= 0 else value
+                _times(before, a - begin + 1, before, a - begin, lines, source, n, in_logs)
+            lines[after, :n] = one
+        for a in range(end - 1, begin - 1, -1):
+            child = arg[a]
+            if is_sum[i] == 1:
+                factor = tables.log_weight[a] if in_logs else tables.weight[a]
+                for r in range(n):
+                    above = derivative[slot[i], r]
+                    lines[sent, r] = above + factor if in_logs else above * factor
+            else:
+                _times(lines, sent, before, a - begin, lines, after, n, in_logs)
+                if a > begin:
+                    if child < 0:
+                        evaluate_leaf(plan.leaves, ~child, tables, codes, values, n, lines, in_logs)
+                    source = child if child >= 0 else value
+                    _times(lines, after, lines, after, lines, source, n, in_logs)
+            if child < 0:
+                _add(out, plan.leaves.var[~child], lines, sent, n, in_logs)
+            elif plan.last_use[a] == 1:
+                # Going down, the last use is the first: nothing has come here yet.
+                derivative[slot[child], :n] = lines[sent, :n]
+            else:
+                _add(derivative, slot[child], lines, sent, n, in_logs)
+
+
+@inlined
+def _times(
+    target: np.ndarray,
+    t: int,
+    left: np.ndarray,
+    a: int,
+    right: np.ndarray,
+    b: int,
+    n: int,
+    in_logs: bool,
+) -> None:
+    if in_logs:
+        for r in range(n):
+            target[t, r] = left[a, r] + right[b, r]
+    else:
+        for r in range(n):
+            target[t, r] = left[a, r] * right[b, r]
+
+
+@inlined
+def _add(target: np.ndarray, t: int, lines: np.ndarray, a: int, n: int, in_logs: bool) -> None:
+    if in_logs:
+        for r in range(n):
+            high, low = max(target[t, r], lines[a, r]), min(target[t, r], lines[a, r])
+            more = math.log1p(math.exp(low - high)) if low > -np.inf else 0.0
+            target[t, r] = high + more
+    else:
+        for r in range(n):
+            target[t, r] += lines[a, r]
+
+
+@kernel
+def _compare(
+    columns: Columns, values: np.ndarray, n: int, root: np.ndarray, in_logs: bool, out: np.ndarray
+) -> None:
+    """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
+    for var in range(out.shape[0]):
+        for r in range(n):
+            x = values[var, r]
+            if x != x:
+                out[var, r] = np.nan
+                continue
+            # Values inside a circuit are relative to a density that all leaves have in common.
+            _, density = read_cell(columns, var, x)
+            whole, rest = root[r], out[var, r]
+            if not in_logs:
+                whole = math.log(whole) if whole > 0.0 else -np.inf
+                rest = math.log(rest) if rest > 0.0 else -np.inf
+            # Infinity minus infinity is NaN: the others are impossible by themselves.
+            out[var, r] = density + whole - rest
