@@ -76,7 +76,8 @@ def inner_scopes(structure: Structure) -> Scopes:
 def conditionals(evaluator: Evaluator, rows: np.ndarray) -> Iterator[Conditionals]:
     """The conditionals of a circuit given the observed cells of rows, block by block."""
     scope = inner_scopes(evaluator.circuit.structure).words
-    for block in evaluator.blocks(rows):
+    # Rows of an estimator that was loaded as a memory map are read-only: kernels of their own.
+    for block in evaluator.blocks(np.require(rows, requirements=("C", "W"))):
         column = np.flatnonzero(~np.isneginf(block.root))
         if block.in_logs:
             refuse_impossible(block.root, block.position)
