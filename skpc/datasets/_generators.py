@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from scipy.stats import rankdata
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
-from skpc._validation import frame_library
+from skpc._validation import frame_library, missing_cells
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
 
@@ -111,11 +113,21 @@ def make_chow_liu(
             f"{n_features}, {n_states} and {concentration}"
         )
     rng = check_random_state(random_state)
-    prior = np.full(n_states, concentration)
-    cpts: list[tuple[tuple[int, ...], NDArray[np.float64]]] = [((), rng.dirichlet(prior))]
-    for column in range(1, n_features):
-        cpts.append(((rng.randint(column),), rng.dirichlet(prior, n_states)))
+    cpts: list[tuple[tuple[int, ...], NDArray[np.float64]]] = []
+    for column in range(n_features):
+        parents = (rng.randint(column),) if column else ()
+        cpts.append((parents, _dirichlet(rng, concentration, (n_states,) * (1 + bool(column)))))
     return sample(compile(FactorGraph.from_bayesian_network(cpts)), n_samples, rng)
+
+
+def _dirichlet(
+    rng: np.random.RandomState, concentration: float, shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Draw from a symmetric Dirichlet distribution over the last axis."""
+    # Of gamma variables with a small shape only the logs are not zero: with u uniform and g of
+    # shape a + 1, g u^(1/a) has shape a.
+    log_gamma = np.log(rng.gamma(concentration + 1.0, size=shape))
+    return np.asarray(softmax(log_gamma + np.log1p(-rng.uniform(size=shape)) / concentration, -1))
 
 
 def make_missing(
@@ -125,7 +137,7 @@ def make_missing(
 
     Parameters
     ----------
-    X : array-like of numbers, or pandas DataFrame, of shape (n_samples, n_features)
+    X : array-like of numbers, or DataFrame, of shape (n_samples, n_features)
         The table; it is not changed.
     mechanism : {"mcar", "mar", "mnar"}, default="mcar"
         Completely at random: every cell is missing with probability ``rate``. At random: the first
@@ -146,7 +158,8 @@ def make_missing(
     Raises
     ------
     ValueError
-        If the mechanism is unknown or the rate out of range.
+        If the mechanism is unknown, the rate out of range, or a column whose values decide has
+        missing cells.
 
     Examples
     --------
@@ -156,27 +169,48 @@ def make_missing(
     array([[ 1.,  1.,  1.],
            [ 1., nan,  1.]])
     """
-    if mechanism not in _MECHANISMS or not 0 <= rate < 1:
+    if mechanism not in _MECHANISMS or not isinstance(rate, Real) or not 0 <= rate < 1:
         raise ValueError(
             f"mechanism must be one of {', '.join(_MECHANISMS)} and rate in [0, 1), got "
-            f"{mechanism!r} and {rate}"
+            f"{mechanism!r} and {rate!r}"
         )
-    frame = X if frame_library(X) == "pandas" else None
-    columns = np.asarray(X, dtype=np.float64).T if frame is None else [X[c] for c in X]
-    shape = np.shape(X)
-    chance = np.full(shape, rate)
+    library = frame_library(X)
+    table = X if library else check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+    chance: Any = rate
     if mechanism != "mcar" and rate > 0:
-        order = np.column_stack([_shares_below(column) for column in columns])
-        chance = (order[:, :1] if mechanism == "mar" else order) ** ((1.0 - rate) / rate)
-    missing = check_random_state(random_state).uniform(size=shape) < chance
+        columns = _columns(table)[: 1 if mechanism == "mar" else None]
+        order = np.column_stack([_shares_below(n, column) for n, column in enumerate(columns)])
+        chance = order ** ((1.0 - rate) / rate)
+    missing = check_random_state(random_state).uniform(size=table.shape) < chance
     if mechanism == "mar":
         missing[:, 0] = False
-    if frame is not None:
-        return frame.mask(missing)
-    return np.where(missing, np.nan, np.asarray(X, dtype=np.float64))
+    if library == "pandas":
+        return table.mask(missing)
+    if library == "polars":
+        return table.with_columns([_empty(*pair) for pair in zip(_columns(table), missing.T)])
+    return np.where(missing, np.nan, table)
 
 
-def _shares_below(column: Any) -> NDArray[np.float64]:
+def _columns(table: Any) -> list[Any]:
+    library = frame_library(table)
+    if library == "pandas":
+        return [table.iloc[:, column] for column in range(table.shape[1])]
+    return table.get_columns() if library == "polars" else list(table.T)
+
+
+def _shares_below(number: int, column: Any) -> NDArray[np.float64]:
     """The share of rows with a smaller value; half of those with the same."""
-    _, codes = np.unique(np.asarray(column), return_inverse=True)
+    cells = np.asarray(column)
+    holes = missing_cells(cells.astype(object))
+    if holes.any():
+        raise ValueError(
+            "mechanisms that look at values need complete columns, but column "
+            f"{number} is missing in row {holes.argmax()}; use 'mcar' for more holes at random"
+        )
+    _, codes = np.unique(cells, return_inverse=True)
     return (rankdata(codes) - 0.5) / len(codes)
+
+
+def _empty(series: Any, missing: NDArray[np.bool_]) -> Any:
+    """A polars Series without some of its cells."""
+    return series.zip_with(type(series)(~missing), series.clear(len(series)))

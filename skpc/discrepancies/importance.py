@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from skpc.discrepancies._collapsed import patterns
@@ -157,6 +158,7 @@ class BlackBoxImportanceSampler:
         list of ndarray of shape (n_states,)
             The probabilities of the states of each variable.
         """
+        self._check_fitted()
         cards = self.target.cards
         total = np.zeros(cards.sum())
         for members, rows, found in self._conditionals():
@@ -193,6 +195,7 @@ class BlackBoxImportanceSampler:
         ValueError
             If a sample has more than 65536 completions and ``n_draws`` is None.
         """
+        self._check_fitted()
         if n_draws is not None:
             rows = self._completed(np.repeat(np.arange(len(self.samples_)), n_draws), random_state)
             return np.tensordot(np.repeat(self.weights_ / n_draws, n_draws), function(rows), 1)
@@ -228,9 +231,14 @@ class BlackBoxImportanceSampler:
         ndarray of shape (n_samples, n_variables)
             Complete rows.
         """
+        self._check_fitted()
         random = check_random_state(random_state)
         chosen = random.choice(len(self.weights_), size=n_samples, p=self.weights_)
         return self._completed(chosen, random)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "weights_"):
+            raise NotFittedError("this BlackBoxImportanceSampler has no weights; call fit first")
 
     def _collapsed(self, rows: np.ndarray) -> np.ndarray:
         """Empty further cells of each row, up to the share of ``collapse``."""
@@ -244,8 +252,6 @@ class BlackBoxImportanceSampler:
 
     def _conditionals(self) -> list[tuple[np.ndarray, np.ndarray, Conditionals]]:
         """For each pattern of collapsed cells: which samples, their rows, their conditionals."""
-        if not hasattr(self, "weights_"):
-            raise AttributeError("this BlackBoxImportanceSampler has no weights; call fit first")
         target, rows = self.target, self.samples_
         return [
             (members, rows[members], eliminate(target, layout, rows[members]))

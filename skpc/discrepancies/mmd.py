@@ -40,7 +40,8 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
         If two circuits split a scope in different ways, or a circuit is not
         structured-decomposable.
     ValueError
-        If an unbiased estimate is asked from a sample of one row, or rows are not complete.
+        If an unbiased estimate is asked from a sample of one row, rows are not complete, or a side
+        is neither a circuit nor numbers.
 
     Examples
     --------
@@ -57,9 +58,21 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     >>> round(mmd2(coin(0.5), [[0.0], [1.0]], Delta(), unbiased=False), 3)
     0.0
     """
-    p, q = (side if isinstance(side, Circuit) else np.asarray(side, dtype=float) for side in (p, q))
+    p, q = _read_side(p), _read_side(q)
     within = _mean_within(p, kernel, unbiased) + _mean_within(q, kernel, unbiased)
     return within - 2.0 * _mean_between(p, q, kernel)
+
+
+def _read_side(side: Any) -> Circuit | np.ndarray:
+    if isinstance(side, Circuit):
+        return side
+    try:
+        return np.asarray(side, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"p and q must be circuits or encoded rows of numbers ({error}); a fitted estimator "
+            "has a circuit_, and its domain_.encode(table) makes such rows"
+        ) from error
 
 
 def _mean_within(side: Circuit | np.ndarray, kernel: Kernel, unbiased: bool) -> float:

@@ -106,6 +106,11 @@ def _fitted_density(machine: Any, table: Any, weight: np.ndarray) -> Any:
         density: Any = CutsetNetworkBD(structured=True, random_state=machine.random_state)
     else:
         density = clone(machine.density)
+    if not hasattr(density, "categorical_features"):
+        raise ValueError(
+            f"density must be a density estimator of this package, got {density!r}; use "
+            "CutsetNetworkBD(structured=True)"
+        )
     _hand_down(machine, density)
     density.fit(table, sample_weight=weight)
     if not isinstance(getattr(density, "circuit_", None), Circuit):

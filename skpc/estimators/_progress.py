@@ -38,5 +38,12 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
         yield lambda done: None
         sys.stdout.write(f"{total:g} {what} in {time.perf_counter() - start:.1f} s\n")
         return
-    with tqdm(total=total, unit=f" {what}") as bar:
-        yield bar.update
+    with tqdm(total=round(total), unit=f" {what}") as bar:
+        finished = 0.0
+
+        def advance(done: float) -> None:
+            nonlocal finished
+            finished += done
+            bar.update(round(finished) - bar.n)
+
+        yield advance

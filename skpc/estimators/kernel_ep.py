@@ -192,8 +192,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a cell is missing or infinite, a parameter is outside its family, or the number of
-            columns does not fit `input_distributions`.
+            If a cell is missing, infinite or beyond 1e150, a parameter is outside its family, or
+            the number of columns does not fit `input_distributions`.
         """
         with all_or_nothing(self):
             rows, targets, moments = self._check_rows(X, y, reset=True)
@@ -400,6 +400,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         targets = np.asarray(targets, dtype=np.float64)
         flat = targets.ndim == 1
         targets = targets.reshape(len(rows), -1)
+        check_magnitude(targets, ["y"] * targets.shape[1])
         if reset:
             self._flat = flat
         elif targets.shape[1] != len(self.y_mean_):

@@ -20,13 +20,12 @@ from skpc._validation import (
 )
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
+from skpc.messages.loops import LARGEST_FEATURE
 
 __all__ = ["LogisticEPClassifier"]
 
 #: z of a row of zeros is certain; a normal message needs some variance.
 _LEAST_VARIANCE = 1e-20
-#: Moments of squares are taken, so fourth powers must not overflow.
-_LARGEST_FEATURE = 1e70
 #: Probabilities below this one are taken for it, so that log odds are finite.
 _LEAST_PROBABILITY = 1e-300
 
@@ -38,7 +37,8 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
     operator that learns them just in time [1]_. Predicted probabilities are averages over the
     posterior of the weights, and not those of its mean.
 
-    Scale the columns first: the prior has variance one for each weight.
+    Centre and scale the columns first: the prior has variance one for each weight, and expectation
+    propagation converges slowly where columns are large or far from zero.
 
     Parameters
     ----------
@@ -134,7 +134,12 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a cell is missing or infinite, or there are not two labels.
+            If a cell is missing, infinite or beyond 1e70, or there are not two labels.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the last sweep has moved a weight by more than its standard deviation.
         """
         with all_or_nothing(self):
             rows, labels = validate_data(self, X, y, dtype=np.float64)
@@ -146,7 +151,8 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
                     f"{type_of_target(labels)}."
                 )
             if len(self.classes_) < 2:
-                raise ValueError(f"y needs two classes; found one class, {self.classes_[0]!r}.")
+                only = self.classes_.tolist()[0]
+                raise ValueError(f"y needs two classes; found one class, {only!r}.")
             operator = self.operator
             if operator is None:
                 operator = QuadratureOracle(LogisticFactor(), target=1)
@@ -229,7 +235,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         return self._design(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _design(self, rows: np.ndarray) -> np.ndarray:
-        check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=_LARGEST_FEATURE)
+        check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=LARGEST_FEATURE)
         return np.column_stack([rows, np.ones(len(rows))]) if self.fit_intercept else rows
 
     def __sklearn_tags__(self) -> Any:

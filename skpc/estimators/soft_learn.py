@@ -74,8 +74,8 @@ class SoftLearnSPN(CircuitDensity):
     random_state : int, RandomState instance or None, default=None
         Seeds the starts of the clusterings and the choice of the rows held out.
     verbose : int, default=0
-        With 1, a progress bar counts the rows that have reached the leaves (a line at the end where
-        tqdm is not installed).
+        With 1, a progress bar counts the cells of ``X`` that have reached the leaves (a line at the
+        end where tqdm is not installed).
 
     Attributes
     ----------

@@ -110,7 +110,13 @@ def _check_evidence(graph: FactorGraph, evidence: Any) -> np.ndarray:
     """One row of evidence, all cells missing where none is given."""
     if evidence is None:
         return np.full((1, graph.n_variables), np.nan)
-    return graph.check_rows(np.asarray(evidence)[np.newaxis])
+    row = np.asarray(evidence)
+    if row.shape != (graph.n_variables,):
+        raise ValueError(
+            f"evidence needs a state or NaN for each of the {graph.n_variables} variables, shape "
+            f"({graph.n_variables},), got shape {row.shape}"
+        )
+    return graph.check_rows(row[np.newaxis])
 
 
 def _refuse_impossible(found: Conditionals, given: np.ndarray) -> None:

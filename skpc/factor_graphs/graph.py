@@ -66,12 +66,14 @@ class FactorGraph:
     """
 
     def __init__(self, cards: Sequence[int] | np.ndarray, factors: Iterable[Factor]) -> None:
-        self.cards = np.array(cards, dtype=np.int64)
-        if self.cards.ndim != 1 or np.any(self.cards < 1):
+        found = np.asarray(cards)
+        is_number = found.ndim == 1 and found.dtype.kind in "iuf" and np.isfinite(found).all()
+        if not is_number or not np.all((found >= 1) & (found == np.floor(found))):
             raise ValueError(
-                "cards needs a number of states of 1 or more for each variable, got "
-                f"{np.asarray(cards).tolist()}"
+                "cards needs a whole number of states of 1 or more for each variable, got "
+                f"{found.tolist()}"
             )
+        self.cards = found.astype(np.int64)
         self.cards.flags.writeable = False
         parts = list(factors)
         self.scopes = tuple(

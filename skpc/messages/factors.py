@@ -89,14 +89,15 @@ class _Interval(NamedTuple):
     def ends(self, peak: Floats) -> tuple[Floats, Floats]:
         """Where the density has fallen below a peak."""
         fall = np.maximum(self.height - peak + _DEPTH, 0.0)
-        radius = np.sqrt(2.0 * self.variance * fall)
+        radius = np.sqrt(2.0 * self.variance) * np.sqrt(fall)
         return self.centre - radius, self.centre + radius
 
 
 def _normal_interval(centre: Floats, mean: Floats, variance: Floats, mode: Floats) -> _Interval:
     # A normal density times exp(a z) is another one, with this constant before it.
-    height = 0.5 * (centre**2 - mean**2) / variance
-    return _Interval(centre, variance, height, height - 0.5 * (mode - centre) ** 2 / variance)
+    height = 0.5 * ((centre - mean) / variance) * (centre + mean)
+    fall = 0.5 * ((mode - centre) / np.sqrt(variance)) ** 2
+    return _Interval(centre, variance, height, height - fall)
 
 
 def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:

@@ -249,7 +249,7 @@ class Beta(Message):
     def variance(self) -> Floats:
         alpha, beta = self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0
         total = alpha + beta
-        return np.asarray(alpha * beta / (total * total * (total + 1.0)))
+        return np.asarray(alpha / total * (beta / total) / (total + 1.0))
 
     @property
     def mean_parameters(self) -> Floats:

@@ -20,6 +20,8 @@ __all__ = ["MessageFeatures", "embedding_products", "inner_widths", "outer_width
 Floats = NDArray[np.float64]
 
 _BLOCK = 2048
+#: Frequencies are the reciprocal roots of widths, and their squares have to be finite.
+_LEAST_WIDTH = 1e-300
 
 
 class MessageFeatures(NamedTuple):
@@ -155,7 +157,7 @@ def inner_widths(moments: Moments) -> Floats:
     width = np.where(width > 0.0, width, spread)
     # The variance of a constant column is rounding.
     constant = width <= 1e-20 * np.square(moments.mean).mean(axis=0)
-    return np.where(constant | (width == 0.0), 1.0, width)
+    return np.where(constant | (width < _LEAST_WIDTH), 1.0, width)
 
 
 def outer_width(moments: Moments, inner_variance: Floats) -> float:

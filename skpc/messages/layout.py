@@ -114,12 +114,15 @@ def _check_proper(messages: Message, rows: Floats, column: int, names: Any) -> N
     if messages.is_proper.all():
         return
     row = int(messages.is_proper.argmin())
-    # The mean of a normal may be anything; all other parameters are positive.
-    offset = int(messages.name == "normal" or rows[row, column] > 0.0)
+    # The mean of a normal may have either sign; all other parameters are positive.
+    is_location = messages.name == "normal"
+    first = rows[row, column]
+    offset = int(np.isfinite(first) and (is_location or first > 0.0))
+    wanted = "finite" if is_location and offset == 0 else "positive and finite"
     raise ValueError(
-        f"The {messages.parameter_names[offset]} of a {messages.name} message must be positive "
-        f"and finite; found {rows[row, column + offset]} in "
-        f"{describe_column(column + offset, names)}, row {row}."
+        f"The {messages.parameter_names[offset]} of a {messages.name} message must be {wanted}; "
+        f"found {rows[row, column + offset]} in {describe_column(column + offset, names)}, "
+        f"row {row}."
     )
 
 

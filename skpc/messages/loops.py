@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 
+from skpc._validation import check_magnitude
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
-__all__ = ["LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
+__all__ = ["LARGEST_FEATURE", "LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
 
 Floats = NDArray[np.float64]
 
 _SCHEDULES = ("parallel", "serial")
 #: The posterior precision in any direction is kept above this share of the prior precision.
 _LEAST_PRECISION = 1e-6
+#: Moments of squares are taken, so fourth powers must not overflow.
+LARGEST_FEATURE = 1e70
+#: In standard deviations of a weight: what the last sweep may move its mean by, and what each
+#: parallel sweep may, however short the one before was.
+_SETTLED, _FREE = 1.0, 3.0
 
 
 class WeightPosterior(NamedTuple):
@@ -72,7 +80,9 @@ class LinearEP:
         How much of its old natural parameters a site keeps in each update; in [0, 1).
     schedule : {"parallel", "serial"}, default="parallel"
         "parallel": all sites are updated from the same posterior, and the operator is asked for
-        all at once. "serial": the posterior is updated after each site.
+        all at once. "serial": the posterior is updated after each site. Sites with rows that are
+        alike overshoot together: a parallel sweep that would move a weight further than the sweep
+        before it, and by more than three standard deviations, is shortened.
 
     Raises
     ------
@@ -132,20 +142,39 @@ class LinearEP:
         Raises
         ------
         ValueError
-            If a cell is missing or infinite, the numbers of rows differ, or an observed message is
-            improper.
+            If a cell is missing, infinite or beyond 1e70, the numbers of rows differ, or an
+            observed message is improper.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the last sweep has moved a weight by more than its standard deviation.
         """
         rows = check_array(X, dtype=np.float64, order="C", input_name="X")
         messages = check_array(observed, dtype=np.float64, input_name="observed")
         check_consistent_length(rows, messages)
+        check_magnitude(rows, limit=LARGEST_FEATURE)
         state = _State(rows)
         sweep = self._parallel_sweep if self.schedule == "parallel" else self._serial_sweep
         for _ in range(self.n_iter):
+            before = state.mean.copy()
             sweep(state, messages)
             # Afresh from the sites, so that the rounding of single updates does not add up.
             state.mean, state.covariance = _posterior(rows, state.sites)
+            state.moved = _distance(before, state.mean, state.covariance)
+        self._warn_if_moving(state)
         sites = Normal.from_natural(state.sites)
         return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
+
+    def _warn_if_moving(self, state: _State) -> None:
+        if state.moved > _SETTLED:
+            warnings.warn(
+                f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
+                f"moved a weight by {state.moved:.2g} standard deviations. Centre and scale the "
+                "columns, raise n_iter, or use schedule='serial'.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     def _parallel_sweep(self, state: _State, observed: Floats) -> None:
         mean = state.rows @ state.mean
@@ -153,8 +182,13 @@ class LinearEP:
         new, known = self._answers(mean, variance, state.sites, observed)
         state.n_skipped += int((~known).sum())
         step = np.where(known[:, np.newaxis], new - state.sites, 0.0)
-        # Sites of negative precision can be too much together, if not one by one.
-        while not _is_proper(state.rows, state.sites + step):
+        # Sites of negative precision can be too much together, if not one by one, and sites with
+        # rows that are alike overshoot, as each makes up for the same error.
+        farthest = max(_FREE, state.moved)
+        while not (
+            _is_proper(state.rows, state.sites + step)
+            and _distance(state.mean, *_posterior(state.rows, state.sites + step)) <= farthest
+        ):
             step *= 0.5
         state.sites = state.sites + step
 
@@ -200,6 +234,7 @@ class _State:
         self.sites = np.zeros((n_rows, 2))
         self.mean = np.zeros(n_features)
         self.covariance = np.eye(n_features)
+        self.moved = np.inf
         self.n_skipped = 0
 
 
@@ -215,6 +250,11 @@ def _posterior(rows: Floats, sites: Floats) -> tuple[Floats, Floats]:
     factor = cho_factor(_precision(rows, sites), lower=True)
     mean = cho_solve(factor, rows.T @ sites[:, 0])
     return mean, cho_solve(factor, np.eye(len(mean)))
+
+
+def _distance(before: Floats, mean: Floats, covariance: Floats) -> float:
+    """How far the weights have moved, in standard deviations, at most."""
+    return float((np.abs(mean - before) / np.sqrt(np.diag(covariance))).max())
 
 
 class LogisticEP(LinearEP):

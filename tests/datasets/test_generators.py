@@ -4,8 +4,10 @@ import itertools
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import ks_2samp
 
 from skpc import CutsetNetworkBD
 from skpc.datasets import make_chow_liu, make_ising, make_missing
@@ -76,7 +78,46 @@ def test_data_frames_keep_their_columns_and_are_not_changed():
     pd.testing.assert_frame_equal(table, before)
 
 
-@pytest.mark.parametrize(("mechanism", "rate"), [("random", 0.3), ("mcar", 1.0), ("mar", -0.1)])
+@pytest.mark.parametrize("mechanism", ["mcar", "mar", "mnar"])
+def test_polars_frames_lose_the_cells_that_pandas_frames_lose(mechanism):
+    columns = {"x": np.arange(60.0), "kind": ["a", "b"] * 30, "known": [True, False, True] * 20}
+    dtypes = {"kind": pl.Categorical}
+    found = make_missing(
+        pl.DataFrame(columns, schema_overrides=dtypes), mechanism, 0.5, random_state=0
+    )
+    expected = make_missing(pd.DataFrame(columns), mechanism, 0.5, random_state=0)
+    assert found.dtypes == [pl.Float64, pl.Categorical, pl.Boolean]
+    for name in columns:
+        lost = found[name].is_null().to_numpy()
+        assert_array_equal(lost, expected[name].isna())
+        assert_array_equal(found[name].to_numpy()[~lost], expected[name][~lost])
+
+
+def test_values_that_decide_must_be_there():
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0], "kind": ["a", None, "b"]})
+    with pytest.raises(ValueError, match="column 1 is missing in row 1; use 'mcar'"):
+        make_missing(table, "mnar")
+    for mechanism in ("mcar", "mar"):
+        assert make_missing(table, mechanism, random_state=0)["kind"].isna()[1]
+
+
+@pytest.mark.parametrize("concentration", [1e-300, 1e-3, 0.5, 20.0])
+def test_tables_of_any_concentration_can_be_drawn(concentration):
+    X = make_chow_liu(500, 3, n_states=3, concentration=concentration, random_state=0)
+    assert set(np.unique(X)) <= {0.0, 1.0, 2.0}
+    if concentration < 0.01:  # each column is a function of its parent
+        assert len(np.unique(X, axis=0)) <= 3
+
+
+def test_the_tables_of_a_tree_are_of_the_dirichlet_distribution():
+    first = [make_chow_liu(200, 1, concentration=0.7, random_state=n).mean() for n in range(400)]
+    truth = np.random.default_rng(0).beta(0.7, 0.7, 400)
+    assert ks_2samp(first, truth).pvalue > 0.01
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "rate"), [("random", 0.3), ("mcar", 1.0), ("mar", -0.1), ("mcar", "0.3")]
+)
 def test_wrong_requests_are_refused(mechanism, rate):
     with pytest.raises(ValueError, match="mechanism must be one of mcar, mar, mnar"):
         make_missing(np.ones((2, 2)), mechanism, rate)

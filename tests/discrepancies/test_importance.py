@@ -1,12 +1,13 @@
 """Black-box importance sampling: the weights and what is made of them."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from skpc import CutsetNetworkBD
 from skpc.discrepancies import BlackBoxImportanceSampler, _quadratic, kdsd, stein_gram
@@ -242,8 +243,9 @@ def test_bad_samples_are_refused():
         sampler.fit(np.empty((0, 4)))
     with pytest.raises(ValueError, match="states 0..1"):
         sampler.fit([[0, 0, 2, 0]])
-    with pytest.raises(AttributeError, match="call fit first"):
-        sampler.marginals()
+    for query in (sampler.marginals, sampler.sample, partial(sampler.expectation, np.sum, 5)):
+        with pytest.raises(NotFittedError, match="call fit first"):
+            query()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sampler.fit([[0, 0, 1, 0]])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skpc import CutsetNetworkBD
 from skpc.discrepancies import mmd2
 from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel
 from skpc.queries import sample
@@ -42,6 +43,13 @@ def test_a_circuit_and_a_sample_agree_with_the_sum_over_all_pairs():
     assert_allclose(
         mmd2(p, drawn, kernel), biased - kernel(drawn).mean() + np.mean(pairs), rtol=1e-12
     )
+
+
+def test_what_is_neither_a_circuit_nor_numbers_is_sent_to_where_they_are():
+    p, _ = circuits()
+    for side in (CutsetNetworkBD(), [["a", "b", "c"]]):
+        with pytest.raises(ValueError, match=r"circuits or encoded rows .* has a circuit_"):
+            mmd2(p, side, Delta())
 
 
 def test_the_unbiased_estimate_is_right_on_average():

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, clone
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -213,6 +214,14 @@ def test_a_density_without_a_circuit_is_refused():
     X, y = numbers()
     with pytest.raises(ValueError, match=r"CircuitlessDensity has none; use what its to_mixture"):
         ExpectedKernelSVR(CircuitlessDensity()).fit(X, y)
+    with pytest.raises(ValueError, match=r"density estimator of this package, got Ridge\(\)"):
+        ExpectedKernelSVR(Ridge()).fit(X, y)
+
+
+def test_rows_that_are_very_far_away_get_the_constant_of_the_machine():
+    X, y = numbers()
+    model = ExpectedKernelSVR().fit(X, y)
+    assert_allclose(model.predict(np.full((1, X.shape[1]), 1e300)), model.intercept_)
 
 
 def test_categorical_features_are_handed_to_the_density():

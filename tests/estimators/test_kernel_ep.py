@@ -223,9 +223,18 @@ def test_few_rows_and_constant_columns_and_targets_are_fine(n_rows):
     assert points.predict([[1.0, 7.0]]) == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize("scale", [1e-160, 1e-140, 1e140])
+def test_points_of_any_scale_are_learned_from(scale):
+    X = np.random.default_rng(0).normal(size=(50, 2)) * scale
+    mean, std = KernelEPOperator(random_state=0).fit(X, X[:, 0] / scale).predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+
+
 BAD_ROWS = [
     (np.array([[1.0, 1.0, np.nan, 1.0]]), r"messages cannot be missing; found nan in column 2"),
     (np.array([[1.0, 1.0, 0.0, np.inf]]), r"found inf in column 3, row 0"),
+    (np.array([[1.0, 1.0, -1e200, 1.0]]), r"magnitudes up to .* column 2 reaches 1e\+200"),
     (np.array([[1.0, 1.0, 0.0, -1.0]]), r"variance .* found -1\.0 in column 3, row 0"),
     (np.array([[1.0, 1.0, 0.0, 1.0, 1.0]]), "5 features"),
 ]
@@ -252,7 +261,12 @@ def test_bad_targets_are_refused_and_the_operator_stays_as_it_was():
     X, y = messages(60)
     fitted = operator().fit(X, y)
     before = fitted.predict(X)
-    for bad, message in [(y[:, 0], "1 outputs, .* had 2"), (y * np.nan, "NaN"), (y[:3], "samples")]:
+    for bad, message in [
+        (y[:, 0], "1 outputs, .* had 2"),
+        (y * np.nan, "NaN"),
+        (y * 1e200, "magnitudes up to .* 'y' reaches"),
+        (y[:3], "samples"),
+    ]:
         with pytest.raises(ValueError, match=message):
             fitted.partial_fit(X, bad)
     assert_array_equal(fitted.predict(X), before)

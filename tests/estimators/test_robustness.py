@@ -126,6 +126,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Expectation propagation has not converged")
 @every_estimator
 @pytest.mark.parametrize("name", WORKS)
 def test_unusual_tables_work(estimator, name):

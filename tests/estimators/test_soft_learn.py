@@ -1,5 +1,7 @@
 """SoftLearnSPN as its users see it."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -71,6 +73,13 @@ def test_a_tenth_is_held_out_for_refinement_only():
     assert np.isfinite(one.score(X[:1]))
 
 
+def test_verbose_shows_the_cells_that_reached_the_leaves(capsys):
+    SoftLearnSPN(verbose=1, random_state=0).fit(two_kinds(200), X_val=two_kinds(50, seed=1))
+    shown = capsys.readouterr()
+    assert re.search(r"\b1200\b", shown.out + shown.err)
+    assert not re.search(r"\d\.\d+/", shown.out + shown.err)
+
+
 def test_one_cluster_is_a_factorised_distribution():
     X = two_kinds(300)
     model = SoftLearnSPN(n_clusters=1, n_refine=0, alpha=1e-9).fit(X)
@@ -101,3 +110,10 @@ def test_bad_validation_rows_are_refused_and_leave_nothing(bad):
     with pytest.raises(ValueError, match=r"features|infin"):
         model.fit(two_kinds(100), X_val=bad)
     assert not hasattr(model, "circuit_")
+
+
+def test_numbers_too_large_to_square_are_refused_by_name():
+    X = two_kinds().astype(float)
+    X[3, 1] = -1e200
+    with pytest.raises(ValueError, match=r"magnitudes up to 1e.150.*column 1 reaches 1e.200"):
+        SoftLearnSPN().fit(X)

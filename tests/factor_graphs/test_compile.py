@@ -167,6 +167,13 @@ def test_sizes_beyond_the_range_of_floats_are_refused_alike():
         compile(star, centre_first)
 
 
+@pytest.mark.parametrize("evidence", [[1], {0: 1}, [[np.nan] * 8]])
+def test_evidence_of_another_shape_is_refused(evidence):
+    for call in (compile, log_partition):
+        with pytest.raises(ValueError, match=r"evidence needs .* shape \(8,\), got shape"):
+            call(load_asia(), evidence=evidence)
+
+
 def test_contradictory_evidence_is_refused():
     asia = load_asia()
     evidence = np.full(8, np.nan)

@@ -30,6 +30,9 @@ def test_a_graph_survives_pickling():
     ("cards", "factors", "message"),
     [
         ([2, 0], [], r"1 or more for each variable, got \[2, 0\]"),
+        ([2, 2.5], [], r"whole number .* got \[2.0, 2.5\]"),
+        ([2, np.inf], [], "whole number .* inf"),
+        ("ab", [], "whole number .* got ab"),
         ([2, 2], [((0, 2), np.zeros((2, 2)))], r"factor 0 needs variables among 0..1, got 2"),
         ([2, 2], [((0,), [0, 0]), ((1, 1), np.zeros((2, 2)))], "factor 1 needs distinct"),
         ([2, 3], [((1, 0), np.zeros((2, 3)))], r"must have shape \(3, 2\), .* got \(2, 3\)"),

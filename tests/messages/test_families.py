@@ -97,3 +97,7 @@ def test_messages_of_different_families_have_no_product_and_no_ratio():
     for combine in (operator.mul, operator.truediv):
         with pytest.raises(TypeError, match="'Normal' and 'Beta'"):
             combine(Normal(0.0, 1.0), Beta(1.0, 1.0))
+
+
+def test_the_variance_of_a_beta_is_finite_for_counts_of_any_size():
+    assert Beta(1e150, 3e150).variance == pytest.approx(3.0 / 64e150, rel=1e-12)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 
 from skpc import KernelEPOperator
 from skpc.messages import (
@@ -87,7 +88,7 @@ def test_a_conjugate_factor_gives_the_posterior_of_linear_regression(schedule):
 
 def test_the_divergence_of_posteriors_is_that_of_normals():
     X, y = problem(50, 1)
-    a, b = (LogisticEP(EXACT, n_iter=n).run(X, y) for n in (1, 30))
+    a, b = (LogisticEP(EXACT, n_iter=n).run(X, y) for n in (3, 30))
     one, two = (Normal(p.mean[0], p.covariance[0, 0]) for p in (a, b))
     assert a.kl(b) == pytest.approx(float(one.kl(two)))
     assert b.kl(b) == pytest.approx(0.0, abs=1e-12)
@@ -191,6 +192,21 @@ def test_a_row_of_zeros_says_nothing(schedule):
     assert with_zero.n_skipped == 10
 
 
+@pytest.mark.parametrize("centre", [5.0, 100.0])
+def test_parallel_sweeps_do_not_overshoot_where_rows_are_alike(centre):
+    X, y = problem(200)
+    X = np.column_stack([X + centre, np.ones(200)])
+    one, two = (LogisticEP(EXACT, n_iter=40, schedule=s).run(X, y) for s in ("parallel", "serial"))
+    assert_allclose(one.mean, two.mean, rtol=1e-5)
+    assert_allclose(one.covariance, two.covariance, rtol=1e-5)
+
+
+def test_a_run_that_stops_while_weights_move_warns():
+    X, y = problem()
+    with pytest.warns(ConvergenceWarning, match="last of 1 sweeps moved a weight by"):
+        LogisticEP(EXACT, n_iter=1).run(X, y)
+
+
 def test_schedules_and_dampings_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="schedule must be one of .* got 'random'"):
         LogisticEP(EXACT, schedule="random")
@@ -209,6 +225,7 @@ def test_bad_tables_and_labels_are_refused():
     X, y = problem(6)
     for bad, labels, message in [
         (np.where(X > 0, X, np.nan), y, "X contains NaN"),
+        (X * 1e80, y, "magnitudes up to"),
         (X[0], y, "2D array"),
         (X, y[:5], r"inconsistent numbers of samples: \[6, 5\]"),
         (X, [1, 0, -1, 1, 0, 1], "labels 0 and 1; found -1 in row 2"),

@@ -51,6 +51,13 @@ def test_the_belief_of_many_rows_is_that_of_each():
         assert_allclose(oracle.project(rows[row]).natural[0], together[row], rtol=1e-12)
 
 
+@pytest.mark.parametrize("sd", [1e20, 1e120, 1e140])
+def test_far_and_wide_messages_leave_half_a_normal_on_the_side_of_the_label(sd):
+    belief = QuadratureOracle(LogisticFactor(), 1).project([[2.0, 1.0, 0.0, sd**2]])
+    assert_allclose(belief.mean, sd * np.sqrt(2.0 / np.pi))
+    assert_allclose(belief.variance, sd**2 * (1.0 - 2.0 / np.pi))
+
+
 def test_a_product_without_a_density_has_an_improper_belief():
     oracle = QuadratureOracle(CompoundGammaFactor(1.0, 1.0, 0.5), 0)
     assert_array_equal(oracle.project([[0.4, 1.0], [3.0, 1.0]]).is_proper, [False, True])
@@ -212,5 +219,9 @@ def test_compound_gamma_factors_without_a_density_are_refused():
 def test_improper_messages_and_wrong_columns_are_refused(oracle):
     with pytest.raises(ValueError, match=r"variance .* found -1\.0 in column 3, row 1"):
         oracle.project([[2.0, 1.0, 0.0, 1.0], [2.0, 1.0, 0.0, -1.0]])
+    with pytest.raises(ValueError, match=r"mean .* must be finite; found nan in column 2, row 0"):
+        oracle.project([[2.0, 1.0, np.nan, 1.0]])
+    with pytest.raises(ValueError, match=r"alpha .* found nan in column 0, row 0"):
+        oracle.project([[np.nan, 1.0, 0.0, 1.0]])
     with pytest.raises(ValueError, match="needs 4 columns"):
         oracle.project([[2.0, 1.0]])
