@@ -1,5 +1,6 @@
 """Tables that a user may hand over by mistake: each works, or is refused with the culprit named."""
 
+import pickle
 import re
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
+import skops.io
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier, is_regressor
 
@@ -89,6 +91,12 @@ def use(estimator, X) -> list[np.ndarray]:
     return [np.asarray(getattr(fitted, m)(X)) for m in methods if hasattr(fitted, m)]
 
 
+def first_answer(fitted):
+    """A method that answers for rows."""
+    methods = ("score_samples", "transform", "predict")
+    return next(getattr(fitted, m) for m in methods if hasattr(fitted, m))
+
+
 WORKS = {
     "two rows": numbers(2),
     "one column": numbers()[:, 1:2],
@@ -169,9 +177,7 @@ def test_ten_thousand_categories_are_refused_by_name(estimator):
 def test_other_columns_than_in_fit_are_refused(estimator):
     X = numbers()
     fitted = clone(estimator).fit(X, target(estimator, N_ROWS))
-    ask = next(
-        getattr(fitted, m) for m in ("score_samples", "transform", "predict") if hasattr(fitted, m)
-    )
+    ask = first_answer(fitted)
     with pytest.raises(ValueError, match="2 features, but .* is expecting 3"):
         ask(X[:, :2])
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -193,12 +199,23 @@ def test_memory_maps_are_read(estimator, tmp_path):
 
 
 @every_estimator
+def test_what_was_saved_answers_alike(estimator):
+    X = numbers()
+    fitted = clone(estimator).fit(X, target(estimator, N_ROWS))
+    expected = first_answer(fitted)(X)
+    np.testing.assert_array_equal(first_answer(pickle.loads(pickle.dumps(fitted)))(X), expected)
+    saved = skops.io.dumps(fitted)
+    names = skops.io.get_untrusted_types(data=saved)
+    assert all(name.startswith("skpc.") for name in names)
+    loaded = skops.io.loads(saved, trusted=names)
+    np.testing.assert_array_equal(first_answer(loaded)(X), expected)
+
+
+@every_estimator
 def test_eight_threads_find_what_one_finds(estimator):
     X = numbers(3000)
     fitted = clone(estimator).fit(X[:200], target(estimator, 200))
-    ask = next(
-        getattr(fitted, m) for m in ("score_samples", "transform", "predict") if hasattr(fitted, m)
-    )
+    ask = first_answer(fitted)
     alone = ask(X)
     together = Parallel(n_jobs=8, backend="threading")(delayed(ask)(X) for _ in range(8))
     for found in together:
