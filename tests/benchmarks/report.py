@@ -1,0 +1,145 @@
+"""One report: the benchmarks that fit in half an hour, as a page of the documentation.
+
+    SKPC_DATA=... python -m tests.benchmarks.report [--out doc/benchmarks.rst] [titles ...]
+
+Each benchmark runs in a process of its own, one after the other, on one thread. Its table goes into
+the page as it was printed. Without titles all are run; with some, those whose title contains one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import io
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import skpc
+
+#: Title, what is shown, and the command after ``python -m tests.benchmarks.``.
+RUNS = [
+    (
+        "Likelihoods: cutset networks",
+        "Test log-likelihood (nats a row) beside the published one, seconds, rows a second.",
+        "debd nltcs plants audio jester netflix accidents retail kosarek msweb",
+    ),
+    (
+        "Likelihoods: mixtures of cutset networks",
+        "The number of components is chosen on validation rows; beside EM-CNetBD.",
+        "debd --mixtures nltcs retail kdd msnbc",
+    ),
+    (
+        "Likelihoods: soft sum-product networks",
+        "LearnSPN, SoftLearn and refined networks with their defaults, beside SoftLearn's paper.",
+        "softlearn nltcs plants retail kosarek --defaults --seeds 1",
+    ),
+    (
+        "Likelihoods: mixtures of all trees",
+        "Beside the bars of the package and MoAT, mixtures of trees and hidden Chow-Liu trees.",
+        "moat nltcs plants jester --orientation directed",
+    ),
+    ("Speed of the queries", "Rows a second of one thread.", "circuit"),
+    (
+        "Training rows with missing cells",
+        "As they are, and imputed first.",
+        "incomplete_training nltcs",
+    ),
+    ("Densities of mixed tables", "Beside Gaussian mixtures.", "mixed cmc segment"),
+    ("Imputation", "Beside scikit-learn's imputers.", "imputation cmc segment --seeds 1"),
+    (
+        "Classes of incomplete rows",
+        "Beside boosting and forests.",
+        "classification wine digits --rates 0 .3 .6 .9",
+    ),
+    (
+        "Regression with missing features",
+        "Root mean squared error beside imputers and boosting.",
+        "expected_kernel quality abalone --rates .1 .5 .9 --masks 2",
+    ),
+    (
+        "Importance sampling",
+        "Log Hellinger distance of estimated marginals.",
+        "cbbis --models ising --sizes 50 --runs 5",
+    ),
+    ("Learned messages", "A stream of logistic regressions; speeds.", "kernel_ep stream speed"),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("titles", nargs="*")
+    parser.add_argument("--out", type=Path, default=Path("doc/benchmarks.rst"))
+    options = parser.parse_args()
+    wanted = [run for run in RUNS if not options.titles or _is_wanted(run[0], options.titles)]
+    parts = [_head()]
+    for title, text, command in wanted:
+        print(f"{title} ...", flush=True)
+        parts.append(_section(title, text, command))
+    options.out.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _is_wanted(title: str, titles: list[str]) -> bool:
+    return any(part.lower() in title.lower() for part in titles)
+
+
+def _head() -> str:
+    versions = io.StringIO()
+    with contextlib.redirect_stdout(versions):
+        skpc.show_versions()
+    return "\n".join(
+        [
+            "Benchmark report",
+            "================",
+            "",
+            "What ``python -m tests.benchmarks.report`` printed on "
+            f"{datetime.date.today().isoformat()}. One thread; {_processor()}.",
+            "",
+            _literal(versions.getvalue()),
+        ]
+    )
+
+
+def _processor() -> str:
+    """The name of the processor, where the system tells."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return "processor unknown"
+
+
+def _section(title: str, text: str, command: str) -> str:
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", *f"tests.benchmarks.{command}".split()],
+        capture_output=True,
+        text=True,
+        env=os.environ | threads,
+    )
+    printed = done.stdout
+    if done.returncode:
+        printed += f"\nended with an error: {done.stderr.strip().splitlines()[-1]}"
+    minutes = (time.perf_counter() - start) / 60
+    lines = [
+        title,
+        "-" * len(title),
+        "",
+        f"{text} ``python -m tests.benchmarks.{command}``; {minutes:.1f} minutes.",
+        "",
+        _literal(printed),
+    ]
+    return "\n".join(lines)
+
+
+def _literal(text: str) -> str:
+    body = "".join(f"   {line}".rstrip() + "\n" for line in text.strip("\n").splitlines())
+    return f".. code-block:: text\n\n{body}"
+
+
+if __name__ == "__main__":
+    main()
