@@ -3,7 +3,7 @@
     SKPC_DATA=... python -m tests.benchmarks.report [--out doc/benchmarks.rst] [titles ...]
 
 Each benchmark runs in a process of its own, one after the other, on one thread. Its table goes into
-the page as it was printed. Without titles all are run; with some, those whose title contains one.
+the page as it was printed, and the page is written anew after each. Without titles all are run; with some, those whose title contains one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main() -> None:
     for title, text, command in wanted:
         print(f"{title} ...", flush=True)
         parts.append(_section(title, text, command))
-    options.out.write_text("\n".join(parts), encoding="utf-8")
+        options.out.write_text("\n".join(parts), encoding="utf-8")
 
 
 def _is_wanted(title: str, titles: list[str]) -> bool:
