@@ -3,7 +3,8 @@
     SKPC_DATA=... python -m tests.benchmarks.report [--out doc/benchmarks.rst] [titles ...]
 
 Each benchmark runs in a process of its own, one after the other, on one thread. Its table goes into
-the page as it was printed, and the page is written anew after each. Without titles all are run; with some, those whose title contains one.
+the page as it was printed, and the page is written anew after each. Without titles all are run;
+with some, those whose title contains one of them.
 """
 
 from __future__ import annotations
