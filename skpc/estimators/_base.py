@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._validation import check_table, check_weight
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_rows, present_rows
+from skpc.estimators._blocks import MergedRows, by_blocks
 from skpc.estimators._questions import CellQuestions
 from skpc.queries import (
     log_conditional,
@@ -57,6 +58,12 @@ def hold_out(
     return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
 
 
+def _some_cell(rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out the rows without any cell."""
+    some = ~np.isnan(rows).all(axis=1)
+    return rows[some], weight[some]
+
+
 class TableDensity(DensityMixin, BaseEstimator, ABC):
     """Density estimation on tables of numbers and categories.
 
@@ -83,9 +90,27 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
             sample_weight=weight,
             handle_unknown=self.handle_unknown,
         )
-        rows, weight = merge_rows(domain.encode(table), weight)
-        some = ~np.isnan(rows).all(axis=1)
-        return domain, rows[some], weight[some]
+        return domain, *_some_cell(*merge_rows(domain.encode(table), weight))
+
+    def _prepare_blocks(
+        self, blocks: Iterator[Any], n_bins: int
+    ) -> tuple[Domain, np.ndarray, np.ndarray]:
+        """The same from blocks of rows, of which the first tells the domain.
+
+        Numbers are those that stand for their bins, so that rows repeat and can be counted.
+        """
+        merged = MergedRows()
+        domain = None
+        for block in blocks:
+            if domain is None:
+                domain, rows, weight = self._prepare(block, None, n_bins)
+            else:
+                rows = domain.encode(check_table(self, block, reset=False))
+                weight = np.ones(len(rows))
+            merged.add(domain.representatives(rows), weight)
+        if domain is None:
+            raise ValueError("An iterator of blocks needs at least one block of rows; found none.")
+        return domain, *_some_cell(*merged.result())
 
     def _encode(self, X: Any) -> tuple[Any, np.ndarray]:
         """The checked table and its encoded rows."""
@@ -93,6 +118,7 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
         table = check_table(self, X, reset=False)
         return table, self.domain_.encode(table)
 
+    @by_blocks
     def score_samples(self, X: Any, given: Any = None) -> np.ndarray:
         """Log density of each row, with missing cells integrated out.
 
@@ -176,6 +202,7 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
         _, rows = self._encode(X)
         return self._marginals(rows)
 
+    @by_blocks
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of each row given its observed ones, which stay as they are.
 

@@ -10,6 +10,7 @@ import numpy as np
 from skpc._validation import frame_library
 from skpc.circuit import Circuit
 from skpc.domain import Domain
+from skpc.estimators._blocks import by_blocks
 from skpc.queries import marginals, moments, quantiles, surprise
 
 __all__ = ["CellQuestions"]
@@ -23,6 +24,7 @@ class CellQuestions:
     #: The checked table and its encoded rows.
     _encode: Callable[[Any], tuple[Any, np.ndarray]]
 
+    @by_blocks
     def surprise(self, X: Any) -> np.ndarray:
         """Log density of each cell given all other observed cells of its row.
 
@@ -49,6 +51,7 @@ class CellQuestions:
         _, rows = self._encode(X)
         return surprise(self.circuit_, rows)
 
+    @by_blocks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:
         """Bounds between which each missing number lies, given the observed cells of its row.
 
@@ -85,6 +88,7 @@ class CellQuestions:
         lower, upper = quantiles(self.circuit_, rows, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
         return self.domain_.fill(table, lower), self.domain_.fill(table, upper)
 
+    @by_blocks
     def predict_column(self, X: Any, column: Any) -> Any:
         """One column as the others tell it; what the rows hold in it is not looked at.
 

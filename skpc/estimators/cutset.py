@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -248,8 +249,12 @@ class CutsetNetworkBD(CircuitDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+        X : array-like or DataFrame of shape (n_samples, n_features), or iterator of such
+            Numbers and categories; NaN (or None) marks missing cells. An iterator gives a table
+            that is too large for memory in blocks of rows, of which only the distinct ones are
+            kept, with their counts: a number counts as the middle of its bin. The first block
+            tells the bins and the categories that are not declared; make it a thousand rows or
+            more, drawn from all.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -263,8 +268,9 @@ class CutsetNetworkBD(CircuitDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells, a cell is infinite, the weights are
-            negative or all zero, or a structured mixture is asked for.
+            If a column holds nothing but missing cells (in the first block), a cell is infinite,
+            the weights are negative or all zero, an iterator has no block or comes with weights,
+            or a structured mixture is asked for.
         """
         if self.structured and self.n_components > 1:
             raise ValueError(
@@ -277,7 +283,12 @@ class CutsetNetworkBD(CircuitDensity):
         return self
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
-        domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
+        if isinstance(X, Iterator):
+            if sample_weight is not None:
+                raise ValueError("sample_weight needs a table; X is an iterator of blocks.")
+            domain, rows, weight = self._prepare_blocks(X, self.n_bins)
+        else:
+            domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
         random_state = check_random_state(self.random_state)
         complete, n_missing = rows, _missing_cells(rows, weight)
         n_trees = int(min(weight.sum(), n_missing)) // _SHARE_OF_TREE

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._validation import check_labels, check_table, check_weight, fit_context
 from skpc.domain import Domain, present_rows
 from skpc.estimators._base import all_or_nothing
+from skpc.estimators._blocks import by_blocks
 from skpc.estimators.soft_learn import SoftLearnSPN
 
 __all__ = ["DensityClassifier"]
@@ -224,6 +225,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         of_all = np.logaddexp.reduce(log_density + log_prior, axis=1, keepdims=True)
         return np.logaddexp(np.log1p(-share) + log_density, _log(share) + of_all) + log_prior
 
+    @by_blocks
     def score_samples(self, X: Any) -> np.ndarray:
         """Log density of each row, whatever its class, with missing cells integrated out.
 
@@ -240,6 +242,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         """
         return np.asarray(np.logaddexp.reduce(self._log_joint(X), axis=1))
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log probability of each class given the observed cells of each row.
 

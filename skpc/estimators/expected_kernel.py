@@ -11,6 +11,7 @@ from sklearn.svm import SVR
 
 from skpc._validation import Interval, check_table, check_target, check_weight, fit_context
 from skpc.estimators._base import all_or_nothing
+from skpc.estimators._blocks import by_blocks
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.queries import sample_missing
 
@@ -174,6 +175,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         self._expand(group, solver.dual_coef_, solver.intercept_)
         self.n_iter_ = int(solver.n_iter_)
 
+    @by_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Expected value of the regression given the observed features of each row.
 

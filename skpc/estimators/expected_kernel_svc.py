@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skpc._validation import check_labels, check_table, check_weight, fit_context
 from skpc.estimators._base import all_or_nothing
+from skpc.estimators._blocks import by_blocks
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 
 __all__ = ["ExpectedKernelSVC"]
@@ -154,6 +155,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         self._expand(group, _of_pairs(solver), solver.intercept_)
         self.n_iter_ = int(np.max(solver.n_iter_))
 
+    @by_blocks
     def decision_function(self, X: Any) -> np.ndarray:
         """Expected margins given the observed features of each row.
 
