@@ -3,8 +3,9 @@
     SKPC_DATA=... python -m tests.benchmarks.report [--out doc/benchmarks.rst] [titles ...]
 
 Each benchmark runs in a process of its own, one after the other, on one thread. Its table goes into
-the page as it was printed, and the page is written anew after each. Without titles all are run;
-with some, those whose title contains one of them.
+the page as it was printed, with a picture where there are curves (in ``images`` beside the page),
+and the page is written anew after each. Without titles all are run; with some, those whose title
+contains one of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import time
 from pathlib import Path
 
 import skpc
+from tests.benchmarks.report_pictures import accuracy_curves, error_curves
 
 #: Title, what is shown, and the command after ``python -m tests.benchmarks.``.
 RUNS = [
@@ -67,7 +69,12 @@ RUNS = [
         "cbbis --models ising --sizes 50 --runs 5",
     ),
     ("Learned messages", "A stream of logistic regressions; speeds.", "kernel_ep stream speed"),
+    ("Other libraries", "Those that are installed, with their defaults.", "libraries nltcs"),
 ]
+PICTURES = {
+    "Classes of incomplete rows": accuracy_curves,
+    "Regression with missing features": error_curves,
+}
 
 
 def main() -> None:
@@ -79,7 +86,7 @@ def main() -> None:
     parts = [_head()]
     for title, text, command in wanted:
         print(f"{title} ...", flush=True)
-        parts.append(_section(title, text, command))
+        parts.append(_section(title, text, command, options.out.parent / "images"))
         options.out.write_text("\n".join(parts), encoding="utf-8")
 
 
@@ -113,7 +120,7 @@ def _processor() -> str:
     return "processor unknown"
 
 
-def _section(title: str, text: str, command: str) -> str:
+def _section(title: str, text: str, command: str, images: Path) -> str:
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
     start = time.perf_counter()
     done = subprocess.run(
@@ -134,6 +141,11 @@ def _section(title: str, text: str, command: str) -> str:
         "",
         _literal(printed),
     ]
+    if title in PICTURES and not done.returncode:
+        images.mkdir(exist_ok=True)
+        name = f"benchmark_{command.split()[0]}.png"
+        PICTURES[title](printed, images / name)
+        lines += [f".. image:: /images/{name}", f"   :alt: The table above as curves. {text}", ""]
     return "\n".join(lines)
 
 
