@@ -40,9 +40,9 @@ def by_blocks(method: _Method) -> _Method:
         if call.get("random_state") is not None:
             seeds = check_random_state(call["random_state"]).randint(2**31, size=len(blocks))
             calls = [call | {"random_state": int(seed)} for call, seed in zip(calls, seeds)]
-        # The kernels leave Python's lock to others.
+        # The kernels leave Python's lock to others. Other processes know "answer" by its name.
         parts = Parallel(prefer="threads")(
-            delayed(_answer)(partial(method, **call), block) for call, block in zip(calls, blocks)
+            delayed(_answer)(partial(answer, **call), block) for call, block in zip(calls, blocks)
         )
         if isinstance(parts[0], tuple):
             return tuple(map(np.concatenate, zip(*parts)))
