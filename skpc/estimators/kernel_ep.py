@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._validation import (
@@ -32,6 +32,8 @@ __all__ = ["KernelEPOperator"]
 
 #: The median of distances is that of the pairs among this many rows at most.
 _MEDIAN_ROWS = 1000
+#: Rows whose features are held at a time.
+_FEATURE_ROWS = 4096
 
 
 class KernelEPOperator(RegressorMixin, BaseEstimator):
@@ -324,8 +326,11 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         rows = validate_data(
             self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False
         )
-        moments = self._moments(rows)
-        mean, variance = self.posterior_.predict(self.features_.transform(moments))
+        parts = [
+            self.posterior_.predict(self.features_.transform(part))
+            for part, _ in _blocks(self._moments(rows))
+        ]
+        mean, variance = map(np.concatenate, zip(*parts))
         mean = self.y_mean_ + self.y_scale_ * mean
         std = np.sqrt(variance)[:, np.newaxis] * self.y_scale_
         return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
@@ -372,7 +377,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _learn(self, rows: np.ndarray, targets: np.ndarray, moments: Moments) -> None:
         standardised = (targets - self.y_mean_) / self.y_scale_
-        self.posterior_ = self.posterior_.update(self.features_.transform(moments), standardised)
+        for part, block in _blocks(moments):
+            features = self.features_.transform(part)
+            self.posterior_ = self.posterior_.update(features, standardised[block])
         self.n_samples_seen_ = self.posterior_.n_rows
         # The density of the targets themselves, and not of the standardised ones.
         jacobian = self.n_samples_seen_ * np.log(self.y_scale_).sum()
@@ -425,3 +432,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _blocks(moments: Moments) -> Iterator[tuple[Moments, slice]]:
+    """Rows a few thousand at a time: the features of all would take much memory."""
+    for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
+        yield Moments(moments.mean[block], moments.variance[block]), block

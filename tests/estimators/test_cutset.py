@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 
 from skpc import CutsetNetworkBD
 from skpc._errors import IncompatibleError
+from skpc.estimators import cutset
 from skpc.kernels import ExponentialHamming
 from skpc.queries import condition, expected_kernel
 
@@ -243,3 +245,18 @@ def test_a_structured_mixture_is_refused():
         ValueError, match="structured=True needs n_components=1, got n_components=2"
     ):
         CutsetNetworkBD(structured=True, n_components=2).fit(switch_rows())
+
+
+def test_many_rows_with_holes_are_filled_from_what_some_of_them_teach(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (5_000, 6)).astype(float)
+    X[:, 1:3] = X[:, :1]
+    X[:, 5] = rng.normal(size=5_000)  # so that rows are distinct
+    test = X[4_000:].copy()
+    X[rng.random(X.shape) < 0.3] = np.nan
+    model = CutsetNetworkBD(categorical_features=[0, 1, 2, 3, 4], random_state=0)
+    from_all = clone(model).fit(X[:4_000]).score(test)
+    monkeypatch.setattr(cutset, "_FILLING_ROWS", 1_000)
+    from_some = clone(model).fit(X[:4_000]).score(test)
+    assert from_some == pytest.approx(from_all, abs=0.02)
+    assert from_some != from_all

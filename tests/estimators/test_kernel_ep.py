@@ -1,6 +1,7 @@
 """KernelEPOperator: the regression, its updates, and what it refuses."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -306,3 +307,14 @@ def test_an_interrupted_update_leaves_the_operator_as_it_was(monkeypatch):
     assert_array_equal(fitted.predict(X), before)
     monkeypatch.undo()
     assert fitted.refit_features().n_samples_seen_ == 60
+
+
+def test_the_features_of_many_rows_are_never_held_at_once():
+    rows = np.random.default_rng(0).normal(size=(20_000, 2))
+    model = KernelEPOperator(n_inner=20, n_outer=500, random_state=0).fit(rows[:500], rows[:500, 0])
+    all_features = 20_000 * 500 * 8
+    tracemalloc.start()
+    model.fit(rows, rows[:, 0])
+    model.predict(rows)
+    assert tracemalloc.get_traced_memory()[1] < all_features
+    tracemalloc.stop()
