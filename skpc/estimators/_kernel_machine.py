@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._validation import Interval, StrOptions, check_table
@@ -17,6 +19,9 @@ from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 
 __all__ = ["ExpectedKernelMachine"]
+
+#: Complete rows that are evaluated at a time.
+_POINTS = 2048
 
 
 class ExpectedKernelMachine(BaseEstimator):
@@ -81,6 +86,32 @@ class ExpectedKernelMachine(BaseEstimator):
             self.dual_coef_.T.copy(),
             self._product_kernel(),
         )
+
+    def _mean(self, rows: np.ndarray) -> np.ndarray:
+        """Expected values of the functions given encoded rows, shape (n_rows, n_functions)."""
+        complete = ~np.isnan(rows).any(axis=1)
+        if not len(self.support_vectors_) or np.isnan(self.support_vectors_).any():
+            complete[:] = False
+        found = np.empty((len(rows), len(self.dual_coef_)))
+        if complete.any():
+            found[complete] = self._at_points(rows[complete])
+        if not complete.all():
+            found[~complete] = self._expansion.mean(rows[~complete])
+        return found
+
+    def _at_points(self, rows: np.ndarray) -> np.ndarray:
+        """Values of the functions at complete encoded rows: by products of matrices."""
+        domain = self.density_.domain_
+        vectors = _one_hot(domain, self.support_vectors_)
+        # Squared distances are taken as differences of squares, which want small numbers.
+        centre = vectors.mean(axis=0)
+        vectors = vectors - centre
+        parts = [
+            rbf_kernel(_one_hot(domain, rows[batch]) - centre, vectors, self.gamma_)
+            @ self.dual_coef_.T
+            for batch in gen_batches(len(rows), _POINTS)
+        ]
+        return np.concatenate(parts)
 
     def _product_kernel(self) -> ProductKernel:
         """The Gaussian kernel on numbers and one-hot columns, as a product over the columns."""

@@ -201,7 +201,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             If ``return_std`` is asked after training on rows with missing cells.
         """
         rows = self._encode(X)
-        mean = self._expansion.mean(rows)[:, 0] + self.intercept_[0]
+        mean = self._mean(rows)[:, 0] + self.intercept_[0]
         if not return_std:
             return mean
         if np.isnan(self.support_vectors_).any():
@@ -237,7 +237,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         rows = self._encode(X)
         repeated = np.repeat(rows, n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
-        found = self._expansion.mean(filled)[:, 0] + self.intercept_[0]
+        found = self._mean(filled)[:, 0] + self.intercept_[0]
         return np.asarray(found.reshape(len(rows), n_samples))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

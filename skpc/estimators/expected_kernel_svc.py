@@ -172,7 +172,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             these margins.
         """
         rows = self._encode(X)
-        margin = self._expansion.mean(rows) + self.intercept_
+        margin = self._mean(rows) + self.intercept_
         n_classes = len(self.classes_)
         if n_classes == 2:
             return margin[:, 0]
