@@ -262,7 +262,7 @@ class MixtureOfAllTrees(TableDensity):
 
     def _fit(self, X: Any, sample_weight: Any, X_val: Any) -> None:
         domain, codes, weight, random_state = self._prepare_codes(X, sample_weight)
-        validation = None
+        validation, n_held = None, 0.0
         if self.early_stopping and X_val is not None:
             rows_val = domain.encode(check_table(self, X_val, reset=False))
             merged = merge_codes(domain.codes(rows_val), np.ones(len(rows_val)))
@@ -273,7 +273,8 @@ class MixtureOfAllTrees(TableDensity):
             )
             if held is not None:
                 validation = IncompleteRows(held, held_weight, random_state)
-        parameters, vector = self._start(domain, codes, weight, random_state)
+                n_held = held_weight.sum()
+        parameters, vector = self._start(domain, codes, weight, random_state, n_held)
         with progress(self.max_iter, "epochs", self.verbose) as advance:
             trained = train_trees(
                 parameters,
@@ -313,12 +314,13 @@ class MixtureOfAllTrees(TableDensity):
         Raises
         ------
         ValueError
-            If the columns are not those of the first call, a cell is infinite, or the weights are
-            negative or all zero.
+            If the columns are not those of the first call, a cell is infinite, the weights are
+            negative or all zero, or if no column of the first call has more than one value.
         """
         with all_or_nothing(self):
             if not hasattr(self, "domain_"):
                 domain, *codes_and_rest = self._prepare_codes(X, sample_weight)
+                _refuse_single_states(domain)
                 self._set_parameters(*self._start(domain, *codes_and_rest))
                 self.scores_, self.n_iter_, self.converged_ = [], 0, False
             self._partial_fit(X, sample_weight)
@@ -353,13 +355,19 @@ class MixtureOfAllTrees(TableDensity):
         return domain, *merge_codes(domain.codes(rows), weight), random_state
 
     def _start(
-        self, domain: Domain, codes: np.ndarray, weight: np.ndarray, random_state: Any
+        self,
+        domain: Domain,
+        codes: np.ndarray,
+        weight: np.ndarray,
+        random_state: Any,
+        n_held: float = 0.0,
     ) -> tuple[ComponentParameters, np.ndarray]:
-        """Where training starts."""
+        """Where training starts; ``n_held`` rows are held out."""
         if self.n_components > max(weight.sum(), 1):
+            held = f" and {n_held:g} more held out for early_stopping" if n_held else ""
             raise ValueError(
-                f"n_components={self.n_components} must not exceed the number of rows, found "
-                f"{weight.sum():g} sample(s); choose fewer components"
+                f"n_components={self.n_components} must not exceed the number of rows to learn "
+                f"from, found {weight.sum():g} sample(s){held}; choose fewer components"
             )
         parameters = self._parameters(domain)
         vector = start_trees(parameters, codes, weight, domain.n_states, self.alpha, random_state)
@@ -436,11 +444,18 @@ class MixtureOfAllTrees(TableDensity):
     def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
         return self._density.log_likelihood(rows)
 
+    def _log_conditional(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray:
+        return self._density.log_conditional(rows, given)
+
     def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
         return self._density.marginals(rows)
 
     def _means(self, rows: np.ndarray) -> np.ndarray:
-        return self._density.means(rows)
+        return self._density.expected(rows)
+
+    def _expected_rows(self, rows: np.ndarray) -> np.ndarray:
+        # Numbers and categories from one and the same sample of trees.
+        return self._density.expected(rows)
 
     def _mpe(self, rows: np.ndarray) -> np.ndarray:
         return self._density.modes(rows)
@@ -457,4 +472,13 @@ class MixtureOfAllTrees(TableDensity):
     def _density(self) -> AllTreesDensity:
         return AllTreesDensity(
             self.mixture_, self.domain_, self._seed, self.inference, self.n_inference_samples
+        )
+
+
+def _refuse_single_states(domain: Domain) -> None:
+    if (domain.n_states == 1).all():
+        raise ValueError(
+            "The rows of the first call tell partial_fit what the columns are, and found no column "
+            "with more than one value: all that comes later would be unknown. Start with more "
+            "rows, or declare categories."
         )

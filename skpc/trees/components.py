@@ -34,6 +34,9 @@ class Components(NamedTuple):
     log_weight: Floats
     models: tuple[AllTrees, ...]
 
+    def __repr__(self) -> str:
+        return f"Components(n_components={len(self.models)}, each {self.models[0]!r})"
+
     def log_joint(self, states: Integers) -> Floats:
         """Log probability of each row together with each component.
 

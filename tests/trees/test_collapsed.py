@@ -62,8 +62,10 @@ def test_importance_weights_undo_any_proposal_exactly(n_states):
         adjust(tables, into, belief, codes, factor, proposal)
         total, streams, marginals = 0.0, np.zeros(1, np.uint64), np.empty(n_all - 1)
         for parents in forests:
-            tree, draw = np.array([parents]), codes.copy()
-            log_mean, _ = _average(tables, tree, factor, codes, True, streams, marginals, draw)
+            tree, draws = np.array([parents]), codes[np.newaxis].copy()
+            log_mean, *_ = _average(
+                tables, tree, factor, codes, codes, True, streams, marginals, draws
+            )
             proposed = np.prod([proposal[v, u] for v, u in enumerate(tree[0])])
             total += proposed * np.exp(log_mean - log_total)
         expected = naive.mixture_evidence(forests, code, root, given)

@@ -48,7 +48,7 @@ def test_missing_numbers_are_integrated_out(kind):
     p = np.exp(density.log_likelihood(with_numbers(row)))
     found = np.exp(density.log_likelihood(row[np.newaxis]))
     assert_allclose(found, np.trapezoid(p, GRID), rtol=1e-3)
-    means = density.means(row[np.newaxis])
+    means = density.expected(row[np.newaxis])
     assert means[0, 1] == pytest.approx(np.trapezoid(p * GRID, GRID) / found[0], rel=1e-3)
 
 
@@ -83,7 +83,7 @@ def test_draws_of_missing_cells_follow_the_density():
     density = random_density(DirectedParameters)
     rows = np.tile([NAN, NAN, 1.0], (4000, 1))
     drawn = density.draw_missing(rows, np.random.RandomState(0))
-    marginals, means = density.marginals(rows[:1]), density.means(rows[:1])
+    marginals, means = density.marginals(rows[:1]), density.expected(rows[:1])
     share = np.bincount(drawn[:, 0].astype(int), minlength=3) / 4000
     assert_allclose(share, marginals[0][0], atol=0.03)
     assert drawn[:, 1].mean() == pytest.approx(means[0, 1], abs=4 * drawn[:, 1].std() / 60)
