@@ -164,14 +164,16 @@ class AllTreesDensity(NamedTuple):
         missing = np.flatnonzero((filled < 0).any(axis=1))
         _, group = group_codes(filled[missing])
         at = missing[np.argsort(group, kind="stable")]
-        size = np.bincount(group)
-        rank = np.arange(len(at)) - np.repeat(np.cumsum(size) - size, size)
+        count = np.bincount(group)
+        rank = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
         first = np.flatnonzero(rank % _DRAWS_OF_A_SAMPLE == 0)
         n_draws = np.diff(np.append(first, len(at)))
         seeds = random_state.randint(2**31, size=len(first)).astype(np.uint64)
         estimates = self._estimates(filled[at[first]], Request(False, n_draws), seeds)
         filled[at] = estimates.draws
-        _warn_of_few_trees(np.repeat(estimates.effective_sample_size, n_draws))
+        sizes = np.full(len(rows), np.inf)
+        sizes[at] = np.repeat(estimates.effective_sample_size, n_draws)
+        _warn_of_few_trees(sizes)
         return self._axes.draw(filled, rows, int(random_state.randint(2**31)))
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:

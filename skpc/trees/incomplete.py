@@ -122,6 +122,8 @@ def estimate_missing(
         chosen = _choose(np.repeat(share, n_draws[many], axis=0), height[drawn])
         for k, of_model in enumerate(estimates):
             found.draws[drawn[chosen == k]] = of_model.draws[chosen == k]
+    # Rounding must not make anything more than certain.
+    np.minimum(found.log_asked, 0.0, out=found.log_asked)
     return found
 
 
@@ -174,8 +176,8 @@ def _combine(
     sizes = np.column_stack([e.effective_sample_size for e in of_models])
     found.effective_sample_size[at] = 1.0 / (share**2 / sizes).sum(axis=1)
     log_asked = np.column_stack([e.log_asked for e in of_models])
-    asked = np.logaddexp.reduce(log_joint + log_asked, axis=1) - found.log_likelihood[at]
-    found.log_asked[at] = np.minimum(asked, 0.0)
+    found.log_asked[at] = np.logaddexp.reduce(log_joint + log_asked, axis=1)
+    found.log_asked[at] -= found.log_likelihood[at]
     return np.asarray(share)
 
 

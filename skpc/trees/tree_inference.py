@@ -94,10 +94,10 @@ def _scaled_up(values: Floats, begin: int, end: int) -> float:
 
 @inlined
 def _all_ones(values: Floats, begin: int, end: int) -> bool:
+    ones = True
     for s in range(begin, end):
-        if values[s] != 1.0:
-            return False
-    return True
+        ones = ones and values[s] == 1.0
+    return ones
 
 
 @kernel
