@@ -55,6 +55,8 @@ class Components(NamedTuple):
 
     def log_likelihood(self, states: Integers) -> Floats:
         """Log-likelihood of complete rows, shape (n_rows,), in nats."""
+        if len(self.models) == 1:
+            return self.models[0].log_likelihood(states)
         return np.asarray(np.logaddexp.reduce(self.log_joint(states), axis=1))
 
 

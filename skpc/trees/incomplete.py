@@ -40,7 +40,7 @@ METHODS: dict[str, Callable[..., Estimates]] = {
     "gibbs": gibbs_estimates,
 }
 #: So many completions are summed for each tree that would be sampled, divided by the number of
-#: variables. To sum them then takes about four times as long, which an answer without error is
+#: variables. To sum them then takes four to six times as long, which an answer without error is
 #: worth: a determinant costs a tree of forty variables, and n / 40 trees of n.
 _COMPLETIONS = 160
 #: But no more than this: they are all in memory.
@@ -151,12 +151,14 @@ def _enumerate(
     completions[:, columns] = np.arange(len(completions))[:, np.newaxis] // stride % sizes
     states = model.states_of(completions)
     log_likelihood = mixture.log_likelihood(states)
-    total = np.logaddexp.reduce(log_likelihood)
-    share = np.exp(log_likelihood - total)
+    largest = log_likelihood.max()
+    share = np.exp(log_likelihood - largest)
+    total = largest + np.log(share.sum())
     # All completions of a row without any cell are all there is.
     found.log_likelihood[row] = total if len(columns) < len(code) else 0.0
     asked = ((completions == whole) | (whole < 0)).all(axis=1)
-    found.log_asked[row] = np.logaddexp.reduce(log_likelihood[asked]) - total
+    if not asked.all():
+        found.log_asked[row] = np.logaddexp.reduce(log_likelihood[asked]) - total
     n_states = found.marginals.shape[1]
     if n_states:
         weight = np.repeat(share / share.sum(), len(code))
