@@ -20,7 +20,7 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 __all__ = ["DensityClassifier"]
 
 #: What the classifier asks of a density, and the parameters by which it declares the columns.
-_METHODS = ("score_samples", "sample", "complete")
+_METHODS = ("score_samples", "marginals", "sample", "complete")
 _DECLARATIONS = ("categorical_features", "categories", "handle_unknown")
 
 
@@ -207,10 +207,16 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         """Log density of encoded rows given each class, shape (n_rows, n_classes)."""
         if not self.joint:
             return np.column_stack([density.score_samples(rows) for density in self.densities_])
-        codes = range(len(self.classes_))
-        labelled = [np.column_stack([rows, np.full(len(rows), float(code))]) for code in codes]
-        together = [self.densities_[0].score_samples(part) for part in labelled]
-        return np.column_stack(together) - self._log_joint_prior()
+        density = self.densities_[0]
+        unlabelled = np.column_stack([rows, np.full(len(rows), np.nan)])
+        log_density = density.score_samples(unlabelled)
+        # One question about the class instead of one for each class; a row that is too far away
+        # for its density to be positive has no answer.
+        near = ~np.isneginf(log_density)
+        posterior = np.zeros((len(rows), len(self.classes_)))
+        if near.any():
+            posterior[near] = density.marginals(unlabelled[near])[-1]
+        return log_density[:, np.newaxis] + _log(posterior) - self._log_joint_prior()
 
     def _other_share(self) -> np.ndarray:
         """Share of the density of all classes in that of each class."""

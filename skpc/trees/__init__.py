@@ -7,7 +7,7 @@ from skpc.trees.components import ComponentParameters, Components
 from skpc.trees.count_tables import CountTables
 from skpc.trees.density import AllTreesDensity
 from skpc.trees.directed import DirectedParameters
-from skpc.trees.estimates import Estimates
+from skpc.trees.estimates import Estimates, Request
 from skpc.trees.gibbs import gibbs_estimates
 from skpc.trees.incomplete import (
     estimate_missing,
@@ -34,6 +34,7 @@ __all__ = [
     "Estimates",
     "Expectation",
     "PairTables",
+    "Request",
     "TreeTables",
     "UndirectedParameters",
     "add_tree",

@@ -79,6 +79,11 @@ class AllTrees(NamedTuple):
     log_state_factor: Floats
     symmetric: bool
 
+    def __repr__(self) -> str:
+        kind = "undirected" if self.symmetric else "directed"
+        n_states = self.ptr[self.n_features]
+        return f"AllTrees(n_features={self.n_features}, n_states={n_states}, {kind})"
+
     @property
     def n_features(self) -> int:
         """Number of variables."""

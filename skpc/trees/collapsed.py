@@ -32,6 +32,8 @@ from skpc._jit import kernel, uniform
 from skpc.trees.estimates import (
     Estimates,
     Mixture,
+    Request,
+    RowTask,
     adjust,
     estimate_rows,
     log_product,
@@ -49,6 +51,7 @@ Streams = NDArray[np.uint64]
 
 #: Sweeps of the guess of the missing cells; more change the effective sample size by a per cent.
 _SWEEPS = 4
+_ALL = Request()
 
 
 @kernel
@@ -90,11 +93,12 @@ def _average(
     parents: Ints,
     factor: Floats,
     code: Ints,
+    whole: Ints,
     collapsed: bool,
     streams: Streams,
     marginals: Floats,
-    draw: Ints,
-) -> tuple[float, float]:
+    draws: Ints,
+) -> tuple[float, float, float]:
     """Weighted averages over sampled trees, for one row.
 
     Parameters
@@ -103,90 +107,126 @@ def _average(
     parents : array of shape (n_trees, n)
     factor : array of shape (n, n + 1)
         By what the weights of the proposal exceed those of the mixture.
-    code : array of shape (n,)
+    code, whole : arrays of shape (n,)
+        The row, and the row with the cells whose probability is asked for.
     collapsed : bool
         Whether to sum out the missing cells in each tree, rather than to draw them.
     streams : array of shape (1,)
-    marginals : array of shape (n_states,)
+    marginals : array of shape (n_states,) or (0,)
         Overwritten.
-    draw : array of shape (n,)
+    draws : array of shape (n_draws, n)
         Overwritten with the row, its missing cells filled.
 
     Returns
     -------
-    log_mean, effective_sample_size : float
-        Log of the average weight; (sum of weights) ** 2 / sum of their squares.
+    log_mean, effective_sample_size, log_asked : float
+        Log of the average weight; (sum of weights) ** 2 / sum of their squares; log of the average
+        probability of the cells asked for.
     """
     ptr, n = tables.ptr, len(code)
     order, work = np.empty(n, np.int64), np.empty((2, n + 1), np.int64)
-    below, belief = np.empty(ptr[n + 1]), np.empty(ptr[n + 1])
-    filled = np.empty(n, np.int64)
-    largest, total, squares, chosen = -math.inf, 0.0, 0.0, 0
+    below, message, belief = np.empty(ptr[-1]), np.empty(ptr[-1]), np.empty(ptr[-1])
+    filled, weights = np.empty(n, np.int64), np.empty(len(parents))
+    is_asked = not np.array_equal(code, whole)
+    largest, total, squares, asked = -math.inf, 0.0, 0.0, 0.0
     marginals[:] = 0.0
     for tree in range(len(parents)):
         parent = parents[tree]
         tree_order(parent, order, work)
-        log_weight = pass_up(tables, parent, order, code, below, belief)
-        log_weight -= log_product(factor, parent)
+        log_evidence = pass_up(tables, parent, order, code, below, message)
+        log_weight = log_evidence - log_product(factor, parent)
+        weights[tree] = log_weight
         if log_weight > largest:
             # Weights are kept relative to the largest so far.
             shrink = math.exp(largest - log_weight)
-            for s in range(ptr[n]):
+            for s in range(len(marginals)):
                 marginals[s] *= shrink
             total *= shrink
             squares *= shrink * shrink
+            asked *= shrink
             largest = log_weight
         weight = math.exp(log_weight - largest)
         total += weight
         squares += weight * weight
-        # A tree replaces the one chosen before with its share of the weight so far.
-        replaces = uniform(streams, 0) * total < weight
-        if collapsed:
-            pass_down(tables, parent, order, code, below, belief)
-            for s in range(ptr[n]):
+        if collapsed and len(marginals) > 0:
+            pass_down(tables, parent, order, code, below, message, belief)
+            for s in range(len(marginals)):
                 marginals[s] += weight * belief[s]
-            chosen = tree if replaces else chosen
-        else:
+        elif len(marginals) > 0:
             for v in range(n):
                 filled[v] = code[v]
             draw_down(tables, parent, order, below, streams, 0, filled)
             for v in range(n):
                 marginals[ptr[v] + filled[v]] += weight
-                draw[v] = filled[v] if replaces else draw[v]
-    for s in range(ptr[n]):
+        if is_asked:
+            log_whole = pass_up(tables, parent, order, whole, below, message)
+            asked += weight * math.exp(log_whole - log_evidence)
+    for s in range(len(marginals)):
         marginals[s] /= total
-    if collapsed:
-        tree_order(parents[chosen], order, work)
-        pass_up(tables, parents[chosen], order, code, below, belief)
+    if len(draws) > 0:
+        _draw(tables, parents, np.exp(weights - largest), code, streams, draws)
+    log_asked = math.log(asked / total) if is_asked else 0.0
+    return largest + math.log(total / len(parents)), total * total / squares, log_asked
+
+
+@kernel
+def _draw(
+    tables: TreeTables, parents: Ints, weights: Floats, code: Ints, streams: Streams, draws: Ints
+) -> None:
+    """Fill the missing cells of a row: each time a tree by its weight, and the cells given it."""
+    n = len(code)
+    order, work = np.empty(n, np.int64), np.empty((2, n + 1), np.int64)
+    below, message = np.empty(tables.ptr[-1]), np.empty(tables.ptr[-1])
+    cumulated = np.cumsum(weights)
+    for row in range(len(draws)):
+        height = uniform(streams, 0) * cumulated[-1]
+        parent = parents[np.searchsorted(cumulated, height)]
+        tree_order(parent, order, work)
+        pass_up(tables, parent, order, code, below, message)
         for v in range(n):
-            draw[v] = code[v]
-        draw_down(tables, parents[chosen], order, below, streams, 0, draw)
-    return largest + math.log(total / len(parents)), total * total / squares
+            draws[row, v] = code[v]
+        draw_down(tables, parent, order, below, streams, 0, draws[row])
 
 
-def collapsed_row(
-    mixture: Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
-) -> tuple[float, float]:
+def collapsed_row(mixture: Mixture, task: RowTask) -> tuple[float, float, float]:
     tables, into = mixture.tables, mixture.into
     belief, factor, proposal = np.empty(tables.ptr[-1]), np.empty_like(into), np.empty_like(into)
-    _guess(tables, mixture.edge, code, belief)
-    adjust(tables, into, belief, code, factor, proposal)
-    parents, log_total = draw_trees(proposal, n_samples, seed)
-    stream = stream_after(seed, n_samples)
-    log_mean, size = _average(tables, parents, factor, code, True, stream, marginals, draw)
-    return log_total - mixture.log_total + log_mean, size
+    _guess(tables, mixture.edge, task.code, belief)
+    adjust(tables, into, belief, task.code, factor, proposal)
+    parents, log_total = draw_trees(proposal, task.n_samples, task.seed)
+    log_mean, size, log_asked = _average_row(mixture, task, parents, factor, True)
+    return log_total - mixture.log_total + log_mean, size, log_asked
 
 
-def _importance_row(
-    mixture: Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
-) -> tuple[float, float]:
-    parents, _ = draw_trees(mixture.into.copy(), n_samples, seed)
-    factor, stream = np.ones_like(mixture.into), stream_after(seed, n_samples)
-    return _average(mixture.tables, parents, factor, code, False, stream, marginals, draw)
+def _importance_row(mixture: Mixture, task: RowTask) -> tuple[float, float, float]:
+    parents, _ = draw_trees(mixture.into.copy(), task.n_samples, task.seed)
+    return _average_row(mixture, task, parents, np.ones_like(mixture.into), False)
+
+
+def _average_row(
+    mixture: Mixture, task: RowTask, parents: Ints, factor: Floats, collapsed: bool
+) -> tuple[float, float, float]:
+    stream = stream_after(task.seed, task.n_samples)
+    return _average(
+        mixture.tables,
+        parents,
+        factor,
+        task.code,
+        task.whole,
+        collapsed,
+        stream,
+        task.marginals,
+        task.draws,
+    )
 
 
 def collapsed_estimates(
-    tables: TreeTables, into: Any, codes: Any, seeds: Any, n_samples: int = 1000
+    tables: TreeTables,
+    into: Any,
+    codes: Any,
+    seeds: Any,
+    n_samples: int = 1000,
+    request: Request = _ALL,
 ) -> Estimates:
     """Estimate rows with missing cells by collapsed importance sampling.
 
@@ -203,6 +243,8 @@ def collapsed_estimates(
         The same seed gives a row the same estimates, whatever the other rows.
     n_samples : int, default=1000
         Number of trees for each row.
+    request : Request
+        What is needed; by default the marginals, and one draw for each row.
 
     Returns
     -------
@@ -235,11 +277,16 @@ def collapsed_estimates(
     >>> found.marginals.round(2)
     array([[1.  , 0.  , 0.77, 0.23]])
     """
-    return estimate_rows(collapsed_row, tables, into, codes, seeds, n_samples)
+    return estimate_rows(collapsed_row, tables, into, codes, seeds, n_samples, request)
 
 
 def importance_estimates(
-    tables: TreeTables, into: Any, codes: Any, seeds: Any, n_samples: int = 1000
+    tables: TreeTables,
+    into: Any,
+    codes: Any,
+    seeds: Any,
+    n_samples: int = 1000,
+    request: Request = _ALL,
 ) -> Estimates:
     """Estimate rows with missing cells by importance sampling of trees and cells.
 
@@ -254,4 +301,4 @@ def importance_estimates(
     >>> found.effective_sample_size
     array([1000.])
     """
-    return estimate_rows(_importance_row, tables, into, codes, seeds, n_samples)
+    return estimate_rows(_importance_row, tables, into, codes, seeds, n_samples, request)

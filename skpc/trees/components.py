@@ -34,6 +34,9 @@ class Components(NamedTuple):
     log_weight: Floats
     models: tuple[AllTrees, ...]
 
+    def __repr__(self) -> str:
+        return f"Components(n_components={len(self.models)}, each {self.models[0]!r})"
+
     def log_joint(self, states: Integers) -> Floats:
         """Log probability of each row together with each component.
 
@@ -52,6 +55,8 @@ class Components(NamedTuple):
 
     def log_likelihood(self, states: Integers) -> Floats:
         """Log-likelihood of complete rows, shape (n_rows,), in nats."""
+        if len(self.models) == 1:
+            return self.models[0].log_likelihood(states)
         return np.asarray(np.logaddexp.reduce(self.log_joint(states), axis=1))
 
 

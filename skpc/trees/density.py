@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.circuit.axes import Axes
 from skpc.domain import Domain, group_codes
 from skpc.trees.components import Components
-from skpc.trees.estimates import Estimates
+from skpc.trees.estimates import Estimates, Request
 from skpc.trees.incomplete import draw_rows, estimate_missing, local_modes, row_seeds
 from skpc.trees.sampled_trees import add_sampled_trees
 
@@ -19,6 +21,14 @@ __all__ = ["AllTreesDensity"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+#: Effective sample size below which an answer hangs on a handful of trees.
+_FEW_TREES = 10
+#: Equal rows share their trees, but so many draws at most those of one sample of trees: if few of
+#: these matter, all draws would be from the same few trees.
+_DRAWS_OF_A_SAMPLE = 100
+#: A ratio of two estimates below this needs no help to stay below one.
+_LOG_RARE = float(np.log(0.01))
 
 
 class AllTreesDensity(NamedTuple):
@@ -59,21 +69,43 @@ class AllTreesDensity(NamedTuple):
     def log_likelihood(self, rows: Floats) -> Floats:
         """Log density of each row in nats, its missing cells summed out."""
         codes = self._codes(rows)
+        found, size = self._log_probability(codes)
+        _warn_of_few_trees(size)
+        return np.asarray(found + self._axes.log_density(codes, rows))
+
+    def log_conditional(self, rows: Floats, given: Integers) -> Floats:
+        """Log density of the other cells of each row given those of some columns, in nats.
+
+        If a single cell is asked for, its probability is the one in :meth:`marginals`. If there are
+        more, the ratio of the estimated probabilities p of the row and k of the known cells may
+        exceed one. With r, the average over the trees of k of the probability of the asked cells,
+        p / (p + k (1 - r)) cannot, and has the smaller error.
+        """
+        codes = self._codes(rows)
+        asked = codes.copy()
+        asked[:, given] = -1
         distinct, group = group_codes(codes)
-        found = np.empty(len(distinct))
-        complete = (distinct >= 0).all(axis=1)
-        states = self.mixture.models[0].states_of(distinct[complete])
-        found[complete] = self.mixture.log_likelihood(states)
-        found[~complete] = self._estimates(distinct[~complete]).log_likelihood
-        return np.asarray(found[group] + self._axes.log_density(codes, rows))
+        known = np.full_like(distinct, -1)
+        known[:, given] = distinct[:, given]
+        n_asked = (distinct != known).sum(axis=1)
+        several, something = n_asked > 1, (known >= 0).any(axis=1)
+        found, size = np.zeros(len(distinct)), np.full(len(distinct), np.inf)
+        log_p, size_p = self._log_probability(distinct[several])
+        log_k, size_k = self._log_probability(known[several])
+        found[several], size[several] = log_p - log_k, np.minimum(size_p, size_k)
+        at = (n_asked == 1) | (several & something & (found > _LOG_RARE))
+        estimates = self._estimates(known[at], Request(False, 0, distinct[at]))
+        with np.errstate(divide="ignore"):
+            log_others = np.log(-np.expm1(estimates.log_asked))
+        joined = found[at] - np.logaddexp(found[at], log_others)
+        found[at] = np.where(several[at], joined, estimates.log_asked)
+        size[at] = np.minimum(size[at], estimates.effective_sample_size)
+        _warn_of_few_trees(size[group])
+        return np.asarray(found[group] + self._axes.log_density(asked, rows))
 
     def effective_sample_size(self, rows: Floats) -> Floats:
         """What the answers for each row are worth in independent trees; infinite if exact."""
-        distinct, group = group_codes(self._codes(rows))
-        found = np.full(len(distinct), np.inf)
-        incomplete = (distinct < 0).any(axis=1)
-        found[incomplete] = self._estimates(distinct[incomplete]).effective_sample_size
-        return np.asarray(found[group])
+        return self._log_probability(self._codes(rows))[1]
 
     def marginals(self, rows: Floats) -> list[Floats]:
         """Probabilities of the states of every cell, one array a column."""
@@ -84,17 +116,23 @@ class AllTreesDensity(NamedTuple):
         row, column = np.nonzero(distinct >= 0)
         found[row, first[column] + distinct[row, column]] = 1.0
         incomplete = (distinct < 0).any(axis=1)
-        found[incomplete] = self._estimates(distinct[incomplete]).marginals
+        estimates = self._estimates(distinct[incomplete], Request(True, 0))
+        found[incomplete] = estimates.marginals
+        size = np.full(len(distinct), np.inf)
+        size[incomplete] = estimates.effective_sample_size
+        _warn_of_few_trees(size[group])
         return np.split(found[group], first[1:], axis=1)
 
-    def means(self, rows: Floats) -> Floats:
-        """The rows with the posterior means of the missing numbers."""
-        means = rows.copy()
+    def expected(self, rows: Floats) -> Floats:
+        """The rows with posterior means of missing numbers, most probable missing categories."""
+        filled = rows.copy()
         for column, prob in enumerate(self.marginals(rows)):
-            if not self.domain.is_categorical[column]:
-                missing = np.isnan(rows[:, column])
-                means[missing, column] = prob[missing] @ self._axes.means(column)
-        return means
+            missing = np.isnan(rows[:, column])
+            if self.domain.is_categorical[column]:
+                filled[missing, column] = prob[missing].argmax(axis=1)
+            else:
+                filled[missing, column] = prob[missing] @ self._axes.means(column)
+        return filled
 
     def modes(self, rows: Floats) -> Floats:
         """The rows completed such that no change of a single cell makes them more probable."""
@@ -122,11 +160,20 @@ class AllTreesDensity(NamedTuple):
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """The rows, their missing cells filled by a joint draw each."""
-        codes = self._codes(rows)
-        missing = (codes < 0).any(axis=1)
-        seeds = random_state.randint(2**31, size=missing.sum()).astype(np.uint64)
-        filled = codes.copy()
-        filled[missing] = self._estimates(codes[missing], seeds).draws
+        filled = self._codes(rows)
+        missing = np.flatnonzero((filled < 0).any(axis=1))
+        _, group = group_codes(filled[missing])
+        at = missing[np.argsort(group, kind="stable")]
+        count = np.bincount(group)
+        rank = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
+        first = np.flatnonzero(rank % _DRAWS_OF_A_SAMPLE == 0)
+        n_draws = np.diff(np.append(first, len(at)))
+        seeds = random_state.randint(2**31, size=len(first)).astype(np.uint64)
+        estimates = self._estimates(filled[at[first]], Request(False, n_draws), seeds)
+        filled[at] = estimates.draws
+        sizes = np.full(len(rows), np.inf)
+        sizes[at] = np.repeat(estimates.effective_sample_size, n_draws)
+        _warn_of_few_trees(sizes)
         return self._axes.draw(filled, rows, int(random_state.randint(2**31)))
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
@@ -142,8 +189,36 @@ class AllTreesDensity(NamedTuple):
     def _axes(self) -> Axes:
         return Axes.of(self.domain.axes or [None] * self.domain.n_features)
 
-    def _estimates(self, codes: Integers, seeds: NDArray[np.uint64] | None = None) -> Estimates:
+    def _log_probability(self, codes: Integers) -> tuple[Floats, Floats]:
+        """Log probability of the observed states of each row, and its effective sample size."""
+        distinct, group = group_codes(codes)
+        found, size = np.empty(len(distinct)), np.full(len(distinct), np.inf)
+        complete = (distinct >= 0).all(axis=1)
+        states = self.mixture.models[0].states_of(distinct[complete])
+        found[complete] = self.mixture.log_likelihood(states)
+        estimates = self._estimates(distinct[~complete], Request(False, 0))
+        found[~complete] = estimates.log_likelihood
+        size[~complete] = estimates.effective_sample_size
+        return found[group], size[group]
+
+    def _estimates(
+        self, codes: Integers, request: Request, seeds: NDArray[np.uint64] | None = None
+    ) -> Estimates:
         """Exact or estimated answers for rows of states with missing cells."""
         if seeds is None:
             seeds = row_seeds(codes, self.seed)
-        return estimate_missing(self.mixture, codes, seeds, self.method, self.n_samples)
+        return estimate_missing(self.mixture, codes, seeds, self.method, self.n_samples, request)
+
+
+def _warn_of_few_trees(size: Floats) -> None:
+    """Say how many rows have answers that hang on a handful of trees."""
+    n_poor = int((size < _FEW_TREES).sum())
+    if n_poor:
+        warnings.warn(
+            f"The answers for {n_poor} of {len(size)} rows are worth fewer than {_FEW_TREES} "
+            "independent trees each (see effective_sample_size): log densities may be wrong by "
+            "tenths of a nat, probabilities by a tenth. Raise n_inference_samples, or fit with "
+            "orientation='undirected', where trees differ less.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

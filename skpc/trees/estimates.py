@@ -20,7 +20,16 @@ from skpc.trees.laplacian import (
 from skpc.trees.tree_inference import span
 from skpc.trees.tree_tables import TreeTables, check_codes, check_tables
 
-__all__ = ["Estimates", "Mixture", "adjust", "estimate_rows", "log_product", "stream_after"]
+__all__ = [
+    "Estimates",
+    "Mixture",
+    "Request",
+    "RowTask",
+    "adjust",
+    "estimate_rows",
+    "log_product",
+    "stream_after",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,6 +37,24 @@ Streams = NDArray[np.uint64]
 
 #: Products of two weights or probabilities of this size do not vanish.
 _SMALLEST = 1e-100
+
+
+class Request(NamedTuple):
+    """What is to be estimated of rows beside their likelihood; what is not needed costs nothing.
+
+    Parameters
+    ----------
+    marginals : bool, default=True
+        Whether the marginals are needed.
+    n_draws : int or array of shape (n_rows,), default=1
+        How many joint draws of its missing cells each row needs.
+    wholes : array of shape (n_rows, n) or None, default=None
+        The same rows with further cells, whose probability given the others is asked for.
+    """
+
+    marginals: bool = True
+    n_draws: int | Ints = 1
+    wholes: Ints | None = None
 
 
 class Estimates(NamedTuple):
@@ -38,17 +65,34 @@ class Estimates(NamedTuple):
     log_likelihood : array of shape (n_rows,)
         Log probability of the observed cells in nats.
     marginals : array of shape (n_rows, n_states)
-        Probabilities of the states of all variables, one after the other, given the observed cells.
+        Probabilities of the states of all variables, one after the other, given the observed cells;
+        of shape (n_rows, 0) if they are not asked for.
     effective_sample_size : array of shape (n_rows,)
         Number of independent samples of the posterior that would be as good.
-    draws : array of shape (n_rows, n), int64
-        The rows, their missing cells filled by one joint draw.
+    draws : array of shape (n_draws, n), int64
+        The rows, each as often as asked for, their missing cells filled by one joint draw.
+    log_asked : array of shape (n_rows,)
+        Log probability of the further cells that are asked for, given the observed ones: never
+        positive, for it is an average over the same trees. Zero where there are none.
     """
 
     log_likelihood: Floats
     marginals: Floats
     effective_sample_size: Floats
     draws: Ints
+    log_asked: Floats
+
+    @classmethod
+    def room(cls, codes: Ints, n_states: int, request: Request) -> Estimates:
+        """Room for the answers to a request; the draws are copies of the rows."""
+        n_draws = np.broadcast_to(request.n_draws, len(codes))
+        return cls(
+            np.empty(len(codes)),
+            np.zeros((len(codes), n_states * request.marginals)),
+            np.full(len(codes), np.inf),
+            np.repeat(codes, n_draws, axis=0),
+            np.zeros(len(codes)),
+        )
 
 
 class Mixture(NamedTuple):
@@ -127,16 +171,36 @@ def stream_after(seed: np.uint64, n_used: int) -> Streams:
     return stream
 
 
-EstimateRow = Callable[[Mixture, Ints, np.uint64, int, Floats, Ints], tuple[float, float]]
+class RowTask(NamedTuple):
+    """What is to be estimated of one row, and room for the answers."""
+
+    code: Ints
+    #: The row with further cells; the same as ``code`` if none are asked for.
+    whole: Ints
+    seed: np.uint64
+    n_samples: int
+    #: Of shape (n_states,), or (0,) if not needed.
+    marginals: Floats
+    #: Of shape (n_draws, n).
+    draws: Ints
+
+
+EstimateRow = Callable[[Mixture, RowTask], tuple[float, float, float]]
 
 
 def estimate_rows(
-    of_row: EstimateRow, tables: TreeTables, into: Any, codes: Any, seeds: Any, n_samples: int
+    of_row: EstimateRow,
+    tables: TreeTables,
+    into: Any,
+    codes: Any,
+    seeds: Any,
+    n_samples: int,
+    request: Request,
 ) -> Estimates:
     """Check the arguments and estimate one row after the other, each from its own seed.
 
-    ``of_row`` overwrites marginals and draw of a row, and returns its log-likelihood and effective
-    sample size.
+    ``of_row`` overwrites marginals and draws of a row, and returns its log-likelihood, its
+    effective sample size and the log probability of the cells that are asked for.
     """
     mixture, rows = Mixture.of(tables, into), check_codes(tables, codes)
     row_seeds = np.asarray(seeds, dtype=np.uint64)
@@ -144,8 +208,13 @@ def estimate_rows(
         raise ValueError(f"seeds must have shape ({len(rows)},); found {row_seeds.shape}.")
     if n_samples < 1:
         raise ValueError(f"n_samples must be at least 1; found {n_samples}.")
-    found = np.empty((len(rows), 2))
-    marginals, draws = np.empty((len(rows), len(tables.conditional))), np.empty_like(rows)
-    for row, code in enumerate(rows):
-        found[row] = of_row(mixture, code, row_seeds[row], n_samples, marginals[row], draws[row])
-    return Estimates(found[:, 0], marginals, found[:, 1], draws)
+    wholes = rows if request.wholes is None else check_codes(tables, request.wholes)
+    found = Estimates.room(rows, len(tables.conditional), request)
+    last = np.cumsum(np.broadcast_to(request.n_draws, len(rows)))
+    draws = np.split(found.draws, last[:-1])
+    for row, (code, whole) in enumerate(zip(rows, wholes)):
+        task = RowTask(code, whole, row_seeds[row], n_samples, found.marginals[row], draws[row])
+        log_likelihood, size, log_asked = of_row(mixture, task)
+        found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
+        found.effective_sample_size[row] = size
+    return found

@@ -16,6 +16,8 @@ from skpc.trees.collapsed import collapsed_row
 from skpc.trees.estimates import (
     Estimates,
     Mixture,
+    Request,
+    RowTask,
     adjust,
     estimate_rows,
     log_product,
@@ -34,6 +36,9 @@ Streams = NDArray[np.uint64]
 
 #: Share of the samples that is drawn in addition, at first, and thrown away.
 _BURN_IN = 0.1
+#: Logs that differ by no more are equal.
+_ROUNDING = 1e-9
+_ALL = Request()
 
 
 @kernel
@@ -42,12 +47,14 @@ def _gibbs(
     into: Floats,
     graph: Elimination,
     code: Ints,
+    whole: Ints,
     n_burn_in: int,
     streams: Streams,
     state: Ints,
-    marginals: Floats,
+    states: Ints,
     log_evidence: Floats,
     log_return: Floats,
+    log_asked: Floats,
 ) -> float:
     """Alternate between a tree given all cells and the missing cells given the tree.
 
@@ -58,19 +65,21 @@ def _gibbs(
         Weights of the mixture.
     graph : Elimination
         Room for one.
-    code : array of shape (n,)
-        The observed cells, -1 where missing.
+    code, whole : arrays of shape (n,)
+        The observed cells, -1 where missing; with those whose probability is asked for.
     n_burn_in : int
         Sweeps that do not count.
     streams : array of shape (1,)
     state : array of shape (n,)
         The complete row to start from; overwritten with the last one.
-    marginals : array of shape (n_states,)
-        Overwritten.
+    states : array of shape (n_samples, n)
+        Overwritten with the rows that count.
     log_evidence : array of shape (n_samples,)
         Overwritten with the log probability of the observed cells in each tree.
     log_return : array of shape (n_samples,)
         Overwritten with that of the missing cells of the first row that counts, given the others.
+    log_asked : array of shape (n_samples,)
+        Overwritten with that of the cells that are asked for, given the observed ones.
 
     Returns
     -------
@@ -83,7 +92,6 @@ def _gibbs(
     factor, pinned = np.empty((n, n + 1)), np.empty((n, n + 1))
     parents = np.empty((1, n), np.int64)
     parent = parents[0]
-    marginals[:] = 0.0
     log_joint = 0.0
     for sweep in range(n_burn_in + len(log_evidence)):
         belief[:] = 1.0
@@ -106,45 +114,61 @@ def _gibbs(
         if at >= 0:
             log_evidence[at] = log_found
             log_return[at] = log_product(pinned, parent) - log_found
+            log_asked[at] = pass_up(tables, parent, order, whole, below, belief) - log_found
             for v in range(n):
-                marginals[ptr[v] + state[v]] += 1.0
-    for s in range(ptr[n]):
-        marginals[s] /= len(log_evidence)
+                states[at, v] = state[v]
     return log_joint
 
 
-def _gibbs_row(
-    mixture: Mixture, code: Ints, seed: np.uint64, n_samples: int, marginals: Floats, draw: Ints
-) -> tuple[float, float]:
-    tables, into = mixture.tables, mixture.into
-    collapsed_row(mixture, code, seed, 1, marginals, draw)
-    log_evidence, log_return = np.empty(n_samples), np.empty(n_samples)
+def _gibbs_row(mixture: Mixture, task: RowTask) -> tuple[float, float, float]:
+    start, n_samples = task.code[np.newaxis].copy(), task.n_samples
+    first = RowTask(task.code, task.code, task.seed, 1, np.empty(0), start)
+    collapsed_row(mixture, first)
+    states = np.empty((n_samples, len(task.code)), np.int64)
+    log_evidence, log_return, log_asked = (np.empty(n_samples) for _ in range(3))
     log_joint = _gibbs(
-        tables,
-        into,
-        Elimination.of(into.copy()),
-        code,
+        mixture.tables,
+        mixture.into,
+        Elimination.of(mixture.into.copy()),
+        task.code,
+        task.whole,
         int(np.ceil(_BURN_IN * n_samples)),
-        stream_after(seed, 2),
-        draw,
-        marginals,
+        stream_after(task.seed, 2),
+        start[0],
+        states,
         log_evidence,
         log_return,
+        log_asked,
     )
-    log_posterior = np.logaddexp.reduce(log_return) - math.log(n_samples)
-    return log_joint - mixture.log_total - log_posterior, _size_of_chain(log_evidence)
+    if len(task.marginals):
+        visited = (states + mixture.tables.ptr[:-2]).ravel()
+        task.marginals[:] = np.bincount(visited, minlength=len(task.marginals)) / n_samples
+    task.draws[:] = states[np.linspace(n_samples - 1, 0, len(task.draws)).astype(np.int64)]
+    log_posterior = _log_mean(log_return)
+    log_likelihood = log_joint - mixture.log_total - log_posterior
+    return log_likelihood, _size_of_chain(log_evidence), _log_mean(log_asked)
+
+
+def _log_mean(log_values: Floats) -> float:
+    return float(np.logaddexp.reduce(log_values) - math.log(len(log_values)))
 
 
 def _size_of_chain(trace: Floats) -> float:
     """Effective sample size of a chain that forgets at the rate of its lag-one correlation."""
     centred = trace - trace.mean()
     variance = centred @ centred
-    correlation = centred[1:] @ centred[:-1] / variance if variance > 0.0 else 0.0
+    # What rounding alone makes of equal values tells nothing.
+    correlation = centred[1:] @ centred[:-1] / variance if np.ptp(trace) > _ROUNDING else 0.0
     return len(trace) * (1.0 - max(correlation, 0.0)) / (1.0 + max(correlation, 0.0))
 
 
 def gibbs_estimates(
-    tables: TreeTables, into: Any, codes: Any, seeds: Any, n_samples: int = 1000
+    tables: TreeTables,
+    into: Any,
+    codes: Any,
+    seeds: Any,
+    n_samples: int = 1000,
+    request: Request = _ALL,
 ) -> Estimates:
     """Estimate rows with missing cells by Gibbs sampling of tree and cells.
 
@@ -162,7 +186,7 @@ def gibbs_estimates(
     >>> np.exp(found.log_likelihood)
     array([0.5])
     """
-    return estimate_rows(_gibbs_row, tables, into, codes, seeds, n_samples)
+    return estimate_rows(_gibbs_row, tables, into, codes, seeds, n_samples, request)
 
 
 def redraw_missing(tables: TreeTables, into: Any, codes: Any, filled: Any, seeds: Any) -> Ints:
@@ -206,23 +230,20 @@ def redraw_missing(tables: TreeTables, into: Any, codes: Any, filled: Any, seeds
     mixture = Mixture.of(tables, into)
     rows, states = check_codes(tables, codes), check_codes(tables, filled).copy()
     graph = Elimination.of(mixture.into.copy())
-    marginals, log_evidence, log_return = (
-        np.empty(len(tables.conditional)),
-        np.empty(1),
-        np.empty(1),
-    )
+    log_evidence, log_return, log_asked = (np.empty(1) for _ in range(3))
     for code, state, seed in zip(rows, states, np.asarray(seeds, dtype=np.uint64)):
-        stream = stream_after(seed, 0)
         _gibbs(
             mixture.tables,
             mixture.into,
             graph,
             code,
+            code,
             0,
-            stream,
+            stream_after(seed, 0),
             state,
-            marginals,
+            np.empty((1, len(code)), np.int64),
             log_evidence,
             log_return,
+            log_asked,
         )
     return states

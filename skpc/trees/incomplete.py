@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from skpc.trees.collapsed import collapsed_estimates, importance_estimates
 from skpc.trees.components import Components
-from skpc.trees.estimates import Estimates
+from skpc.trees.estimates import Estimates, Request
 from skpc.trees.gibbs import gibbs_estimates, redraw_missing
 from skpc.trees.spanning_trees import draw_trees
 from skpc.trees.tree_inference import sample_missing
@@ -40,7 +40,7 @@ METHODS: dict[str, Callable[..., Estimates]] = {
     "gibbs": gibbs_estimates,
 }
 #: So many completions are summed for each tree that would be sampled, divided by the number of
-#: variables. To sum them then takes about four times as long, which an answer without error is
+#: variables. To sum them then takes four to six times as long, which an answer without error is
 #: worth: a determinant costs a tree of forty variables, and n / 40 trees of n.
 _COMPLETIONS = 160
 #: But no more than this: they are all in memory.
@@ -52,6 +52,7 @@ _MULTIPLIER = np.uint64(0x9E6C63D0876A9A35)
 _OTHER_MULTIPLIER = np.uint64(0xF1357AEA2E62A9C5)
 _SHIFT = np.uint64(29)
 _TO_UNIT = 2.0**-64
+_ALL = Request()
 
 
 def row_seeds(codes: NDArray[np.integer], seed: int) -> Seeds:
@@ -66,7 +67,12 @@ def row_seeds(codes: NDArray[np.integer], seed: int) -> Seeds:
 
 
 def estimate_missing(
-    mixture: Components, codes: Any, seeds: Seeds, method: str, n_samples: int
+    mixture: Components,
+    codes: Any,
+    seeds: Seeds,
+    method: str,
+    n_samples: int,
+    request: Request = _ALL,
 ) -> Estimates:
     """What is to be known of rows with missing cells.
 
@@ -83,6 +89,8 @@ def estimate_missing(
     n_samples : int
         Number of trees sampled for each of them; rows with no more joint completions than
         ``160 / n`` times that (and than 65,536) are exact.
+    request : Request
+        What is needed; by default the marginals, and one draw for each row.
 
     Returns
     -------
@@ -91,35 +99,50 @@ def estimate_missing(
     """
     rows = np.ascontiguousarray(codes, dtype=np.int64)
     ptr, n = mixture.models[0].ptr, rows.shape[1]
-    n_states = np.diff(ptr)[:n]
-    found = Estimates(
-        np.empty(len(rows)),
-        np.zeros((len(rows), ptr[n])),
-        np.full(len(rows), np.inf),
-        rows.copy(),
-    )
-    missing = rows < 0
+    wholes = rows if request.wholes is None else request.wholes
+    found = Estimates.room(rows, int(ptr[n]), request)
+    n_draws = np.broadcast_to(request.n_draws, len(rows))
+    last, height = np.cumsum(n_draws), _heights(seeds, n_draws)
     limit = np.log(min(n_samples * _COMPLETIONS / n, _MOST_COMPLETIONS))
-    height = row_seeds(seeds.view(np.int64)[:, np.newaxis], 1).astype(np.float64) * _TO_UNIT
-    few = missing @ np.log(n_states) <= limit + 1e-9
+    few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
     for row in np.flatnonzero(few).tolist():
-        _enumerate(mixture, rows[row], float(height[row]), row, found)
+        mine = slice(last[row] - n_draws[row], last[row])
+        found.draws[mine] = _enumerate(mixture, row, rows[row], wholes[row], height[mine], found)
     many = np.flatnonzero(~few)
     if len(many):
+        request = Request(request.marginals, n_draws[many], wholes[many])
         estimates = [
             METHODS[method](
-                model.tree_tables(), model.edges_into(), rows[many], seeds[many], n_samples
+                model.tree_tables(), model.edges_into(), rows[many], seeds[many], n_samples, request
             )
             for model in mixture.models
         ]
-        _combine(mixture, estimates, height[many], many, found)
+        share = _combine(mixture, estimates, many, found)
+        drawn = np.flatnonzero(~np.repeat(few, n_draws))
+        chosen = _choose(np.repeat(share, n_draws[many], axis=0), height[drawn])
+        for k, of_model in enumerate(estimates):
+            found.draws[drawn[chosen == k]] = of_model.draws[chosen == k]
+    # Rounding must not make anything more than certain.
+    np.minimum(found.log_asked, 0.0, out=found.log_asked)
     return found
 
 
+def _heights(seeds: Seeds, n_draws: Integers) -> Floats:
+    """A number in [0, 1] for each draw of each row."""
+    which = np.arange(n_draws.sum()) - np.repeat(np.cumsum(n_draws) - n_draws, n_draws)
+    keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), which])
+    return row_seeds(keys, 1).astype(np.float64) * _TO_UNIT
+
+
 def _enumerate(
-    mixture: Components, code: Integers, height: float, row: int, found: Estimates
-) -> None:
-    """Fill in a row by summing its completions."""
+    mixture: Components,
+    row: int,
+    code: Integers,
+    whole: Integers,
+    height: Floats,
+    found: Estimates,
+) -> Integers:
+    """Fill in a row by summing its completions; return the draws."""
     model = mixture.models[0]
     columns = np.flatnonzero(code < 0)
     sizes = np.diff(model.ptr)[columns]
@@ -128,29 +151,36 @@ def _enumerate(
     completions[:, columns] = np.arange(len(completions))[:, np.newaxis] // stride % sizes
     states = model.states_of(completions)
     log_likelihood = mixture.log_likelihood(states)
-    total = np.logaddexp.reduce(log_likelihood)
-    share = np.exp(log_likelihood - total)
+    largest = log_likelihood.max()
+    share = np.exp(log_likelihood - largest)
+    total = largest + np.log(share.sum())
     # All completions of a row without any cell are all there is.
     found.log_likelihood[row] = total if len(columns) < len(code) else 0.0
-    states = states[:, : len(code)]
-    weight = np.repeat(share / share.sum(), len(code))
-    found.marginals[row] = np.bincount(states.ravel(), weight, found.marginals.shape[1])
-    found.draws[row] = completions[_choose(share[np.newaxis], np.array([height]))[0]]
+    asked = ((completions == whole) | (whole < 0)).all(axis=1)
+    if not asked.all():
+        found.log_asked[row] = np.logaddexp.reduce(log_likelihood[asked]) - total
+    n_states = found.marginals.shape[1]
+    if n_states:
+        weight = np.repeat(share / share.sum(), len(code))
+        found.marginals[row] = np.bincount(states[:, : len(code)].ravel(), weight, n_states)
+    cumulated = np.cumsum(share)
+    return completions[np.searchsorted(cumulated, height * cumulated[-1])]
 
 
 def _combine(
-    mixture: Components, of_models: list[Estimates], height: Floats, at: Integers, found: Estimates
-) -> None:
-    """Fill in rows from the estimates of each component."""
+    mixture: Components, of_models: list[Estimates], at: Integers, found: Estimates
+) -> Floats:
+    """Fill in rows from the estimates of each component; return their shares in each row."""
     log_joint = np.column_stack([e.log_likelihood for e in of_models]) + mixture.log_weight
     share = softmax(log_joint, axis=1)
     found.log_likelihood[at] = np.logaddexp.reduce(log_joint, axis=1)
     found.marginals[at] = sum(s[:, None] * e.marginals for s, e in zip(share.T, of_models))
     sizes = np.column_stack([e.effective_sample_size for e in of_models])
     found.effective_sample_size[at] = 1.0 / (share**2 / sizes).sum(axis=1)
-    chosen = _choose(share, height)
-    for k, estimates in enumerate(of_models):
-        found.draws[at[chosen == k]] = estimates.draws[chosen == k]
+    log_asked = np.column_stack([e.log_asked for e in of_models])
+    found.log_asked[at] = np.logaddexp.reduce(log_joint + log_asked, axis=1)
+    found.log_asked[at] -= found.log_likelihood[at]
+    return np.asarray(share)
 
 
 def _choose(share: Floats, height: Floats) -> Integers:

@@ -92,6 +92,14 @@ def _scaled_up(values: Floats, begin: int, end: int) -> float:
     return math.log(largest)
 
 
+@inlined
+def _all_ones(values: Floats, begin: int, end: int) -> bool:
+    ones = True
+    for s in range(begin, end):
+        ones = ones and values[s] == 1.0
+    return ones
+
+
 @kernel
 def pass_up(
     tables: TreeTables, parent: Ints, order: Ints, code: Ints, below: Floats, message: Floats
@@ -125,6 +133,9 @@ def pass_up(
         u = parent[v] if parent[v] >= 0 else n
         begin, end = span(ptr, code, v)
         first, last = span(ptr, code, u)
+        if code[v] < 0 and _all_ones(below, begin, end):
+            # Nothing is observed below: the message is one, whatever the state of the parent.
+            continue
         message[first:last] = 0.0
         for b in range(begin, end):
             for a in range(first, last):
@@ -140,11 +151,18 @@ def pass_up(
 
 @kernel
 def pass_down(
-    tables: TreeTables, parent: Ints, order: Ints, code: Ints, below: Floats, belief: Floats
+    tables: TreeTables,
+    parent: Ints,
+    order: Ints,
+    code: Ints,
+    below: Floats,
+    message: Floats,
+    belief: Floats,
 ) -> None:
     """Probabilities of all states given the observed cells, after :func:`pass_up`.
 
-    ``belief`` has shape (n_states + 1,) and is overwritten. The observed cells must be possible.
+    ``message`` and ``belief`` have shape (n_states + 1,) and are overwritten. The observed cells
+    must be possible.
     """
     ptr, conditional = tables
     n = len(parent)
@@ -152,17 +170,26 @@ def pass_down(
     belief[ptr[n]] = 1.0
     for at in range(n):
         v = order[at]
+        if code[v] >= 0:
+            belief[ptr[v] + code[v]] = 1.0
+            continue
         u = parent[v] if parent[v] >= 0 else n
-        begin, end = span(ptr, code, v)
+        begin, end = ptr[v], ptr[v + 1]
         first, last = span(ptr, code, u)
-        for a in range(first, last):
-            total = 0.0
+        if _all_ones(below, begin, end):
+            message[first:last] = 1.0
+        else:
+            message[first:last] = 0.0
             for b in range(begin, end):
-                total += conditional[b, a] * below[b]
-            if belief[a] > 0.0 and total > 0.0:
-                share = belief[a] / total
-                for b in range(begin, end):
-                    belief[b] += share * (conditional[b, a] * below[b])
+                for a in range(first, last):
+                    message[a] += conditional[b, a] * below[b]
+        for a in range(first, last):
+            message[a] = belief[a] / message[a] if message[a] > 0.0 else 0.0
+        for b in range(begin, end):
+            share = 0.0
+            for a in range(first, last):
+                share += conditional[b, a] * message[a]
+            belief[b] = share * below[b]
 
 
 @kernel
@@ -221,7 +248,7 @@ def _marginals_of_each(
         tree_order(parent, order, work)
         log_evidence[row] = pass_up(tables, parent, order, code, below, message)
         if log_evidence[row] > -math.inf:
-            pass_down(tables, parent, order, code, below, belief)
+            pass_down(tables, parent, order, code, below, message, belief)
             for s in range(tables.ptr[n]):
                 out[row, s] = belief[s]
 

@@ -73,6 +73,30 @@ def test_joint_probabilities_are_posterior_marginals_of_the_class(density):
     assert_allclose(model.score_samples(rows), joint.score_samples(encoded), rtol=1e-9, atol=1e-9)
 
 
+def test_the_class_of_incomplete_rows_is_asked_for_once_and_the_density_is_that_of_the_rows():
+    X, y = mixed()
+    density = MixtureOfAllTrees(max_iter=5, n_inference_samples=50, random_state=0)
+    model = DensityClassifier(density, joint=True).fit(X, y)
+    rows = holes(X)
+    encoded = np.column_stack([model.domain_.encode(rows), np.full(len(X), np.nan)])
+    joint = model.densities_[0]
+    assert_allclose(model.predict_proba(rows), joint.marginals(encoded)[-1], rtol=1e-9)
+    assert_allclose(model.score_samples(rows), joint.score_samples(encoded), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("density", [None, CUTSET], ids=repr)
+def test_joint_densities_of_classes_are_those_of_the_labelled_rows(density):
+    X, y = mixed()
+    model = DensityClassifier(density, joint=True).fit(X, y)
+    rows = model.domain_.encode(holes(X))
+    labelled = [
+        model.densities_[0].score_samples(np.column_stack([rows, np.full(len(X), c)]))
+        for c in range(3)
+    ]
+    found = model.predict_log_proba(holes(X)) + model.score_samples(holes(X))[:, np.newaxis]
+    assert_allclose(found, np.column_stack(labelled), rtol=0.0, atol=1e-10)
+
+
 @every_classifier
 def test_priors_change_the_odds_by_their_ratio(classifier):
     X, y = mixed()

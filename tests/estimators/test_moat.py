@@ -5,8 +5,11 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skpc import MixtureOfAllTrees
 from skpc.queries import log_likelihood
@@ -127,6 +130,46 @@ def test_the_estimate_of_a_likelihood_comes_close_and_its_error_is_told():
     assert_allclose(model.score_samples(holes), exact, atol=4 / np.sqrt(size))
 
 
+@pytest.mark.parametrize("inference", ["collapsed", "importance", "gibbs"])
+def test_a_column_given_the_others_is_never_more_than_certain(inference):
+    X = chain_rows(500, 18)
+    model = MixtureOfAllTrees(orientation="undirected", max_iter=10, random_state=0).fit(X)
+    holes = with_holes(X[:30], 0.6)
+    given = [c for c in range(18) if c not in (3, 8)]
+    exact = model.set_params(n_inference_samples=8000).score_samples(holes, given=given)
+    model.set_params(n_inference_samples=150, inference=inference)
+    assert np.isfinite(model.effective_sample_size(holes)).sum() > 10
+    found = model.score_samples(holes, given=given)
+    assert found.max() <= 0.0
+    assert_allclose(found, exact, atol=0.6)
+    assert_array_equal(model.score_samples(holes[4:9], given=given), found[4:9])
+
+
+def test_a_category_given_the_others_has_the_probability_of_the_marginals():
+    X = chain_rows(500, 14)
+    model = MixtureOfAllTrees(max_iter=10, n_inference_samples=60, random_state=0).fit(X)
+    holes = with_holes(X[:20], 0.6)
+    holes[:, 5] = X[:20, 5]
+    hidden = holes.copy()
+    hidden[:, 5] = np.nan
+    assert np.isfinite(model.effective_sample_size(hidden)).any()
+    marginals = model.marginals(hidden)[5][np.arange(20), X[:20, 5].astype(int)]
+    found = model.score_samples(holes, given=[c for c in range(14) if c != 5])
+    assert_allclose(np.exp(found), marginals, rtol=1e-10)
+
+
+def test_validation_rows_take_the_same_way_through_a_pipeline():
+    X, valid = 100.0 + 50.0 * chain_rows(300), 100.0 + 50.0 * chain_rows(100, seed=1)
+    with config_context(enable_metadata_routing=True):
+        model = MixtureOfAllTrees(categorical_features=None, max_iter=3, random_state=0)
+        routed = model.set_fit_request(X_val=True)
+        pipeline = make_pipeline(StandardScaler(), routed, transform_input=["X_val"])
+        pipeline.fit(X, X_val=valid)
+    scaler = StandardScaler().fit(X)
+    alone = clone(model).fit(scaler.transform(X), X_val=scaler.transform(valid))
+    assert pipeline[-1].scores_ == alone.scores_
+
+
 def test_a_sampled_mixture_answers_like_the_estimator():
     X = np.column_stack([chain_rows(500, 4), np.random.default_rng(0).normal(size=500)])
     model = MixtureOfAllTrees(max_iter=10, random_state=0).fit(X)
@@ -149,6 +192,26 @@ def test_the_mode_of_a_chain_is_constant():
 def test_more_components_than_rows_are_refused():
     with pytest.raises(ValueError, match=r"n_components=9 must not exceed .* found 5 sample"):
         MixtureOfAllTrees(n_components=9, early_stopping=False).fit(chain_rows(5))
+
+
+def test_rows_that_are_held_out_are_told_where_there_are_too_few():
+    with pytest.raises(ValueError, match=r"found 2\d sample\(s\) and \d more held out"):
+        MixtureOfAllTrees(n_components=30, random_state=0).fit(chain_rows(30))
+
+
+def test_a_stream_whose_first_rows_tell_nothing_of_the_columns_is_refused():
+    model = MixtureOfAllTrees()
+    with pytest.raises(ValueError, match=r"no column with more than one value.*declare categories"):
+        model.partial_fit([[0.0, 1.0, 1.0]])
+    assert not hasattr(model, "domain_")
+    model.set_params(categories=[[0, 1]] * 3).partial_fit([[0.0, 1.0, 1.0]])
+    assert model.score_samples([[1.0, 1.0, 1.0]])[0] < -0.1
+
+
+def test_the_mixture_is_shown_in_one_line():
+    model = MixtureOfAllTrees(max_iter=1, n_components=2, random_state=0).fit(chain_rows())
+    shown = "Components(n_components=2, each AllTrees(n_features=5, n_states=10, directed))"
+    assert repr(model.mixture_) == shown
 
 
 @pytest.mark.parametrize("orientation", ORIENTATIONS)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from skpc.trees import (
+    Request,
     TreeTables,
     collapsed_estimates,
     gibbs_estimates,
@@ -62,8 +63,10 @@ def test_importance_weights_undo_any_proposal_exactly(n_states):
         adjust(tables, into, belief, codes, factor, proposal)
         total, streams, marginals = 0.0, np.zeros(1, np.uint64), np.empty(n_all - 1)
         for parents in forests:
-            tree, draw = np.array([parents]), codes.copy()
-            log_mean, _ = _average(tables, tree, factor, codes, True, streams, marginals, draw)
+            tree, draws = np.array([parents]), codes[np.newaxis].copy()
+            log_mean, *_ = _average(
+                tables, tree, factor, codes, codes, True, streams, marginals, draws
+            )
             proposed = np.prod([proposal[v, u] for v, u in enumerate(tree[0])])
             total += proposed * np.exp(log_mean - log_total)
         expected = naive.mixture_evidence(forests, code, root, given)
@@ -102,6 +105,58 @@ def test_complete_and_empty_rows_are_exact():
     np.testing.assert_allclose(np.exp(found.log_likelihood), expected, rtol=1e-13)
     np.testing.assert_allclose(found.effective_sample_size, 10.0)
     np.testing.assert_array_equal(found.draws[:2], codes[:2])
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_cells_that_are_asked_for_have_the_probability_of_the_sum_over_all_trees(estimates):
+    forests, root, given, tables, into = random_mixture((2, 5, 3), seed=1)
+    codes = [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, -1]]
+    wholes = np.array([[-1, 2, -1], [1, 4, 2], [1, 4, 0], [0, 2, -1]])
+    request = Request(marginals=False, n_draws=0, wholes=wholes)
+    found = estimates(tables, into, codes, range(4), 20_000, request)
+    for row, (code, whole) in enumerate(zip(codes, wholes.tolist())):
+        evidence = [naive.mixture_evidence(forests, c, root, given) for c in (code, whole)]
+        error = 6 / np.sqrt(found.effective_sample_size[row])
+        assert found.log_asked[row] == pytest.approx(np.log(evidence[1] / evidence[0]), abs=error)
+    assert found.log_asked[3] == pytest.approx(0.0, abs=1e-12)
+    assert (found.log_asked[:3] < 0.0).all()
+
+
+def test_one_cell_that_is_asked_for_has_its_marginal_and_all_states_sum_to_one():
+    _, _, _, tables, into = random_mixture((2, 5, 3), seed=2)
+    code, total = np.array([[1, -1, -1]]), 0.0
+    marginals = collapsed_estimates(tables, into, code, [3], 20).marginals[0]
+    for state in range(5):
+        whole = np.array([[1, state, -1]])
+        found = collapsed_estimates(tables, into, code, [3], 20, Request(False, 0, whole))
+        assert np.exp(found.log_asked[0]) == pytest.approx(marginals[2 + state], rel=1e-12)
+        total += np.exp(found.log_asked[0])
+    assert total == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_what_is_not_needed_changes_nothing_else(estimates):
+    _, _, _, tables, into = random_mixture((2, 5, 3), seed=2)
+    codes = np.array([[1, -1, -1], [-1, -1, 2]])
+    full = estimates(tables, into, codes, [3, 4], 50)
+    bare = estimates(tables, into, codes, [3, 4], 50, Request(marginals=False, n_draws=0))
+    assert bare.marginals.shape == (2, 0)
+    assert bare.draws.shape == (0, 3)
+    np.testing.assert_array_equal(bare.log_likelihood, full.log_likelihood)
+    np.testing.assert_array_equal(bare.effective_sample_size, full.effective_sample_size)
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_many_draws_of_a_row_follow_its_marginals(estimates):
+    _, _, _, tables, into = random_mixture((3, 2, 4), seed=7)
+    codes, n_draws = [[-1, 1, -1], [0, -1, -1]], np.array([4000, 1])
+    found = estimates(tables, into, codes, [1, 2], 2000, Request(n_draws=n_draws))
+    assert found.draws.shape == (4001, 3)
+    assert (found.draws[:4000, 1] == 1).all()
+    assert found.draws[4000, 0] == 0
+    for v, begin, k in ((0, 0, 3), (2, 5, 4)):
+        share = np.bincount(found.draws[:4000, v], minlength=k) / 4000
+        np.testing.assert_allclose(share, found.marginals[0, begin : begin + k], atol=0.04)
 
 
 @pytest.mark.parametrize("estimates", ALGORITHMS)

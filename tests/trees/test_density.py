@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from skpc.domain import Domain
 from skpc.queries import log_likelihood
@@ -48,7 +49,7 @@ def test_missing_numbers_are_integrated_out(kind):
     p = np.exp(density.log_likelihood(with_numbers(row)))
     found = np.exp(density.log_likelihood(row[np.newaxis]))
     assert_allclose(found, np.trapezoid(p, GRID), rtol=1e-3)
-    means = density.means(row[np.newaxis])
+    means = density.expected(row[np.newaxis])
     assert means[0, 1] == pytest.approx(np.trapezoid(p * GRID, GRID) / found[0], rel=1e-3)
 
 
@@ -83,7 +84,7 @@ def test_draws_of_missing_cells_follow_the_density():
     density = random_density(DirectedParameters)
     rows = np.tile([NAN, NAN, 1.0], (4000, 1))
     drawn = density.draw_missing(rows, np.random.RandomState(0))
-    marginals, means = density.marginals(rows[:1]), density.means(rows[:1])
+    marginals, means = density.marginals(rows[:1]), density.expected(rows[:1])
     share = np.bincount(drawn[:, 0].astype(int), minlength=3) / 4000
     assert_allclose(share, marginals[0][0], atol=0.03)
     assert drawn[:, 1].mean() == pytest.approx(means[0, 1], abs=4 * drawn[:, 1].std() / 60)
@@ -106,3 +107,75 @@ def test_equal_rows_have_equal_answers_whatever_the_others():
     assert found[0] == found[2]
     assert found[1] == density.log_likelihood(rows[1:2])[0]
     assert_array_equal(density.effective_sample_size(rows[1:2]), [np.inf])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conditionals_of_few_completions_are_exact_ratios(kind):
+    density = random_density(kind)
+    rows = np.array([[1.0, 1.2, 0.0], [1.0, NAN, 0.0], [NAN, 1.2, 1.0], [2.0, NAN, NAN]])
+    for given in ([0], [1], [0, 2], []):
+        known = np.full_like(rows, NAN)
+        known[:, given] = rows[:, given]
+        expected = density.log_likelihood(rows) - density.log_likelihood(known)
+        found = density.log_conditional(rows, np.array(given, dtype=np.int64))
+        assert_allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_estimated_conditionals_of_categories_are_near_the_truth_and_never_positive(
+    kind, monkeypatch
+):
+    density = random_density(kind)._replace(n_samples=400)
+    rows = np.array([[1.0, 1.2, NAN], [0.0, -1.0, NAN], [NAN, 0.3, NAN], [2.0, 1.2, 1.0]])
+    cases = [np.array([1]), np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)]
+    truth = [density.log_conditional(rows, given) for given in cases]
+    monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
+    for given, expected in zip(cases, truth):
+        found = density.log_conditional(rows, given)
+        assert_allclose(found, expected, atol=0.3)
+        assert_array_equal(found[2:], density.log_conditional(rows[2:], given))
+        if 1 in given:
+            assert (found <= 0.0).all()
+    assert density.log_conditional(rows, cases[-1])[3] == density.log_likelihood(rows)[3]
+
+
+def test_the_conditional_of_one_category_is_its_marginal(monkeypatch):
+    monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
+    density = random_density(DirectedParameters)._replace(n_samples=20)
+    marginals = density.marginals(np.array([[NAN, 1.2, NAN]]))[0][0]
+    rows = np.array([[0.0, 1.2, NAN], [1.0, 1.2, NAN], [2.0, 1.2, NAN]])
+    assert_allclose(np.exp(density.log_conditional(rows, np.array([1, 2]))), marginals)
+
+
+def test_equal_rows_have_different_draws_from_shared_trees(monkeypatch):
+    monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
+    density = random_density(DirectedParameters)
+    rows = np.tile([[NAN, NAN, 1.0], [1.0, 1.2, 0.0], [NAN, 1.2, NAN]], (250, 1))
+    drawn = density.draw_missing(rows, np.random.RandomState(0))
+    assert_array_equal(drawn, density.draw_missing(rows, np.random.RandomState(0)))
+    observed = ~np.isnan(rows)
+    assert_array_equal(drawn[observed], rows[observed])
+    for start, column in ((0, 0), (2, 0), (2, 2)):
+        marginals = density.marginals(rows[start : start + 1])[column][0]
+        share = np.bincount(drawn[start::3, column].astype(int), minlength=len(marginals)) / 250
+        assert_allclose(share, marginals, atol=0.15)
+
+
+def test_answers_that_hang_on_few_trees_come_with_one_warning(monkeypatch):
+    monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
+    density = random_density(DirectedParameters)._replace(n_samples=5)
+    rows = np.array([[NAN, 1.2, NAN], [1.0, 1.2, 0.0], [NAN, 1.2, NAN]])
+    given = np.array([1])
+    questions = [
+        lambda: density.log_likelihood(rows),
+        lambda: density.marginals(rows),
+        lambda: density.expected(rows),
+        lambda: density.modes(rows),
+        lambda: density.draw_missing(rows, np.random.RandomState(0)),
+        lambda: density.log_conditional(np.where(rows > 1, rows, 0.0), given),
+    ]
+    for question in questions:
+        with pytest.warns(ConvergenceWarning, match=r"answers for [23] of 3 rows") as caught:
+            question()
+        assert len(caught) == 1
+    assert (density.effective_sample_size(rows)[[0, 2]] < 10.0).all()

@@ -9,6 +9,7 @@ from skpc.queries import log_likelihood
 from skpc.trees import (
     ComponentParameters,
     DirectedParameters,
+    Request,
     UndirectedParameters,
     estimate_missing,
     redraw_rows,
@@ -68,6 +69,37 @@ def test_rows_with_many_completions_are_estimated(kind, n_components, method, mo
         log_truth, true_marginals = truth(mixture, row)
         assert log_p == pytest.approx(log_truth, abs=0.15)
         assert_allclose(marginals, true_marginals, atol=0.08)
+
+
+@pytest.mark.parametrize("method", ["exact", "collapsed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_cells_that_are_asked_for_have_their_conditional_probability(kind, method, monkeypatch):
+    if method == "collapsed":
+        monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
+    mixture = random_mixture(kind, 2)
+    codes, wholes = ROWS[:4], np.array([[0, 1, 1, -1], [1, -1, -1, 2], ROWS[2], [1, 0, 1, 2]])
+    request = Request(marginals=False, n_draws=0, wholes=wholes)
+    found = estimate_missing(mixture, codes, row_seeds(codes, 0), "collapsed", 3000, request)
+    for code, whole, log_asked in zip(codes, wholes, found.log_asked):
+        expected = truth(mixture, whole)[0] - truth(mixture, code)[0]
+        assert log_asked == pytest.approx(expected, abs=1e-10 if method == "exact" else 0.3)
+        assert log_asked <= 0.0
+
+
+@pytest.mark.parametrize("method", ["exact", "collapsed"])
+def test_many_draws_of_one_row_have_the_distribution_of_its_missing_cells(method, monkeypatch):
+    if method == "collapsed":
+        monkeypatch.setattr("skpc.trees.incomplete._MOST_COMPLETIONS", 1)
+    mixture = random_mixture(DirectedParameters, 2)
+    request = Request(n_draws=np.array([4000, 1, 0]))
+    seeds = np.arange(3, dtype=np.uint64)
+    found = estimate_missing(mixture, ROWS[:3], seeds, "collapsed", 3000, request)
+    assert found.draws.shape == (4001, 4)
+    _, marginals = truth(mixture, ROWS[0])
+    ptr = mixture.models[0].ptr
+    for column in (1, 3):
+        share = np.bincount(found.draws[:4000, column], minlength=N_STATES[column]) / 4000
+        assert_allclose(share, marginals[ptr[column] : ptr[column + 1]], atol=0.05)
 
 
 @pytest.mark.parametrize("method", ["exact", "collapsed"])
