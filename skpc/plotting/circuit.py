@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._repr import ShowsParameters
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.plotting._canvas import require_pyplot
@@ -21,7 +22,7 @@ _MAX_BOXES = 300
 _MAX_NODES = 200
 
 
-class CircuitDisplay:
+class CircuitDisplay(ShowsParameters):
     """Drawing of a circuit.
 
     A cutset network is drawn for readers: the cuts as a decision tree, each branch with its

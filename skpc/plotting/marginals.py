@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._repr import ShowsParameters
 from skpc._validation import check_table
 from skpc.domain import Domain
 from skpc.plotting._canvas import require_pyplot
@@ -24,7 +25,7 @@ _PANEL_SIZE = (2.9, 2.4)
 _NARROWEST_PANEL = 2.4
 
 
-class MarginalsDisplay:
+class MarginalsDisplay(ShowsParameters):
     """Drawing of the posterior distribution of each cell of one row.
 
     A missing category has one bar for each of its states, a missing number a density: flat
