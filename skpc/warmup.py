@@ -6,8 +6,15 @@ recipe of a container, or before a cluster starts many workers at once.
 
 from __future__ import annotations
 
-import numpy as np
+import argparse
+import sys
+import time
 
+import numpy as np
+from sklearn.base import clone
+
+from skpc._jit import KERNELS
+from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.estimators import (
     CircuitImputer,
     CutsetNetworkBD,
@@ -19,6 +26,7 @@ from skpc.estimators import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
+from skpc.factor_graphs import FactorGraph, GibbsSampler
 
 __all__ = ["warmup"]
 
@@ -32,10 +40,12 @@ def warmup() -> None:
     >>> warmup()  # doctest: +SKIP
     """
     for X in _tables():
+        holes = X.copy()
+        holes[::2, 0] = holes[1::3, -1] = np.nan
+        # Too many completions to be summed: trees are sampled.
+        holes[1, 1:] = np.nan
         for density in _densities():
             fitted = density.fit(X)
-            holes = X.copy()
-            holes[::2, 0] = holes[1::3, -1] = np.nan
             for rows in (X, holes):
                 fitted.score_samples(rows)
             fitted.sample(3, random_state=0)
@@ -43,38 +53,49 @@ def warmup() -> None:
             for strategy in ("mean", "mpe", "sample"):
                 fitted.complete(holes, strategy=strategy, random_state=0)
             if hasattr(fitted, "circuit_"):
+                fitted.score_samples(holes, given=[0])
                 fitted.surprise(holes)
                 fitted.interval(holes)
-        CutsetNetworkBD(random_state=0).fit(holes)
-        SoftLearnSPN(random_state=0).fit(holes)
-        CircuitImputer().fit(X).transform(holes)
-        DensityClassifier().fit(X, X[:, 0] > 0).predict_proba(holes)
+            else:
+                fitted.to_mixture(2, random_state=0)
+        _fits_with_holes(X, holes)
         _machines(X, holes)
     messages, labels = _tables()[1], np.arange(60) % 2
     KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0).predict(messages)
     LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
+    _samplers()
 
 
 def _tables() -> list[np.ndarray]:
-    """Binary, mixed, and of three states each."""
+    """Binary, mixed, and of three states each, whose names are not their numbers."""
     rng = np.random.default_rng(0)
-    binary = rng.integers(0, 2, (60, 4)).astype(np.float64)
-    mixed = np.column_stack([rng.integers(0, 3, 60), rng.normal(size=(60, 3))])
-    return [binary, mixed, rng.integers(0, 3, (60, 4)).astype(np.float64)]
+    binary = rng.integers(0, 2, (60, 8)).astype(np.float64)
+    mixed = np.column_stack([rng.integers(0, 3, 60), rng.normal(size=(60, 7))])
+    return [binary, mixed, rng.integers(1, 4, (60, 8)).astype(np.float64)]
 
 
 def _densities() -> list[CutsetNetworkBD | SoftLearnSPN | MixtureOfAllTrees]:
+    quick = MixtureOfAllTrees(max_iter=1, n_inference_samples=10, random_state=0)
     return [
         CutsetNetworkBD(),
+        CutsetNetworkBD(criterion="bic"),
         CutsetNetworkBD(n_components=2, random_state=0),
         CutsetNetworkBD(structured=True),
         SoftLearnSPN(random_state=0),
         SoftLearnSPN(clusterer="em", random_state=0),
-        MixtureOfAllTrees(max_iter=1, n_inference_samples=10, random_state=0),
-        MixtureOfAllTrees(
-            orientation="undirected", max_iter=1, n_inference_samples=10, random_state=0
-        ),
+        clone(quick),
+        clone(quick).set_params(orientation="undirected"),
+        clone(quick).set_params(inference="importance"),
+        clone(quick).set_params(inference="gibbs"),
     ]
+
+
+def _fits_with_holes(X: np.ndarray, holes: np.ndarray) -> None:
+    CutsetNetworkBD(random_state=0).fit(holes)
+    SoftLearnSPN(random_state=0).fit(holes)
+    MixtureOfAllTrees(max_iter=1, random_state=0).fit(holes)
+    CircuitImputer().fit(X).transform(holes)
+    DensityClassifier().fit(X, X[:, 0] > X[0, 0]).predict_proba(holes)
 
 
 def _machines(X: np.ndarray, holes: np.ndarray) -> None:
@@ -84,5 +105,28 @@ def _machines(X: np.ndarray, holes: np.ndarray) -> None:
     ExpectedKernelSVC().fit(X, np.arange(len(X)) % 2).predict(holes)
 
 
-if __name__ == "__main__":
+def _samplers() -> None:
+    graph = FactorGraph.ising_grid(2, 2, coupling=0.2, field=0.1)
+    samples = GibbsSampler(graph, burn_in=10, thinning=4, random_state=0).sample(20)
+    BlackBoxImportanceSampler(graph, collapse=0.5, random_state=0).fit(samples).marginals()
+
+
+def _main() -> None:
+    description = """
+        Compile what skpc needs, once, by using every estimator on small tables. Later processes
+        load the machine code from where numba keeps it: beside the modules of skpc, or in the
+        directory that the environment variable NUMBA_CACHE_DIR names.
+    """
+    argparse.ArgumentParser("python -m skpc.warmup", description=description).parse_args()
+    start = time.perf_counter()
     warmup()
+    misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in KERNELS)
+    seconds = time.perf_counter() - start
+    sys.stdout.write(
+        f"skpc is warm after {seconds:.0f} s: {misses} functions compiled, the others were on disk "
+        "already.\n"
+    )
+
+
+if __name__ == "__main__":
+    _main()

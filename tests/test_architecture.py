@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
-    {"_errors", "_jit", "_validation", "_version"},
+    {"_jit", "_repr", "_validation", "_version", "exceptions"},
     {"domain", "circuit"},
     {"kernels", "trees"},
     {"queries"},

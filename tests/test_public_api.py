@@ -4,9 +4,25 @@ import importlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import skpc
+from skpc import KernelEPOperator, MixtureOfAllTrees
+from skpc.circuit import CircuitBuilder
+from skpc.discrepancies import BlackBoxImportanceSampler
+from skpc.factor_graphs import FactorGraph, GibbsSampler
+from skpc.kernels import ExponentialHamming
+from skpc.messages import (
+    ImportanceSamplingOracle,
+    JustInTimeOperator,
+    LinearEP,
+    LogisticFactor,
+    Normal,
+    QuadratureOracle,
+)
+from skpc.plotting import CircuitDisplay
+from skpc.queries import KernelExpansion
 
 PUBLIC = {
     "skpc": [
@@ -107,6 +123,7 @@ PUBLIC = {
         "outer_width",
         "precision_posterior",
     ],
+    "skpc.exceptions": ["IncompatibleError", "StructureError"],
     "skpc.warmup": ["warmup"],
     "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
     "skpc.factor_graphs": [
@@ -148,6 +165,52 @@ def test_public_docstrings_have_an_example(name, found):
     without |= {f"skpc.kernels.{part}" for part in ("Kernel", "ColumnKernel", *FAMILIES)}
     if name not in without:
         assert ">>> " in doc, f"{name} has no example"
+
+
+def shown() -> dict[str, object]:
+    """Objects that are no estimators, and what they print."""
+    graph = FactorGraph.ising_grid(2, 2, coupling=0.3)
+    oracle = QuadratureOracle(LogisticFactor(), target=1)
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 9)
+    trees = MixtureOfAllTrees(max_iter=1, random_state=0).fit(X)
+    circuit = trees.to_mixture(1, random_state=0)
+    inputs = ImportanceSamplingOracle(
+        lambda z, random_state: z, [Normal(0.0, 1.0)], output="normal", target=0, random_state=0
+    )
+    kernel = ExponentialHamming(0.5)
+    expansion = KernelExpansion(circuit, X[:2], np.ones((2, 1)), kernel)
+    sampler = GibbsSampler(graph, burn_in=10, random_state=np.random.RandomState(0))
+    learner = JustInTimeOperator(KernelEPOperator(), oracle, threshold=[-8.0, -7.0], n_initial=9)
+    by_factor = f"QuadratureOracle(factor={LogisticFactor()!r}, target=1)"
+    return {
+        f"GibbsSampler(graph={graph!r}, burn_in=10, random_state=<RandomState>)": sampler,
+        f"BlackBoxImportanceSampler(target={graph!r}, collapse=0.5)": (
+            BlackBoxImportanceSampler(graph, collapse=0.5)
+        ),
+        by_factor: oracle,
+        f"LinearEP(operator={by_factor}, n_iter=5)": LinearEP(oracle, n_iter=5),
+        f"JustInTimeOperator(operator=KernelEPOperator(), oracle={by_factor}, "
+        "threshold=[-8.0, -7.0], n_initial=9)": learner,
+        "ImportanceSamplingOracle(factor_sampler=<lambda>, proposal=(Normal(mean=0.0, "
+        "variance=1.0),), output='normal', target=0)": inputs,
+        f"KernelExpansion(n_points=2, n_functions=1, {kernel!r})": expansion,
+        "CircuitBuilder(n_features=2, n_nodes=0)": CircuitBuilder([2, 2]),
+        f"CircuitDisplay(circuit={circuit!r})": CircuitDisplay(circuit),
+    }
+
+
+@pytest.mark.parametrize(("text", "found"), shown().items(), ids=lambda x: type(x).__name__)
+def test_objects_show_what_they_are(text, found):
+    assert repr(found) == text
+
+
+def test_public_objects_do_not_show_addresses():
+    for module in [*PUBLIC, "skpc.trees", "skpc.learning"]:
+        for name in importlib.import_module(module).__all__:
+            found = getattr(importlib.import_module(module), name)
+            abstract = {"ColumnKernel", "Kernel", "MessageOperator", "Score"}
+            if isinstance(found, type) and name not in abstract:
+                assert found.__repr__ is not object.__repr__, f"{module}.{name}"
 
 
 def test_importing_the_package_loads_no_optional_library_of_its_own():

@@ -1,33 +1,82 @@
 """After the warm-up, ordinary use compiles nothing."""
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
+import skpc
+from skpc import CutsetNetworkBD, DensityClassifier, MixtureOfAllTrees, SoftLearnSPN
 from skpc._jit import KERNELS
 from skpc.warmup import warmup
+
+#: Behind functions of skpc.trees that no estimator calls.
+NOT_FOR_ESTIMATORS = {"_evidence_of_all", "_marginals_of_each"}
 
 
 def compiled() -> int:
     return sum(len(kernel.signatures) for kernel in KERNELS)
 
 
+def called_by(kernel) -> list:
+    """Kernels that a kernel calls."""
+    known = kernel.py_func.__globals__
+    called = [known.get(name) for name in kernel.py_func.__code__.co_names]
+    return [found for found in called if hasattr(found, "py_func")]
+
+
 def test_fits_and_queries_after_the_warm_up_compile_nothing():
     warmup()
     before = compiled()
     rng = np.random.default_rng(1)
-    X = np.column_stack([rng.integers(0, 2, (300, 5)), rng.normal(size=(300, 2))])
-    holes = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    X = np.column_stack([rng.integers(0, 2, (300, 5)), rng.normal(size=(300, 7))])
+    holes = np.where(rng.random(X.shape) < 0.5, np.nan, X)
     for density in (CutsetNetworkBD(), SoftLearnSPN(), MixtureOfAllTrees(max_iter=1)):
         density.set_params(random_state=0).fit(X).score_samples(X)
         density.sample(5, random_state=0)
+        density.complete(holes[:20])
+        density.score_samples(holes[:20], given=[0, 1])
     for density in (CutsetNetworkBD(random_state=0), SoftLearnSPN(random_state=0)):
         density.fit(holes).complete(holes)
         density.marginals(holes)
+    for inference in ("collapsed", "importance", "gibbs"):
+        trees = MixtureOfAllTrees(max_iter=1, inference=inference, random_state=0)
+        trees.fit(holes).marginals(holes[:3])
+    DensityClassifier(CutsetNetworkBD(), joint=True).fit(X, X[:, 0]).predict(holes)
     assert compiled() == before
 
 
-def test_the_module_can_be_run():
-    subprocess.run([sys.executable, "-m", "skpc.warmup"], check=True)
+def test_the_warm_up_leaves_no_kernel_out():
+    for module in pkgutil.walk_packages(skpc.__path__, "skpc."):
+        importlib.import_module(module.name)
+    warmup()
+    # A kernel that comes from the disk brings along those it calls, without a word of them.
+    ready, left = set(), [kernel for kernel in KERNELS if kernel.signatures]
+    while left:
+        kernel = left.pop()
+        if kernel.py_func not in ready:
+            ready.add(kernel.py_func)
+            left += called_by(kernel)
+    cold = {kernel.py_func.__name__ for kernel in KERNELS if kernel.py_func not in ready}
+    assert cold <= NOT_FOR_ESTIMATORS
+
+
+def test_the_command_says_what_it_does():
+    command = [sys.executable, "-m", "skpc.warmup"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("skpc is warm after ")
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert "NUMBA_CACHE_DIR" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_second_warm_up_compiles_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    for expected in (False, True):
+        done = subprocess.run(
+            [sys.executable, "-m", "skpc.warmup"], capture_output=True, text=True, check=True
+        )
+        assert (": 0 functions compiled" in done.stdout) == expected

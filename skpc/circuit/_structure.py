@@ -78,6 +78,12 @@ class Structure:
             array.flags.writeable = False
             self.__dict__[name] = array
 
+    def __repr__(self) -> str:
+        return (
+            f"Structure(n_features={self.n_features}, n_nodes={self.n_nodes}, "
+            f"n_edges={self.n_edges})"
+        )
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("the structure of a circuit cannot be changed; build another circuit")
 

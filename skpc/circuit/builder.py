@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from skpc._errors import StructureError
 from skpc.circuit import _properties as properties
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import (
@@ -19,6 +18,7 @@ from skpc.circuit._structure import (
     SUM,
     Structure,
 )
+from skpc.exceptions import StructureError
 
 __all__ = ["CircuitBuilder"]
 
@@ -83,6 +83,9 @@ class CircuitBuilder:
         self._decision_var: list[int] = []
         self._decision_states: list[Any] = []
         self._indicators: dict[tuple[int, int], np.ndarray] = {}
+
+    def __repr__(self) -> str:
+        return f"CircuitBuilder(n_features={len(self._n_states)}, n_nodes={len(self._kind)})"
 
     def discrete(self, var: int, log_prob: Any) -> int:
         """Add a leaf over the states of a variable.

@@ -17,6 +17,8 @@ from skpc.queries import sample
 
 __all__ = ["make_chow_liu", "make_ising", "make_missing"]
 
+#: Joint states of the shorter side of a grid times its number of sites: a circuit of 2 GiB.
+_MOST_STATES = 2**20
 _MECHANISMS = ("mcar", "mar", "mnar")
 
 
@@ -39,7 +41,8 @@ def make_ising(
     n_samples : int, default=100
         Number of rows.
     rows, cols : int, default=4
-        Size of the grid; the cost is exponential in the smaller one.
+        Size of the grid. The cost is exponential in the shorter side: ``rows * cols *
+        2**min(rows, cols)`` may be 2**20 at most, which 12 x 12 and 10 x 100 do not exceed.
     coupling : float, default=0.4
         :math:`c`.
     field : float, default=0.0
@@ -52,6 +55,15 @@ def make_ising(
     ndarray of shape (n_samples, rows * cols)
         Zeros and ones; the sites of the grid row by row.
 
+    Raises
+    ------
+    ValueError
+        If the grid is too wide.
+
+    See Also
+    --------
+    skpc.factor_graphs.GibbsSampler : Dependent samples of grids of any size.
+
     Examples
     --------
     >>> from skpc.datasets import make_ising
@@ -61,7 +73,24 @@ def make_ising(
            [1., 1., 1., 1.]])
     """
     graph = FactorGraph.ising_grid(rows, cols, coupling=coupling, field=field)
-    return sample(compile(graph), n_samples, random_state)
+    _refuse_wide(rows, cols)
+    sites = np.arange(rows * cols).reshape(rows, cols)
+    order = (sites.T if rows < cols else sites).ravel()
+    # Along the longer side, each site depends on as many others as the shorter side has.
+    vtree = np.full(rows * cols, -1)
+    vtree[order[1:]] = order[:-1]
+    return sample(compile(graph, vtree), n_samples, random_state)
+
+
+def _refuse_wide(rows: int, cols: int) -> None:
+    short, long = sorted((rows, cols))
+    if rows * cols * 2**short > _MOST_STATES:
+        fitting = max(side for side in range(short) if long * side * 2**side <= _MOST_STATES)
+        raise ValueError(
+            f"A grid of {rows} x {cols} is too wide for exact samples: beside a side of {long} the "
+            f"other one may be {fitting} at most. Make it narrower, or draw dependent samples by "
+            "skpc.factor_graphs.GibbsSampler."
+        )
 
 
 def make_chow_liu(

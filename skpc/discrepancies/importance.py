@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from skpc._repr import ShowsParameters
 from skpc.discrepancies._collapsed import patterns
 from skpc.discrepancies._quadratic import least_on_simplex
 from skpc.discrepancies.stein import check_kernel, check_operator, stein_gram
@@ -25,7 +26,7 @@ __all__ = ["BlackBoxImportanceSampler"]
 _MOST_COMPLETIONS = 2**16
 
 
-class BlackBoxImportanceSampler:
+class BlackBoxImportanceSampler(ShowsParameters):
     """Weight samples so that they stand for a factor graph, wherever they come from.
 
     The weights minimise the kernelised discrete Stein discrepancy of the weighted samples to the

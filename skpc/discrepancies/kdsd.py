@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from skpc._errors import StructureError
 from skpc.circuit import Circuit
 from skpc.discrepancies._quotient import neighbour_measure, refuse_zeros, stepped
 from skpc.discrepancies.stein import check_kernel, check_operator, discrete_cards, stein_gram
+from skpc.exceptions import StructureError
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel

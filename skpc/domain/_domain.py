@@ -15,7 +15,7 @@ from skpc.domain._columns import columns_of
 from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories
 from skpc.domain._tables import Cells, Form, read_table
-from skpc.domain._writing import fill_table, write_table
+from skpc.domain._writing import fill_table, insert_column, write_table
 
 __all__ = ["Domain"]
 
@@ -147,8 +147,8 @@ class Domain:
 
         Parameters
         ----------
-        chosen : array-like
-            A boolean mask, column numbers, or names.
+        chosen : array-like, int or str
+            A boolean mask, column numbers, or names; one number or name is a list of one.
         parameter : str
             Name of the parameter it came by, for error messages.
 
@@ -161,7 +161,7 @@ class Domain:
         ValueError
             If there is no such column.
         """
-        found = np.asarray(chosen)
+        found = np.atleast_1d(np.asarray(chosen))
         if found.size == 0:
             return np.empty(0, dtype=np.intp)
         return columns_of(found, self.n_features, self.feature_names, parameter)
@@ -300,6 +300,45 @@ class Domain:
         table : DataFrame or ndarray of shape (n_rows, n_features)
         """
         return fill_table(table, self.decode(rows, like=table))
+
+    def tabulate(self, values: NDArray[np.float64], like: Any) -> Any:
+        """Write one number for each cell of a table as a table of the same kind.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_features), float64
+            NaN where there is none.
+        like : DataFrame or ndarray of shape (n_rows, n_features)
+            The table that the numbers are about.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            With the names and the index of ``like``, and columns of float64.
+        """
+        return write_table(list(values.T), Form.of(like).with_floats(), like)
+
+    def with_column(self, table: Any, column: int) -> Any:
+        """Put anything that is known in the place of a column that a DataFrame lacks.
+
+        Parameters
+        ----------
+        table : DataFrame or array-like
+            As a user passes it. It is never modified.
+        column : int
+            Number of the column.
+
+        Returns
+        -------
+        table : DataFrame or array-like
+            With the column, if just that one was missing from a DataFrame of the library that the
+            domain was fitted on; else as it came.
+        """
+        names, form = list(self.feature_names or ()), Form.of(table)
+        lacking = names[:column] + names[column + 1 :]
+        if form.library != self.form.library or not names or list(form.names or ()) != lacking:
+            return table
+        return insert_column(table, column, self.decode(np.zeros((len(table), len(names)))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The cached tables stay out of the pickle: kernels need them writable, and a pickle may

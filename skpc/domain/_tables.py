@@ -1,13 +1,14 @@
 """Reading the columns of a table as numbers or strings, whatever library the table is of."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._validation import check_finite, describe_column, frame_library, read_cells
+from skpc.domain._dtypes import describe_dtype, restore_dtype
 
 __all__ = ["Cells", "Form", "read_table"]
 
@@ -37,6 +38,24 @@ class Form:
         if library is None:
             return cls("numpy")
         return cls(library, tuple(table.columns), tuple(table.dtypes))
+
+    def with_floats(self) -> "Form":
+        """The form of a table of the same kind whose columns are all float64."""
+        if self.dtypes is None:
+            return self
+        plain = "float64" if self.library == "pandas" else "Float64"
+        return replace(self, dtypes=(restore_dtype(self.library, (plain,)),) * len(self.dtypes))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the classes of the library: skops cannot save all of them, and would ask whether
+        # to trust the others.
+        described = tuple(describe_dtype(self.library, dtype) for dtype in self.dtypes or ())
+        return {"library": self.library, "names": self.names, "dtypes": described}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        dtypes = tuple(restore_dtype(state["library"], plain) for plain in state["dtypes"])
+        # The class is frozen.
+        vars(self).update(state, dtypes=dtypes if state["names"] is not None else None)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from skpc._validation import frame_library, missing_cells
 from skpc.domain._tables import Form
 
-__all__ = ["fill_table", "write_table"]
+__all__ = ["fill_table", "insert_column", "write_table"]
 
 Column = NDArray[Any]
 
@@ -69,6 +69,16 @@ def fill_table(table: Any, decoded: Any) -> Any:
     filled = table.astype(object if is_object else decoded.dtype)
     filled[missing] = decoded[missing]
     return filled
+
+
+def insert_column(table: Any, column: int, source: Any) -> Any:
+    """Put a column of another DataFrame of the same library in its place among the others."""
+    if frame_library(table) == "polars":
+        return table.clone().insert_column(column, source.to_series(column))
+    whole = table.copy(deep=False)
+    series = source.iloc[:, column]
+    whole.insert(column, series.name, series.array)
+    return whole
 
 
 def _whole_numbers(column: Column, dtype: np.dtype[Any]) -> NDArray[np.float64]:

@@ -126,9 +126,9 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
-        given : array-like, default=None
-            Columns that are known: names, numbers, or a boolean mask. The density is that of the
-            other columns given these. None means that of all columns.
+        given : array-like, int or str, default=None
+            Columns that are known: a name, a number, a list of them, or a boolean mask. The density
+            is that of the other columns given these. None means that of all columns.
 
         Returns
         -------

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from skpc._validation import frame_library
 from skpc.circuit import Circuit
@@ -25,7 +26,7 @@ class CellQuestions:
     _encode: Callable[[Any], tuple[Any, np.ndarray]]
 
     @by_blocks
-    def surprise(self, X: Any) -> np.ndarray:
+    def surprise(self, X: Any) -> Any:
         """Log density of each cell given all other observed cells of its row.
 
         Parameters
@@ -35,10 +36,11 @@ class CellQuestions:
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            ``log p(x_j | the rest)`` in nats, exact; NaN where the cell is missing, or holds a
-            category that is not known. The lowest cell of a row is the one that makes it odd.
-            Compare categories with each other; the density of a number depends on its unit.
+        ndarray or DataFrame of shape (n_samples, n_features)
+            ``log p(x_j | the rest)`` in nats, exact; missing where the cell is, or holds a category
+            that is not known. A DataFrame has float columns and the names and index of ``X``. The
+            lowest cell of a row is the one that makes it odd. Compare categories with each other;
+            the density of a number depends on its unit.
 
         Examples
         --------
@@ -48,8 +50,8 @@ class CellQuestions:
         >>> CutsetNetworkBD().fit(X).surprise([[1, 0, 1]]).argmin(axis=1)
         array([1])
         """
-        _, rows = self._encode(X)
-        return surprise(self.circuit_, rows)
+        table, rows = self._encode(X)
+        return self.domain_.tabulate(surprise(self.circuit_, rows), like=table)
 
     @by_blocks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:
@@ -95,7 +97,7 @@ class CellQuestions:
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
+            Rows; NaN (or None) marks missing cells. A DataFrame may lack the column altogether.
         column : int or str
             Number or name of the column.
 
@@ -117,8 +119,9 @@ class CellQuestions:
         >>> CutsetNetworkBD().fit(X).predict_column([[None, 29.0], [None, 10.0]], 0)
         array(['sun', 'rain'], dtype=object)
         """
-        table, rows = self._encode(X)
+        check_is_fitted(self, "domain_")
         chosen = int(self.domain_.columns([column], "column")[0])
+        table, rows = self._encode(self.domain_.with_column(X, chosen))
         hidden = rows.copy()
         hidden[:, chosen] = np.nan
         states = self.domain_.categories[chosen]

@@ -40,7 +40,8 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         ``SoftLearnSPN(random_state=0)``; pass one to tune its parameters in a grid search (as
         ``density__beta``).
     priors : array-like of shape (n_classes,), default=None
-        Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``.
+        Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
+        with ``joint`` their probabilities under the joint density, which are close to these.
     joint : bool, default=False
         Whether one density of the columns and the class together takes the place of one for each
         class. Its probabilities are often closer to the truth where columns tell the same story
@@ -134,7 +135,8 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             If the density is not one of skpc.
         ValueError
             If the priors do not fit the classes, a column has no value at all, a cell is infinite,
-            a class is missing or not a class, or the weights are negative or all zero.
+            a class is missing or not a class, the weights are negative or all zero, or the density
+            cannot learn from the few rows of a class (a note names the class).
         """
         with all_or_nothing(self):
             self._fit(X, y, sample_weight)
@@ -158,7 +160,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             self.densities_ = [self._learn(density, np.column_stack([rows, code]), weight)]
         else:
             self.densities_ = [
-                self._learn(density, *_rows_of_class(rows, weight, code == c))
+                self._learn_class(density, c, *_rows_of_class(rows, weight, code == c))
                 for c in range(len(self.classes_))
             ]
         self.class_prior_ = self._class_prior()
@@ -172,6 +174,16 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             states.append(np.arange(len(self.classes_)))
         learned = clone(density).set_params(categories=states, categorical_features=None)
         return learned.fit(rows, sample_weight=weight)
+
+    def _learn_class(self, density: Any, c: int, rows: np.ndarray, weight: np.ndarray) -> Any:
+        try:
+            return self._learn(density, rows, weight)
+        except Exception as error:
+            error.add_note(
+                f"This came from the density of class {self.classes_.tolist()[c]!r}, which has "
+                f"rows of total weight {self.class_count_[c]:g}."
+            )
+            raise
 
     def _class_prior(self) -> np.ndarray:
         n_classes = len(self.classes_)

@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from skpc._jit import kernel, seed_streams, uniform
+from skpc._repr import ShowsParameters
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
 
@@ -21,7 +22,7 @@ __all__ = ["GibbsSampler"]
 _N_STARTS = 1000
 
 
-class GibbsSampler:
+class GibbsSampler(ShowsParameters):
     """Draw dependent samples by updating one variable at a time given all others.
 
     An update draws a variable from its conditional distribution given the current states of the

@@ -126,6 +126,9 @@ class IncompleteRows:
         self._random_state = random_state
         self._filled: Integers | None = None
 
+    def __repr__(self) -> str:
+        return f"IncompleteRows(n_rows={len(self.weight)}, n_incomplete={self.missing.sum()})"
+
     def drawn_from(self, mixture: Components) -> TrainingRows:
         """The rows with missing cells drawn anew: at first by sampling a few trees.
 

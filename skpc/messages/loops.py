@@ -11,6 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 
+from skpc._repr import ShowsParameters
 from skpc._validation import check_magnitude
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
@@ -65,7 +66,7 @@ class WeightPosterior(NamedTuple):
         return float(0.5 * (np.trace(ratio) - len(distance) - log_ratio + quadratic))
 
 
-class LinearEP:
+class LinearEP(ShowsParameters):
     """Expectation propagation in a linear model: z = X w with w ~ N(0, I), and for each row a
     factor between z and what was observed.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skpc._repr import ShowsParameters
 from skpc.messages.codecs import CODECS
 from skpc.messages.families import Message
 from skpc.messages.layout import MessageLayout
@@ -26,7 +27,7 @@ def _check_codec(codec: str) -> None:
         raise ValueError(f"codec must be one of {tuple(CODECS)}, got {codec!r}.")
 
 
-class LearnedOperator:
+class LearnedOperator(ShowsParameters):
     """A fitted regressor as a message operator.
 
     Parameters
@@ -74,7 +75,7 @@ class LearnedOperator:
         return CODECS[self.codec].decode(targets, self.layout.incoming(rows))
 
 
-class JustInTimeOperator:
+class JustInTimeOperator(ShowsParameters):
     """A message operator that learns from an oracle whenever it is unsure (section 3.3).
 
     The first answers are the oracle's, and the regressor is fitted to them. From then on the

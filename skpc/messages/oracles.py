@@ -10,6 +10,7 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from skpc._repr import ShowsParameters
 from skpc.messages.factors import Factor
 from skpc.messages.families import Message
 from skpc.messages.layout import MessageLayout, message_moments
@@ -70,7 +71,7 @@ def check_messages(messages: ArrayLike, layout: MessageLayout) -> Floats:
     return rows
 
 
-class QuadratureOracle:
+class QuadratureOracle(ShowsParameters):
     """Beliefs by Gauss-Legendre quadrature along the one coordinate of a factor.
 
     Parameters
@@ -91,6 +92,8 @@ class QuadratureOracle:
 
     def __init__(self, factor: Factor, target: int, *, n_nodes: int = 100):
         self.factor = factor
+        self.target = target
+        self.n_nodes = n_nodes
         self.layout = MessageLayout(factor.distributions, target)
         self._nodes, self._weights = leggauss(n_nodes)
 
@@ -155,7 +158,7 @@ def _check_output(output: Floats, inputs: Floats) -> None:
         )
 
 
-class ImportanceSamplingOracle:
+class ImportanceSamplingOracle(ShowsParameters):
     """Beliefs of a factor that can only be simulated, by importance sampling, eq. (2).
 
     Inputs are drawn from a proposal, the factor draws the output for each of them, and the
@@ -219,6 +222,8 @@ class ImportanceSamplingOracle:
                 )
         if n_particles < 1:
             raise ValueError(f"n_particles must be at least 1, got {n_particles!r}.")
+        self.output = output
+        self.target = target
         self.n_particles = n_particles
         self.min_effective_size = min_effective_size
         self.layout = MessageLayout((output, *(each.name for each in self.proposal)), target)

@@ -11,6 +11,7 @@ __all__ = [
     "LIGHT_ORANGE",
     "ORANGE",
     "Page",
+    "caption_width",
     "require_pyplot",
     "text_width",
 ]
@@ -23,6 +24,8 @@ GREY = "#4D4D4D"
 _POINTS_PER_INCH = 72
 _FONT_SIZE = 9.0
 _SMALLEST_FIGURE = (3.0, 1.5)
+#: At some resolutions the letters of a line are rounded up to whole pixels, most of them.
+_ROUNDING = 1.1
 
 
 def require_pyplot(caller: str) -> Any:
@@ -46,6 +49,11 @@ def text_width(text: str) -> float:
     return max(
         (float(TextPath((0, 0), line, size=1).get_extents().width) for line in lines), default=0
     )
+
+
+def caption_width(text: str) -> float:
+    """Width in ems that a long line needs at any resolution."""
+    return _ROUNDING * text_width(text)
 
 
 class Page(NamedTuple):

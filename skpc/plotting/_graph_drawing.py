@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import GAUSSIAN, LEAF, SUM, Circuit
-from skpc.plotting._canvas import BLUE, GREY, LIGHT_BLUE, LIGHT_ORANGE, ORANGE, Page, text_width
+from skpc.plotting._canvas import (
+    BLUE,
+    GREY,
+    LIGHT_BLUE,
+    LIGHT_ORANGE,
+    ORANGE,
+    Page,
+    caption_width,
+    text_width,
+)
 from skpc.plotting._names import Names
 
 __all__ = ["draw_graph"]
@@ -27,7 +36,7 @@ def draw_graph(caller: str, circuit: Circuit, names: Names, ax: Any) -> Any:
     row = _rows(circuit)
     x = _positions(circuit, row)
     n_rows, longest = int(row.max()), max(text_width(label) for label in labels.values())
-    width = max(float(x.max() - x.min()) + 2 * _NODE_PITCH, text_width(_KEY)) + 2 * _MARGIN
+    width = max(float(x.max() - x.min()) + 2 * _NODE_PITCH, caption_width(_KEY)) + 2 * _MARGIN
     height = n_rows * _ROW_HEIGHT + longest + 6 * _MARGIN
     x += (width - x.max() - x.min()) / 2
     y = 2 * _MARGIN + (n_rows - row) * _ROW_HEIGHT

@@ -9,7 +9,7 @@ import numpy as np
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 
-__all__ = ["Names", "shown_edges", "shown_value"]
+__all__ = ["Names", "inner_densities", "shown_edges", "shown_value", "variable_name"]
 
 
 class Names:
@@ -71,3 +71,10 @@ def shown_value(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return f"{value:.5g}"
     return str(value)
+
+
+def inner_densities(estimator: Any) -> str | None:
+    """What can be drawn of an estimator that has densities inside; None if it has none."""
+    if hasattr(estimator, "densities_"):
+        return "draw one of its densities_, whose rows are domain_.encode(X)"
+    return "draw its density_" if hasattr(estimator, "density_") else None

@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from skpc.plotting._canvas import BLUE, GREY, LIGHT_BLUE, LIGHT_ORANGE, ORANGE, Page, text_width
+from skpc.plotting._canvas import (
+    BLUE,
+    GREY,
+    LIGHT_BLUE,
+    LIGHT_ORANGE,
+    ORANGE,
+    Page,
+    caption_width,
+    text_width,
+)
 from skpc.plotting._names import Names
 from skpc.plotting._network import Cut, Part, Vertex
 
@@ -68,7 +77,7 @@ class _Block:
 def draw_network(caller: str, parts: list[Part], names: Names, ax: Any) -> Any:
     """Draw the network, first cut on top, and return the axes."""
     block = _beside([_part_block(part, names) for part in parts])
-    width = max(block.width, text_width(_key(parts))) + 2 * _MARGIN
+    width = max(block.width, caption_width(_key(parts))) + 2 * _MARGIN
     height = block.height + 2 * _MARGIN + _KEY_HEIGHT
     page = Page.prepare(caller, ax, width, height)
     shift = (width - block.width) / 2
@@ -76,8 +85,7 @@ def draw_network(caller: str, parts: list[Part], names: Names, ax: Any) -> Any:
         page.edge([(x + shift, y + _MARGIN) for x, y in line.points], line.arrow)
     for item in block.items:
         _write(page, item._replace(x=item.x + shift, y=item.y + _MARGIN))
-    key = _Item((width - text_width(_key(parts))) / 2, height - _MARGIN, _key(parts), "note")
-    _write(page, key)
+    page.write(width / 2, height - _MARGIN, _key(parts), color=GREY)
     return page.ax
 
 

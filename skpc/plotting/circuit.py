@@ -6,11 +6,12 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._repr import ShowsParameters
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.plotting._canvas import require_pyplot
 from skpc.plotting._graph_drawing import draw_graph
-from skpc.plotting._names import Names
+from skpc.plotting._names import Names, inner_densities
 from skpc.plotting._network import NetworkReader
 from skpc.plotting._network_drawing import draw_network
 
@@ -21,7 +22,7 @@ _MAX_BOXES = 300
 _MAX_NODES = 200
 
 
-class CircuitDisplay:
+class CircuitDisplay(ShowsParameters):
     """Drawing of a circuit.
 
     A cutset network is drawn for readers: the cuts as a decision tree, each branch with its
@@ -94,11 +95,15 @@ class CircuitDisplay:
         ------
         ValueError
             If the circuit is too large to be drawn, or ``max_depth`` does not fit it.
+        TypeError
+            If the estimator has no circuit inside.
         ImportError
             If matplotlib is not installed.
         """
         require_pyplot(f"{cls.__name__}.from_estimator")
-        check_is_fitted(estimator, "circuit_")
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "circuit_"):
+            raise TypeError(_no_circuit(estimator))
         display = cls(estimator.circuit_, domain=estimator.domain_)
         return display.plot(ax, max_depth=max_depth)
 
@@ -160,3 +165,16 @@ class CircuitDisplay:
                 f"has {self.circuit.n_nodes}; draw a smaller circuit, or look at its arrays "
                 "(kind, child_ptr, child)"
             )
+
+
+def _no_circuit(estimator: Any) -> str:
+    """Why an estimator cannot be drawn, and what can be drawn instead."""
+    name = type(estimator).__name__
+    if hasattr(estimator, "to_mixture"):
+        advice = (
+            "draw a sample of its trees: CircuitDisplay(model.to_mixture(3), domain=model.domain_)"
+            ".plot()"
+        )
+    else:
+        advice = inner_densities(estimator) or "draw a density, such as CutsetNetworkBD"
+    return f"CircuitDisplay needs an estimator with a circuit_, which {name} has not; {advice}."

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._repr import ShowsParameters
 from skpc._validation import check_table
 from skpc.domain import Domain
 from skpc.plotting._canvas import require_pyplot
-from skpc.plotting._names import variable_name
+from skpc.plotting._names import inner_densities, variable_name
 from skpc.plotting._panels import draw_density, draw_states
 
 __all__ = ["MarginalsDisplay"]
@@ -24,7 +25,7 @@ _PANEL_SIZE = (2.9, 2.4)
 _NARROWEST_PANEL = 2.4
 
 
-class MarginalsDisplay:
+class MarginalsDisplay(ShowsParameters):
     """Drawing of the posterior distribution of each cell of one row.
 
     A missing category has one bar for each of its states, a missing number a density: flat
@@ -102,11 +103,19 @@ class MarginalsDisplay:
         ------
         ValueError
             If ``X`` has not exactly one row, or a column or ``ax`` does not fit.
+        TypeError
+            If the estimator has no ``marginals``.
         ImportError
             If matplotlib is not installed.
         """
         require_pyplot(f"{cls.__name__}.from_estimator")
-        check_is_fitted(estimator, "circuit_")
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "marginals"):
+            advice = inner_densities(estimator) or "give a density, such as CutsetNetworkBD"
+            raise TypeError(
+                "MarginalsDisplay needs a density with a method marginals, which "
+                f"{type(estimator).__name__} has not; {advice}."
+            )
         domain = estimator.domain_
         rows = domain.encode(check_table(estimator, X, reset=False))
         if len(rows) != 1:
@@ -155,7 +164,11 @@ class MarginalsDisplay:
         elif self.domain.axes is not None and self.domain.axes[column] is not None:
             draw_density(panel, self.probabilities[column], self.domain.axes[column], observed)
         else:
-            raise ValueError(f"column {column} is numeric and has no bins whose mass can be drawn")
+            raise ValueError(
+                f"{variable_name(column, self.domain)} is a column of numbers without bins, of "
+                "which marginals tells nothing; choose others by columns=[...], and ask interval "
+                "or complete about it"
+            )
         kind = "missing" if observed is None else "observed"
         panel.set_title(f"{variable_name(column, self.domain)} ({kind})", fontsize="medium")
 

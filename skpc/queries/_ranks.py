@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._errors import IncompatibleError
 from skpc._jit import inlined, kernel
 from skpc.circuit import PRODUCT, Circuit, Structure
 from skpc.circuit._properties import variables
+from skpc.exceptions import IncompatibleError
 from skpc.queries._conditionals import Conditionals, inner_scopes
 from skpc.queries._plan import Plan, plan_of
 

@@ -74,6 +74,10 @@ class KernelExpansion:
         self._factors = terms[0][1]
         self._laid = laid_out(circuit, points, self._factors) if self._complete else []
 
+    def __repr__(self) -> str:
+        n_points, n_functions = self._coefficients.shape
+        return f"KernelExpansion(n_points={n_points}, n_functions={n_functions}, {self._kernel!r})"
+
     def mean(self, X: Any) -> np.ndarray:
         """Expectation of each function given the observed cells of each row.
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skpc._errors import StructureError
 from skpc.circuit import CircuitBuilder
+from skpc.exceptions import StructureError
 from tests.zoo import AXIS, random_circuit, random_deterministic_circuit
 
 HALF = np.log([0.5, 0.5])

@@ -24,6 +24,20 @@ def test_ising_samples_have_the_probabilities_of_the_model():
     assert_allclose(found, weight / weight.sum(), atol=0.01)
 
 
+@pytest.mark.parametrize(("rows", "cols", "fitting"), [(13, 13, 12), (11, 100, 10), (50, 20, 10)])
+def test_a_grid_that_is_too_wide_is_refused_with_the_width_that_fits(rows, cols, fitting):
+    short, long = min(rows, cols), max(rows, cols)
+    with pytest.raises(ValueError, match=f"beside a side of {long} the other one may be {fitting}"):
+        make_ising(10, rows=rows, cols=cols)
+    assert long * fitting * 2**fitting <= 2**20 < long * (fitting + 1) * 2 ** (fitting + 1)
+    assert fitting < short
+
+
+def test_the_longer_side_may_be_either():
+    upright, lying = (make_ising(1, rows=r, cols=c, coupling=9.0) for r, c in [(6, 2), (2, 6)])
+    assert len(set(upright.ravel())) == len(set(lying.ravel())) == 1
+
+
 def test_columns_of_a_tree_depend_on_each_other_and_a_tree_describes_them():
     X = make_chow_liu(4000, 6, n_states=3, concentration=0.3, random_state=1)
     assert X.shape == (4000, 6)

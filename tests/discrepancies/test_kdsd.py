@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc._errors import IncompatibleError, StructureError
 from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import kdsd, stein_gram
+from skpc.exceptions import IncompatibleError, StructureError
 from skpc.factor_graphs import FactorGraph, compile, load_asia
 from skpc.kernels import ExponentialHamming, SumKernel
 from skpc.queries import sample

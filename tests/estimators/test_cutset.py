@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 
 from skpc import CutsetNetworkBD
-from skpc._errors import IncompatibleError
 from skpc.estimators import cutset
+from skpc.exceptions import IncompatibleError
 from skpc.kernels import ExponentialHamming
 from skpc.queries import condition, expected_kernel
 

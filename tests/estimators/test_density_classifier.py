@@ -319,3 +319,13 @@ def test_mixtures_of_all_trees_classify_too(joint):
     model = DensityClassifier(density, joint=joint).fit(X, y)
     assert model.score(X, y) > 0.85
     assert model.sample(5, random_state=0)[0].shape == (5, 4)
+
+
+def test_an_error_of_a_density_names_the_class_and_its_rows():
+    X = np.random.default_rng(0).integers(0, 2, (40, 3))
+    y = np.where(np.arange(40) < 2, "rare", "common")
+    model = DensityClassifier(CutsetNetworkBD(n_components=3, random_state=0))
+    with pytest.raises(ValueError, match="n_components=3 must not exceed") as refusal:
+        model.fit(X, y)
+    assert "class 'rare', which has rows of total weight 2" in refusal.value.__notes__[0]
+    assert not hasattr(model, "classes_")

@@ -5,6 +5,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 from tests.estimators.test_common import numbers, polars_table, table, with_holes
@@ -18,11 +20,26 @@ def test_the_surprise_of_a_cell_is_its_density_given_the_rest(density):
     frame = table()
     density.fit(frame)
     found = density.surprise(frame)
-    for position, name in enumerate(frame):
+    for name in frame:
         others = [column for column in frame if column != name]
-        assert_allclose(found[:, position], density.score_samples(frame, given=others), atol=1e-9)
+        assert_allclose(found[name], density.score_samples(frame, given=others), atol=1e-9)
     holes = with_holes(frame)
     assert_array_equal(np.isnan(density.surprise(holes)), holes.isna())
+
+
+@every_density
+def test_surprises_of_a_frame_are_a_frame_of_floats(density):
+    frame = with_holes(table()).set_axis(range(7, 7 + len(table())))
+    found = density.fit(frame).surprise(frame)
+    assert isinstance(found, pd.DataFrame)
+    assert found.index.equals(frame.index)
+    assert list(found.columns) == list(frame.columns)
+    assert set(found.dtypes) == {np.dtype(np.float64)}
+    frame = polars_table()
+    found = density.fit(frame).surprise(frame)
+    assert isinstance(found, pl.DataFrame)
+    assert found.schema == dict.fromkeys(frame.columns, pl.Float64)
+    assert found.null_count().equals(frame.null_count())
 
 
 @every_density
@@ -41,6 +58,12 @@ def test_given_takes_names_numbers_and_masks_alike(density):
     density.fit(frame)
     by_name = density.score_samples(frame, given=["kind", "age"])
     assert_array_equal(density.score_samples(frame, given=[0, 4]), by_name)
+    assert_array_equal(
+        density.score_samples(frame, given="kind"), density.score_samples(frame, given=["kind"])
+    )
+    assert_array_equal(
+        density.score_samples(frame, given=4), density.score_samples(frame, given=["age"])
+    )
     mask = [True, False, False, False, True]
     assert_array_equal(density.score_samples(frame, given=mask), by_name)
     assert_allclose(density.score_samples(frame, given=[]), density.score_samples(frame))
@@ -104,6 +127,25 @@ def test_a_predicted_column_does_not_look_at_itself(density):
     wrong = frame.assign(kind=frame["kind"].cat.set_categories(["top", "mid", "low"], rename=True))
     assert density.predict_column(wrong, "kind").equals(found)
     assert density.predict_column(frame, 0).equals(found)
+
+
+@every_density
+@pytest.mark.parametrize("make", [table, polars_table], ids=["pandas", "polars"])
+def test_the_column_to_predict_may_be_lacking(density, make):
+    frame = make()
+    density.fit(frame)
+    for name in frame.columns:
+        lacking = frame.drop(columns=[name]) if make is table else frame.drop(name)
+        before = lacking.columns
+        found = density.predict_column(lacking, name)
+        assert list(before) == list(lacking.columns)
+        assert found.name == name
+        assert found.equals(density.predict_column(frame, name))
+        assert found.dtype == frame[name].dtype
+    with pytest.raises(ValueError, match="feature names"):
+        density.predict_column(lacking, frame.columns[0])
+    with pytest.raises(NotFittedError):
+        clone(density).predict_column(lacking, "kind")
 
 
 @every_density

@@ -211,6 +211,62 @@ def test_what_was_saved_answers_alike(estimator):
     np.testing.assert_array_equal(first_answer(loaded)(X), expected)
 
 
+def typed_pandas() -> pd.DataFrame:
+    X = numbers()
+    words = np.array(["low", "mid", "high"], dtype=object)[X[:, 0].astype(int)]
+    return pd.DataFrame(
+        {
+            "whole": pd.array(X[:, 0].astype(int), dtype="Int64"),
+            "small": X[:, 1].astype(np.float32),
+            "text": pd.array(words, dtype="string"),
+            "plain": words,
+            "flag": X[:, 2] > 0,
+            "maybe": pd.array(X[:, 2] > 0, dtype="boolean"),
+            "kind": pd.Categorical(words, categories=["mid", "low", "high", "never"]),
+            "level": pd.Categorical(words, categories=["low", "mid", "high"], ordered=True),
+            "code": pd.Categorical(X[:, 0].astype(int)),
+        }
+    )
+
+
+def typed_polars() -> pl.DataFrame:
+    words = typed_pandas()["plain"].tolist()
+    return pl.DataFrame(
+        {
+            "whole": pl.Series(range(N_ROWS), dtype=pl.UInt16),
+            "price": pl.Series([f"{i}.25" for i in range(N_ROWS)]).cast(pl.Decimal(10, 2)),
+            "text": words,
+            "flag": [True, False] * (N_ROWS // 2),
+            "kind": pl.Series(words, dtype=pl.Categorical),
+            "level": pl.Series(words, dtype=pl.Enum(["mid", "low", "high", "never"])),
+        }
+    )
+
+
+@pytest.mark.parametrize("frame", [typed_pandas(), typed_polars()], ids=["pandas", "polars"])
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if not isinstance(e, NUMBERS_ONLY)], ids=repr
+)
+def test_what_was_learned_from_a_frame_is_saved_without_classes_of_its_library(estimator, frame):
+    fitted = clone(estimator).fit(frame, target(estimator, N_ROWS))
+    saved = skops.io.dumps(fitted)
+    names = skops.io.get_untrusted_types(data=saved)
+    assert all(name.startswith("skpc.") for name in names)
+    for loaded in (skops.io.loads(saved, trusted=names), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(first_answer(loaded)(frame), first_answer(fitted)(frame))
+        if hasattr(loaded, "sample") and not is_regressor(loaded):
+            found = loaded.sample(20, random_state=0)
+            found = found[0] if is_classifier(loaded) else found
+            assert list(found.dtypes) == list(frame.dtypes)
+
+
+def test_a_saved_dtype_calls_nothing_but_dtypes():
+    form = CutsetNetworkBD().fit(typed_polars()).domain_.form
+    state = form.__getstate__() | {"dtypes": (("read_csv", "/etc/hostname"),)}
+    with pytest.raises(ValueError, match="must be one of polars; found 'read_csv'"):
+        form.__setstate__(state)
+
+
 @every_estimator
 def test_eight_threads_find_what_one_finds(estimator):
     X = numbers(3000)

@@ -1,3 +1,4 @@
+import re
 import sys
 
 import matplotlib.pyplot as plt
@@ -7,7 +8,13 @@ import pytest
 from matplotlib.patches import FancyArrowPatch
 from sklearn.exceptions import NotFittedError
 
-from skpc import CutsetNetworkBD
+from skpc import (
+    CutsetNetworkBD,
+    DensityClassifier,
+    LogisticEPClassifier,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+)
 from skpc.circuit import CircuitBuilder
 from skpc.learning import cutset_circuit, learn_cutset_network
 from skpc.plotting import CircuitDisplay
@@ -235,3 +242,33 @@ def test_without_matplotlib_the_error_says_how_to_get_it(shops, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match="CircuitDisplay.plot needs matplotlib.*pip install"):
         CircuitDisplay(shops.circuit_).plot()
+
+
+@pytest.mark.parametrize("font", ["DejaVu Sans", "DejaVu Sans Mono"])
+def test_the_caption_is_inside_the_picture_at_any_resolution(shops, font):
+    soft = SoftLearnSPN(random_state=0).fit(np.random.default_rng(0).integers(0, 2, (60, 2)))
+    for model in (shops, soft):
+        with plt.rc_context({"font.family": font}):
+            figure = CircuitDisplay.from_estimator(model).figure_
+            for dpi in (50, 72, 96, 100, 120, 200):
+                figure.set_dpi(dpi)
+                figure.canvas.draw()
+                caption = figure.axes[0].texts[-1].get_window_extent()
+                assert 0 <= caption.x0 <= caption.x1 <= figure.bbox.width
+                assert caption.y0 >= 0
+
+
+def test_what_has_no_circuit_is_refused_with_what_can_be_drawn(shops):
+    X = np.random.default_rng(0).integers(0, 2, (60, 3))
+    trees = MixtureOfAllTrees(max_iter=1, random_state=0).fit(X)
+    with pytest.raises(TypeError, match="MixtureOfAllTrees has not; .*to_mixture") as refusal:
+        CircuitDisplay.from_estimator(trees)
+    advice = re.search(r"CircuitDisplay\(model.*\.plot\(\)", str(refusal.value)).group()
+    drawn = eval(advice, {"CircuitDisplay": CircuitDisplay, "model": trees})
+    assert texts(drawn.ax_)
+    classifier = DensityClassifier(CutsetNetworkBD()).fit(X, X[:, 0])
+    with pytest.raises(TypeError, match="DensityClassifier has not; draw one of its densities_"):
+        CircuitDisplay.from_estimator(classifier)
+    CircuitDisplay.from_estimator(classifier.densities_[0])
+    with pytest.raises(TypeError, match="draw a density"):
+        CircuitDisplay.from_estimator(LogisticEPClassifier().fit(X, X[:, 0]))

@@ -7,7 +7,13 @@ import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from skpc import CutsetNetworkBD
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    DensityClassifier,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+)
 from skpc.plotting import MarginalsDisplay
 
 SIZES = ("large", "medium", "small")
@@ -160,3 +166,25 @@ def test_without_matplotlib_the_error_says_how_to_get_it(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match="MarginalsDisplay.from_estimator needs matplotlib"):
         MarginalsDisplay.from_estimator(model, one_row())
+
+
+def test_any_density_with_marginals_is_drawn(table):
+    row = one_row(size="small")
+    trees = MixtureOfAllTrees(max_iter=1, random_state=0).fit(table)
+    assert len(MarginalsDisplay.from_estimator(trees, row).ax_) == 3
+    soft = SoftLearnSPN(random_state=0).fit(table)
+    assert len(MarginalsDisplay.from_estimator(soft, row, columns=["size", "code"]).ax_) == 2
+    with pytest.raises(ValueError, match=r"price is a column of numbers without bins.*columns="):
+        MarginalsDisplay.from_estimator(soft, one_row())
+
+
+def test_what_has_no_marginals_is_refused_with_what_can_be_drawn(table):
+    classifier = DensityClassifier(CutsetNetworkBD()).fit(table, table["code"] > 7)
+    with pytest.raises(TypeError, match="DensityClassifier has not; draw one of its densities_"):
+        MarginalsDisplay.from_estimator(classifier, one_row())
+    encoded = classifier.domain_.encode(one_row(size="small"))
+    assert len(MarginalsDisplay.from_estimator(classifier.densities_[0], encoded).ax_) == 3
+    imputer = CircuitImputer().fit(table)
+    with pytest.raises(TypeError, match="CircuitImputer has not; draw its density_"):
+        MarginalsDisplay.from_estimator(imputer, one_row())
+    MarginalsDisplay.from_estimator(imputer.density_, one_row())

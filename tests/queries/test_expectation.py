@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc._errors import IncompatibleError
 from skpc.circuit import CircuitBuilder
+from skpc.exceptions import IncompatibleError
 from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel, SumKernel
 from skpc.queries import condition, expected_gram, expected_kernel, sample
 from tests import zoo

@@ -1,0 +1,37 @@
+"""How objects that are no estimators show themselves."""
+
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ShowsParameters"]
+
+#: Longer descriptions of a parameter are cut off.
+_MOST_LETTERS = 120
+
+
+class ShowsParameters:
+    """An object that is shown as the call that made it, without defaults.
+
+    It has an attribute for each parameter of its ``__init__`` that is to be shown.
+    """
+
+    def __repr__(self) -> str:
+        shown = []
+        for name, parameter in signature(type(self)).parameters.items():
+            value = getattr(self, name, parameter.default)
+            if value is not Parameter.empty and repr(value) != repr(parameter.default):
+                shown.append(f"{name}={_shown(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"<array of shape {value.shape}>"
+    text = " ".join(repr(value).split())
+    if " at 0x" in text:
+        # A function, a generator of random numbers: its address tells nobody anything.
+        name = getattr(value, "__name__", type(value).__name__)
+        return f"<{name.strip('<>')}>"
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}...)"
