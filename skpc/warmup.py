@@ -75,7 +75,7 @@ def _tables() -> list[np.ndarray]:
 
 
 def _densities() -> list[CutsetNetworkBD | SoftLearnSPN | MixtureOfAllTrees]:
-    quick = MixtureOfAllTrees(max_iter=1, n_inference_samples=10, random_state=0)
+    quick = MixtureOfAllTrees(max_iter=1, n_inference_samples=100, random_state=0)
     return [
         CutsetNetworkBD(),
         CutsetNetworkBD(criterion="bic"),
