@@ -12,7 +12,7 @@ from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Structure
 from skpc.circuit.leaves import cell_value
 from skpc.queries._blocks import Block, Evaluator
-from skpc.queries._plan import Plan, Tables, plan_of
+from skpc.queries._plan import SMALLEST, Plan, Tables, plan_of
 from skpc.queries._posterior import refuse_impossible
 
 __all__ = ["Conditionals", "Scopes", "conditionals", "inner_scopes"]
@@ -174,6 +174,22 @@ def _meets(scope: np.ndarray, i: int, missing: np.ndarray, j: int) -> bool:
     return common != 0
 
 
+@inlined
+def _divide(plan: Plan, score: np.ndarray, alive: np.ndarray, i: int, total: float) -> None:
+    """Divide the scores of sum i by their total.
+
+    A total of next to nothing has no reciprocal, and any child can stand for all: all cells are
+    known, or the sum itself has next to no share of the row.
+    """
+    if total < SMALLEST:
+        score[plan.ptr[i] : plan.ptr[i + 1]] = 0.0
+        score[plan.ptr[i]] = total = 1.0
+        if plan.arg[plan.ptr[i]] >= 0:
+            alive[plan.arg[plan.ptr[i]]] = 1
+    for a in range(plan.ptr[i], plan.ptr[i + 1]):
+        score[a] /= total
+
+
 @kernel
 def _reach(
     plan: Plan,
@@ -220,8 +236,7 @@ def _reach(
                 if plan.arg[a] >= 0 and score[a] > 0.0:
                     alive[plan.arg[a]] = 1
             if plan.is_sum[i] == 1:
-                for a in range(plan.ptr[i], plan.ptr[i + 1]):
-                    score[a] /= total
+                _divide(plan, score, alive, i, total)
         for i in range(n_inner):
             if alive[i] == 1:
                 node[n_entries] = i

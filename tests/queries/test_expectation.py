@@ -214,3 +214,15 @@ def test_very_improbable_rows_are_conditioned_on_in_logs():
     builder.sum(parts, np.log([0.5, 0.5]))
     found = expected_gram(builder.build(), [[500.0, np.nan]], [[500.0, 5.0]], RBF(1.0))
     assert_allclose(found, 1 / np.sqrt(1.02), rtol=1e-12)
+
+
+@pytest.mark.parametrize("cell", [26.7, 26.9, 27.1])
+def test_a_child_whose_value_has_no_reciprocal_does_no_harm(cell):
+    builder = CircuitBuilder([0, 0, 0])
+    near = builder.product([builder.gaussian(v, 27.0, 1.0) for v in range(2)])
+    far = builder.product([builder.gaussian(v, 0.0, 1.0) for v in range(2)])
+    mixed = builder.sum([far, near], np.log([0.5, 0.5]))
+    builder.product([mixed, builder.gaussian(2, 5.0, 0.1)])
+    row = [cell, cell, np.nan]
+    found = expected_gram(builder.build(), [row], [[cell, cell, 5.0]], RBF(1.0))
+    assert_allclose(found, 1 / np.sqrt(1.02), rtol=1e-12)
