@@ -6,7 +6,7 @@ cells. NaN and None mean missing.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Number
 from typing import Any
 
@@ -88,6 +88,11 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     TypeError
         If the table is sparse, or a cell is neither a number nor a string.
     """
+    if isinstance(X, Iterator):
+        raise TypeError(
+            "X argument must be a table, an array or a DataFrame; found an iterator "
+            f"({type(X).__name__}). Only the fit of CutsetNetworkBD takes a table in blocks."
+        )
     if frame_library(X) is not None:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if 0 in X.shape:

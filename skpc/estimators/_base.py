@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._validation import check_table, check_weight
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_rows, present_rows
-from skpc.estimators._blocks import MergedRows, by_blocks
+from skpc.estimators._blocks import MergedRows, by_blocks, noted
 from skpc.estimators._questions import CellQuestions
 from skpc.queries import (
     log_conditional,
@@ -100,17 +102,32 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
         Numbers are those that stand for their bins, so that rows repeat and can be counted.
         """
         merged = MergedRows()
-        domain = None
-        for block in blocks:
-            if domain is None:
-                domain, rows, weight = self._prepare(block, None, n_bins)
-            else:
-                rows = domain.encode(check_table(self, block, reset=False))
-                weight = np.ones(len(rows))
-            merged.add(domain.representatives(rows), weight)
+        domain, unknown = None, ""
+        for number, block in enumerate(blocks):
+            with noted(f"This is in block {number} of the iterator, counted from 0."):
+                if not len(block):
+                    continue
+                if domain is None:
+                    domain, rows, weight = self._prepare(block, None, n_bins)
+                else:
+                    rows, found = self._encode_block(domain, block)
+                    weight = np.ones(len(rows))
+                    unknown = unknown or (found and f"{found} (Row of block {number}.)")
+                merged.add(domain.representatives(rows), weight)
         if domain is None:
             raise ValueError("An iterator of blocks needs at least one block of rows; found none.")
+        if unknown:
+            message = f"Categories that are not in the first block count as missing. {unknown}"
+            warnings.warn(message, stacklevel=2)
         return domain, *_some_cell(*merged.result())
+
+    def _encode_block(self, domain: Domain, block: Any) -> tuple[np.ndarray, str]:
+        """The encoded rows of a block, and what is said of a category that is not known."""
+        table = check_table(self, block, reset=False)
+        try:
+            return replace(domain, handle_unknown="error").encode(table), ""
+        except ValueError as error:
+            return domain.encode(table), str(error)
 
     def _encode(self, X: Any) -> tuple[Any, np.ndarray]:
         """The checked table and its encoded rows."""

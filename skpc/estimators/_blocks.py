@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
@@ -11,12 +12,13 @@ import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
+from skpc._validation import check_finite
 from skpc.domain import merge_rows
 
-__all__ = ["MergedRows", "by_blocks"]
+__all__ = ["MergedRows", "by_blocks", "noted"]
 
 #: Cells of an array that are answered for at a time.
-_CELLS = 2**22
+_CELLS = 2**20
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -36,35 +38,57 @@ def by_blocks(method: _Method) -> _Method:
         if len(blocks) < 2:
             return method(self, X, *args, **kwargs)
         call = signature(method).bind(self, X, *args, **kwargs).arguments
-        calls = [call | {"X": X[block]} for block in blocks]
+        calls: Iterator[dict[str, Any]] = (call | {"X": X[block]} for block in blocks)
         if call.get("random_state") is not None:
             seeds = check_random_state(call["random_state"]).randint(2**31, size=len(blocks))
-            calls = [call | {"random_state": int(seed)} for call, seed in zip(calls, seeds)]
+            calls = (call | {"random_state": int(seed)} for call, seed in zip(calls, seeds))
         # The kernels leave Python's lock to others. Other processes know "answer" by its name.
-        parts = Parallel(prefer="threads")(
+        parts = Parallel(prefer="threads", return_as="generator")(
             delayed(_answer)(partial(answer, **call), block) for call, block in zip(calls, blocks)
         )
-        if isinstance(parts[0], tuple):
-            return tuple(map(np.concatenate, zip(*parts)))
-        return np.concatenate(parts)
+        try:
+            return _gathered(parts, blocks)
+        except ValueError:
+            # An infinite cell is named by its row in the whole.
+            check_finite(X)
+            raise
 
     return cast(_Method, answer)
 
 
 def _blocks(X: Any) -> list[slice]:
     """Slices of the rows of a large array of numbers; one or none for anything else."""
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf":
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
         return []
-    return list(gen_batches(len(X), max(1, _CELLS // max(X.shape[1], 1))))
+    return list(gen_batches(len(X), max(1, _CELLS // X.shape[1])))
+
+
+@contextmanager
+def noted(note: str) -> Iterator[None]:
+    """Add a note to the errors that come up meanwhile."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise
 
 
 def _answer(call: Callable[[], Any], block: slice) -> Any:
-    """Answer for a block; an error says from where its rows are counted."""
-    try:
+    with noted(f"Rows are counted from row {block.start} of X, the first of a block."):
         return call()
-    except Exception as error:
-        error.add_note(f"Rows are counted from row {block.start} of X, the first of a block.")
-        raise
+
+
+def _gathered(parts: Iterator[Any], blocks: list[slice]) -> Any:
+    """Put the answers for blocks together as they come: arrays, or tuples of arrays."""
+    wholes: list[np.ndarray] = []
+    for part, block in zip(parts, blocks):
+        several = part if isinstance(part, tuple) else (part,)
+        if not wholes:
+            n_rows = blocks[-1].stop
+            wholes = [np.empty((n_rows, *one.shape[1:]), one.dtype) for one in several]
+        for whole, one in zip(wholes, several):
+            whole[block] = one
+    return tuple(wholes) if isinstance(part, tuple) else wholes[0]
 
 
 class MergedRows:
