@@ -17,7 +17,7 @@ from skpc.circuit.leaves._axis import (
     log_bin_peaks,
 )
 
-__all__ = ["Axes"]
+__all__ = ["Axes", "invert_bins"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -47,6 +47,23 @@ def _draw(ptr: Integers, axis: Floats, seed: np.uint64, codes: Integers, rows: F
                 if ptr[v] < ptr[v + 1]:
                     u = uniform(streams, 0)
                     rows[row, v] = draw_in_bin(axis, ptr[v], ptr[v + 1], codes[row, v], u)
+
+
+@kernel
+def invert_bins(weight: Floats, axis: Floats, level: float, out: Floats) -> None:
+    """Quantile of each mixture of the states of an axis; a row of weights sums to one."""
+    n_states = weight.shape[1]
+    for r in range(len(out)):
+        below = 0.0
+        state = 0
+        while state < n_states - 1 and below + weight[r, state] < level:
+            below += weight[r, state]
+            state += 1
+        # The rounding of the sums must not lead to the ends of a tail.
+        within = max((level - below) / max(weight[r, state], 1e-300), 1e-300)
+        if state == n_states - 1:
+            within = max(1.0 - within, 1e-16)
+        out[r] = draw_in_bin(axis, 0, len(axis), state, min(within, 1.0))
 
 
 class Axes(NamedTuple):
@@ -101,6 +118,13 @@ class Axes(NamedTuple):
         filled = rows.copy()
         _draw(self.ptr, self.axis, np.uint64(seed), codes, filled)
         return filled
+
+    def quantile(self, column: int, weight: Floats, level: float) -> Floats:
+        """Quantile of a column of numbers, for each row of probabilities of its states."""
+        out = np.empty(len(weight))
+        share = weight / weight.sum(axis=1, keepdims=True)
+        invert_bins(share, self._axis(column).copy(), level, out)
+        return out
 
     def means(self, column: int) -> Floats:
         """Mean of a column of numbers within each state."""

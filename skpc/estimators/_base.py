@@ -24,8 +24,10 @@ from skpc.queries import (
     marginals,
     moments,
     mpe,
+    quantiles,
     sample,
     sample_missing,
+    surprise,
 )
 
 __all__ = ["CircuitDensity", "TableDensity", "all_or_nothing", "hold_out"]
@@ -66,7 +68,7 @@ def _some_cell(rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.nda
     return rows[some], weight[some]
 
 
-class TableDensity(DensityMixin, BaseEstimator, ABC):
+class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
     """Density estimation on tables of numbers and categories.
 
     A subclass learns ``domain_`` and a distribution of encoded rows in ``fit``, from the rows that
@@ -306,7 +308,7 @@ class TableDensity(DensityMixin, BaseEstimator, ABC):
         """Encoded rows with a joint draw of the missing cells."""
 
 
-class CircuitDensity(CellQuestions, TableDensity):
+class CircuitDensity(TableDensity):
     """Density estimation by a circuit over encoded rows, which a subclass learns."""
 
     circuit_: Circuit
@@ -322,6 +324,12 @@ class CircuitDensity(CellQuestions, TableDensity):
 
     def _means(self, rows: np.ndarray) -> np.ndarray:
         return moments(self.circuit_, rows)[0]
+
+    def _surprise(self, rows: np.ndarray) -> np.ndarray:
+        return surprise(self.circuit_, rows)
+
+    def _quantiles(self, rows: np.ndarray, levels: list[float]) -> np.ndarray:
+        return quantiles(self.circuit_, rows, levels)
 
     def _mpe(self, rows: np.ndarray) -> np.ndarray:
         return mpe(self.circuit_, rows)

@@ -1,7 +1,8 @@
-"""Questions about single cells, which a circuit answers exactly."""
+"""Questions about single cells."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -9,21 +10,32 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._validation import frame_library
-from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.estimators._blocks import by_blocks
-from skpc.queries import marginals, moments, quantiles, surprise
 
 __all__ = ["CellQuestions"]
 
 
-class CellQuestions:
-    """Questions about single cells, for densities with a ``domain_`` and a ``circuit_``."""
+class CellQuestions(ABC):
+    """Questions about single cells, for densities with a ``domain_``.
+
+    A circuit answers exactly; a mixture of all trees where ``marginals`` are exact.
+    """
 
     domain_: Domain
-    circuit_: Circuit
     #: The checked table and its encoded rows.
     _encode: Callable[[Any], tuple[Any, np.ndarray]]
+    #: Probabilities of the states of every cell, and rows with the means of missing numbers.
+    _marginals: Callable[[np.ndarray], list[np.ndarray]]
+    _means: Callable[[np.ndarray], np.ndarray]
+
+    @abstractmethod
+    def _surprise(self, rows: np.ndarray) -> np.ndarray:
+        """Log density of each cell of encoded rows given the others."""
+
+    @abstractmethod
+    def _quantiles(self, rows: np.ndarray, levels: list[float]) -> np.ndarray:
+        """Encoded rows with quantiles of the missing numbers, shape (n_levels, *rows.shape)."""
 
     @by_blocks
     def surprise(self, X: Any) -> Any:
@@ -37,7 +49,7 @@ class CellQuestions:
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            ``log p(x_j | the rest)`` in nats, exact; missing where the cell is, or holds a category
+            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category
             that is not known. A DataFrame has float columns and the names and index of ``X``. The
             lowest cell of a row is the one that makes it odd. Compare categories with each other;
             the density of a number depends on its unit.
@@ -51,7 +63,7 @@ class CellQuestions:
         array([1])
         """
         table, rows = self._encode(X)
-        return self.domain_.tabulate(surprise(self.circuit_, rows), like=table)
+        return self.domain_.tabulate(self._surprise(rows), like=table)
 
     @by_blocks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:
@@ -87,7 +99,7 @@ class CellQuestions:
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         table, rows = self._encode(X)
-        lower, upper = quantiles(self.circuit_, rows, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        lower, upper = self._quantiles(rows, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
         return self.domain_.fill(table, lower), self.domain_.fill(table, upper)
 
     @by_blocks
@@ -126,9 +138,9 @@ class CellQuestions:
         hidden[:, chosen] = np.nan
         states = self.domain_.categories[chosen]
         if states is None:
-            hidden[:, chosen] = moments(self.circuit_, hidden)[0][:, chosen]
+            hidden[:, chosen] = self._means(hidden)[:, chosen]
         else:
-            hidden[:, chosen] = marginals(self.circuit_, hidden)[chosen].argmax(axis=1)
+            hidden[:, chosen] = self._marginals(hidden)[chosen].argmax(axis=1)
         decoded = self.domain_.decode(hidden, like=table)
         library = frame_library(decoded)
         if library is None:

@@ -461,6 +461,12 @@ class MixtureOfAllTrees(TableDensity):
         # Numbers and categories from one and the same sample of trees.
         return self._density.expected(rows)
 
+    def _surprise(self, rows: np.ndarray) -> np.ndarray:
+        return self._density.surprise(rows)
+
+    def _quantiles(self, rows: np.ndarray, levels: list[float]) -> np.ndarray:
+        return self._density.quantiles(rows, levels)
+
     def _mpe(self, rows: np.ndarray) -> np.ndarray:
         return self._density.modes(rows)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from skpc._jit import kernel
 from skpc.circuit import CATEGORICAL, GAUSSIAN, HISTOGRAM, Circuit
-from skpc.circuit.leaves import draw_in_bin
+from skpc.circuit.axes import invert_bins
 from skpc.queries._plan import plan_of
 from skpc.queries._posterior import posterior_average
 from skpc.queries._rows import check_rows
@@ -109,27 +109,10 @@ def _invert(circuit: Circuit, var: int, weight: np.ndarray, level: np.ndarray) -
     mean, sd = circuit.param[begin], circuit.param[begin + 1]
     for target, q in zip(found, level):
         if len(axis):
-            _invert_bins(weight, axis, q, target)
+            invert_bins(weight, axis, q, target)
         else:
             _invert_gaussians(weight, mean, sd, q, NormalDist().inv_cdf(float(q)), target)
     return found
-
-
-@kernel
-def _invert_bins(weight: np.ndarray, axis: np.ndarray, level: float, out: np.ndarray) -> None:
-    """Quantile of each mixture of the states of an axis."""
-    n_states = weight.shape[1]
-    for r in range(len(out)):
-        below = 0.0
-        state = 0
-        while state < n_states - 1 and below + weight[r, state] < level:
-            below += weight[r, state]
-            state += 1
-        # The rounding of the sums must not lead to the ends of a tail.
-        within = max((level - below) / max(weight[r, state], 1e-300), 1e-300)
-        if state == n_states - 1:
-            within = max(1.0 - within, 1e-16)
-        out[r] = draw_in_bin(axis, 0, len(axis), state, min(within, 1.0))
 
 
 @kernel

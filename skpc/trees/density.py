@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -133,6 +134,25 @@ class AllTreesDensity(NamedTuple):
             else:
                 filled[missing, column] = prob[missing] @ self._axes.means(column)
         return filled
+
+    def surprise(self, rows: Floats) -> Floats:
+        """Log density of each observed cell given the other observed cells of its row, in nats."""
+        found = np.full(rows.shape, np.nan)
+        for column in range(rows.shape[1]):
+            others = np.delete(np.arange(rows.shape[1]), column)
+            seen = ~np.isnan(rows[:, column])
+            found[seen, column] = self.log_conditional(rows[seen], others)
+        return found
+
+    def quantiles(self, rows: Floats, levels: Sequence[float]) -> Floats:
+        """The rows with posterior quantiles of missing numbers, shape (n_levels, *rows.shape)."""
+        found = np.repeat(rows[np.newaxis], len(levels), axis=0)
+        prob = self.marginals(rows)
+        for column in np.flatnonzero(~self.domain.is_categorical).tolist():
+            missing = np.isnan(rows[:, column])
+            for filled, level in zip(found, levels):
+                filled[missing, column] = self._axes.quantile(column, prob[column][missing], level)
+        return found
 
     def modes(self, rows: Floats) -> Floats:
         """The rows completed such that no change of a single cell makes them more probable."""

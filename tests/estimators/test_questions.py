@@ -1,4 +1,4 @@
-"""Questions about single cells that every density with a circuit answers."""
+"""Questions about single cells."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,11 @@ from sklearn.exceptions import NotFittedError
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 from tests.estimators.test_common import numbers, polars_table, table, with_holes
 
-DENSITIES = [CutsetNetworkBD(random_state=0), SoftLearnSPN(random_state=0)]
+DENSITIES = [
+    CutsetNetworkBD(random_state=0),
+    SoftLearnSPN(random_state=0),
+    MixtureOfAllTrees(max_iter=20, random_state=0),
+]
 every_density = pytest.mark.parametrize("density", DENSITIES, ids=lambda d: type(d).__name__)
 
 
@@ -170,13 +174,3 @@ def test_arrays_give_arrays_of_the_kind_of_the_column(density):
     density.fit(words)
     assert set(density.predict_column(words, 0)) <= {"a", "b"}
     assert density.predict_column(words, 1).dtype == np.float64
-
-
-def test_a_mixture_of_all_trees_knows_densities_given_columns():
-    X = numbers()
-    density = MixtureOfAllTrees(max_iter=5, random_state=0).fit(X)
-    known = X.copy()
-    known[:, 2] = np.nan
-    expected = density.score_samples(X) - density.score_samples(known)
-    assert_allclose(density.score_samples(X, given=[0, 1]), expected)
-    assert not hasattr(density, "surprise")

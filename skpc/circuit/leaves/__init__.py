@@ -26,7 +26,6 @@ __all__ = [
     "cell_value",
     "columns_of",
     "draw",
-    "draw_in_bin",
     "leaf_line",
     "leaf_means",
     "leaf_tables",
