@@ -7,7 +7,7 @@ cells. NaN and None mean missing.
 
 import sys
 from collections.abc import Iterator, Sequence
-from numbers import Number
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "check_finite",
     "check_labels",
     "check_magnitude",
+    "check_n_samples",
     "check_table",
     "check_target",
     "check_weight",
@@ -247,6 +248,19 @@ def check_finite(
                 f"X must not contain infinity; found {flat[cell]} in {where}, row {row}. "
                 "Use NaN for a missing value, or clip the column."
             )
+
+
+def check_n_samples(n_samples: Any) -> int:
+    """Check a number of draws.
+
+    Raises
+    ------
+    ValueError
+        If it is not an integer of 0 or more.
+    """
+    if not isinstance(n_samples, Integral) or n_samples < 0:
+        raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+    return int(n_samples)
 
 
 def check_magnitude(

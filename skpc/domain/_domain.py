@@ -233,33 +233,6 @@ class Domain:
         bin_rows(np.require(rows, requirements=("C", "W")), *self._edge_table, codes)
         return codes
 
-    def representatives(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Replace the numbers of encoded rows by one number for each bin, so that rows repeat.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_features), float64
-
-        Returns
-        -------
-        rows : ndarray of shape (n_rows, n_features), float64
-            The middle of its bin for each number, in a tail the mean of the tail.
-
-        Raises
-        ------
-        ValueError
-            If a numeric column has no axis.
-        """
-        codes, rows = self.codes(rows), rows.copy()
-        for column, axis in enumerate(self.axes or ()):
-            if axis is not None:
-                edges, lower_scale, upper_scale = axis
-                middles = 0.5 * (edges[:-1] + edges[1:])
-                tails = [edges[0] - lower_scale], [edges[-1] + upper_scale]
-                points = np.concatenate([tails[0], middles, tails[1], [np.nan]])
-                rows[:, column] = points[codes[:, column]]
-        return rows
-
     def decode(self, rows: NDArray[np.float64], like: Any = None) -> Any:
         """Translate encoded rows back to a table in original units.
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._validation import check_table, check_weight
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_rows, present_rows
-from skpc.estimators._blocks import MergedRows, by_blocks, noted
+from skpc.estimators._blocks import MergedRows, by_blocks, noted, representatives
 from skpc.estimators._questions import CellQuestions
 from skpc.queries import (
     log_conditional,
@@ -115,7 +115,7 @@ class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
                     rows, found = self._encode_block(domain, block)
                     weight = np.ones(len(rows))
                     unknown = unknown or (found and f"{found} (Row of block {number}.)")
-                merged.add(domain.representatives(rows), weight)
+                merged.add(representatives(domain, rows), weight)
         if domain is None:
             raise ValueError("An iterator of blocks needs at least one block of rows; found none.")
         if unknown:
@@ -281,11 +281,9 @@ class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
     def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
         """Log density of encoded rows, missing cells integrated out."""
 
+    @abstractmethod
     def _log_conditional(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray:
         """Log density of the other cells of encoded rows, given those of some columns."""
-        known = np.full_like(rows, np.nan)
-        known[:, given] = rows[:, given]
-        return self._log_likelihood(rows) - self._log_likelihood(known)
 
     @abstractmethod
     def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:

@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._validation import check_finite
-from skpc.domain import merge_rows
+from skpc.circuit.axes import Axes
+from skpc.domain import Domain, merge_rows
 
-__all__ = ["MergedRows", "by_blocks", "noted"]
+__all__ = ["MergedRows", "by_blocks", "noted", "representatives"]
 
 #: Cells of an array that are answered for at a time.
 _CELLS = 2**20
@@ -89,6 +90,17 @@ def _gathered(parts: Iterator[Any], blocks: list[slice]) -> Any:
         for whole, one in zip(wholes, several):
             whole[block] = one
     return tuple(wholes) if isinstance(part, tuple) else wholes[0]
+
+
+def representatives(domain: Domain, rows: np.ndarray) -> np.ndarray:
+    """Replace the numbers of encoded rows by the means of their bins, so that rows repeat."""
+    codes, found = domain.codes(rows), rows.copy()
+    axes = Axes.of(domain.axes or [])
+    for column in np.flatnonzero(~domain.is_categorical).tolist():
+        # A missing cell has the state -1.
+        means = np.append(axes.means(column), np.nan)
+        found[:, column] = means[codes[:, column]]
+    return found
 
 
 class MergedRows:

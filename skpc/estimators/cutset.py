@@ -254,7 +254,7 @@ class CutsetNetworkBD(CircuitDensity):
         X : array-like or DataFrame of shape (n_samples, n_features), or iterator of such
             Numbers and categories; NaN (or None) marks missing cells. An iterator gives a table
             that is too large for memory in blocks of rows, of which only the distinct ones are
-            kept, with their counts: a number counts as the middle of its bin. The first block
+            kept, with their counts: a number counts as the mean of its bin. The first block
             tells the bins and the categories that are not declared; make it a thousand rows or
             more, drawn from all.
         y : Ignored

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._validation import check_labels, check_table, check_weight, fit_context
+from skpc._validation import (
+    check_labels,
+    check_n_samples,
+    check_table,
+    check_weight,
+    fit_context,
+)
 from skpc.domain import Domain, present_rows
 from skpc.estimators._base import all_or_nothing
 from skpc.estimators._blocks import by_blocks
@@ -350,8 +355,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             Their classes.
         """
         check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or n_samples < 0:
-            raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+        n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
         n_classes, n_features = len(self.classes_), self.domain_.n_features
         code = random_state.choice(n_classes, n_samples, p=self.class_prior_)

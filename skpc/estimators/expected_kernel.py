@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
 
-from skpc._validation import Interval, check_table, check_target, check_weight, fit_context
+from skpc._validation import (
+    Interval,
+    check_n_samples,
+    check_table,
+    check_target,
+    check_weight,
+    fit_context,
+)
 from skpc.estimators._base import all_or_nothing
 from skpc.estimators._blocks import by_blocks
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
@@ -232,8 +239,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         ndarray of shape (n_rows, n_samples)
             ``f(x)`` of each completion, without the noise of the target.
         """
-        if not isinstance(n_samples, Integral) or n_samples < 0:
-            raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+        n_samples = check_n_samples(n_samples)
         rows = self._encode(X)
         repeated = np.repeat(rows, n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)

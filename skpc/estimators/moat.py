@@ -9,7 +9,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._validation import Interval, StrOptions, check_table, check_weight, fit_context
+from skpc._validation import (
+    Interval,
+    StrOptions,
+    check_n_samples,
+    check_table,
+    check_weight,
+    fit_context,
+)
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes, present_rows
 from skpc.estimators._base import TableDensity, all_or_nothing, hold_out
@@ -471,9 +478,7 @@ class MixtureOfAllTrees(TableDensity):
         return self._density.modes(rows)
 
     def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
-        if not isinstance(n_samples, Integral) or n_samples < 0:
-            raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
-        return self._density.draw(int(n_samples), check_random_state(random_state))
+        return self._density.draw(check_n_samples(n_samples), check_random_state(random_state))
 
     def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
         return self._density.draw_missing(rows, check_random_state(random_state))

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from skpc._jit import kernel, seed_streams, uniform
 from skpc._repr import ShowsParameters
+from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
 
@@ -112,8 +113,7 @@ class GibbsSampler(ShowsParameters):
         ValueError
             If ``n_samples`` is negative, or no start of positive probability is found.
         """
-        if not isinstance(n_samples, Integral) or n_samples < 0:
-            raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+        n_samples = check_n_samples(n_samples)
         rest = sum_out(self.graph, self.collapsed)
         moving = np.array(sorted(set(range(rest.n_variables)) - {int(v) for v in self.collapsed}))
         random = check_random_state(self.random_state)

@@ -12,10 +12,13 @@ from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Structure
 from skpc.circuit.leaves import cell_value
 from skpc.queries._blocks import Block, Evaluator
-from skpc.queries._plan import SMALLEST, Plan, Tables, plan_of
+from skpc.queries._plan import Plan, Tables, plan_of
 from skpc.queries._posterior import refuse_impossible
 
 __all__ = ["Conditionals", "Scopes", "conditionals", "inner_scopes"]
+
+#: Positive numbers below this have no reciprocal.
+_SMALLEST = 1e-307
 
 
 class Conditionals(NamedTuple):
@@ -181,7 +184,7 @@ def _divide(plan: Plan, score: np.ndarray, alive: np.ndarray, i: int, total: flo
     A total of next to nothing has no reciprocal, and any child can stand for all: all cells are
     known, or the sum itself has next to no share of the row.
     """
-    if total < SMALLEST:
+    if total < _SMALLEST:
         score[plan.ptr[i] : plan.ptr[i + 1]] = 0.0
         score[plan.ptr[i]] = total = 1.0
         if plan.arg[plan.ptr[i]] >= 0:

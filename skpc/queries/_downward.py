@@ -11,7 +11,7 @@ import numpy as np
 
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit.leaves import Leaves, add_statistics
-from skpc.queries._plan import SMALLEST, Plan, Tables
+from skpc.queries._plan import Plan, Tables
 from skpc.queries._upward import leaf_values, log_leaf_values
 
 __all__ = [
@@ -35,7 +35,7 @@ def _divide_by_value(lines: np.ndarray, flows: np.ndarray, i: int, line: int, n:
     share = lines.shape[0] - SHARE
     for r in range(n):
         value = lines[i, r]
-        lines[share, r] = flows[line, r] / value if value >= SMALLEST else 0.0
+        lines[share, r] = flows[line, r] / value if value > 0.0 else 0.0
 
 
 @inlined

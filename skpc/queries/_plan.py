@@ -15,11 +15,7 @@ from skpc._jit import kernel
 from skpc.circuit import SUM, Circuit, Structure
 from skpc.circuit.leaves import Leaves, leaves_of, linear_tables
 
-__all__ = ["SMALLEST", "Plan", "Program", "Tables", "plan_of", "tables_of"]
-
-#: Values below this have no reciprocal. A node of such a value in a row that is not itself so small
-#: has next to no share of it.
-SMALLEST = 1e-307
+__all__ = ["Plan", "Program", "Tables", "plan_of", "tables_of"]
 
 
 class Plan(NamedTuple):

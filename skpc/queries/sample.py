@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._jit import seed_streams
+from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
 from skpc.queries._blocks import Evaluator
 from skpc.queries._descent import Descent
@@ -45,8 +45,7 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> np
     >>> float(sample(builder.build(), 10_000, random_state=0).mean().round(1))
     0.3
     """
-    if not isinstance(n_samples, Integral) or n_samples < 0:
-        raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+    n_samples = check_n_samples(n_samples)
     empty = check_rows(circuit, np.full((1, circuit.n_features), np.nan))
     evaluator = Evaluator(circuit, size=1)
     # All rows start from the same nothing, so one evaluated row serves them all.

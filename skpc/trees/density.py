@@ -82,6 +82,12 @@ class AllTreesDensity(NamedTuple):
         exceed one. With r, the average over the trees of k of the probability of the asked cells,
         p / (p + k (1 - r)) cannot, and has the smaller error.
         """
+        found, size = self._log_conditional(rows, given)
+        _warn_of_few_trees(size)
+        return found
+
+    def _log_conditional(self, rows: Floats, given: Integers) -> tuple[Floats, Floats]:
+        """The same, and the effective sample size of each row."""
         codes = self._codes(rows)
         asked = codes.copy()
         asked[:, given] = -1
@@ -101,8 +107,7 @@ class AllTreesDensity(NamedTuple):
         joined = found[at] - np.logaddexp(found[at], log_others)
         found[at] = np.where(several[at], joined, estimates.log_asked)
         size[at] = np.minimum(size[at], estimates.effective_sample_size)
-        _warn_of_few_trees(size[group])
-        return np.asarray(found[group] + self._axes.log_density(asked, rows))
+        return found[group] + self._axes.log_density(asked, rows), size[group]
 
     def effective_sample_size(self, rows: Floats) -> Floats:
         """What the answers for each row are worth in independent trees; infinite if exact."""
@@ -126,32 +131,34 @@ class AllTreesDensity(NamedTuple):
 
     def expected(self, rows: Floats) -> Floats:
         """The rows with posterior means of missing numbers, most probable missing categories."""
-        filled = rows.copy()
+        filled, axes = rows.copy(), self._axes
         for column, prob in enumerate(self.marginals(rows)):
             missing = np.isnan(rows[:, column])
             if self.domain.is_categorical[column]:
                 filled[missing, column] = prob[missing].argmax(axis=1)
             else:
-                filled[missing, column] = prob[missing] @ self._axes.means(column)
+                filled[missing, column] = prob[missing] @ axes.means(column)
         return filled
 
     def surprise(self, rows: Floats) -> Floats:
         """Log density of each observed cell given the other observed cells of its row, in nats."""
-        found = np.full(rows.shape, np.nan)
+        found, least = np.full(rows.shape, np.nan), np.full(len(rows), np.inf)
         for column in range(rows.shape[1]):
             others = np.delete(np.arange(rows.shape[1]), column)
             seen = ~np.isnan(rows[:, column])
-            found[seen, column] = self.log_conditional(rows[seen], others)
+            found[seen, column], size = self._log_conditional(rows[seen], others)
+            least[seen] = np.minimum(least[seen], size)
+        _warn_of_few_trees(least)
         return found
 
     def quantiles(self, rows: Floats, levels: Sequence[float]) -> Floats:
         """The rows with posterior quantiles of missing numbers, shape (n_levels, *rows.shape)."""
         found = np.repeat(rows[np.newaxis], len(levels), axis=0)
-        prob = self.marginals(rows)
+        prob, axes = self.marginals(rows), self._axes
         for column in np.flatnonzero(~self.domain.is_categorical).tolist():
             missing = np.isnan(rows[:, column])
             for filled, level in zip(found, levels):
-                filled[missing, column] = self._axes.quantile(column, prob[column][missing], level)
+                filled[missing, column] = axes.quantile(column, prob[column][missing], level)
         return found
 
     def modes(self, rows: Floats) -> Floats:

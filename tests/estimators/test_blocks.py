@@ -40,27 +40,28 @@ def table(n_rows: int = 100) -> np.ndarray:
 
 def answers(model, X):
     """What every method that goes by blocks says, by its name."""
-    asked = {
-        "score_samples": lambda: model.score_samples(X),
-        "given": lambda: model.score_samples(X, given=[0]),
-        "complete": lambda: model.complete(X),
-        "mpe": lambda: model.complete(X, "mpe"),
-        "surprise": lambda: model.surprise(X),
-        "lower": lambda: model.interval(X, 0.5)[0],
-        "upper": lambda: model.interval(X, 0.5)[1],
-        "predict_column": lambda: model.predict_column(X, 0),
-        "predict_log_proba": lambda: model.predict_log_proba(X),
-        "predict": lambda: model.predict(X),
-        "std": lambda: model.predict(X, return_std=True)[1],
-        "decision_function": lambda: model.decision_function(X),
+    if isinstance(model, DensityClassifier):
+        return {
+            "score_samples": model.score_samples(X),
+            "predict_log_proba": model.predict_log_proba(X),
+            "predict": model.predict(X),
+        }
+    if isinstance(model, ExpectedKernelSVR):
+        mean, std = model.predict(X, return_std=True)
+        return {"predict": model.predict(X), "mean": mean, "std": std}
+    if isinstance(model, ExpectedKernelSVC):
+        return {"decision_function": model.decision_function(X), "predict": model.predict(X)}
+    lower, upper = model.interval(X, 0.5)
+    return {
+        "score_samples": model.score_samples(X),
+        "given": model.score_samples(X, given=[0]),
+        "complete": model.complete(X),
+        "mpe": model.complete(X, "mpe"),
+        "surprise": model.surprise(X),
+        "lower": lower,
+        "upper": upper,
+        "predict_column": model.predict_column(X, 0),
     }
-    found = {}
-    for name, ask in asked.items():
-        try:
-            found[name] = ask()
-        except (AttributeError, TypeError):
-            continue
-    return found
 
 
 @pytest.fixture
@@ -77,7 +78,6 @@ def test_blocks_of_rows_are_answered_like_the_whole(model, n_jobs, small_blocks)
     target = (complete[:, 1] > 0).astype(float)
     fitted = clone(model).fit(complete, target)
     whole = answers(fitted, X)
-    assert len(whole) >= 2
     small_blocks()
     with joblib.parallel_config(n_jobs=n_jobs):
         for name, found in answers(fitted, X).items():
