@@ -133,7 +133,7 @@ def leaf_values(
     lines: np.ndarray,
     out: int,
 ) -> None:
-    """Values of a leaf, or their logs with a log table, on a block of rows."""
+    """Values of a leaf on a block of rows."""
     family, first = leaves.family[leaf], leaves.first[leaf]
     n_states, var = leaves.n_states[leaf], leaves.var[leaf]
     leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
@@ -150,7 +150,7 @@ def log_leaf_values(
     lines: np.ndarray,
     out: int,
 ) -> None:
-    """Values of a leaf, or their logs with a log table, on a block of rows."""
+    """Log values of a leaf on a block of rows."""
     family, first = leaves.family[leaf], leaves.first[leaf]
     n_states, var = leaves.n_states[leaf], leaves.var[leaf]
     log_leaf_line(family, first, n_states, var, log_table, codes, values, n, lines, out)
