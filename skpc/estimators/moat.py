@@ -68,8 +68,8 @@ class MixtureOfAllTrees(TableDensity):
     learning_rate_init : float, default=0.05
         The learning rate of Adam at the start.
     batch_size : int or "auto", default="auto"
-        Rows of a mini-batch. "auto": 1024, or a tenth of the rows if that is less, but at least
-        64; no more than 128 with over 500 columns.
+        Rows of a mini-batch. "auto": 25,600 cells, but 16 to 256 rows; in small tables no more
+        than a tenth of the rows, or 64.
     max_iter : int, default=50
         Greatest number of epochs, or of iterations of L-BFGS.
     tol : float, default=1e-4

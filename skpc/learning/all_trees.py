@@ -42,10 +42,11 @@ _CLUSTERING = 100
 _TREES, _STEPS = 30, 2
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
-#: A batch holds so many rows at most; fewer in small tables, for the sake of this many steps an
-#: epoch, but not less than the smallest; and fewer in wide tables, whose rows cost more.
-_BATCH, _SMALLEST_BATCH, _STEPS_AN_EPOCH = 1024, 64, 10
-_WIDE, _WIDE_BATCH = 500, 128
+#: A batch holds so many cells, so that what a step costs beside its rows is the same share of them
+#: for any number of columns; within these numbers of rows.
+_CELLS, _FEWEST_ROWS, _MOST_ROWS = 25_600, 16, 256
+#: In small tables it is smaller for the sake of this many steps an epoch, down to so many rows.
+_STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
 _MOST_COPIES = 2_000_000
 
@@ -190,8 +191,8 @@ class _Watch:
 
 def usual_batch_size(total: float, n_features: int) -> int:
     """Rows of a mini-batch for rows of some total weight."""
-    largest = _BATCH if n_features <= _WIDE else _WIDE_BATCH
-    return int(np.clip(total / _STEPS_AN_EPOCH, _SMALLEST_BATCH, largest))
+    largest = int(np.clip(_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
+    return min(largest, max(_FEW_ROWS, int(total / _STEPS_AN_EPOCH)))
 
 
 def start_trees(

@@ -9,6 +9,7 @@ from skpc.learning import (
     adam_pass,
     start_trees,
     train_trees,
+    usual_batch_size,
 )
 from skpc.learning.all_trees import _batches
 from skpc.trees import ComponentParameters, DirectedParameters, UndirectedParameters
@@ -133,6 +134,21 @@ def test_completions_of_rows_follow_the_model_they_are_drawn_from():
     drawn = states[:, 1:3] - model.models[0].ptr[1:3]
     share = [(drawn == pair).all(axis=1).mean() for pair in every[:, 1:3]]
     assert_allclose(share, truth, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("total", "n_features", "expected"),
+    [
+        (1e6, 16, 256),
+        (1e6, 200, 128),
+        (1e6, 5000, 16),
+        (1600, 16, 160),
+        (100, 16, 64),
+        (100, 800, 32),
+    ],
+)
+def test_batches_are_smaller_in_wide_and_in_small_tables(total, n_features, expected):
+    assert usual_batch_size(total, n_features) == expected
 
 
 def test_batches_share_out_the_weight_of_every_row():
