@@ -15,12 +15,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from skpc import MixtureOfAllTrees
-from skpc.trees import (
-    TreeTables,
-    collapsed_estimates,
-    gibbs_estimates,
-    importance_estimates,
-)
+from skpc.all_trees import TreeTables, collapsed_estimates, gibbs_estimates, importance_estimates
 
 # %%
 # The columns are 14 of the pixels of handwritten digits, black or white. Ten rows show six of them,

@@ -12,8 +12,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from skpc.learning import IncompleteRows, TrainingOptions, start_trees, train_trees
-from skpc.trees import ComponentParameters, DirectedParameters, UndirectedParameters
+from skpc.all_trees import (
+    ComponentParameters,
+    DirectedParameters,
+    IncompleteRows,
+    TrainingOptions,
+    UndirectedParameters,
+    start_trees,
+    train_trees,
+)
 
 # %%
 # The columns are 8 x 8 pixels, black or white; four fifths of the digits are for training.

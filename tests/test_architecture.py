@@ -10,9 +10,9 @@ PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
     {"_jit", "_repr", "_validation", "_version", "exceptions"},
     {"domain", "circuit"},
-    {"kernels", "trees"},
+    {"kernels", "counting"},
     {"queries"},
-    {"learning", "factor_graphs", "messages"},
+    {"learning", "all_trees", "factor_graphs", "messages"},
     {"discrepancies"},
     {"estimators"},
     {"plotting", "datasets", "warmup"},

@@ -13,7 +13,7 @@ from skpc import CutsetNetworkBD, DensityClassifier, MixtureOfAllTrees, SoftLear
 from skpc._jit import KERNELS
 from skpc.warmup import warmup
 
-#: Behind functions of skpc.trees that no estimator calls.
+#: Behind functions of skpc.all_trees that no estimator calls.
 NOT_FOR_ESTIMATORS = {"_evidence_of_all", "_marginals_of_each"}
 
 

@@ -12,12 +12,12 @@ from sklearn.utils import check_random_state
 
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
+from skpc.counting import as_numbers
 from skpc.domain import Domain, column_moments
 from skpc.estimators._base import CircuitDensity, all_or_nothing
 from skpc.estimators._progress import progress
 from skpc.learning import (
     Mixture,
-    as_numbers,
     cutset_circuit,
     learn_cutset_network,
     learn_mixture,

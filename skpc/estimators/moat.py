@@ -17,26 +17,24 @@ from skpc._validation import (
     check_weight,
     fit_context,
 )
-from skpc.circuit import Circuit
-from skpc.domain import Domain, merge_codes, present_rows
-from skpc.estimators._base import TableDensity, all_or_nothing, hold_out
-from skpc.estimators._progress import progress
-from skpc.learning import (
+from skpc.all_trees import (
     Adam,
+    AllTreesDensity,
+    ComponentParameters,
+    Components,
+    DirectedParameters,
     IncompleteRows,
     TrainingOptions,
+    UndirectedParameters,
     adam_pass,
     start_trees,
     train_trees,
     usual_batch_size,
 )
-from skpc.trees import (
-    AllTreesDensity,
-    ComponentParameters,
-    Components,
-    DirectedParameters,
-    UndirectedParameters,
-)
+from skpc.circuit import Circuit
+from skpc.domain import Domain, merge_codes, present_rows
+from skpc.estimators._base import TableDensity, all_or_nothing, hold_out
+from skpc.estimators._progress import progress
 
 __all__ = ["MixtureOfAllTrees"]
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc.learning._weighted_counts import WeightedRows
+from skpc.counting import ChowLiuTree, CountTables, maximum_spanning_tree
+from skpc.counting.scores import Score
+from skpc.counting.weighted_counts import WeightedRows
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
-from skpc.learning.scores import Score
-from skpc.trees import ChowLiuTree, CountTables, maximum_spanning_tree
 
 __all__ = ["TOLERANCE", "grow_levels"]
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc.learning._bit_counts import BitRows, fits_bits
+from skpc.counting import CountTables
+from skpc.counting.bit_counts import BitRows, fits_bits
+from skpc.counting.rows import Rows, ScoredTree
+from skpc.counting.scores import BayesDirichlet, Bic, Score
+from skpc.counting.weighted_counts import WeightedRows
 from skpc.learning._levels import TOLERANCE, grow_levels
-from skpc.learning._rows import Rows, ScoredTree
-from skpc.learning._weighted_counts import WeightedRows
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
-from skpc.learning.scores import BayesDirichlet, Bic, Score
-from skpc.trees import CountTables
 
 __all__ = ["learn_cutset_network"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import Circuit, CircuitBuilder
+from skpc.counting import CountTables, add_tree
+from skpc.counting.scores import BayesDirichlet, Score, smoothed_log_probabilities
 from skpc.learning.network import CutsetNetwork
-from skpc.learning.scores import BayesDirichlet, Score, smoothed_log_probabilities
-from skpc.trees import CountTables, add_tree
 
 __all__ = ["cutset_circuit", "mixture_circuit"]
 

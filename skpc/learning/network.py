@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc.learning.scores import Score
-from skpc.trees import ChowLiuTree
+from skpc.counting import ChowLiuTree
+from skpc.counting.scores import Score
 
 __all__ = ["CutsetNetwork", "Visited", "frozen_network"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc.circuit import CATEGORICAL, LEAF, Circuit, CircuitBuilder
+from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
-from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
 from skpc.learning.independence import independent_groups
 from skpc.queries import PseudoCounts

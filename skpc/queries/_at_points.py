@@ -16,8 +16,8 @@ from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries._conditionals import Conditionals, inner_scopes
-from skpc.queries._plan import Plan, plan_of
 from skpc.queries._univariate import known_cells, leaves_on
+from skpc.queries.passes.plan import Plan, plan_of
 
 __all__ = ["Lanes", "expected_at_points", "gram_parts", "laid_out", "lanes_of"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Structure
 from skpc.circuit.leaves import cell_value
-from skpc.queries._blocks import Block, Evaluator
-from skpc.queries._plan import Plan, Tables, plan_of
-from skpc.queries._posterior import refuse_impossible
+from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.plan import Plan, Tables, plan_of
+from skpc.queries.passes.posterior import refuse_impossible
 
 __all__ = ["Conditionals", "Scopes", "conditionals", "inner_scopes"]
 

@@ -11,7 +11,7 @@ from skpc.circuit import PRODUCT, Circuit, Structure
 from skpc.circuit._properties import variables
 from skpc.exceptions import IncompatibleError
 from skpc.queries._conditionals import Conditionals, inner_scopes
-from skpc.queries._plan import Plan, plan_of
+from skpc.queries.passes.plan import Plan, plan_of
 
 __all__ = ["LEAF_KIND", "PRODUCT_KIND", "SUM_KIND", "Ranked", "Ranking", "common_rankings", "rank"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from skpc.circuit import Circuit
 from skpc.kernels import Bins, Normals, States
-from skpc.queries._plan import plan_of
+from skpc.queries.passes.plan import plan_of
 
 __all__ = ["known_cells", "leaves_on"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import SUM, Circuit
-from skpc.queries._blocks import Evaluator
-from skpc.queries._rows import check_rows
+from skpc.queries.passes.evaluator import Evaluator
+from skpc.queries.passes.rows import check_rows
 
 __all__ = ["condition"]
 

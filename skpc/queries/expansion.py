@@ -10,11 +10,11 @@ import numpy as np
 from skpc.circuit import Circuit
 from skpc.kernels import Kernel, leaf_second_moments
 from skpc.queries._at_points import Lanes, expected_at_points, gram_parts, laid_out, lanes_of
-from skpc.queries._blocks import Evaluator
 from skpc.queries._conditionals import Conditionals, conditionals
-from skpc.queries._rows import check_rows
 from skpc.queries._univariate import leaves_on
 from skpc.queries.expectation import expected_gram
+from skpc.queries.passes.evaluator import Evaluator
+from skpc.queries.passes.rows import check_rows
 
 __all__ = ["KernelExpansion"]
 

@@ -9,10 +9,10 @@ import numpy as np
 from skpc.circuit import Circuit
 from skpc.kernels import ColumnKernel, Kernel
 from skpc.queries._at_points import gram_parts, laid_out
-from skpc.queries._blocks import Evaluator
 from skpc.queries._conditionals import conditionals
 from skpc.queries._pairs import PairEvaluator
-from skpc.queries._rows import check_rows, read_rows, refuse_cell
+from skpc.queries.passes.evaluator import Evaluator
+from skpc.queries.passes.rows import check_rows, read_rows, refuse_cell
 
 __all__ = ["expected_gram", "expected_kernel"]
 

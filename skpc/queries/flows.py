@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc.circuit import Circuit
-from skpc.queries._blocks import Block, Evaluator
-from skpc.queries._downward import collect_statistics
-from skpc.queries._posterior import refuse_impossible
-from skpc.queries._rows import check_rows, over_chunks
+from skpc.queries.passes.downward import collect_statistics
+from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.posterior import refuse_impossible
+from skpc.queries.passes.rows import check_rows, over_chunks
 
 __all__ = ["ExpectedStatistics", "expected_statistics", "flows"]
 

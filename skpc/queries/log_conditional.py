@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import Circuit
-from skpc.queries._posterior import refuse_impossible
-from skpc.queries._rows import check_rows
 from skpc.queries.log_likelihood import log_likelihood
+from skpc.queries.passes.posterior import refuse_impossible
+from skpc.queries.passes.rows import check_rows
 
 __all__ = ["log_conditional"]
 

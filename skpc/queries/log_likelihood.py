@@ -10,15 +10,10 @@ import numpy as np
 from skpc._jit import kernel
 from skpc.circuit import Circuit
 from skpc.circuit.leaves import Columns, columns_of, leaf_tables
-from skpc.queries._induced import InducedPlan, induced_plan, induced_values, walk
-from skpc.queries._plan import Plan, Tables, plan_of, tables_of
-from skpc.queries._rows import (
-    check_rows,
-    over_chunks,
-    read_block,
-    refuse_cell,
-)
-from skpc.queries._upward import upward, upward_log
+from skpc.queries.passes.induced import InducedPlan, induced_plan, induced_values, walk
+from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
+from skpc.queries.passes.rows import check_rows, over_chunks, read_block, refuse_cell
+from skpc.queries.passes.upward import upward, upward_log
 
 __all__ = ["log_likelihood"]
 

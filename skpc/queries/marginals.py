@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import GAUSSIAN, Circuit
-from skpc.queries._plan import plan_of
-from skpc.queries._posterior import posterior_average
-from skpc.queries._rows import check_rows
+from skpc.queries.passes.plan import plan_of
+from skpc.queries.passes.posterior import posterior_average
+from skpc.queries.passes.rows import check_rows
 
 __all__ = ["marginals"]
 

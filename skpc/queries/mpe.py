@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import Circuit
-from skpc.queries._blocks import Evaluator
-from skpc.queries._descent import Descent
-from skpc.queries._posterior import refuse_impossible
-from skpc.queries._rows import check_rows, over_chunks
+from skpc.queries.passes.descent import Descent
+from skpc.queries.passes.evaluator import Evaluator
+from skpc.queries.passes.posterior import refuse_impossible
+from skpc.queries.passes.rows import check_rows, over_chunks
 
 __all__ = ["mpe"]
 

@@ -16,9 +16,9 @@ from skpc.circuit.leaves import (
     updated_param,
 )
 from skpc.domain import column_moments
-from skpc.queries._rows import check_rows
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.log_likelihood import log_likelihood
+from skpc.queries.passes.rows import check_rows
 
 __all__ = ["PseudoCounts", "em_steps", "fit_parameters", "uniform_pseudo_counts"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from skpc._jit import kernel
 from skpc.circuit import CATEGORICAL, GAUSSIAN, HISTOGRAM, Circuit
 from skpc.circuit.axes import invert_bins
-from skpc.queries._plan import plan_of
-from skpc.queries._posterior import posterior_average
-from skpc.queries._rows import check_rows
+from skpc.queries.passes.plan import plan_of
+from skpc.queries.passes.posterior import posterior_average
+from skpc.queries.passes.rows import check_rows
 
 __all__ = ["quantiles"]
 

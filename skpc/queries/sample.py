@@ -10,10 +10,10 @@ from sklearn.utils import check_random_state
 from skpc._jit import seed_streams
 from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
-from skpc.queries._blocks import Evaluator
-from skpc.queries._descent import Descent
-from skpc.queries._posterior import refuse_impossible
-from skpc.queries._rows import check_rows, over_chunks
+from skpc.queries.passes.descent import Descent
+from skpc.queries.passes.evaluator import Evaluator
+from skpc.queries.passes.posterior import refuse_impossible
+from skpc.queries.passes.rows import check_rows, over_chunks
 
 __all__ = ["sample", "sample_missing"]
 

@@ -17,11 +17,11 @@ import numpy as np
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.circuit.leaves import Columns, read_cell
-from skpc.queries._blocks import Block, Evaluator
-from skpc.queries._downward import FLOW, SHARE, VALUE, evaluate_leaf
-from skpc.queries._plan import Plan, Tables
-from skpc.queries._posterior import refuse_impossible
-from skpc.queries._rows import check_rows, over_chunks
+from skpc.queries.passes.downward import FLOW, SHARE, VALUE, evaluate_leaf
+from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.plan import Plan, Tables
+from skpc.queries.passes.posterior import refuse_impossible
+from skpc.queries.passes.rows import check_rows, over_chunks
 
 __all__ = ["surprise"]
 

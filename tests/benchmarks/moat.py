@@ -36,15 +36,15 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc import MixtureOfAllTrees
-from skpc.datasets import fetch_debd, make_missing
-from skpc.queries import log_likelihood
-from skpc.trees import (
+from skpc.all_trees import (
     collapsed_estimates,
     estimate_missing,
     gibbs_estimates,
     importance_estimates,
 )
-from skpc.trees.determinants import expected_edges, log_tree_weights
+from skpc.all_trees.determinants import expected_edges, log_tree_weights
+from skpc.datasets import fetch_debd, make_missing
+from skpc.queries import log_likelihood
 
 #: Test log-likelihood of the paper: MoAT, mixtures of trees, hidden Chow-Liu trees; bars for the
 #: undirected and the directed mixture, where there are such.

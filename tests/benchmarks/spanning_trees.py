@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 
 from skpc._jit import seed_streams
-from skpc.trees import TreeTables, log_evidence, sample_missing, tree_marginals
-from skpc.trees.laplacian import edges_into, scale_rows
-from skpc.trees.spanning_trees import Elimination, split_trees, walk_trees
+from skpc.all_trees import TreeTables, log_evidence, sample_missing, tree_marginals
+from skpc.all_trees.laplacian import edges_into, scale_rows
+from skpc.all_trees.spanning_trees import Elimination, split_trees, walk_trees
 
 
 def rate(run: Callable[[], object], n_items: int) -> float:

@@ -93,7 +93,7 @@ def test_an_interrupted_stream_leaves_the_estimator_as_it_was(monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skpc.trees.components.ComponentParameters.ascent", interrupt)
+    monkeypatch.setattr("skpc.all_trees.components.ComponentParameters.ascent", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.partial_fit(chain_rows(seed=1))
     monkeypatch.undo()

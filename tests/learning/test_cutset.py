@@ -4,7 +4,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skpc.learning import _weighted_counts, cutset, cutset_circuit, learn_cutset_network
+from skpc.counting import weighted_counts as _weighted_counts
+from skpc.learning import cutset, cutset_circuit, learn_cutset_network
 from tests.naive import cutset as naive
 
 

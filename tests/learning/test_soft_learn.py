@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.circuit import GAUSSIAN, LEAF, PRODUCT, SUM
+from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import merge_rows
 from skpc.learning import (
     SoftLearnOptions,
@@ -12,7 +13,6 @@ from skpc.learning import (
     learn_soft_circuit,
     refinement_pseudo_counts,
 )
-from skpc.learning.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
 from skpc.queries import log_likelihood
 from tests.naive import soft_learn as naive

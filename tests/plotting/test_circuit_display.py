@@ -16,10 +16,10 @@ from skpc import (
     SoftLearnSPN,
 )
 from skpc.circuit import CircuitBuilder
+from skpc.counting import add_tree
 from skpc.learning import cutset_circuit, learn_cutset_network
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, NetworkReader
-from skpc.trees import add_tree
 from tests.zoo import random_circuit, random_deterministic_circuit
 
 

@@ -1,0 +1,179 @@
+"""The mixture of all trees: a distribution over complete rows, and how rows are scored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.all_trees.determinants import expected_edges, log_tree_weights
+from skpc.all_trees.laplacian import edges_into
+from skpc.all_trees.tree_tables import TreeTables
+
+__all__ = ["AllTrees", "Expectation"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Expectation(NamedTuple):
+    """What random trees of weighted rows look like.
+
+    Parameters
+    ----------
+    log_likelihood : array of shape (n_rows,)
+        Log-likelihood of each row in nats.
+    state : array of shape (n_states,)
+        Weight of the rows in each state.
+    edge : array of shape (n_states, n_states)
+        Expected weight of the rows whose tree has an edge between two states.
+    prior_edge : array of shape (n_vertices, n_vertices)
+        The same of as much weight of trees that are drawn without a row, by vertices.
+    """
+
+    log_likelihood: Floats
+    state: Floats
+    edge: Floats
+    prior_edge: Floats
+
+
+class AllTrees(NamedTuple):
+    """A mixture of all trees over some variables (eq. 2 of the paper), ready to score rows.
+
+    A tree has as its weight the product of ``weight`` over its edges, and gives a row the product
+    of ``state_factor`` over its states and of ``edge_factor / weight`` over its edges. The vertices
+    are the variables; in a directed mixture a root of one state follows as the last vertex. The
+    states of all vertices are numbered through.
+
+    Parameters
+    ----------
+    ptr : array of shape (n_vertices + 1,)
+        The states of vertex v are ``ptr[v] .. ptr[v + 1]``.
+    weight : array of shape (n_vertices, n_vertices)
+        Weight of the edge into the first vertex from the second.
+    edge_factor : array of shape (n_states, n_states)
+        Weight of the edge times its factor, for the state of the child and that of the parent.
+    log_state_factor : array of shape (n_states,)
+        Log of the factor of each state.
+    symmetric : bool
+        Whether trees are undirected.
+
+    Examples
+    --------
+    The directed mixture of two variables has three trees: two that lead from one variable to the
+    other, and one in which they are independent.
+
+    >>> import numpy as np
+    >>> from skpc.all_trees import AllTrees
+    >>> weight = np.ones((3, 3))
+    >>> half = np.full((5, 5), 0.5)
+    >>> model = AllTrees(np.array([0, 2, 4, 5]), weight, half, np.zeros(5), symmetric=False)
+    >>> np.exp(model.log_likelihood(model.states_of(np.array([[0, 1]])))).round(6)
+    array([0.25])
+    """
+
+    ptr: Integers
+    weight: Floats
+    edge_factor: Floats
+    log_state_factor: Floats
+    symmetric: bool
+
+    def __repr__(self) -> str:
+        kind = "undirected" if self.symmetric else "directed"
+        n_states = self.ptr[self.n_features]
+        return f"AllTrees(n_features={self.n_features}, n_states={n_states}, {kind})"
+
+    @property
+    def n_features(self) -> int:
+        """Number of variables."""
+        return len(self.ptr) - 2 + self.symmetric
+
+    def states_of(self, codes: NDArray[np.integer]) -> Integers:
+        """Number the states of complete rows of codes through, with that of the root."""
+        states = np.empty((len(codes), len(self.ptr) - 1), dtype=np.int64)
+        states[:, self.n_features :] = 0
+        states[:, : self.n_features] = codes
+        states += self.ptr[:-1]
+        return states
+
+    def log_likelihood(self, states: Integers) -> Floats:
+        """Log-likelihood of complete rows: a determinant each, exactly normalised.
+
+        Parameters
+        ----------
+        states : array of shape (n_rows, n_vertices)
+            As :meth:`states_of` gives them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            In nats.
+        """
+        log_weight = log_tree_weights(self.edge_factor, states, self.symmetric)
+        log_total = log_tree_weights(self.weight, self._vertices, self.symmetric)
+        return log_weight + self.log_state_factor[states].sum(axis=1) - log_total
+
+    def expect(self, states: Integers, weight: Floats) -> Expectation:
+        """Log-likelihood of complete rows, and the edges of their trees.
+
+        Parameters
+        ----------
+        states : array of shape (n_rows, n_vertices)
+            As :meth:`states_of` gives them.
+        weight : array of shape (n_rows,)
+            Weights of the rows.
+
+        Returns
+        -------
+        Expectation
+            All that derivatives of the log-likelihood with respect to parameters need.
+        """
+        log_weight, edge = expected_edges(self.edge_factor, states, weight, self.symmetric)
+        total = np.array([weight.sum()])
+        log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
+        n_vertices = states.shape[1]
+        count = np.bincount(states.ravel(), np.repeat(weight, n_vertices), len(edge))
+        log_likelihood = log_weight + self.log_state_factor[states].sum(axis=1) - log_total
+        return Expectation(log_likelihood, count.astype(np.float64), edge, prior)
+
+    def edge_probabilities(self) -> Floats:
+        """Probability that a tree has an edge into the first variable from the second.
+
+        On the diagonal, that the variable is a root; if symmetric, zero.
+        """
+        n = self.n_features
+        _, expected = expected_edges(self.weight, self._vertices, np.ones(1), self.symmetric)
+        found = expected[:n, :n].copy()
+        if self.symmetric:
+            return found + found.T
+        np.fill_diagonal(found, expected[:n, n])
+        return found
+
+    def tree_tables(self) -> TreeTables:
+        """The tables that all trees share: of each variable given each other one as its parent."""
+        variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+        weight = self.weight[np.ix_(variable, variable)]
+        ratio = self.edge_factor / np.where(weight > 0.0, weight, 1.0)
+        if self.symmetric:
+            single = np.exp(self.log_state_factor)
+            table = np.column_stack([single[:, np.newaxis] * ratio, single])
+            return TreeTables(np.append(self.ptr, self.ptr[-1] + 1), _above_zero(table))
+        return TreeTables(self.ptr, _above_zero(ratio[:-1]))
+
+    def edges_into(self) -> Floats:
+        """The weights of the edges into each variable, those from the root last.
+
+        An undirected tree hangs from one of the variables.
+        """
+        return edges_into(self.weight) if self.symmetric else self.weight[:-1].copy()
+
+    @property
+    def _vertices(self) -> Integers:
+        """A row in which every vertex has one state."""
+        return np.arange(len(self.ptr) - 1)[np.newaxis]
+
+
+def _above_zero(table: Floats) -> Floats:
+    """Probabilities that estimates of rows with missing cells do not refuse."""
+    return np.maximum(table, 1e-99)

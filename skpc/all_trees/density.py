@@ -1,0 +1,251 @@
+"""A mixture of all trees as the density of encoded rows: states, and numbers within their bins."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from skpc.all_trees.components import Components
+from skpc.all_trees.estimates import Estimates, Request
+from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes, row_seeds
+from skpc.all_trees.sampled_trees import add_sampled_trees
+from skpc.circuit import Circuit, CircuitBuilder
+from skpc.circuit.axes import Axes
+from skpc.domain import Domain, group_codes
+
+__all__ = ["AllTreesDensity"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Effective sample size below which an answer hangs on a handful of trees.
+_FEW_TREES = 10
+#: Equal rows share their trees, but so many draws at most those of one sample of trees: if few of
+#: these matter, all draws would be from the same few trees.
+_DRAWS_OF_A_SAMPLE = 100
+#: A ratio of two estimates below this needs no help to stay below one.
+_LOG_RARE = float(np.log(0.01))
+
+
+class AllTreesDensity(NamedTuple):
+    """The density of encoded rows whose states have the distribution of a mixture of all trees.
+
+    Equal rows have equal answers, whatever the other rows.
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution of the states.
+    domain : Domain
+        What the columns are. Within a state, numbers follow their axis.
+    seed : int
+        What the estimates of rows with missing cells start from.
+    method, n_samples
+        See :func:`estimate_missing`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain
+    >>> from skpc.all_trees import AllTrees, AllTreesDensity, Components
+    >>> half = np.full((5, 5), 0.5)
+    >>> trees = AllTrees(np.array([0, 2, 4, 5]), np.ones((3, 3)), half, np.zeros(5), False)
+    >>> domain = Domain.fit(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> density = AllTreesDensity(Components(np.zeros(1), (trees,)), domain, 0, "collapsed", 100)
+    >>> np.exp(density.log_likelihood(np.array([[0.0, 1.0], [0.0, np.nan]]))).round(2)
+    array([0.25, 0.5 ])
+    """
+
+    mixture: Components
+    domain: Domain
+    seed: int
+    method: str
+    n_samples: int
+
+    def log_likelihood(self, rows: Floats) -> Floats:
+        """Log density of each row in nats, its missing cells summed out."""
+        codes = self._codes(rows)
+        found, size = self._log_probability(codes)
+        _warn_of_few_trees(size)
+        return np.asarray(found + self._axes.log_density(codes, rows))
+
+    def log_conditional(self, rows: Floats, given: Integers) -> Floats:
+        """Log density of the other cells of each row given those of some columns, in nats.
+
+        If a single cell is asked for, its probability is the one in :meth:`marginals`. If there are
+        more, the ratio of the estimated probabilities p of the row and k of the known cells may
+        exceed one. With r, the average over the trees of k of the probability of the asked cells,
+        p / (p + k (1 - r)) cannot, and has the smaller error.
+        """
+        found, size = self._log_conditional(rows, given)
+        _warn_of_few_trees(size)
+        return found
+
+    def _log_conditional(self, rows: Floats, given: Integers) -> tuple[Floats, Floats]:
+        """The same, and the effective sample size of each row."""
+        codes = self._codes(rows)
+        asked = codes.copy()
+        asked[:, given] = -1
+        distinct, group = group_codes(codes)
+        known = np.full_like(distinct, -1)
+        known[:, given] = distinct[:, given]
+        n_asked = (distinct != known).sum(axis=1)
+        several, something = n_asked > 1, (known >= 0).any(axis=1)
+        found, size = np.zeros(len(distinct)), np.full(len(distinct), np.inf)
+        log_p, size_p = self._log_probability(distinct[several])
+        log_k, size_k = self._log_probability(known[several])
+        found[several], size[several] = log_p - log_k, np.minimum(size_p, size_k)
+        at = (n_asked == 1) | (several & something & (found > _LOG_RARE))
+        estimates = self._estimates(known[at], Request(False, 0, distinct[at]))
+        with np.errstate(divide="ignore"):
+            log_others = np.log(-np.expm1(estimates.log_asked))
+        joined = found[at] - np.logaddexp(found[at], log_others)
+        found[at] = np.where(several[at], joined, estimates.log_asked)
+        size[at] = np.minimum(size[at], estimates.effective_sample_size)
+        return found[group] + self._axes.log_density(asked, rows), size[group]
+
+    def effective_sample_size(self, rows: Floats) -> Floats:
+        """What the answers for each row are worth in independent trees; infinite if exact."""
+        return self._log_probability(self._codes(rows))[1]
+
+    def marginals(self, rows: Floats) -> list[Floats]:
+        """Probabilities of the states of every cell, one array a column."""
+        distinct, group = group_codes(self._codes(rows))
+        n_states = self.domain.n_states
+        first = np.cumsum(n_states) - n_states
+        found = np.zeros((len(distinct), n_states.sum()))
+        row, column = np.nonzero(distinct >= 0)
+        found[row, first[column] + distinct[row, column]] = 1.0
+        incomplete = (distinct < 0).any(axis=1)
+        estimates = self._estimates(distinct[incomplete], Request(True, 0))
+        found[incomplete] = estimates.marginals
+        size = np.full(len(distinct), np.inf)
+        size[incomplete] = estimates.effective_sample_size
+        _warn_of_few_trees(size[group])
+        return np.split(found[group], first[1:], axis=1)
+
+    def expected(self, rows: Floats) -> Floats:
+        """The rows with posterior means of missing numbers, most probable missing categories."""
+        filled, axes = rows.copy(), self._axes
+        for column, prob in enumerate(self.marginals(rows)):
+            missing = np.isnan(rows[:, column])
+            if self.domain.is_categorical[column]:
+                filled[missing, column] = prob[missing].argmax(axis=1)
+            else:
+                filled[missing, column] = prob[missing] @ axes.means(column)
+        return filled
+
+    def surprise(self, rows: Floats) -> Floats:
+        """Log density of each observed cell given the other observed cells of its row, in nats."""
+        found, least = np.full(rows.shape, np.nan), np.full(len(rows), np.inf)
+        for column in range(rows.shape[1]):
+            others = np.delete(np.arange(rows.shape[1]), column)
+            seen = ~np.isnan(rows[:, column])
+            found[seen, column], size = self._log_conditional(rows[seen], others)
+            least[seen] = np.minimum(least[seen], size)
+        _warn_of_few_trees(least)
+        return found
+
+    def quantiles(self, rows: Floats, levels: Sequence[float]) -> Floats:
+        """The rows with posterior quantiles of missing numbers, shape (n_levels, *rows.shape)."""
+        found = np.repeat(rows[np.newaxis], len(levels), axis=0)
+        prob, axes = self.marginals(rows), self._axes
+        for column in np.flatnonzero(~self.domain.is_categorical).tolist():
+            missing = np.isnan(rows[:, column])
+            for filled, level in zip(found, levels):
+                filled[missing, column] = axes.quantile(column, prob[column][missing], level)
+        return found
+
+    def modes(self, rows: Floats) -> Floats:
+        """The rows completed such that no change of a single cell makes them more probable."""
+        codes, axes = self._codes(rows), self._axes
+        numeric = ~self.domain.is_categorical
+        peaks = [
+            axes.peaks(column) if is_numeric else np.zeros(n_states)
+            for column, (is_numeric, n_states) in enumerate(zip(numeric, self.domain.n_states))
+        ]
+        with np.errstate(divide="ignore"):
+            values = [np.log(prob) + p for prob, p in zip(self.marginals(rows), peaks)]
+        start = np.column_stack([value.argmax(axis=1) for value in values])
+        found = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)
+        filled = np.where(np.isnan(rows), found, rows)
+        for column in np.flatnonzero(numeric).tolist():
+            missing = np.isnan(rows[:, column])
+            filled[missing, column] = axes.modes(column)[found[missing, column]]
+        return filled
+
+    def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
+        """Draw rows; exact."""
+        codes = draw_rows(self.mixture, n_rows, random_state)
+        nothing = np.full(codes.shape, np.nan)
+        return self._axes.draw(codes, nothing, int(random_state.randint(2**31)))
+
+    def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
+        """The rows, their missing cells filled by a joint draw each."""
+        filled = self._codes(rows)
+        missing = np.flatnonzero((filled < 0).any(axis=1))
+        _, group = group_codes(filled[missing])
+        at = missing[np.argsort(group, kind="stable")]
+        count = np.bincount(group)
+        rank = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
+        first = np.flatnonzero(rank % _DRAWS_OF_A_SAMPLE == 0)
+        n_draws = np.diff(np.append(first, len(at)))
+        seeds = random_state.randint(2**31, size=len(first)).astype(np.uint64)
+        estimates = self._estimates(filled[at[first]], Request(False, n_draws), seeds)
+        filled[at] = estimates.draws
+        sizes = np.full(len(rows), np.inf)
+        sizes[at] = np.repeat(estimates.effective_sample_size, n_draws)
+        _warn_of_few_trees(sizes)
+        return self._axes.draw(filled, rows, int(random_state.randint(2**31)))
+
+    def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
+        """A finite mixture of trees that are drawn from the mixture of all."""
+        builder = CircuitBuilder(self.domain.n_states, self.domain.axes)
+        add_sampled_trees(builder, self.mixture, n_trees, random_state)
+        return builder.build()
+
+    def _codes(self, rows: Floats) -> Integers:
+        return self.domain.codes(rows).astype(np.int64)
+
+    @property
+    def _axes(self) -> Axes:
+        return Axes.of(self.domain.axes or [None] * self.domain.n_features)
+
+    def _log_probability(self, codes: Integers) -> tuple[Floats, Floats]:
+        """Log probability of the observed states of each row, and its effective sample size."""
+        distinct, group = group_codes(codes)
+        found, size = np.empty(len(distinct)), np.full(len(distinct), np.inf)
+        complete = (distinct >= 0).all(axis=1)
+        states = self.mixture.models[0].states_of(distinct[complete])
+        found[complete] = self.mixture.log_likelihood(states)
+        estimates = self._estimates(distinct[~complete], Request(False, 0))
+        found[~complete] = estimates.log_likelihood
+        size[~complete] = estimates.effective_sample_size
+        return found[group], size[group]
+
+    def _estimates(
+        self, codes: Integers, request: Request, seeds: NDArray[np.uint64] | None = None
+    ) -> Estimates:
+        """Exact or estimated answers for rows of states with missing cells."""
+        if seeds is None:
+            seeds = row_seeds(codes, self.seed)
+        return estimate_missing(self.mixture, codes, seeds, self.method, self.n_samples, request)
+
+
+def _warn_of_few_trees(size: Floats) -> None:
+    """Say how many rows have answers that hang on a handful of trees."""
+    n_poor = int((size < _FEW_TREES).sum())
+    if n_poor:
+        warnings.warn(
+            f"The answers for {n_poor} of {len(size)} rows are worth fewer than {_FEW_TREES} "
+            "independent trees each (see effective_sample_size): log densities may be wrong by "
+            "tenths of a nat, probabilities by a tenth. Raise n_inference_samples, or fit with "
+            "orientation='undirected', where trees differ less.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

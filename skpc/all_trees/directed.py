@@ -1,0 +1,94 @@
+"""Directed mixtures of all trees: free conditional tables, and a root that reaches everything.
+
+Every variable chooses a parent, another variable or a virtual root. The choices form a forest if
+they have no cycle, and the mixture is over all forests, in proportion to the products of the
+probabilities of their choices. Within a forest, rows have the distribution of a Bayesian network:
+each variable has a free table given its parent, and one of its own below the root. By the directed
+matrix-tree theorem
+
+    Pr(x) = det(L(x) + diag(r(x))) / det(L + diag(r)),
+
+where L is the Laplacian of the weights w_vu of the edges and r_v the weights of the root; above,
+w_vu has the factor P(x_v | x_u), and r_v the factor P_v(x_v). No variable is special, and the
+distribution is normalised for any number of states. Which variable is the root of a tree is part
+of the mixture; a fixed root is the limit in which only one variable has a weight r_v.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from skpc.all_trees.all_trees import AllTrees, Expectation
+from skpc.all_trees.pair_tables import PairTables, block_sums, probabilities, spread
+
+__all__ = ["DirectedParameters"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
+#: roots make for small trees, out of which training is slow to find: on plants, a root as likely as
+#: the average parent costs 0.4 nats.
+_LOG_ROOT = -5.0
+
+
+class DirectedParameters(NamedTuple):
+    """The free parameters of a directed mixture, as one vector without constraints.
+
+    First the logits of the choice of a parent, shape (n_features, n_features + 1), the root being
+    the last parent; then the logits of the tables, shape (n_states, n_states + 1), the state of the
+    child first. Diagonal blocks are not used.
+
+    Parameters
+    ----------
+    ptr : array of shape (n_features + 1,)
+        The states of variable v are ``ptr[v] .. ptr[v + 1]``.
+    """
+
+    ptr: Integers
+
+    def start(self, tables: PairTables) -> Floats:
+        """Parameters to start from: empirical tables, and parents by mutual information."""
+        # Its square root: about the correlation. It starts lower than information itself and ends
+        # higher, by 0.01 nats on plants and jester.
+        logit = 0.5 * np.log(tables.information())
+        logit = np.column_stack([logit, logit.mean(axis=1) + _LOG_ROOT])
+        table = np.log(np.column_stack([tables.pair / tables.single, tables.single]))
+        return np.concatenate([logit.ravel(), table.ravel()])
+
+    def model(self, vector: Floats) -> AllTrees:
+        """The mixture that has these parameters."""
+        choice, table = self._read(vector)
+        n_vertices, ptr = len(self.ptr), np.append(self.ptr, self.ptr[-1] + 1)
+        weight = np.zeros((n_vertices, n_vertices))
+        weight[:-1] = choice
+        factor = np.zeros((ptr[-1], ptr[-1]))
+        factor[:-1] = spread(spread(choice, self.ptr, 0), ptr, 1)
+        factor[:-1] *= table
+        return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
+
+    def gradient(self, vector: Floats, expectation: Expectation) -> Floats:
+        """Derivative of the log-likelihood of weighted rows.
+
+        It compares expected edges with those of the model: the posterior of an edge with its prior,
+        and the counts of a table with their share of the counts of the parent's state.
+        """
+        _, table = self._read(vector)
+        edge = expectation.edge[:-1]
+        of_parent = block_sums(edge, self.ptr, 0)
+        of_table = edge - spread(of_parent, self.ptr, 0) * table
+        ptr = np.append(self.ptr, self.ptr[-1] + 1)
+        of_choice = block_sums(of_parent, ptr, 1) - expectation.prior_edge[:-1]
+        return np.concatenate([of_choice.ravel(), of_table.ravel()])
+
+    def _read(self, vector: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of the choices of a parent, and the tables."""
+        n, n_states = len(self.ptr) - 1, self.ptr[-1]
+        logit = vector[: n * (n + 1)].reshape(n, n + 1).copy()
+        np.fill_diagonal(logit, -np.inf)
+        table = vector[n * (n + 1) :].reshape(n_states, n_states + 1)
+        return softmax(logit, axis=1), probabilities(table, self.ptr)

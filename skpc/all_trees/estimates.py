@@ -1,0 +1,220 @@
+"""Estimates of rows with missing cells: what they are, and what every way to them needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._jit import inlined, kernel, seed_streams
+from skpc.all_trees.laplacian import (
+    check_weights,
+    differentiate,
+    eliminate,
+    refuse_unreachable,
+    scale_rows,
+)
+from skpc.all_trees.tree_inference import span
+from skpc.all_trees.tree_tables import TreeTables, check_codes, check_tables
+
+__all__ = [
+    "Estimates",
+    "Mixture",
+    "Request",
+    "RowTask",
+    "adjust",
+    "estimate_rows",
+    "log_product",
+    "stream_after",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Streams = NDArray[np.uint64]
+
+#: Products of two weights or probabilities of this size do not vanish.
+_SMALLEST = 1e-100
+
+
+class Request(NamedTuple):
+    """What is to be estimated of rows beside their likelihood; what is not needed costs nothing.
+
+    Parameters
+    ----------
+    marginals : bool, default=True
+        Whether the marginals are needed.
+    n_draws : int or array of shape (n_rows,), default=1
+        How many joint draws of its missing cells each row needs.
+    wholes : array of shape (n_rows, n) or None, default=None
+        The same rows with further cells, whose probability given the others is asked for.
+    """
+
+    marginals: bool = True
+    n_draws: int | Ints = 1
+    wholes: Ints | None = None
+
+
+class Estimates(NamedTuple):
+    """What is estimated of rows with missing cells.
+
+    Parameters
+    ----------
+    log_likelihood : array of shape (n_rows,)
+        Log probability of the observed cells in nats.
+    marginals : array of shape (n_rows, n_states)
+        Probabilities of the states of all variables, one after the other, given the observed cells;
+        of shape (n_rows, 0) if they are not asked for.
+    effective_sample_size : array of shape (n_rows,)
+        Number of independent samples of the posterior that would be as good.
+    draws : array of shape (n_draws, n), int64
+        The rows, each as often as asked for, their missing cells filled by one joint draw.
+    log_asked : array of shape (n_rows,)
+        Log probability of the further cells that are asked for, given the observed ones: never
+        positive, for it is an average over the same trees. Zero where there are none.
+    """
+
+    log_likelihood: Floats
+    marginals: Floats
+    effective_sample_size: Floats
+    draws: Ints
+    log_asked: Floats
+
+    @classmethod
+    def room(cls, codes: Ints, n_states: int, request: Request) -> Estimates:
+        """Room for the answers to a request; the draws are copies of the rows."""
+        n_draws = np.broadcast_to(request.n_draws, len(codes))
+        return cls(
+            np.empty(len(codes)),
+            np.zeros((len(codes), n_states * request.marginals)),
+            np.full(len(codes), np.inf),
+            np.repeat(codes, n_draws, axis=0),
+            np.zeros(len(codes)),
+        )
+
+
+class Mixture(NamedTuple):
+    """A mixture of all trees, and what all rows need of it."""
+
+    tables: TreeTables
+    into: Floats
+    #: Probability of each edge, arranged as ``into``.
+    edge: Floats
+    log_total: float
+
+    @classmethod
+    def of(cls, tables: TreeTables, into: Any) -> Mixture:
+        tables, n = check_tables(tables), tables.n_features
+        weights = np.array(into, dtype=np.float64, order="C")
+        if weights.shape != (n, n + 1):
+            raise ValueError(f"into must have shape ({n}, {n + 1}); found {weights.shape}.")
+        np.fill_diagonal(weights, 0.0)
+        check_weights(weights, "into")
+        variable = np.repeat(np.arange(n + 1), np.diff(tables.ptr))
+        others = variable[:-1, np.newaxis] != variable
+        smallest = tables.conditional.min(where=others, initial=1.0)
+        if not smallest >= _SMALLEST:
+            raise ValueError(
+                f"Conditional probabilities must be at least {_SMALLEST:g}; found {smallest:g}."
+            )
+        scaled = weights.copy()
+        log_scale = scale_rows(scaled)
+        eliminated, total, slope = scaled.copy(), np.empty(n), np.empty_like(scaled)
+        refuse_unreachable(eliminate(eliminated, total))
+        differentiate(eliminated, total, slope)
+        return cls(tables, weights, scaled * slope, float(log_scale + np.log(total).sum()))
+
+
+@kernel
+def adjust(
+    tables: TreeTables, into: Floats, belief: Floats, code: Ints, factor: Floats, proposal: Floats
+) -> None:
+    """Factor of each edge given the observed cells, and the weights multiplied by it.
+
+    It is the probability of the state of the child given that of the parent, averaged over
+    ``belief`` where the parent is missing; one where the child is missing.
+    """
+    ptr, conditional = tables
+    n = len(code)
+    for v in range(n):
+        for u in range(n + 1):
+            expected = 1.0
+            if code[v] >= 0:
+                row = conditional[ptr[v] + code[v]]
+                first, last = span(ptr, code, u)
+                expected = 0.0
+                for a in range(first, last):
+                    expected += row[a] * belief[a]
+            factor[v, u] = expected
+            proposal[v, u] = into[v, u] * expected if u != v else 0.0
+
+
+@inlined
+def log_product(factor: Floats, parent: Ints) -> float:
+    """Log of the product of the factors of the edges of a tree."""
+    log_product, product = 0.0, 1.0
+    for v in range(len(parent)):
+        product *= factor[v, parent[v] if parent[v] >= 0 else len(parent)]
+        # One logarithm for many factors, taken before they underflow.
+        if product < 1e-100 or product > 1e100:
+            log_product += math.log(product)
+            product = 1.0
+    return log_product + math.log(product)
+
+
+def stream_after(seed: np.uint64, n_used: int) -> Streams:
+    """The stream of random numbers that follows those of the trees."""
+    stream = np.empty(1, np.uint64)
+    seed_streams(seed, n_used, stream)
+    return stream
+
+
+class RowTask(NamedTuple):
+    """What is to be estimated of one row, and room for the answers."""
+
+    code: Ints
+    #: The row with further cells; the same as ``code`` if none are asked for.
+    whole: Ints
+    seed: np.uint64
+    n_samples: int
+    #: Of shape (n_states,), or (0,) if not needed.
+    marginals: Floats
+    #: Of shape (n_draws, n).
+    draws: Ints
+
+
+EstimateRow = Callable[[Mixture, RowTask], tuple[float, float, float]]
+
+
+def estimate_rows(
+    of_row: EstimateRow,
+    tables: TreeTables,
+    into: Any,
+    codes: Any,
+    seeds: Any,
+    n_samples: int,
+    request: Request,
+) -> Estimates:
+    """Check the arguments and estimate one row after the other, each from its own seed.
+
+    ``of_row`` overwrites marginals and draws of a row, and returns its log-likelihood, its
+    effective sample size and the log probability of the cells that are asked for.
+    """
+    mixture, rows = Mixture.of(tables, into), check_codes(tables, codes)
+    row_seeds = np.asarray(seeds, dtype=np.uint64)
+    if row_seeds.shape != (len(rows),):
+        raise ValueError(f"seeds must have shape ({len(rows)},); found {row_seeds.shape}.")
+    if n_samples < 1:
+        raise ValueError(f"n_samples must be at least 1; found {n_samples}.")
+    wholes = rows if request.wholes is None else check_codes(tables, request.wholes)
+    found = Estimates.room(rows, len(tables.conditional), request)
+    last = np.cumsum(np.broadcast_to(request.n_draws, len(rows)))
+    draws = np.split(found.draws, last[:-1])
+    for row, (code, whole) in enumerate(zip(rows, wholes)):
+        task = RowTask(code, whole, row_seeds[row], n_samples, found.marginals[row], draws[row])
+        log_likelihood, size, log_asked = of_row(mixture, task)
+        found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
+        found.effective_sample_size[row] = size
+    return found

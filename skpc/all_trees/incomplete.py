@@ -1,0 +1,293 @@
+"""Rows with missing cells under a mixture of all trees: exact where few cells are missing.
+
+Few missing cells have few joint completions, and a complete row is one determinant: their sum is
+exact. Rows with more are estimated by sampling trees (:mod:`skpc.all_trees.collapsed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from skpc.all_trees.collapsed import collapsed_estimates, importance_estimates
+from skpc.all_trees.components import Components
+from skpc.all_trees.estimates import Estimates, Request
+from skpc.all_trees.gibbs import gibbs_estimates, redraw_missing
+from skpc.all_trees.spanning_trees import draw_trees
+from skpc.all_trees.tree_inference import sample_missing
+
+__all__ = [
+    "METHODS",
+    "draw_rows",
+    "estimate_missing",
+    "local_modes",
+    "redraw_rows",
+    "row_seeds",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Seeds = NDArray[np.uint64]
+
+#: The ways to estimate rows, by the names that users know them by.
+METHODS: dict[str, Callable[..., Estimates]] = {
+    "collapsed": collapsed_estimates,
+    "importance": importance_estimates,
+    "gibbs": gibbs_estimates,
+}
+#: So many completions are summed for each tree that would be sampled, divided by the number of
+#: variables. To sum them then takes four to six times as long, which an answer without error is
+#: worth: a determinant costs a tree of forty variables, and n / 40 trees of n.
+_COMPLETIONS = 160
+#: But no more than this: they are all in memory.
+_MOST_COMPLETIONS = 2**16
+#: Passes over the cells of a row at most, on the way to a mode.
+_MOST_CLIMBS = 20
+# Odd 64-bit constants with irregular bits, as multiplicative hashing asks for.
+_MULTIPLIER = np.uint64(0x9E6C63D0876A9A35)
+_OTHER_MULTIPLIER = np.uint64(0xF1357AEA2E62A9C5)
+_SHIFT = np.uint64(29)
+_TO_UNIT = 2.0**-64
+_ALL = Request()
+
+
+def row_seeds(codes: NDArray[np.integer], seed: int) -> Seeds:
+    """A seed for each row that depends on its cells and on ``seed`` alone, not on other rows."""
+    state = np.full(len(codes), seed, dtype=np.uint64)
+    for column in codes.T:
+        state ^= column.astype(np.int64).view(np.uint64)
+        state *= _MULTIPLIER
+        state ^= state >> _SHIFT
+        state *= _OTHER_MULTIPLIER
+    return state ^ (state >> _SHIFT)
+
+
+def estimate_missing(
+    mixture: Components,
+    codes: Any,
+    seeds: Seeds,
+    method: str,
+    n_samples: int,
+    request: Request = _ALL,
+) -> Estimates:
+    """What is to be known of rows with missing cells.
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    codes : array-like of shape (n_rows, n)
+        States, -1 where missing.
+    seeds : array of shape (n_rows,), uint64
+        What the draws for each row start from.
+    method : {"collapsed", "importance", "gibbs"}
+        How rows with many missing cells are estimated.
+    n_samples : int
+        Number of trees sampled for each of them; rows with no more joint completions than
+        ``160 / n`` times that (and than 65,536) are exact.
+    request : Request
+        What is needed; by default the marginals, and one draw for each row.
+
+    Returns
+    -------
+    Estimates
+        Exact rows have an infinite effective sample size.
+    """
+    rows = np.ascontiguousarray(codes, dtype=np.int64)
+    ptr, n = mixture.models[0].ptr, rows.shape[1]
+    wholes = rows if request.wholes is None else request.wholes
+    found = Estimates.room(rows, int(ptr[n]), request)
+    n_draws = np.broadcast_to(request.n_draws, len(rows))
+    last, height = np.cumsum(n_draws), _heights(seeds, n_draws)
+    limit = np.log(min(n_samples * _COMPLETIONS / n, _MOST_COMPLETIONS))
+    few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
+    for row in np.flatnonzero(few).tolist():
+        mine = slice(last[row] - n_draws[row], last[row])
+        found.draws[mine] = _enumerate(mixture, row, rows[row], wholes[row], height[mine], found)
+    many = np.flatnonzero(~few)
+    if len(many):
+        request = Request(request.marginals, n_draws[many], wholes[many])
+        estimates = [
+            METHODS[method](
+                model.tree_tables(), model.edges_into(), rows[many], seeds[many], n_samples, request
+            )
+            for model in mixture.models
+        ]
+        share = _combine(mixture, estimates, many, found)
+        drawn = np.flatnonzero(~np.repeat(few, n_draws))
+        chosen = _choose(np.repeat(share, n_draws[many], axis=0), height[drawn])
+        for k, of_model in enumerate(estimates):
+            found.draws[drawn[chosen == k]] = of_model.draws[chosen == k]
+    # Rounding must not make anything more than certain.
+    np.minimum(found.log_asked, 0.0, out=found.log_asked)
+    return found
+
+
+def _heights(seeds: Seeds, n_draws: Integers) -> Floats:
+    """A number in [0, 1] for each draw of each row."""
+    which = np.arange(n_draws.sum()) - np.repeat(np.cumsum(n_draws) - n_draws, n_draws)
+    keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), which])
+    return row_seeds(keys, 1).astype(np.float64) * _TO_UNIT
+
+
+def _enumerate(
+    mixture: Components,
+    row: int,
+    code: Integers,
+    whole: Integers,
+    height: Floats,
+    found: Estimates,
+) -> Integers:
+    """Fill in a row by summing its completions; return the draws."""
+    model = mixture.models[0]
+    columns = np.flatnonzero(code < 0)
+    sizes = np.diff(model.ptr)[columns]
+    completions = np.repeat(code[np.newaxis], int(sizes.prod()), axis=0)
+    stride = np.cumprod(sizes) // sizes
+    completions[:, columns] = np.arange(len(completions))[:, np.newaxis] // stride % sizes
+    states = model.states_of(completions)
+    log_likelihood = mixture.log_likelihood(states)
+    largest = log_likelihood.max()
+    share = np.exp(log_likelihood - largest)
+    total = largest + np.log(share.sum())
+    # All completions of a row without any cell are all there is.
+    found.log_likelihood[row] = total if len(columns) < len(code) else 0.0
+    asked = ((completions == whole) | (whole < 0)).all(axis=1)
+    if not asked.all():
+        found.log_asked[row] = np.logaddexp.reduce(log_likelihood[asked]) - total
+    n_states = found.marginals.shape[1]
+    if n_states:
+        weight = np.repeat(share / share.sum(), len(code))
+        found.marginals[row] = np.bincount(states[:, : len(code)].ravel(), weight, n_states)
+    cumulated = np.cumsum(share)
+    return completions[np.searchsorted(cumulated, height * cumulated[-1])]
+
+
+def _combine(
+    mixture: Components, of_models: list[Estimates], at: Integers, found: Estimates
+) -> Floats:
+    """Fill in rows from the estimates of each component; return their shares in each row."""
+    log_joint = np.column_stack([e.log_likelihood for e in of_models]) + mixture.log_weight
+    share = softmax(log_joint, axis=1)
+    found.log_likelihood[at] = np.logaddexp.reduce(log_joint, axis=1)
+    found.marginals[at] = sum(s[:, None] * e.marginals for s, e in zip(share.T, of_models))
+    sizes = np.column_stack([e.effective_sample_size for e in of_models])
+    found.effective_sample_size[at] = 1.0 / (share**2 / sizes).sum(axis=1)
+    log_asked = np.column_stack([e.log_asked for e in of_models])
+    found.log_asked[at] = np.logaddexp.reduce(log_joint + log_asked, axis=1)
+    found.log_asked[at] -= found.log_likelihood[at]
+    return np.asarray(share)
+
+
+def _choose(share: Floats, height: Floats) -> Integers:
+    """In each row the first column at which the cumulated shares reach a height in [0, 1]."""
+    cumulated = np.cumsum(share, axis=1)
+    reached = cumulated >= (height * cumulated[:, -1])[:, np.newaxis]
+    return np.asarray(reached.argmax(axis=1))
+
+
+def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomState) -> Integers:
+    """Draw complete rows: a component, a tree, and the row given the tree; all exact.
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    n_rows : int
+        Number of rows.
+    random_state : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+    """
+    n = mixture.models[0].n_features
+    rows = np.full((n_rows, n), -1, dtype=np.int64)
+    share = np.exp(mixture.log_weight)[np.newaxis]
+    component = _choose(np.repeat(share, n_rows, axis=0), random_state.uniform(size=n_rows))
+    for k, model in enumerate(mixture.models):
+        at = np.flatnonzero(component == k)
+        of_trees, of_cells = random_state.randint(2**31, size=2)
+        trees, _ = draw_trees(model.edges_into(), len(at), np.uint64(of_trees))
+        rows[at] = sample_missing(model.tree_tables(), trees, rows[at], int(of_cells))
+    return rows
+
+
+def redraw_rows(
+    mixture: Components, codes: Integers, filled: Integers, random_state: np.random.RandomState
+) -> Integers:
+    """Draw component, tree and missing cells of each row in turn, given all else.
+
+    One step of a Markov chain whose distribution is the one of the missing cells given the
+    observed ones.
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    codes : ndarray of shape (n_rows, n)
+        States, -1 where missing.
+    filled : ndarray of shape (n_rows, n)
+        The same rows, their missing cells filled.
+    random_state : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+        Complete rows.
+    """
+    share = softmax(mixture.log_joint(mixture.models[0].states_of(filled)), axis=1)
+    component = _choose(share, random_state.uniform(size=len(filled)))
+    seeds = random_state.randint(2**31, size=len(filled)).astype(np.uint64)
+    redrawn = filled.copy()
+    for k, model in enumerate(mixture.models):
+        at = component == k
+        redrawn[at] = redraw_missing(
+            model.tree_tables(), model.edges_into(), codes[at], filled[at], seeds[at]
+        )
+    return redrawn
+
+
+def local_modes(
+    mixture: Components, codes: Integers, filled: Integers, log_peak: Sequence[Floats]
+) -> Integers:
+    """Climb to completions that no change of a single cell makes more probable.
+
+    The most probable completion is NP-hard to find (theorem 2 of the paper).
+
+    Parameters
+    ----------
+    mixture : Components
+        The distribution.
+    codes : ndarray of shape (n_rows, n)
+        States, -1 where missing.
+    filled : ndarray of shape (n_rows, n)
+        The same rows with states in place of the missing ones, to start from.
+    log_peak : sequence of n arrays of shape (n_states[v],)
+        What a state is worth beside its log probability.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n), int64
+        Complete rows.
+    """
+    found = filled.copy()
+    active = (codes < 0).any(axis=1)
+    for _ in range(_MOST_CLIMBS):
+        before = found.copy()
+        for column, peak in enumerate(log_peak):
+            at = np.flatnonzero(active & (codes[:, column] < 0))
+            tried = np.repeat(found[at], len(peak), axis=0)
+            tried[:, column] = np.tile(np.arange(len(peak)), len(at))
+            value = mixture.log_likelihood(mixture.models[0].states_of(tried))
+            found[at, column] = (value.reshape(len(at), len(peak)) + peak).argmax(axis=1)
+        active &= (found != before).any(axis=1)
+        if not active.any():
+            break
+    return found

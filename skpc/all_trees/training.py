@@ -1,0 +1,415 @@
+"""Maximum likelihood for mixtures of all trees, by Adam or L-BFGS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+
+from skpc.all_trees.components import ComponentParameters, Components
+from skpc.all_trees.incomplete import estimate_missing, redraw_rows
+from skpc.all_trees.pair_tables import PairTables
+from skpc.counting.clustering import as_numbers, cluster_rows
+
+__all__ = [
+    "Adam",
+    "IncompleteRows",
+    "TrainedTrees",
+    "TrainingOptions",
+    "TrainingRows",
+    "adam_pass",
+    "start_trees",
+    "train_trees",
+    "usual_batch_size",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Decay of the averages of the gradient and of its square in Adam, as everybody sets them.
+_MEMORY, _SQUARE_MEMORY = 0.9, 0.999
+#: Keeps the steps of parameters small that hardly matter; among others, those of states that no
+#: row shows. Without, their probability would run to zero.
+_CAUTION = 1e-8
+#: Part of each row that is spread evenly over the components at the start, as in the mixtures of
+#: cutset networks: components sure of their own rows hardly move.
+_SPREAD = 0.3
+#: Iterations of k-means at the start.
+_CLUSTERING = 100
+#: Trees from which the first completion of a row is drawn, and steps of the Markov chain that
+#: completes it later.
+_TREES, _STEPS = 30, 2
+#: Epochs between two completions of the missing cells of training rows.
+_REFRESH = 5
+#: A batch holds so many cells, so that what a step costs beside its rows is the same share of them
+#: for any number of columns; within these numbers of rows.
+_CELLS, _FEWEST_ROWS, _MOST_ROWS = 25_600, 16, 256
+#: In small tables it is smaller for the sake of this many steps an epoch, down to so many rows.
+_STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
+#: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
+_MOST_COPIES = 2_000_000
+
+
+class TrainingOptions(NamedTuple):
+    """How to train; see :class:`skpc.MixtureOfAllTrees`."""
+
+    solver: str
+    learning_rate_init: float
+    batch_size: int
+    max_iter: int
+    tol: float
+    n_iter_no_change: int
+
+
+class TrainedTrees(NamedTuple):
+    """Parameters, and how they were found.
+
+    ``scores`` are the mean log-likelihoods that were watched, one an epoch (or an iteration of
+    L-BFGS), in nats a row.
+    """
+
+    vector: Floats
+    scores: list[float]
+    converged: bool
+
+
+class Adam(NamedTuple):
+    """Adam's averages, which its steps change in place."""
+
+    mean: Floats
+    square: Floats
+    n_steps: Integers
+
+    @classmethod
+    def of(cls, n_parameters: int) -> Adam:
+        """Averages before the first step."""
+        return cls(np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(1, dtype=np.int64))
+
+    def copy(self) -> Adam:
+        """Averages of their own."""
+        return Adam(self.mean.copy(), self.square.copy(), self.n_steps.copy())
+
+    def step(self, gradient: Floats, rate: float) -> Floats:
+        """The change of the parameters that a gradient makes for."""
+        self.n_steps[0] += 1
+        steps = int(self.n_steps[0])
+        self.mean[:] += (1.0 - _MEMORY) * (gradient - self.mean)
+        self.square[:] += (1.0 - _SQUARE_MEMORY) * (gradient**2 - self.square)
+        scale = np.sqrt(self.square / (1.0 - _SQUARE_MEMORY**steps)) + _CAUTION
+        return rate / (1.0 - _MEMORY**steps) * self.mean / scale
+
+
+class TrainingRows(NamedTuple):
+    """Complete rows: states from :meth:`skpc.all_trees.AllTrees.states_of`, and weights."""
+
+    states: Integers
+    weight: Floats
+
+
+class IncompleteRows:
+    """Rows whose missing cells are drawn from a model, again and again.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_features)
+        States, -1 where missing.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    random_state : RandomState
+        Source of the draws.
+    """
+
+    def __init__(self, codes: Integers, weight: Floats, random_state: np.random.RandomState):
+        self.weight = weight
+        self.missing = (codes < 0).any(axis=1)
+        self._codes = codes
+        self._random_state = random_state
+        self._filled: Integers | None = None
+
+    def __repr__(self) -> str:
+        return f"IncompleteRows(n_rows={len(self.weight)}, n_incomplete={self.missing.sum()})"
+
+    def drawn_from(self, mixture: Components) -> TrainingRows:
+        """The rows with missing cells drawn anew: at first by sampling a few trees.
+
+        Later draws are steps of a Markov chain that starts from the draws before. Its distribution
+        comes the closer to that of the missing cells the more often they are drawn.
+        """
+        at = self.missing
+        if self._filled is None:
+            seeds = self._random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
+            self._filled = self._codes.copy()
+            found = estimate_missing(mixture, self._codes[at], seeds, "collapsed", _TREES)
+            self._filled[at] = found.draws
+        for _ in range(_STEPS if at.any() else 0):
+            self._filled[at] = redraw_rows(
+                mixture, self._codes[at], self._filled[at], self._random_state
+            )
+        return TrainingRows(mixture.models[0].states_of(self._filled), self.weight)
+
+
+class _Watch:
+    """Keeps the parameters to return, and says when nothing better is to be expected."""
+
+    def __init__(
+        self,
+        parameters: ComponentParameters,
+        vector: Floats,
+        options: TrainingOptions,
+        advance: Callable[[float], object],
+    ):
+        self.vector = vector
+        self.scores: list[float] = []
+        self.converged = False
+        self.validation: TrainingRows | None = None
+        self._parameters = parameters
+        self._options = options
+        self._advance = advance
+        self._bar = -np.inf
+        self._waited = 0
+
+    @property
+    def stopped(self) -> bool:
+        return self.converged or len(self.scores) >= self._options.max_iter
+
+    def see(self, vector: Floats, score: float) -> bool:
+        """Take notice of an iterate and its score on the training rows; say whether to stop."""
+        if self.validation is not None:
+            found = self._parameters.model(vector).log_likelihood(self.validation.states)
+            score = float(np.average(found, weights=self.validation.weight))
+        if self.validation is None or score > max(self.scores, default=-np.inf):
+            self.vector = vector
+        self._waited += 1
+        if score > self._bar + self._options.tol:
+            self._bar, self._waited = score, 0
+        self.scores.append(score)
+        self.converged = self._waited >= self._options.n_iter_no_change
+        self._advance(1)
+        return self.stopped
+
+
+def usual_batch_size(total: float, n_features: int) -> int:
+    """Rows of a mini-batch for rows of some total weight."""
+    largest = int(np.clip(_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
+    return min(largest, max(_FEW_ROWS, int(total / _STEPS_AN_EPOCH)))
+
+
+def start_trees(
+    parameters: ComponentParameters,
+    codes: Integers,
+    weight: Floats,
+    n_states: Integers,
+    alpha: float,
+    random_state: np.random.RandomState,
+) -> Floats:
+    """Parameters to start from: tables of the groups that k-means finds.
+
+    Parameters
+    ----------
+    parameters : ComponentParameters
+        What is to be learned.
+    codes : ndarray of shape (n_rows, n_features)
+        Distinct rows of states, -1 where missing.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    n_states : ndarray of shape (n_features,)
+        Number of states of each variable.
+    alpha : float
+        Pseudo-count of each table.
+    random_state : RandomState
+        Draws the start of k-means; unused for one component.
+
+    Returns
+    -------
+    ndarray of shape (n_parameters,)
+    """
+    k = parameters.n_components
+    if k == 1:
+        return parameters.start([PairTables.of_rows(codes, weight, n_states, alpha)], np.ones(1))
+    n_clusters = min(k, len(codes))
+    none = np.zeros(len(n_states))
+    points = as_numbers(np.where(codes < 0, np.nan, codes), n_states, none, none)
+    distance = cluster_rows(points, weight, n_clusters, _CLUSTERING, random_state)
+    member = distance.argmin(axis=1)[:, np.newaxis] == np.arange(k)
+    share = weight[:, np.newaxis] * ((1.0 - _SPREAD) * member + _SPREAD / k)
+    tables = [PairTables.of_rows(codes, part, n_states, alpha) for part in share.T]
+    return parameters.start(tables, share.sum(axis=0) / weight.sum())
+
+
+def train_trees(
+    parameters: ComponentParameters,
+    vector: Floats,
+    rows: IncompleteRows,
+    validation: IncompleteRows | None,
+    options: TrainingOptions,
+    random_state: np.random.RandomState,
+    advance: Callable[[float], object],
+) -> TrainedTrees:
+    """Maximise the likelihood of weighted rows.
+
+    If cells are missing they are drawn anew from the current model every few epochs (Monte Carlo
+    EM).
+
+    Parameters
+    ----------
+    parameters : ComponentParameters
+        What is to be learned.
+    vector : ndarray of shape (n_parameters,)
+        Where to start.
+    rows : IncompleteRows
+        Training rows.
+    validation : IncompleteRows or None
+        Rows on which the likelihood is watched; None watches the training rows.
+    options : TrainingOptions
+        How to train.
+    random_state : RandomState
+        Deals the rows out to batches.
+    advance : callable
+        Told of each epoch, to show progress.
+
+    Returns
+    -------
+    TrainedTrees
+        The last parameters; with validation rows, those of the epoch that scored best.
+    """
+    watch, adam = _Watch(parameters, vector, options, advance), Adam.of(len(vector))
+    refresh = rows.missing.any() or (validation is not None and validation.missing.any())
+    while refresh or not watch.scores:
+        model = parameters.model(vector)
+        complete = rows.drawn_from(model)
+        watch.validation = None if validation is None else validation.drawn_from(model)
+        n_iter = options.max_iter - len(watch.scores)
+        n_iter = min(n_iter, _REFRESH) if refresh else n_iter
+        if options.solver == "lbfgs":
+            vector = _lbfgs(parameters, vector, complete, n_iter, watch)
+        else:
+            vector = _epochs(
+                parameters, vector, complete, n_iter, watch, adam, options, random_state
+            )
+        if watch.stopped:
+            break
+    return TrainedTrees(watch.vector, watch.scores, watch.converged)
+
+
+def _lbfgs(
+    parameters: ComponentParameters, vector: Floats, rows: TrainingRows, n_iter: int, watch: _Watch
+) -> Floats:
+    """Iterations of L-BFGS on all rows, until the watch says stop."""
+    states, weight = rows.states, rows.weight / rows.weight.sum()
+
+    def loss(vector: Floats) -> tuple[float, Floats]:
+        log_likelihood, gradient = parameters.ascent(vector, states, weight)
+        value = float(weight @ log_likelihood)
+        return -value, -gradient
+
+    def after(intermediate_result: OptimizeResult) -> None:
+        if watch.see(intermediate_result.x.copy(), -float(intermediate_result.fun)):
+            raise StopIteration
+
+    n_seen = len(watch.scores)
+    options = {"maxiter": n_iter, "maxfun": 20 * n_iter, "ftol": 0.0, "gtol": 1e-9}
+    result = minimize(loss, vector, jac=True, method="L-BFGS-B", callback=after, options=options)
+    if len(watch.scores) == n_seen:
+        # There was nothing to gain.
+        watch.see(vector, -float(result.fun))
+    watch.converged |= bool(result.success)
+    return watch.vector
+
+
+def _epochs(
+    parameters: ComponentParameters,
+    vector: Floats,
+    rows: TrainingRows,
+    n_epochs: int,
+    watch: _Watch,
+    adam: Adam,
+    options: TrainingOptions,
+    random_state: np.random.RandomState,
+) -> Floats:
+    """Epochs of Adam whose rate falls with a cosine, until the watch says stop."""
+    n_steps = options.max_iter * _n_batches(_copies(rows.weight), options.batch_size)
+
+    def rate(step: int) -> float:
+        return 0.5 * options.learning_rate_init * (1.0 + np.cos(np.pi * step / n_steps))
+
+    for _ in range(n_epochs):
+        vector, mean, score = adam_pass(
+            parameters, vector, rows, options.batch_size, adam, rate, random_state
+        )
+        if watch.see(mean, score):
+            break
+    return vector
+
+
+def adam_pass(
+    parameters: ComponentParameters,
+    vector: Floats,
+    rows: TrainingRows,
+    batch_size: int,
+    adam: Adam,
+    rate: Callable[[int], float],
+    random_state: np.random.RandomState,
+) -> tuple[Floats, Floats, float]:
+    """Take Adam through all rows once, batch by batch.
+
+    Parameters
+    ----------
+    parameters : ComponentParameters
+        What is to be learned.
+    vector : ndarray of shape (n_parameters,)
+        The parameters before.
+    rows : TrainingRows
+        Complete rows.
+    batch_size : int
+        Rows a batch, a row of weight two counting twice.
+    adam : Adam
+        Changed in place.
+    rate : callable
+        Takes the number of steps taken so far and returns the learning rate.
+    random_state : RandomState
+        Deals the rows out to batches.
+
+    Returns
+    -------
+    vector : ndarray of shape (n_parameters,)
+        The parameters after.
+    mean : ndarray of shape (n_parameters,)
+        Their mean over the steps, in which the noise of the batches cancels.
+    score : float
+        Mean log-likelihood of the rows on the way, in nats.
+    """
+    score, total = 0.0, rows.weight.sum()
+    visited = np.zeros_like(vector)
+    n_steps = 0
+    for batch, weight in _batches(rows.weight, batch_size, random_state):
+        part = weight.sum()
+        log_likelihood, gradient = parameters.ascent(vector, rows.states[batch], weight / part)
+        score += float(weight @ log_likelihood) / total
+        vector = vector + adam.step(gradient, rate(int(adam.n_steps[0])))
+        visited += vector
+        n_steps += 1
+    return vector, visited / n_steps, score
+
+
+def _copies(weight: Floats) -> Integers:
+    """In how many equal parts each row is dealt out: as often as it stands there, rounded up."""
+    scale = min(1.0, _MOST_COPIES / weight.sum())
+    return np.ceil(weight * scale).astype(np.int64)
+
+
+def _n_batches(copies: Integers, batch_size: int) -> int:
+    return max(1, round(int(copies.sum()) / batch_size))
+
+
+def _batches(
+    weight: Floats, batch_size: int, random_state: np.random.RandomState
+) -> Iterator[tuple[Integers, Floats]]:
+    """Deal out the rows in random order; yield the distinct rows of each batch, and weights."""
+    copies = _copies(weight)
+    order = random_state.permutation(np.repeat(np.arange(len(weight)), copies))
+    for part in np.array_split(order, _n_batches(copies, batch_size)):
+        batch, count = np.unique(part, return_counts=True)
+        yield batch, count * (weight[batch] / copies[batch])

@@ -1,0 +1,323 @@
+"""Counts of binary columns from bit-packed rows.
+
+The rows of a node are packed word-major: ``words[w, v]`` holds rows ``64 w .. 64 w + 63`` of
+variable ``v``. One AND and one popcount count 64 rows of a pair, and the loop over ``v`` runs
+over contiguous memory, so it vectorises without a reduction at the end of every pair.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._jit import kernel, popcount
+from skpc.counting.chow_liu import ChowLiuTree, binary_spanning_tree
+from skpc.counting.count_tables import CountTables
+from skpc.counting.mutual_information import UNITS_PER_NAT
+from skpc.counting.rows import ScoredTree
+from skpc.counting.scores import Score
+
+__all__ = ["BitRows", "fits_bits"]
+
+#: Rows (weights counted out) and cells beyond which the tables of this module, one number for
+#: each count and one bit for each cell, would take too much memory. They do not depend on
+#: whether equal rows have been merged.
+_MAX_ROWS = 2**23
+_MAX_CELLS = 2**31
+#: Cells that are counted out at a time to be packed.
+_PACKED_AT_ONCE = 2**26
+#: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
+_WORD_BLOCK = 4
+
+#: Fields of CountTables without the counts.
+_Shape = tuple[NDArray[np.int64], ...]
+
+
+def fits_bits(
+    codes: NDArray[np.int16], weight: NDArray[np.float64], n_states: NDArray[np.int64]
+) -> bool:
+    """Tell whether rows can be counted as bits: two states, no cell missing, whole weights."""
+    return bool(
+        np.all(n_states == 2)
+        and codes.min(initial=0) >= 0
+        and np.all(weight == np.floor(weight))
+        and weight.sum() <= min(_MAX_ROWS, _MAX_CELLS // codes.shape[1])
+    )
+
+
+class BitRows:
+    """The rows of a node as bits.
+
+    Parameters
+    ----------
+    words : array of shape (n_words, m)
+        Packed rows, padded with rows of zeros.
+    n_rows : int
+        Rows without the padding.
+    variables : array of shape (m,)
+        The variable of each column.
+    """
+
+    def __init__(self, words: NDArray[np.uint64], n_rows: int, variables: NDArray[np.int64]):
+        self.words = words
+        self.variables = variables
+        self._n_rows = n_rows
+        self._plogp_tables: dict[float, NDArray[np.int64]] = {}
+
+    @classmethod
+    def pack(
+        cls, codes: NDArray[np.int16], weight: NDArray[np.float64], variables: NDArray[np.int64]
+    ) -> BitRows:
+        """Pack coded rows, each as often as its weight says."""
+        repeats = weight.astype(np.int64)
+        n_rows, m = int(repeats.sum()), codes.shape[1]
+        n_words = _padded_words(n_rows)
+        octets = np.zeros((n_words * 8, m), np.uint8)
+        width = max(1, _PACKED_AT_ONCE // max(n_rows, 1))
+        for first in range(0, m, width):
+            rows = np.repeat(codes[:, first : first + width].astype(np.uint8), repeats, axis=0)
+            packed = np.packbits(rows, axis=0, bitorder="little")
+            octets[: len(packed), first : first + width] = packed
+        octets = np.ascontiguousarray(octets.reshape(n_words, 8, m).transpose(0, 2, 1))
+        return cls(octets.view("<u8")[..., 0].astype(np.uint64), n_rows, variables)
+
+    def state_counts(self, column: int) -> NDArray[np.float64]:
+        """Weight of the rows in each state of a column."""
+        ones = float(self._pairs[column, column])
+        return np.array([self._n_rows - ones, ones])
+
+    def tree(self, score: Score) -> ScoredTree:
+        """Chow-Liu tree of all columns."""
+        m = len(self.variables)
+        columns = np.arange(m, dtype=np.uint32)
+        shape = _tables_shape(m)
+        plogp = self._plogp_table(score)
+        return _learn_tree(self._pairs, self._n_rows, columns, self.variables, score, plogp, shape)
+
+    def branch_trees(
+        self, column: int, score: Score, share: NDArray[np.float64]
+    ) -> list[ScoredTree]:
+        """Chow-Liu trees of the rows in each state of a column, over the other columns."""
+        columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
+        variables = self.variables[columns]
+        ones = int(self._pairs[column, column])
+        # Only the smaller side is counted; the other one is what it leaves of the node.
+        small, n_small = (1, ones) if 2 * ones <= self._n_rows else (0, self._n_rows - ones)
+        plogp = self._plogp_table(score)
+        shape = self._branch_shape
+        pairs = _count(self._select(column, small), self._spare)
+        trees = [_learn_tree(pairs, n_small, columns, variables, score, plogp, shape)]
+        np.subtract(self._pairs, pairs, out=pairs)
+        n_large = self._n_rows - n_small
+        trees.append(_learn_tree(pairs, n_large, columns, variables, score, plogp, shape))
+        return trees if small == 0 else trees[::-1]
+
+    def branch(self, column: int, state: int, share: NDArray[np.float64]) -> BitRows:
+        """The rows in a state of a column, without that column."""
+        words = np.delete(self._select(column, state), column, axis=1)
+        n_rows = int(self.state_counts(column)[state])
+        return BitRows(words, n_rows, np.delete(self.variables, column))
+
+    def _select(self, column: int, state: int) -> NDArray[np.uint64]:
+        n_words, m = self.words.shape
+        mask = self.words[:, column] if state == 1 else ~self.words[:, column] & self._valid
+        n_rows = int(self.state_counts(column)[state])
+        out = np.zeros((_padded_words(n_rows), m), np.uint64)
+        _select_rows(self.words, np.ascontiguousarray(mask), out)
+        return out
+
+    @cached_property
+    def _branch_shape(self) -> _Shape:
+        return _tables_shape(len(self.variables) - 1)
+
+    def _plogp_table(self, score: Score) -> NDArray[np.int64]:
+        """``_plogp`` of all smoothed counts; all branches of all cuts look it up."""
+        cell = float(score.pseudo_count(2, 2))
+        if cell not in self._plogp_tables:
+            count = np.arange(self._n_rows + 1, dtype=np.float64) + cell
+            self._plogp_tables[cell] = _plogp(count).astype(np.int64)
+        return self._plogp_tables[cell]
+
+    @cached_property
+    def _valid(self) -> NDArray[np.uint64]:
+        """Ones where there is a row, zeros in the padding."""
+        bits = np.zeros(len(self.words) * 64, np.uint8)
+        bits[: self._n_rows] = 1
+        return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
+
+    @cached_property
+    def _pairs(self) -> NDArray[np.uint32]:
+        return _count(self.words, self._buffer())
+
+    @cached_property
+    def _spare(self) -> NDArray[np.uint32]:
+        """Room for the pair counts of a branch, used for one branch after the other."""
+        return self._buffer()
+
+    def _buffer(self) -> NDArray[np.uint32]:
+        m = len(self.variables)
+        return np.empty((m, m), np.uint32)
+
+
+def _padded_words(n_rows: int) -> int:
+    return -(-n_rows // (64 * _WORD_BLOCK)) * _WORD_BLOCK
+
+
+def _plogp(count: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``c log c`` in units."""
+    return np.rint(count * np.log(count) * UNITS_PER_NAT)
+
+
+def _count(words: NDArray[np.uint64], out: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    _count_pairs(words, np.empty(len(out), np.uint64), out)
+    return out
+
+
+def _learn_tree(
+    pairs: NDArray[np.uint32],
+    n_rows: int,
+    columns: NDArray[np.uint32],
+    variables: NDArray[np.int64],
+    score: Score,
+    plogp: NDArray[np.int64],
+    shape: _Shape,
+) -> ScoredTree:
+    """Chow-Liu tree of some columns of a table of pair counts."""
+    ones = pairs.diagonal().copy()
+    counts = np.array([n_rows - ones.astype(np.float64), ones])
+    smoothed = counts + 2 * score.pseudo_count(2, 2)
+    margin = _plogp(smoothed).sum(axis=0) - _plogp(smoothed.sum(axis=0)) / 2
+    parent = np.empty(len(columns), np.int64)
+    row_sums = np.empty((2, len(columns)), np.int64)
+    binary_spanning_tree(
+        pairs, ones, n_rows, columns, plogp, margin.astype(np.int64), parent, row_sums
+    )
+    # Entropies are smoothed, the shares of the branches are not: the published networks
+    # come out only so.
+    counts, smoothed = counts[:, columns], smoothed[:, columns]
+    spread = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
+    entropy = (counts * spread).sum(axis=0)
+    tables = _edge_tables(pairs, ones.astype(np.int64), n_rows, columns, parent, shape)
+    return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
+
+
+def _edge_tables(
+    pairs: NDArray[np.uint32],
+    ones: NDArray[np.int64],
+    n_rows: int,
+    columns: NDArray[np.uint32],
+    parent: NDArray[np.int64],
+    shape: _Shape,
+) -> CountTables:
+    """Tables of four cells for the edges, of two for the root."""
+    child, above = columns[1:], columns[parent[1:]]
+    both = pairs[child, above].astype(np.int64)
+    count = np.empty((len(columns), 4))
+    count[1:, 3] = both
+    count[1:, 2] = ones[above] - both
+    count[1:, 1] = ones[child] - both
+    count[1:, 0] = n_rows - ones[above] - count[1:, 1]
+    count[0, 2:] = n_rows - ones[columns[0]], ones[columns[0]]
+    ptr, parent_state, state, n_parent_states, n_states = shape
+    return CountTables(ptr, parent_state, state, count.reshape(-1)[2:], n_parent_states, n_states)
+
+
+def _tables_shape(m: int) -> _Shape:
+    """All of the tables of a tree over m variables but the counts."""
+    ptr = np.arange(-2, 4 * m - 1, 4)
+    ptr[0] = 0
+    parent_state = np.tile(np.array([0, 0, 1, 1]), m)[2:]
+    parent_state[:2] = 0
+    n_parent_states = np.full(m, 2)
+    n_parent_states[0] = 1
+    state = np.tile(np.array([0, 1]), 2 * m - 1)
+    return ptr, parent_state, state, n_parent_states, np.full(m, 2)
+
+
+@kernel
+def _count_pairs(
+    words: NDArray[np.uint64], sums: NDArray[np.uint64], pairs: NDArray[np.uint32]
+) -> None:
+    """Count the rows in which two columns are both one, for all pairs."""
+    n_words, m = words.shape
+    for u in range(m):
+        n_after = m - u
+        for v in range(n_after):
+            sums[v] = 0
+        for w in range(0, n_words, _WORD_BLOCK):
+            # Slices that begin at u let the loop count from 0, which spares the tests for
+            # negative indices that would keep it from vectorising.
+            after0 = words[w, u:]
+            after1 = words[w + 1, u:]
+            after2 = words[w + 2, u:]
+            after3 = words[w + 3, u:]
+            of0, of1, of2, of3 = after0[0], after1[0], after2[0], after3[0]
+            for v in range(n_after):
+                sums[v] += (
+                    popcount(of0 & after0[v])
+                    + popcount(of1 & after1[v])
+                    + popcount(of2 & after2[v])
+                    + popcount(of3 & after3[v])
+                )
+        row = pairs[u, u:]
+        for v in range(n_after):
+            row[v] = sums[v]
+    # Mirror in blocks of a cache line.
+    for first in range(0, m, 16):
+        for v in range(first + 1, m):
+            for u in range(first, min(first + 16, v)):
+                pairs[v, u] = pairs[u, v]
+
+
+@kernel
+def _select_rows(
+    words: NDArray[np.uint64], mask: NDArray[np.uint64], out: NDArray[np.uint64]
+) -> None:
+    """Move the rows of a mask together, into words of zeros.
+
+    The bits of a word move right by 1, 2, 4, ..., 32 places in six steps. Which bits move in a
+    step depends on the mask alone, so it is worked out once for all columns.
+    """
+    n_words, m = words.shape
+    moves = np.empty(6, np.uint64)
+    filled = np.int64(0)
+    for w in range(n_words):
+        kept = mask[w]
+        n_kept = np.int64(popcount(kept))
+        left = kept
+        zeros = ~kept << np.uint64(1)
+        for step in range(6):
+            parity = zeros ^ (zeros << np.uint64(1))
+            parity ^= parity << np.uint64(2)
+            parity ^= parity << np.uint64(4)
+            parity ^= parity << np.uint64(8)
+            parity ^= parity << np.uint64(16)
+            parity ^= parity << np.uint64(32)
+            moves[step] = parity & left
+            left = (left ^ moves[step]) | (moves[step] >> np.uint64(1 << step))
+            zeros &= ~parity
+        m0, m1, m2, m3, m4, m5 = moves[0], moves[1], moves[2], moves[3], moves[4], moves[5]
+        at = filled >> 6
+        low = np.uint64(filled & 63)
+        high = np.uint64(64) - low
+        spills = np.int64(low) + n_kept > 64
+        for v in range(m if n_kept > 0 else 0):
+            bits = words[w, v] & kept
+            moving = bits & m0
+            bits = (bits ^ moving) | (moving >> np.uint64(1))
+            moving = bits & m1
+            bits = (bits ^ moving) | (moving >> np.uint64(2))
+            moving = bits & m2
+            bits = (bits ^ moving) | (moving >> np.uint64(4))
+            moving = bits & m3
+            bits = (bits ^ moving) | (moving >> np.uint64(8))
+            moving = bits & m4
+            bits = (bits ^ moving) | (moving >> np.uint64(16))
+            moving = bits & m5
+            bits = (bits ^ moving) | (moving >> np.uint64(32))
+            out[at, v] |= bits << low
+            if spills:
+                out[at + 1, v] = bits >> high
+        filled += n_kept

@@ -1,0 +1,100 @@
+"""Trees of conditional distributions as nodes of a circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.circuit import CircuitBuilder
+
+__all__ = ["add_tree"]
+
+
+def add_tree(
+    builder: CircuitBuilder,
+    variables: Sequence[int] | NDArray[np.int64],
+    parent: Sequence[int] | NDArray[np.int64],
+    log_prob: Sequence[NDArray[np.float64]],
+) -> int:
+    """Add a tree-shaped Bayesian network to a circuit.
+
+    A variable with children becomes one product for each of its states and, for each state of
+    its parent, one sum that decides among these products; one without children becomes a leaf
+    for each state of its parent. Parent states under which a variable has the same
+    probabilities share the node: with many states, most have never been seen together. So the
+    nodes are smooth, decomposable and deterministic, and their number is at most linear in
+    the number of parameters.
+
+    Parameters
+    ----------
+    builder : CircuitBuilder
+        Where the nodes are added.
+    variables : sequence of int of shape (m,)
+        The variable of each vertex.
+    parent : sequence of int of shape (m,)
+        The parent vertex of each vertex; -1 for the one root.
+    log_prob : sequence of m arrays of shape (n_parent_states, n_states)
+        Log probabilities in nats of the states given those of the parent; one row at the root.
+
+    Returns
+    -------
+    int
+        Number of the node of the whole tree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.counting import add_tree
+    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> root, below = np.log([[0.4, 0.6]]), np.log([[0.9, 0.1], [0.2, 0.8]])
+    >>> _ = add_tree(builder, [0, 1], [-1, 0], [root, below])
+    >>> builder.build()
+    Circuit(n_features=2, n_nodes=7, n_edges=6)
+    """
+    names = [int(v) for v in variables]
+    children = _children(parent)
+    products: list[list[int]] = [[] for _ in names]
+    shared: dict[tuple[int, bytes], int] = {}
+
+    def given(vertex: int, row: int) -> int:
+        key = (vertex, log_prob[vertex][row].tobytes())
+        if key not in shared:
+            # A copy, lest one row keep the tables of the whole tree in memory.
+            log_weight = log_prob[vertex][row].copy()
+            if children[vertex]:
+                states = range(len(log_weight))
+                shared[key] = builder.sum(products[vertex], log_weight, names[vertex], states)
+            else:
+                shared[key] = builder.discrete(names[vertex], log_weight)
+        return shared[key]
+
+    order = _depth_first(children, root=[int(p) for p in parent].index(-1))
+    # Backwards, so that the nodes of a subtree stand together and before their parents.
+    for vertex in reversed(order):
+        if children[vertex]:
+            for state in range(log_prob[vertex].shape[1]):
+                parts = [builder.indicator(names[vertex], state)]
+                parts += [given(child, state) for child in children[vertex]]
+                products[vertex].append(builder.product(parts))
+    return given(order[0], 0)
+
+
+def _children(parent: Sequence[int] | NDArray[np.int64]) -> list[list[int]]:
+    children: list[list[int]] = [[] for _ in parent]
+    for vertex, above in enumerate(parent):
+        if above >= 0:
+            children[above].append(vertex)
+    return children
+
+
+def _depth_first(children: list[list[int]], root: int) -> list[int]:
+    order = []
+    pending = [root]
+    while pending:
+        vertex = pending.pop()
+        order.append(vertex)
+        pending.extend(children[vertex])
+    return order

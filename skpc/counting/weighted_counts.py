@@ -1,0 +1,284 @@
+"""Counts of columns with any number of states, weighted rows and missing cells."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc.counting.chow_liu import ChowLiuTree, maximum_spanning_tree
+from skpc.counting.count_tables import CountTables
+from skpc.counting.mutual_information import UNITS_PER_NAT
+from skpc.counting.pair_cells import (
+    Counts,
+    Layout,
+    Room,
+    copy_edges,
+    count_pairs,
+    count_states,
+    inform,
+    inform_plain,
+)
+from skpc.counting.rows import ScoredTree
+from skpc.counting.scores import Score
+
+__all__ = ["WeightedRows"]
+
+#: Columns with more slots than this are wide.
+_MAX_COLUMN_SLOTS = 128
+#: Slots beyond which the table of all pairs of slots would take more than half a gigabyte.
+_MAX_SLOTS = 11_000
+_MISSING = -1
+
+
+class WeightedRows:
+    """The rows of a node as codes with weights.
+
+    Parameters
+    ----------
+    codes : array of shape (n, m)
+        State of each cell, -1 where it is missing.
+    weight : array of shape (n,)
+        Positive weights.
+    variables, n_states : array of shape (m,)
+        Variable of each column and its number of states.
+    """
+
+    def __init__(
+        self,
+        codes: NDArray[np.int16],
+        weight: NDArray[np.float64],
+        variables: NDArray[np.int64],
+        n_states: NDArray[np.int64],
+    ):
+        self.variables = variables
+        self._codes = codes
+        self._weight = weight
+        self._n_states = n_states
+
+    @property
+    def total_weight(self) -> float:
+        """Weight of all rows."""
+        return float(self._weight.sum())
+
+    def state_counts(self, column: int) -> NDArray[np.float64]:
+        """Weight of the rows in each state of a column, scaled up for the missing ones."""
+        return _state_counts(self._layout, self._counts, column)
+
+    def tree(self, score: Score) -> ScoredTree:
+        """Chow-Liu tree of all columns."""
+        columns = np.arange(len(self.variables))
+        return _learn_tree(self._layout, self._counts, columns, self.variables, score)
+
+    def information(self, score: Score) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Mutual information of all pairs times the weight of the rows, and the entropies.
+
+        The information is in units, so that of several nodes can be added without rounding.
+        """
+        columns = np.arange(len(self.variables))
+        return _information(
+            self._layout, self._counts, _make_room(self._layout, self._counts), columns, score
+        )
+
+    def tree_along(self, parent: NDArray[np.int64]) -> ChowLiuTree:
+        """The tree of a given structure, with the counts of these rows."""
+        columns, room = np.arange(len(self.variables)), _make_room(self._layout, self._counts)
+        tables = _edge_tables(self._layout, self._counts, room, columns, parent)
+        return ChowLiuTree(self.variables, parent, tables)
+
+    def branch_trees(
+        self, column: int, score: Score, share: NDArray[np.float64]
+    ) -> list[ScoredTree]:
+        """Chow-Liu trees of the rows in each state of a column, over the other columns."""
+        columns = np.delete(np.arange(len(self.variables)), column)
+        variables = self.variables[columns]
+        # The fullest branch is not counted; it is what the others leave of the node.
+        fullest = int(np.argmax(self.state_counts(column)))
+        rest = self._counts.pairs.copy()
+        trees = {}
+        empty = None
+        for state in sorted(range(len(share)), key=lambda state: state == fullest):
+            row, weight = self._select(column, state, share)
+            if len(row) == 0 and empty is not None:
+                # One tree serves all branches without rows: there may be thousands.
+                trees[state] = empty
+                continue
+            if state == fullest:
+                # Rounding must not leave less than nothing.
+                pairs = np.maximum(rest, 0.0, out=rest)
+            else:
+                pairs = _count(self._layout, self._codes, row, weight, self._spare)
+                rest -= pairs
+            counts = Counts(self._codes, row, weight, pairs, float(weight.sum()))
+            trees[state] = _learn_tree(self._layout, counts, columns, variables, score)
+            if len(row) == 0:
+                empty = trees[state]
+        return [trees[state] for state in range(len(share))]
+
+    def branch(self, column: int, state: int, share: NDArray[np.float64]) -> WeightedRows:
+        """The rows in a state of a column, without that column."""
+        row, weight = self._select(column, state, share)
+        codes = np.delete(self._codes[row], column, axis=1)
+        variables, n_states = np.delete(self.variables, column), np.delete(self._n_states, column)
+        return WeightedRows(codes, weight, variables, n_states)
+
+    def _select(
+        self, column: int, state: int, share: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Rows of a branch and their weights there."""
+        cells = self._codes[:, column]
+        if not self._layout.gaps[column]:
+            row = np.flatnonzero(cells == state)
+            return row, self._weight[row]
+        row = np.flatnonzero((cells == state) | (cells == _MISSING))
+        return row, self._weight[row] * np.where(cells[row] == _MISSING, share[state], 1.0)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return _lay_out(self._codes, self._weight, self._n_states)
+
+    @cached_property
+    def _counts(self) -> Counts:
+        row = np.arange(len(self._codes))
+        pairs = _count(self._layout, self._codes, row, self._weight, self._pairs_buffer())
+        return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
+
+    @cached_property
+    def _spare(self) -> NDArray[np.float64]:
+        """Room for the counts of a branch, used for one branch after the other."""
+        return self._pairs_buffer()
+
+    def _pairs_buffer(self) -> NDArray[np.float64]:
+        n_slots = len(self._layout.slot_state)
+        return np.empty(n_slots * (n_slots + 1) // 2)
+
+
+def _lay_out(
+    codes: NDArray[np.int16], weight: NDArray[np.float64], n_states: NDArray[np.int64]
+) -> Layout:
+    state_ptr = np.concatenate([[0], np.cumsum(n_states + 1)])
+    in_state = np.zeros(state_ptr[-1])
+    count_states(codes, weight, state_ptr, in_state)
+    column = np.repeat(np.arange(len(n_states)), n_states + 1)
+    state = np.arange(state_ptr[-1]) - state_ptr[column] - 1
+    # Of equally frequent states the first one is the usual one.
+    by_count = np.lexsort((-in_state, column))
+    usual = state[by_count[state_ptr[:-1]]]
+    counted = (in_state > 0) & (state != usual[column])
+    n_slots = np.bincount(column[counted], minlength=len(n_states))
+    narrow_first = np.argsort(n_slots, kind="stable")
+    wide = n_slots > _MAX_COLUMN_SLOTS
+    wide[narrow_first[np.cumsum(n_slots[narrow_first]) > _MAX_SLOTS]] = True
+    counted &= ~wide[column]
+    slot = np.where(counted, np.cumsum(counted) - 1, -1)
+    slot_ptr = np.concatenate([[0], np.cumsum(np.where(wide, 0, n_slots))])
+    gaps = in_state[state_ptr[:-1]] > 0
+    return Layout(n_states, state_ptr, slot, slot_ptr, state[counted], usual, wide, gaps)
+
+
+def _count(
+    layout: Layout,
+    codes: NDArray[np.int16],
+    row: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    out[:] = 0.0
+    count_pairs(codes, row, weight, layout.state_ptr, layout.slot, out)
+    return out
+
+
+def _state_counts(layout: Layout, counts: Counts, column: int) -> NDArray[np.float64]:
+    in_state = np.zeros(layout.n_states[column] + 1)
+    if layout.wide[column]:
+        codes = counts.codes[counts.row, column]
+        in_state += np.bincount(codes + 1, weights=counts.weight, minlength=len(in_state))
+    else:
+        slots = np.arange(layout.slot_ptr[column], layout.slot_ptr[column + 1])
+        in_state[layout.slot_state[slots] + 1] = counts.pairs[slots * (slots + 3) // 2]
+        in_state[layout.usual[column] + 1] = max(counts.total - in_state.sum(), 0.0)
+    seen = in_state[1:]
+    if layout.gaps[column] and seen.any():
+        seen = seen * (counts.total / seen.sum())
+    return seen
+
+
+def _learn_tree(
+    layout: Layout,
+    counts: Counts,
+    columns: NDArray[np.int64],
+    variables: NDArray[np.int64],
+    score: Score,
+) -> ScoredTree:
+    """Chow-Liu tree of some columns."""
+    room = _make_room(layout, counts)
+    units, entropy = _information(layout, counts, room, columns, score)
+    parent = np.empty(len(columns), np.int64)
+    maximum_spanning_tree(units, parent)
+    tables = _edge_tables(layout, counts, room, columns, parent)
+    return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
+
+
+def _information(
+    layout: Layout, counts: Counts, room: Room, columns: NDArray[np.int64], score: Score
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Mutual information (in units) of all pairs of some columns, and what each leaves over."""
+    n_states = layout.n_states[columns]
+    pseudo_count = score.pseudo_count(n_states[:, np.newaxis], n_states)
+    units = np.zeros(pseudo_count.shape, np.int64)
+    entropy = np.zeros(len(columns))
+    plain = (n_states == 2) & ~layout.gaps[columns] & ~layout.wide[columns]
+    inform(layout, counts, room, columns, plain, pseudo_count, UNITS_PER_NAT, units, entropy)
+    at = np.flatnonzero(plain)
+    cell = float(score.pseudo_count(2, 2))
+    inform_plain(layout, counts, columns, at, cell, UNITS_PER_NAT, units, entropy)
+    return units, entropy
+
+
+def _edge_tables(
+    layout: Layout,
+    counts: Counts,
+    room: Room,
+    columns: NDArray[np.int64],
+    parent: NDArray[np.int64],
+) -> CountTables:
+    """Tables of the states of each column given those of its tree parent."""
+    root = _state_counts(layout, counts, int(columns[0]))
+    width = np.diff(layout.slot_ptr)[columns] + 1
+    size = np.where(
+        layout.wide[columns] | layout.wide[columns[parent]], len(counts.row), width * width[parent]
+    )
+    size[0] = len(root)
+    end = np.cumsum(size)
+    parent_state, state = np.zeros((2, end[-1]), np.int64)
+    count = np.empty(end[-1])
+    state[: len(root)] = np.arange(len(root))
+    count[: len(root)] = root
+    ptr = np.zeros(len(columns) + 1, np.int64)
+    ptr[1] = len(root)
+    copy_edges(layout, counts, room, columns, parent, ptr, parent_state, state, count)
+    n_cells = ptr[-1]
+    n_states = layout.n_states[columns]
+    n_parent_states = n_states[parent]
+    n_parent_states[0] = 1
+    return CountTables(
+        ptr, parent_state[:n_cells], state[:n_cells], count[:n_cells], n_parent_states, n_states
+    )
+
+
+def _make_room(layout: Layout, counts: Counts) -> Room:
+    n_rows = len(counts.row) if layout.wide.any() else 0
+    width = int(np.diff(layout.slot_ptr).max()) + 1
+    n_cells = max(n_rows, width * width)
+    # At most half of the hash table is used, which keeps its chains short.
+    n_places = 1 << (2 * n_rows).bit_length()
+    return Room(
+        row=np.empty(n_cells, np.int64),
+        column=np.empty(n_cells, np.int64),
+        weight=np.empty(n_cells),
+        left=np.empty(width),
+        sums=np.zeros((4, int(layout.n_states.max()))),
+        key=np.full(n_places, -1, np.int64),
+        held=np.empty(n_places),
+    )

@@ -1,0 +1,1 @@
+"""Passes over a circuit: how it is evaluated, block of rows by block of rows, up and down."""

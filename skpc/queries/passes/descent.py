@@ -1,0 +1,173 @@
+"""From the root to one leaf a variable: the walk behind sampling and most probable completion."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skpc._jit import fast_exp, inlined, kernel, uniform
+from skpc.circuit.leaves import Columns, cell_value, draw
+from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.plan import Plan, Tables
+
+__all__ = ["Descent"]
+
+
+@inlined
+def _drawn(score: np.ndarray, n_children: int, u: float) -> int:
+    """Position of a child drawn in proportion to its score."""
+    total = 0.0
+    for k in range(n_children):
+        total += score[k]
+    u *= total
+    chosen = 0
+    for k in range(n_children):
+        if score[k] > 0.0:
+            # Rounding may leave a sliver of u: the last possible child then takes it.
+            chosen = k
+            u -= score[k]
+            if u < 0.0:
+                break
+    return chosen
+
+
+@inlined
+def _greatest(score: np.ndarray, n_children: int) -> int:
+    """Position of the greatest score, the first among equals."""
+    chosen = 0
+    for k in range(1, n_children):
+        if score[k] > score[chosen]:
+            chosen = k
+    return chosen
+
+
+@inlined
+def _score(weight: float, value: float, whole: float, in_logs: bool, maximise: bool) -> float:
+    """Weight times value of a child: itself, its log, or relative to the ``whole`` sum."""
+    if not in_logs:
+        return weight * value
+    return weight + value if maximise else fast_exp(weight + value - whole)
+
+
+@kernel
+def descend(
+    plan: Plan,
+    tables: Tables,
+    columns: Columns,
+    mode: np.ndarray,
+    codes: np.ndarray,
+    values: np.ndarray,
+    lines: np.ndarray,
+    in_logs: bool,
+    maximise: bool,
+    column: np.ndarray,
+    streams: np.ndarray,
+    visitors: np.ndarray,
+    n_visitors: np.ndarray,
+    score: np.ndarray,
+    rows: np.ndarray,
+) -> None:
+    """Fill the missing cells of rows whose values stand in column ``column[j]`` of the lines.
+
+    At each sum a row takes one child: drawn in proportion to weight times value, or (with
+    ``maximise``) the greatest. All rows move together, one node after the other, so that memory is
+    read in order; ``streams[j]`` is the random stream of row ``j``.
+    """
+    is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
+    leaf_family, leaf_first = plan.leaves.family, plan.leaves.first
+    leaf_var, leaf_states, last_use = plan.leaves.var, plan.leaves.n_states, plan.last_use
+    linear_table, axis, axis_ptr = tables.table, columns.axis, columns.axis_ptr
+    table = tables.log_table if in_logs else tables.table
+    weight = tables.log_weight if in_logs else tables.weight
+    root = len(is_sum) - 1
+    for j in range(len(rows)):
+        visitors[slot[root], j] = j
+    n_visitors[slot[root]] = len(rows)
+    for i in range(root, -1, -1):
+        begin, end = ptr[i], ptr[i + 1]
+        for a in range(begin, end):
+            # Going down, the last use is the first: the line still holds another node's rows.
+            if last_use[a] == 1:
+                n_visitors[slot[arg[a]]] = 0
+        for k in range(n_visitors[slot[i]]):
+            j = visitors[slot[i], k]
+            first, last = begin, end
+            if is_sum[i] == 1:
+                r = column[j]
+                for a in range(begin, end):
+                    child = arg[a]
+                    if child >= 0:
+                        value = lines[child, r]
+                    else:
+                        family, entry, var = (
+                            leaf_family[~child],
+                            leaf_first[~child],
+                            leaf_var[~child],
+                        )
+                        code, x = codes[var, r], values[var, r]
+                        value = cell_value(family, entry, table, code, x, in_logs)
+                    score[a - begin] = _score(weight[a], value, lines[i, r], in_logs, maximise)
+                if maximise:
+                    first = begin + _greatest(score, end - begin)
+                else:
+                    first = begin + _drawn(score, end - begin, uniform(streams, j))
+                last = first + 1
+            for a in range(first, last):
+                child = arg[a]
+                if child >= 0:
+                    visitors[slot[child], n_visitors[slot[child]]] = j
+                    n_visitors[slot[child]] += 1
+                elif np.isnan(rows[j, leaf_var[~child]]):
+                    var = leaf_var[~child]
+                    rows[j, var] = (
+                        mode[~child]
+                        if maximise
+                        else draw(
+                            leaf_family[~child],
+                            leaf_first[~child],
+                            leaf_states[~child],
+                            linear_table,
+                            axis,
+                            axis_ptr[var],
+                            axis_ptr[var + 1],
+                            streams,
+                            j,
+                        )
+                    )
+
+
+class Descent:
+    """Lines for the rows that move down together through an evaluated block.
+
+    Parameters
+    ----------
+    evaluator : Evaluator
+        What evaluated the block; whether it took maxima decides how rows descend.
+    n_rows : int
+        Greatest number of rows at a time.
+    """
+
+    def __init__(self, evaluator: Evaluator, n_rows: int):
+        self.evaluator = evaluator
+        self.visitors = np.empty((evaluator.program.n_slots, n_rows), dtype=np.int64)
+        self.n_visitors = np.zeros(evaluator.program.n_slots, dtype=np.int64)
+        self.score = np.empty(np.diff(evaluator.plan.ptr).max())
+
+    def fill(self, block: Block, column: np.ndarray, streams: np.ndarray, rows: np.ndarray) -> None:
+        """Fill the missing cells of ``rows[j]``, whose values are in column ``column[j]``."""
+        descend(
+            self.evaluator.plan,
+            self.evaluator.tables,
+            self.evaluator.columns,
+            self.evaluator.mode,
+            block.codes,
+            block.values,
+            block.lines,
+            block.in_logs,
+            self.evaluator.maximise,
+            column,
+            streams,
+            self.visitors,
+            self.n_visitors,
+            self.score,
+            rows,
+        )

@@ -1,0 +1,236 @@
+import numpy as np
+import pytest
+
+from skpc.all_trees import (
+    Request,
+    TreeTables,
+    collapsed_estimates,
+    gibbs_estimates,
+    importance_estimates,
+    log_evidence,
+    tree_marginals,
+)
+from skpc.all_trees.collapsed import _average
+from skpc.all_trees.estimates import adjust
+from skpc.all_trees.laplacian import edges_into
+from tests.all_trees.test_laplacian import log_weights
+from tests.all_trees.test_tree_inference import random_tables
+from tests.naive import spanning_trees as naive
+
+ALGORITHMS = [collapsed_estimates, importance_estimates, gibbs_estimates]
+CODES = {
+    (3, 2): [[-1, -1], [2, -1], [-1, 0], [1, 1]],
+    (2, 5, 3): [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, 1]],
+    (2, 3, 4, 2): [[-1, 2, -1, 1], [0, -1, -1, -1]],
+}
+
+
+def random_mixture(n_states, seed):
+    """Logs of the weights of all forests, tables, and the mixture as the estimates take it."""
+    root, given, tables = random_tables(n_states, seed)
+    log_weight, log_root, _ = log_weights(len(n_states), seed)
+    forests = naive.directed_log_weights(log_weight, log_root)
+    return forests, root, given, tables, edges_into(np.exp(log_weight), np.exp(log_root))
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+@pytest.mark.parametrize("n_states", CODES)
+def test_estimates_are_as_close_to_the_sum_over_all_trees_as_they_say(n_states, estimates):
+    forests, root, given, tables, into = random_mixture(n_states, seed=1)
+    codes = CODES[n_states]
+    found = estimates(tables, into, codes, range(len(codes)), n_samples=20_000)
+    for row, code in enumerate(codes):
+        error = 6 / np.sqrt(found.effective_sample_size[row])
+        evidence = naive.mixture_evidence(forests, code, root, given)
+        assert found.log_likelihood[row] == pytest.approx(np.log(evidence), abs=error)
+        expected = naive.mixture_marginals(forests, code, root, given)
+        np.testing.assert_allclose(found.marginals[row], expected, atol=error / 2)
+        seen = np.array(code) >= 0
+        np.testing.assert_array_equal(found.draws[row][seen], np.array(code)[seen])
+        assert ((found.draws[row] >= 0) & (found.draws[row] < n_states)).all()
+    assert (found.effective_sample_size <= 20_000 * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("n_states", CODES)
+def test_importance_weights_undo_any_proposal_exactly(n_states):
+    forests, root, given, tables, into = random_mixture(n_states, seed=2)
+    n_all = tables.ptr[-1]
+    log_total = naive.log_sum(forests.values())
+    for code in CODES[n_states]:
+        codes = np.array(code)
+        belief = np.append(np.random.default_rng(0).random(n_all - 1), 1.0)
+        factor, proposal = np.empty_like(into), np.empty_like(into)
+        adjust(tables, into, belief, codes, factor, proposal)
+        total, streams, marginals = 0.0, np.zeros(1, np.uint64), np.empty(n_all - 1)
+        for parents in forests:
+            tree, draws = np.array([parents]), codes[np.newaxis].copy()
+            log_mean, *_ = _average(
+                tables, tree, factor, codes, codes, True, streams, marginals, draws
+            )
+            proposed = np.prod([proposal[v, u] for v, u in enumerate(tree[0])])
+            total += proposed * np.exp(log_mean - log_total)
+        expected = naive.mixture_evidence(forests, code, root, given)
+        assert total == pytest.approx(expected, rel=1e-12)
+
+
+def test_undirected_mixtures_may_hang_from_any_vertex():
+    rng = np.random.default_rng(3)
+    joint = rng.dirichlet(np.ones(12)).reshape(2, 3, 2)
+    root = [joint.sum(axis=(1, 2)), joint.sum(axis=(0, 2)), joint.sum(axis=(0, 1))]
+    given = {}
+    for u in range(3):
+        for v in range(3):
+            if u != v:
+                pair = joint.sum(axis=3 - u - v)
+                given[u, v] = (pair if u < v else pair.T) / root[u][:, np.newaxis]
+    weight = np.exp(log_weights(3, 3)[2])
+    tables, into = TreeTables.of(root, given), edges_into(weight)
+    trees = naive.probabilities(naive.undirected_log_weights(np.log(weight)))
+    code = [1, -1, 0]
+    hung = {
+        edges: next(p for p in naive.forests(3) if naive.edges_of(p) == edges and p.count(-1) == 1)
+        for edges in trees
+    }
+    expected = sum(w * naive.tree_evidence(hung[t], code, root, given) for t, w in trees.items())
+    found = collapsed_estimates(tables, into, [code], [0], n_samples=20_000)
+    error = 6 / np.sqrt(20_000)
+    assert found.log_likelihood[0] == pytest.approx(np.log(expected), abs=error)
+
+
+def test_complete_and_empty_rows_are_exact():
+    forests, root, given, tables, into = random_mixture((2, 5, 3), seed=4)
+    codes = [[1, 3, 0], [0, 4, 2], [-1, -1, -1]]
+    found = collapsed_estimates(tables, into, codes, [1, 2, 3], n_samples=10)
+    expected = [naive.mixture_evidence(forests, code, root, given) for code in codes]
+    np.testing.assert_allclose(np.exp(found.log_likelihood), expected, rtol=1e-13)
+    np.testing.assert_allclose(found.effective_sample_size, 10.0)
+    np.testing.assert_array_equal(found.draws[:2], codes[:2])
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_cells_that_are_asked_for_have_the_probability_of_the_sum_over_all_trees(estimates):
+    forests, root, given, tables, into = random_mixture((2, 5, 3), seed=1)
+    codes = [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, -1]]
+    wholes = np.array([[-1, 2, -1], [1, 4, 2], [1, 4, 0], [0, 2, -1]])
+    request = Request(marginals=False, n_draws=0, wholes=wholes)
+    found = estimates(tables, into, codes, range(4), 20_000, request)
+    for row, (code, whole) in enumerate(zip(codes, wholes.tolist())):
+        evidence = [naive.mixture_evidence(forests, c, root, given) for c in (code, whole)]
+        error = 6 / np.sqrt(found.effective_sample_size[row])
+        assert found.log_asked[row] == pytest.approx(np.log(evidence[1] / evidence[0]), abs=error)
+    assert found.log_asked[3] == pytest.approx(0.0, abs=1e-12)
+    assert (found.log_asked[:3] < 0.0).all()
+
+
+def test_one_cell_that_is_asked_for_has_its_marginal_and_all_states_sum_to_one():
+    _, _, _, tables, into = random_mixture((2, 5, 3), seed=2)
+    code, total = np.array([[1, -1, -1]]), 0.0
+    marginals = collapsed_estimates(tables, into, code, [3], 20).marginals[0]
+    for state in range(5):
+        whole = np.array([[1, state, -1]])
+        found = collapsed_estimates(tables, into, code, [3], 20, Request(False, 0, whole))
+        assert np.exp(found.log_asked[0]) == pytest.approx(marginals[2 + state], rel=1e-12)
+        total += np.exp(found.log_asked[0])
+    assert total == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_what_is_not_needed_changes_nothing_else(estimates):
+    _, _, _, tables, into = random_mixture((2, 5, 3), seed=2)
+    codes = np.array([[1, -1, -1], [-1, -1, 2]])
+    full = estimates(tables, into, codes, [3, 4], 50)
+    bare = estimates(tables, into, codes, [3, 4], 50, Request(marginals=False, n_draws=0))
+    assert bare.marginals.shape == (2, 0)
+    assert bare.draws.shape == (0, 3)
+    np.testing.assert_array_equal(bare.log_likelihood, full.log_likelihood)
+    np.testing.assert_array_equal(bare.effective_sample_size, full.effective_sample_size)
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_many_draws_of_a_row_follow_its_marginals(estimates):
+    _, _, _, tables, into = random_mixture((3, 2, 4), seed=7)
+    codes, n_draws = [[-1, 1, -1], [0, -1, -1]], np.array([4000, 1])
+    found = estimates(tables, into, codes, [1, 2], 2000, Request(n_draws=n_draws))
+    assert found.draws.shape == (4001, 3)
+    assert (found.draws[:4000, 1] == 1).all()
+    assert found.draws[4000, 0] == 0
+    for v, begin, k in ((0, 0, 3), (2, 5, 4)):
+        share = np.bincount(found.draws[:4000, v], minlength=k) / 4000
+        np.testing.assert_allclose(share, found.marginals[0, begin : begin + k], atol=0.04)
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_a_mixture_of_one_tree_is_that_tree(estimates):
+    n_states = [2, 3, 5, 2]
+    _, _, tables = random_tables(n_states, 5)
+    parent = [2, -1, 1, 1]
+    into = np.zeros((4, 5))
+    into[range(4), parent] = 0.7
+    code = [1, -1, -1, 0]
+    found = estimates(tables, into, [code], [0], n_samples=4000)
+    expected = log_evidence(tables, [parent], [code])[0, 0]
+    assert found.log_likelihood[0] == pytest.approx(expected, abs=1e-12)
+    marginals = tree_marginals(tables, [parent], [code])
+    exact = estimates is collapsed_estimates
+    np.testing.assert_allclose(found.marginals, marginals, atol=1e-13 if exact else 0.05)
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_a_row_has_the_same_estimates_alone_and_among_others(estimates):
+    _, _, _, tables, into = random_mixture((2, 5, 3), seed=6)
+    codes = np.array([[1, -1, -1], [-1, 4, 0], [-1, -1, 2]])
+    seeds = np.array([5, 2**64 - 1, 9], np.uint64)
+    whole = estimates(tables, into, codes, seeds, n_samples=50)
+    part = estimates(tables, into, codes[[2, 1]], seeds[[2, 1]], n_samples=50)
+    for together, alone in zip(whole, part):
+        np.testing.assert_array_equal(together[[2, 1]], alone)
+    other = estimates(tables, into, codes, seeds - np.uint64(1), n_samples=50)
+    assert (other.marginals != whole.marginals).any()
+
+
+@pytest.mark.parametrize("estimates", ALGORITHMS)
+def test_draws_follow_the_distribution_of_the_missing_cells(estimates):
+    forests, root, given, tables, into = random_mixture((3, 2, 4), seed=7)
+    code, n_draws = [-1, 1, -1], 3000
+    found = estimates(tables, into, [code] * n_draws, range(n_draws), n_samples=40)
+    whole = naive.mixture_evidence(forests, code, root, given)
+    for row in naive.completions(code, (3, 2, 4)):
+        expected = naive.mixture_evidence(forests, row, root, given) / whole
+        share = (found.draws == row).all(axis=1).mean()
+        # Resampling from 40 trees is biased by the order of 1 / 40 of the probability.
+        assert abs(share - expected) < 5 * np.sqrt(expected / n_draws) + expected / 20
+
+
+def test_extreme_weights_and_many_columns_stay_finite():
+    n, rng = 300, np.random.default_rng(8)
+    log_weight, log_root, _ = log_weights(n, 8, 30.0)
+    conditional = rng.beta(0.1, 0.1, (n, 1, 2 * n + 1)).clip(1e-9, 1 - 1e-9)
+    conditional = np.concatenate([conditional, 1 - conditional], axis=1).reshape(2 * n, 2 * n + 1)
+    tables = TreeTables(np.append(np.arange(0, 2 * n + 1, 2), 2 * n + 1), conditional)
+    codes = rng.integers(-1, 2, (2, n))
+    into = edges_into(np.exp(log_weight), np.exp(log_root))
+    for estimates in ALGORITHMS:
+        found = estimates(tables, into, codes, [0, 1], n_samples=20)
+        assert np.isfinite(found.log_likelihood).all()
+        assert (found.effective_sample_size >= 1 - 1e-9).all() or estimates is gibbs_estimates
+        totals = np.add.reduceat(found.marginals, tables.ptr[:-2], axis=1)
+        np.testing.assert_allclose(totals, 1.0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"into": np.ones((2, 2))}, r"into must have shape \(2, 3\); found \(2, 2\)"),
+        ({"into": np.zeros((2, 3))}, "none to vertex 0"),
+        ({"into": -np.ones((2, 3))}, "into must be finite and not negative; found -1.0"),
+        ({"codes": [[0, 2]]}, r"codes\[0, 1\] must be a state in 0..1"),
+        ({"seeds": [1, 2]}, r"seeds must have shape \(1,\); found \(2,\)"),
+        ({"n_samples": 0}, "n_samples must be at least 1; found 0"),
+        ({"tables": TreeTables.of([[1.0, 0.0]] * 2, {})}, "must be at least 1e-100; found 0"),
+    ],
+)
+def test_what_cannot_be_estimated_is_refused(change, message):
+    tables = TreeTables.of([[0.5, 0.5]] * 2, {})
+    arguments = {"tables": tables, "into": np.ones((2, 3)), "codes": [[0, -1]], "seeds": [1]}
+    with pytest.raises(ValueError, match=message):
+        collapsed_estimates(**{**arguments, **change})

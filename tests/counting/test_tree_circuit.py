@@ -1,0 +1,53 @@
+from itertools import product
+
+import numpy as np
+import pytest
+
+from skpc.circuit import CircuitBuilder
+from skpc.counting import add_tree
+from tests.naive.cutset import evaluate
+
+
+def random_tables(parent, n_states, rng):
+    sizes = [(1 if p < 0 else n_states[p], k) for p, k in zip(parent, n_states)]
+    return [np.log(rng.dirichlet(np.ones(k), rows)) for rows, k in sizes]
+
+
+@pytest.mark.parametrize(
+    ("parent", "n_states"),
+    [
+        ([-1], [3]),
+        ([-1, 0], [2, 3]),
+        ([-1, 0, 1, 2], [2, 3, 2, 4]),
+        ([-1, 0, 0, 0], [3, 2, 2, 2]),
+        ([2, 2, -1, 1, 1], [2, 3, 2, 2, 3]),
+    ],
+)
+def test_the_circuit_multiplies_the_conditional_probabilities(parent, n_states):
+    log_prob = random_tables(parent, n_states, np.random.default_rng(0))
+    builder = CircuitBuilder(n_states)
+    add_tree(builder, range(len(parent)), parent, log_prob)
+    circuit = builder.build()
+    assert circuit.smooth
+    assert circuit.decomposable
+    assert circuit.deterministic
+    for x in product(*map(range, n_states)):
+        expected = sum(log_prob[v][0 if p < 0 else x[p], x[v]] for v, p in enumerate(parent))
+        assert np.log(evaluate(circuit, x)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_parent_states_with_the_same_probabilities_share_a_node():
+    root = np.log(np.full((1, 50), 1 / 50))
+    below = np.log(np.full((50, 2), 0.5))
+    builder = CircuitBuilder([50, 2])
+    add_tree(builder, [0, 1], [-1, 0], [root, below])
+    assert builder.build().n_nodes == 50 + 50 + 1 + 1
+
+
+def test_a_long_chain_needs_no_recursion():
+    m = 3000
+    parent = [v - 1 for v in range(m)]
+    log_prob = random_tables(parent, [2] * m, np.random.default_rng(0))
+    builder = CircuitBuilder([2] * m)
+    root = add_tree(builder, range(m), parent, log_prob)
+    assert root == 6 * (m - 1)
