@@ -23,10 +23,7 @@ __all__ = [
     "float_to_bits",
     "inlined",
     "kernel",
-    "normal",
     "popcount",
-    "seed_streams",
-    "uniform",
 ]
 
 #: Numbers that :func:`add_products` takes at a time.
@@ -144,7 +141,6 @@ _LN2 = 0.6931471805599453
 _MANTISSA = np.int64((1 << 52) - 1)
 _EXPONENT_OF_1 = np.int64(1023 << 52)
 _EXPONENT_OF_2_52 = np.int64((1023 + 52) << 52)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
@@ -203,32 +199,3 @@ def fast_log(x: float) -> float:
     p = p * z + 1.0 / 5.0
     p = p * z + 1.0 / 3.0
     return exponent * _LN2 + (2.0 * s + 2.0 * s * (z * p))
-
-
-@inlined
-def mix_bits(word: Any) -> Any:
-    """Scramble a uint64: the finaliser of the SplitMix64 generator."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
-@kernel
-def seed_streams(seed: int, first: int, streams: np.ndarray) -> None:
-    """Start the streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
-    for j in range(len(streams)):
-        streams[j] = mix_bits(seed ^ mix_bits(np.uint64(first + j) + _GOLDEN))
-
-
-@inlined
-def uniform(streams: np.ndarray, j: int) -> float:
-    """Draw from (0, 1) and advance stream ``j`` of an array of uint64 states."""
-    streams[j] += _GOLDEN
-    return (np.float64(mix_bits(streams[j]) >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16
-
-
-@inlined
-def normal(streams: np.ndarray, j: int) -> float:
-    """Draw from the standard normal distribution (Box and Muller)."""
-    radius = math.sqrt(-2.0 * math.log(uniform(streams, j)))
-    return radius * math.cos(6.283185307179586 * uniform(streams, j))

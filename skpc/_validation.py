@@ -18,6 +18,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from skpc._arrays import Floats
+
 __all__ = [
     "HasMethods",
     "Interval",
@@ -111,7 +113,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     return array
 
 
-def check_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+def check_weight(sample_weight: Any, n_rows: int) -> Floats:
     """Check the weights of rows; None gives every row the weight one.
 
     Parameters
@@ -158,7 +160,7 @@ def check_weight(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     return weight
 
 
-def check_target(estimator: Any, y: Any, n_rows: int) -> NDArray[np.float64]:
+def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
     """Check the numbers that a regressor learns to predict.
 
     Parameters
@@ -220,7 +222,7 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
 
 
 def check_finite(
-    values: NDArray[np.float64], names: Sequence[Any] | None = None, column: int | None = None
+    values: Floats, names: Sequence[Any] | None = None, column: int | None = None
 ) -> None:
     """Refuse infinite values, naming the column and the value; NaN passes.
 
@@ -264,7 +266,7 @@ def check_n_samples(n_samples: Any) -> int:
 
 
 def check_magnitude(
-    values: NDArray[np.float64],
+    values: Floats,
     names: Sequence[Any] | None = None,
     column: int | None = None,
     limit: float = 1e150,

@@ -8,7 +8,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
-    {"_jit", "_repr", "_validation", "_version", "exceptions"},
+    {"_jit", "_arrays", "_repr", "_version", "exceptions"},
+    {"_random", "_validation"},
     {"domain", "circuit"},
     {"kernels", "counting"},
     {"queries"},

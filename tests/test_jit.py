@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skpc._jit import fast_exp, fast_log, inlined, kernel, normal, popcount, seed_streams, uniform
+from skpc._jit import fast_exp, fast_log, inlined, kernel, popcount
+from skpc._random import normal, seed_streams, uniform
 
 PROBE = """
 import numpy as np, pandas as pd

@@ -7,14 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.laplacian import edges_into
 from skpc.all_trees.tree_tables import TreeTables
 
 __all__ = ["AllTrees", "Expectation"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Expectation(NamedTuple):
@@ -73,7 +71,7 @@ class AllTrees(NamedTuple):
     array([0.25])
     """
 
-    ptr: Integers
+    ptr: Ints
     weight: Floats
     edge_factor: Floats
     log_state_factor: Floats
@@ -89,7 +87,7 @@ class AllTrees(NamedTuple):
         """Number of variables."""
         return len(self.ptr) - 2 + self.symmetric
 
-    def states_of(self, codes: NDArray[np.integer]) -> Integers:
+    def states_of(self, codes: NDArray[np.integer]) -> Ints:
         """Number the states of complete rows of codes through, with that of the root."""
         states = np.empty((len(codes), len(self.ptr) - 1), dtype=np.int64)
         states[:, self.n_features :] = 0
@@ -97,7 +95,7 @@ class AllTrees(NamedTuple):
         states += self.ptr[:-1]
         return states
 
-    def log_likelihood(self, states: Integers) -> Floats:
+    def log_likelihood(self, states: Ints) -> Floats:
         """Log-likelihood of complete rows: a determinant each, exactly normalised.
 
         Parameters
@@ -114,7 +112,7 @@ class AllTrees(NamedTuple):
         log_total = log_tree_weights(self.weight, self._vertices, self.symmetric)
         return log_weight + self.log_state_factor[states].sum(axis=1) - log_total
 
-    def expect(self, states: Integers, weight: Floats) -> Expectation:
+    def expect(self, states: Ints, weight: Floats) -> Expectation:
         """Log-likelihood of complete rows, and the edges of their trees.
 
         Parameters
@@ -169,7 +167,7 @@ class AllTrees(NamedTuple):
         return edges_into(self.weight) if self.symmetric else self.weight[:-1].copy()
 
     @property
-    def _vertices(self) -> Integers:
+    def _vertices(self) -> Ints:
         """A row in which every vertex has one state."""
         return np.arange(len(self.ptr) - 1)[np.newaxis]
 

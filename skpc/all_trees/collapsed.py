@@ -28,7 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._jit import kernel, uniform
+from skpc._arrays import Floats, Ints
+from skpc._jit import kernel
+from skpc._random import uniform
 from skpc.all_trees.estimates import (
     Estimates,
     Mixture,
@@ -45,8 +47,6 @@ from skpc.all_trees.tree_tables import TreeTables
 
 __all__ = ["collapsed_estimates", "collapsed_row", "importance_estimates"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Streams = NDArray[np.uint64]
 
 #: Sweeps of the guess of the missing cells; more change the effective sample size by a per cent.

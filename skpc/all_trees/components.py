@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
+from skpc._arrays import Floats, Ints
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.directed import DirectedParameters
 from skpc.all_trees.pair_tables import PairTables
 from skpc.all_trees.undirected import UndirectedParameters
 
 __all__ = ["Components", "ComponentParameters"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Components(NamedTuple):
@@ -37,7 +34,7 @@ class Components(NamedTuple):
     def __repr__(self) -> str:
         return f"Components(n_components={len(self.models)}, each {self.models[0]!r})"
 
-    def log_joint(self, states: Integers) -> Floats:
+    def log_joint(self, states: Ints) -> Floats:
         """Log probability of each row together with each component.
 
         Parameters
@@ -53,7 +50,7 @@ class Components(NamedTuple):
         of_models = [model.log_likelihood(states) for model in self.models]
         return np.column_stack(of_models) + self.log_weight
 
-    def log_likelihood(self, states: Integers) -> Floats:
+    def log_likelihood(self, states: Ints) -> Floats:
         """Log-likelihood of complete rows, shape (n_rows,), in nats."""
         if len(self.models) == 1:
             return self.models[0].log_likelihood(states)
@@ -85,7 +82,7 @@ class ComponentParameters(NamedTuple):
         models = tuple(self.of_one.model(part) for part in self._parts(vector))
         return Components(log_softmax(vector[: self.n_components]), models)
 
-    def ascent(self, vector: Floats, states: Integers, weight: Floats) -> tuple[Floats, Floats]:
+    def ascent(self, vector: Floats, states: Ints, weight: Floats) -> tuple[Floats, Floats]:
         """Log-likelihood of complete rows, and the direction in which it rises.
 
         That is the gradient of expected complete-data log-likelihood of EM: every component counts

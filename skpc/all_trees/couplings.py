@@ -18,14 +18,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 
 __all__ = ["couple", "couple_gradient"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _MAX_ITER = 100
 #: Relative error of a marginal at which Newton's method has converged.
@@ -162,7 +160,7 @@ def _couple_states(
 
 
 @kernel
-def couple(theta: Floats, single: Floats, ptr: Integers, ratio: Floats) -> None:
+def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
     """Find the tables of all pairs of variables.
 
     Parameters
@@ -199,7 +197,7 @@ def couple(theta: Floats, single: Floats, ptr: Integers, ratio: Floats) -> None:
 def couple_gradient(
     single: Floats,
     ratio: Floats,
-    ptr: Integers,
+    ptr: Ints,
     by_ratio: Floats,
     by_theta: Floats,
     by_single: Floats,

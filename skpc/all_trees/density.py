@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from skpc._arrays import Floats, Ints
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, Request
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes, row_seeds
@@ -20,8 +21,6 @@ from skpc.domain import Domain, group_codes
 
 __all__ = ["AllTreesDensity"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Effective sample size below which an answer hangs on a handful of trees.
 _FEW_TREES = 10
@@ -74,7 +73,7 @@ class AllTreesDensity(NamedTuple):
         _warn_of_few_trees(size)
         return np.asarray(found + self._axes.log_density(codes, rows))
 
-    def log_conditional(self, rows: Floats, given: Integers) -> Floats:
+    def log_conditional(self, rows: Floats, given: Ints) -> Floats:
         """Log density of the other cells of each row given those of some columns, in nats.
 
         If a single cell is asked for, its probability is the one in :meth:`marginals`. If there are
@@ -86,7 +85,7 @@ class AllTreesDensity(NamedTuple):
         _warn_of_few_trees(size)
         return found
 
-    def _log_conditional(self, rows: Floats, given: Integers) -> tuple[Floats, Floats]:
+    def _log_conditional(self, rows: Floats, given: Ints) -> tuple[Floats, Floats]:
         """The same, and the effective sample size of each row."""
         codes = self._codes(rows)
         asked = codes.copy()
@@ -209,14 +208,14 @@ class AllTreesDensity(NamedTuple):
         add_sampled_trees(builder, self.mixture, n_trees, random_state)
         return builder.build()
 
-    def _codes(self, rows: Floats) -> Integers:
+    def _codes(self, rows: Floats) -> Ints:
         return self.domain.codes(rows).astype(np.int64)
 
     @property
     def _axes(self) -> Axes:
         return Axes.of(self.domain.axes or [None] * self.domain.n_features)
 
-    def _log_probability(self, codes: Integers) -> tuple[Floats, Floats]:
+    def _log_probability(self, codes: Ints) -> tuple[Floats, Floats]:
         """Log probability of the observed states of each row, and its effective sample size."""
         distinct, group = group_codes(codes)
         found, size = np.empty(len(distinct)), np.full(len(distinct), np.inf)
@@ -229,7 +228,7 @@ class AllTreesDensity(NamedTuple):
         return found[group], size[group]
 
     def _estimates(
-        self, codes: Integers, request: Request, seeds: NDArray[np.uint64] | None = None
+        self, codes: Ints, request: Request, seeds: NDArray[np.uint64] | None = None
     ) -> Estimates:
         """Exact or estimated answers for rows of states with missing cells."""
         if seeds is None:

@@ -16,15 +16,13 @@ working precision cost the sum of the weights any accuracy.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, add_products, fast_log, inlined, kernel
 
 __all__ = ["expected_edges", "log_tree_weights"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Vertices eliminated together.
 _PANEL = 4
@@ -37,7 +35,7 @@ _LOST = 1e-10
 
 
 @kernel
-def _gather(factor: Floats, index: Integers, first: int, into: Floats) -> None:
+def _gather(factor: Floats, index: Ints, first: int, into: Floats) -> None:
     """Look up the weights into each vertex for the rows from ``first`` on, one row a lane.
 
     Lanes beyond the last row repeat it.
@@ -157,7 +155,7 @@ def _probability(weight: float, resistance: float) -> float:
 def _add_edges(
     inverse: Floats,
     factor: Floats,
-    index: Integers,
+    index: Ints,
     first: int,
     weight: Floats,
     symmetric: bool,
@@ -190,7 +188,7 @@ def _add_edges(
 @kernel
 def _eliminate_rows(
     factor: Floats,
-    index: Integers,
+    index: Ints,
     weight: Floats,
     symmetric: bool,
     invert: bool,
@@ -213,7 +211,7 @@ def _eliminate_rows(
             _add_edges(into, factor, index, first, weight, symmetric, expected)
 
 
-def log_tree_weights(factor: Floats, index: Integers, symmetric: bool) -> Floats:
+def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
     """Log of the sum over all spanning trees of the product of their edge weights, for each row.
 
     Parameters
@@ -250,7 +248,7 @@ def log_tree_weights(factor: Floats, index: Integers, symmetric: bool) -> Floats
 
 
 def expected_edges(
-    factor: Floats, index: Integers, weight: Floats, symmetric: bool
+    factor: Floats, index: Ints, weight: Floats, symmetric: bool
 ) -> tuple[Floats, Floats]:
     """The edges of random spanning trees, by the states of their ends.
 
@@ -299,7 +297,7 @@ def expected_edges(
 
 
 def _eliminate_row(
-    factor: Floats, index: Integers, symmetric: bool, invert: bool
+    factor: Floats, index: Ints, symmetric: bool, invert: bool
 ) -> tuple[float, Floats]:
     """The log weight of the trees of one row and the inverse of its Laplacian, as one lane."""
     n = index.shape[1] - 1

@@ -19,16 +19,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
+from skpc._arrays import Floats, Ints
 from skpc.all_trees.all_trees import AllTrees, Expectation
 from skpc.all_trees.pair_tables import PairTables, block_sums, probabilities, spread
 
 __all__ = ["DirectedParameters"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
 #: roots make for small trees, out of which training is slow to find: on plants, a root as likely as
@@ -49,7 +47,7 @@ class DirectedParameters(NamedTuple):
         The states of variable v are ``ptr[v] .. ptr[v + 1]``.
     """
 
-    ptr: Integers
+    ptr: Ints
 
     def start(self, tables: PairTables) -> Floats:
         """Parameters to start from: empirical tables, and parents by mutual information."""

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._jit import inlined, kernel, seed_streams
+from skpc._arrays import Floats, Ints
+from skpc._jit import inlined, kernel
+from skpc._random import seed_streams
 from skpc.all_trees.laplacian import (
     check_weights,
     differentiate,
@@ -31,8 +33,6 @@ __all__ = [
     "stream_after",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Streams = NDArray[np.uint64]
 
 #: Products of two weights or probabilities of this size do not vanish.

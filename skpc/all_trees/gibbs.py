@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc.all_trees.collapsed import collapsed_row
 from skpc.all_trees.estimates import (
@@ -30,8 +31,6 @@ from skpc.all_trees.tree_tables import TreeTables, check_codes
 
 __all__ = ["gibbs_estimates", "redraw_missing"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Streams = NDArray[np.uint64]
 
 #: Share of the samples that is drawn in addition, at first, and thrown away.

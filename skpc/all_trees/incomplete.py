@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from skpc._arrays import Floats, Ints, within
 from skpc.all_trees.collapsed import collapsed_estimates, importance_estimates
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, Request
@@ -29,8 +30,6 @@ __all__ = [
     "row_seeds",
 ]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Seeds = NDArray[np.uint64]
 
 #: The ways to estimate rows, by the names that users know them by.
@@ -127,9 +126,9 @@ def estimate_missing(
     return found
 
 
-def _heights(seeds: Seeds, n_draws: Integers) -> Floats:
+def _heights(seeds: Seeds, n_draws: Ints) -> Floats:
     """A number in [0, 1] for each draw of each row."""
-    which = np.arange(n_draws.sum()) - np.repeat(np.cumsum(n_draws) - n_draws, n_draws)
+    which = within(n_draws)
     keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), which])
     return row_seeds(keys, 1).astype(np.float64) * _TO_UNIT
 
@@ -137,11 +136,11 @@ def _heights(seeds: Seeds, n_draws: Integers) -> Floats:
 def _enumerate(
     mixture: Components,
     row: int,
-    code: Integers,
-    whole: Integers,
+    code: Ints,
+    whole: Ints,
     height: Floats,
     found: Estimates,
-) -> Integers:
+) -> Ints:
     """Fill in a row by summing its completions; return the draws."""
     model = mixture.models[0]
     columns = np.flatnonzero(code < 0)
@@ -167,9 +166,7 @@ def _enumerate(
     return completions[np.searchsorted(cumulated, height * cumulated[-1])]
 
 
-def _combine(
-    mixture: Components, of_models: list[Estimates], at: Integers, found: Estimates
-) -> Floats:
+def _combine(mixture: Components, of_models: list[Estimates], at: Ints, found: Estimates) -> Floats:
     """Fill in rows from the estimates of each component; return their shares in each row."""
     log_joint = np.column_stack([e.log_likelihood for e in of_models]) + mixture.log_weight
     share = softmax(log_joint, axis=1)
@@ -183,14 +180,14 @@ def _combine(
     return np.asarray(share)
 
 
-def _choose(share: Floats, height: Floats) -> Integers:
+def _choose(share: Floats, height: Floats) -> Ints:
     """In each row the first column at which the cumulated shares reach a height in [0, 1]."""
     cumulated = np.cumsum(share, axis=1)
     reached = cumulated >= (height * cumulated[:, -1])[:, np.newaxis]
     return np.asarray(reached.argmax(axis=1))
 
 
-def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomState) -> Integers:
+def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomState) -> Ints:
     """Draw complete rows: a component, a tree, and the row given the tree; all exact.
 
     Parameters
@@ -219,8 +216,8 @@ def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomSt
 
 
 def redraw_rows(
-    mixture: Components, codes: Integers, filled: Integers, random_state: np.random.RandomState
-) -> Integers:
+    mixture: Components, codes: Ints, filled: Ints, random_state: np.random.RandomState
+) -> Ints:
     """Draw component, tree and missing cells of each row in turn, given all else.
 
     One step of a Markov chain whose distribution is the one of the missing cells given the
@@ -254,9 +251,7 @@ def redraw_rows(
     return redrawn
 
 
-def local_modes(
-    mixture: Components, codes: Integers, filled: Integers, log_peak: Sequence[Floats]
-) -> Integers:
+def local_modes(mixture: Components, codes: Ints, filled: Ints, log_peak: Sequence[Floats]) -> Ints:
     """Climb to completions that no change of a single cell makes more probable.
 
     The most probable completion is NP-hard to find (theorem 2 of the paper).

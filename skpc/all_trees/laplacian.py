@@ -17,8 +17,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats
 from skpc._jit import kernel
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "scale_rows",
 ]
 
-Floats = NDArray[np.float64]
 
 #: A smaller sum of weights is taken as zero: its inverse may overflow.
 _SMALLEST = 1e-300

@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints, offsets
+
 __all__ = ["PairTables", "block_sums", "probabilities", "spread"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 _Number = TypeVar("_Number", bound=np.number)
 
 #: Entries of the matrix of indicators that are made at a time.
@@ -33,13 +33,13 @@ class PairTables(NamedTuple):
         tables of a variable with itself are of no use.
     """
 
-    ptr: Integers
+    ptr: Ints
     single: Floats
     pair: Floats
 
     @classmethod
     def of_rows(
-        cls, codes: NDArray[np.integer], weight: Floats, n_states: Integers, alpha: float
+        cls, codes: NDArray[np.integer], weight: Floats, n_states: Ints, alpha: float
     ) -> PairTables:
         """Count rows.
 
@@ -58,7 +58,7 @@ class PairTables(NamedTuple):
         -------
         PairTables
         """
-        ptr = np.concatenate([[0], np.cumsum(n_states)])
+        ptr = offsets(n_states)
         pair = np.zeros((ptr[-1], ptr[-1]))
         size = max(1, _INDICATORS // int(ptr[-1]))
         for first in range(0, len(codes), size):
@@ -84,17 +84,17 @@ class PairTables(NamedTuple):
         return found
 
 
-def block_sums(table: Floats, ptr: Integers, axis: int) -> Floats:
+def block_sums(table: Floats, ptr: Ints, axis: int) -> Floats:
     """Sum the states of each vertex along an axis."""
     return np.add.reduceat(table, ptr[:-1], axis=axis)
 
 
-def spread(values: NDArray[_Number], ptr: Integers, axis: int = 0) -> NDArray[_Number]:
+def spread(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Number]:
     """Give every state the value of its vertex along an axis."""
     return np.repeat(values, np.diff(ptr), axis=axis)
 
 
-def probabilities(logit: Floats, ptr: Integers) -> Floats:
+def probabilities(logit: Floats, ptr: Ints) -> Floats:
     """Softmax over the states of each vertex, along the first axis."""
     largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)
     found = np.exp(logit - spread(largest, ptr))

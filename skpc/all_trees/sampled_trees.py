@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Ints
 from skpc.all_trees.components import Components
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_tables import TreeTables
@@ -50,7 +50,7 @@ def add_sampled_trees(
     return nodes[0] if len(nodes) == 1 else builder.sum(nodes, np.log(weights))
 
 
-def _add_forest(builder: CircuitBuilder, tables: TreeTables, parent: NDArray[np.int64]) -> int:
+def _add_forest(builder: CircuitBuilder, tables: TreeTables, parent: Ints) -> int:
     """Add the product of the trees of a forest."""
     n = len(parent)
     blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]

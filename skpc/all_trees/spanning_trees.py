@@ -27,7 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._jit import inlined, kernel, seed_streams, uniform
+from skpc._arrays import Floats, Ints
+from skpc._jit import inlined, kernel
+from skpc._random import seed_streams, uniform
 from skpc.all_trees.laplacian import (
     differentiate,
     edges_into,
@@ -46,8 +48,6 @@ __all__ = [
     "walk_trees",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Walks are taken up to this many steps per vertex; splitting costs as much as some ten of them.
 _STEPS_PER_VERTEX = 10.0

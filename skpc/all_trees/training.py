@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from skpc._arrays import Floats, Ints
 from skpc.all_trees.components import ComponentParameters, Components
 from skpc.all_trees.incomplete import estimate_missing, redraw_rows
 from skpc.all_trees.pair_tables import PairTables
@@ -26,8 +26,6 @@ __all__ = [
     "usual_batch_size",
 ]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: Decay of the averages of the gradient and of its square in Adam, as everybody sets them.
 _MEMORY, _SQUARE_MEMORY = 0.9, 0.999
@@ -81,7 +79,7 @@ class Adam(NamedTuple):
 
     mean: Floats
     square: Floats
-    n_steps: Integers
+    n_steps: Ints
 
     @classmethod
     def of(cls, n_parameters: int) -> Adam:
@@ -105,7 +103,7 @@ class Adam(NamedTuple):
 class TrainingRows(NamedTuple):
     """Complete rows: states from :meth:`skpc.all_trees.AllTrees.states_of`, and weights."""
 
-    states: Integers
+    states: Ints
     weight: Floats
 
 
@@ -122,12 +120,12 @@ class IncompleteRows:
         Source of the draws.
     """
 
-    def __init__(self, codes: Integers, weight: Floats, random_state: np.random.RandomState):
+    def __init__(self, codes: Ints, weight: Floats, random_state: np.random.RandomState):
         self.weight = weight
         self.missing = (codes < 0).any(axis=1)
         self._codes = codes
         self._random_state = random_state
-        self._filled: Integers | None = None
+        self._filled: Ints | None = None
 
     def __repr__(self) -> str:
         return f"IncompleteRows(n_rows={len(self.weight)}, n_incomplete={self.missing.sum()})"
@@ -199,9 +197,9 @@ def usual_batch_size(total: float, n_features: int) -> int:
 
 def start_trees(
     parameters: ComponentParameters,
-    codes: Integers,
+    codes: Ints,
     weight: Floats,
-    n_states: Integers,
+    n_states: Ints,
     alpha: float,
     random_state: np.random.RandomState,
 ) -> Floats:
@@ -394,19 +392,19 @@ def adam_pass(
     return vector, visited / n_steps, score
 
 
-def _copies(weight: Floats) -> Integers:
+def _copies(weight: Floats) -> Ints:
     """In how many equal parts each row is dealt out: as often as it stands there, rounded up."""
     scale = min(1.0, _MOST_COPIES / weight.sum())
     return np.ceil(weight * scale).astype(np.int64)
 
 
-def _n_batches(copies: Integers, batch_size: int) -> int:
+def _n_batches(copies: Ints, batch_size: int) -> int:
     return max(1, round(int(copies.sum()) / batch_size))
 
 
 def _batches(
     weight: Floats, batch_size: int, random_state: np.random.RandomState
-) -> Iterator[tuple[Integers, Floats]]:
+) -> Iterator[tuple[Ints, Floats]]:
     """Deal out the rows in random order; yield the distinct rows of each batch, and weights."""
     copies = _copies(weight)
     order = random_state.permutation(np.repeat(np.arange(len(weight)), copies))

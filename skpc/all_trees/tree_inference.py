@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._jit import inlined, kernel, seed_streams, uniform
+from skpc._arrays import Floats, Ints
+from skpc._jit import inlined, kernel
+from skpc._random import seed_streams, uniform
 from skpc.all_trees.tree_tables import (
     TreeTables,
     check_codes,
@@ -32,8 +34,6 @@ __all__ = [
     "tree_order",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 #: Messages are scaled up below this, so that products of two of them cannot vanish.
 _SMALL = 1e-50

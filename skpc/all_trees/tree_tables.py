@@ -6,12 +6,10 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints, offsets
 
 __all__ = ["TreeTables", "check_codes", "check_integer", "check_tables", "check_trees"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class TreeTables(NamedTuple):
@@ -57,7 +55,7 @@ class TreeTables(NamedTuple):
         TreeTables
         """
         n_states = [len(p) for p in root]
-        ptr = np.concatenate([[0], np.cumsum([*n_states, 1])]).astype(np.int64)
+        ptr = offsets([*n_states, 1])
         alone = np.concatenate([np.asarray(p, dtype=np.float64) for p in root])
         conditional = np.repeat(alone[:, np.newaxis], len(alone) + 1, axis=1)
         for (u, v), table in given.items():

@@ -14,16 +14,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.all_trees.all_trees import AllTrees, Expectation
 from skpc.all_trees.couplings import couple, couple_gradient
 from skpc.all_trees.pair_tables import PairTables, block_sums, probabilities, spread
 
 __all__ = ["UndirectedParameters"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class UndirectedParameters(NamedTuple):
@@ -40,7 +37,7 @@ class UndirectedParameters(NamedTuple):
         The states of variable v are ``ptr[v] .. ptr[v + 1]``.
     """
 
-    ptr: Integers
+    ptr: Ints
 
     def start(self, tables: PairTables) -> Floats:
         """Parameters to start from: empirical marginals, weights by mutual information."""

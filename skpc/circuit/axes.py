@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._jit import kernel, seed_streams, uniform
+from skpc._arrays import Floats, Ints, offsets
+from skpc._jit import kernel
+from skpc._random import seed_streams, uniform
 from skpc.circuit.leaves._axis import (
     bin_modes,
     bin_moments,
@@ -19,14 +20,9 @@ from skpc.circuit.leaves._axis import (
 
 __all__ = ["Axes", "invert_bins"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 
 @kernel
-def _add_densities(
-    ptr: Integers, axis: Floats, codes: Integers, rows: Floats, density: Floats
-) -> None:
+def _add_densities(ptr: Ints, axis: Floats, codes: Ints, rows: Floats, density: Floats) -> None:
     """Add the log density of each observed number within its bin."""
     for row in range(len(rows)):
         for v in range(len(ptr) - 1):
@@ -36,7 +32,7 @@ def _add_densities(
 
 
 @kernel
-def _draw(ptr: Integers, axis: Floats, seed: np.uint64, codes: Integers, rows: Floats) -> None:
+def _draw(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floats) -> None:
     """Replace NaN by the code of the cell, or by a draw from its bin."""
     streams = np.empty(1, dtype=np.uint64)
     for row in range(len(rows)):
@@ -85,16 +81,16 @@ class Axes(NamedTuple):
     array([0.693])
     """
 
-    ptr: Integers
+    ptr: Ints
     axis: Floats
 
     @classmethod
     def of(cls, axes: Sequence[Any]) -> Axes:
         """Lay out axes ``(edges, lower_scale, upper_scale)``, or None for a category."""
         parts = [np.empty(0) if a is None else np.concatenate([[a[1]], a[0], [a[2]]]) for a in axes]
-        return cls(np.cumsum([0, *map(len, parts)], dtype=np.int64), np.concatenate(parts))
+        return cls(offsets([len(part) for part in parts]), np.concatenate(parts))
 
-    def log_density(self, codes: Integers, rows: Floats) -> Floats:
+    def log_density(self, codes: Ints, rows: Floats) -> Floats:
         """Log density of the observed numbers of each row, given their states.
 
         Parameters
@@ -113,7 +109,7 @@ class Axes(NamedTuple):
         _add_densities(self.ptr, self.axis, codes, rows, density)
         return density
 
-    def draw(self, codes: Integers, rows: Floats, seed: int) -> Floats:
+    def draw(self, codes: Ints, rows: Floats, seed: int) -> Floats:
         """Encoded rows whose missing cells have these states; numbers are drawn from their bins."""
         filled = rows.copy()
         _draw(self.ptr, self.axis, np.uint64(seed), codes, filled)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import offsets
 from skpc.circuit import _properties as properties
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import (
@@ -395,7 +396,7 @@ def check_structure(structure: Structure) -> None:
 
 
 def _offsets(lists: Sequence[Any]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum([len(entry) for entry in lists])])
+    return offsets([len(entry) for entry in lists])
 
 
 def _joined(lists: Sequence[Any], dtype: Any) -> np.ndarray:

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel, popcount
 from skpc.counting.chow_liu import ChowLiuTree, binary_spanning_tree
 from skpc.counting.count_tables import CountTables
@@ -32,12 +33,10 @@ _PACKED_AT_ONCE = 2**26
 _WORD_BLOCK = 4
 
 #: Fields of CountTables without the counts.
-_Shape = tuple[NDArray[np.int64], ...]
+_Shape = tuple[Ints, ...]
 
 
-def fits_bits(
-    codes: NDArray[np.int16], weight: NDArray[np.float64], n_states: NDArray[np.int64]
-) -> bool:
+def fits_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
     """Tell whether rows can be counted as bits: two states, no cell missing, whole weights."""
     return bool(
         np.all(n_states == 2)
@@ -60,16 +59,14 @@ class BitRows:
         The variable of each column.
     """
 
-    def __init__(self, words: NDArray[np.uint64], n_rows: int, variables: NDArray[np.int64]):
+    def __init__(self, words: NDArray[np.uint64], n_rows: int, variables: Ints):
         self.words = words
         self.variables = variables
         self._n_rows = n_rows
-        self._plogp_tables: dict[float, NDArray[np.int64]] = {}
+        self._plogp_tables: dict[float, Ints] = {}
 
     @classmethod
-    def pack(
-        cls, codes: NDArray[np.int16], weight: NDArray[np.float64], variables: NDArray[np.int64]
-    ) -> BitRows:
+    def pack(cls, codes: NDArray[np.int16], weight: Floats, variables: Ints) -> BitRows:
         """Pack coded rows, each as often as its weight says."""
         repeats = weight.astype(np.int64)
         n_rows, m = int(repeats.sum()), codes.shape[1]
@@ -83,7 +80,7 @@ class BitRows:
         octets = np.ascontiguousarray(octets.reshape(n_words, 8, m).transpose(0, 2, 1))
         return cls(octets.view("<u8")[..., 0].astype(np.uint64), n_rows, variables)
 
-    def state_counts(self, column: int) -> NDArray[np.float64]:
+    def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column."""
         ones = float(self._pairs[column, column])
         return np.array([self._n_rows - ones, ones])
@@ -96,9 +93,7 @@ class BitRows:
         plogp = self._plogp_table(score)
         return _learn_tree(self._pairs, self._n_rows, columns, self.variables, score, plogp, shape)
 
-    def branch_trees(
-        self, column: int, score: Score, share: NDArray[np.float64]
-    ) -> list[ScoredTree]:
+    def branch_trees(self, column: int, score: Score, share: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
         columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
         variables = self.variables[columns]
@@ -114,7 +109,7 @@ class BitRows:
         trees.append(_learn_tree(pairs, n_large, columns, variables, score, plogp, shape))
         return trees if small == 0 else trees[::-1]
 
-    def branch(self, column: int, state: int, share: NDArray[np.float64]) -> BitRows:
+    def branch(self, column: int, state: int, share: Floats) -> BitRows:
         """The rows in a state of a column, without that column."""
         words = np.delete(self._select(column, state), column, axis=1)
         n_rows = int(self.state_counts(column)[state])
@@ -132,7 +127,7 @@ class BitRows:
     def _branch_shape(self) -> _Shape:
         return _tables_shape(len(self.variables) - 1)
 
-    def _plogp_table(self, score: Score) -> NDArray[np.int64]:
+    def _plogp_table(self, score: Score) -> Ints:
         """``_plogp`` of all smoothed counts; all branches of all cuts look it up."""
         cell = float(score.pseudo_count(2, 2))
         if cell not in self._plogp_tables:
@@ -165,7 +160,7 @@ def _padded_words(n_rows: int) -> int:
     return -(-n_rows // (64 * _WORD_BLOCK)) * _WORD_BLOCK
 
 
-def _plogp(count: NDArray[np.float64]) -> NDArray[np.float64]:
+def _plogp(count: Floats) -> Floats:
     """``c log c`` in units."""
     return np.rint(count * np.log(count) * UNITS_PER_NAT)
 
@@ -179,9 +174,9 @@ def _learn_tree(
     pairs: NDArray[np.uint32],
     n_rows: int,
     columns: NDArray[np.uint32],
-    variables: NDArray[np.int64],
+    variables: Ints,
     score: Score,
-    plogp: NDArray[np.int64],
+    plogp: Ints,
     shape: _Shape,
 ) -> ScoredTree:
     """Chow-Liu tree of some columns of a table of pair counts."""
@@ -205,10 +200,10 @@ def _learn_tree(
 
 def _edge_tables(
     pairs: NDArray[np.uint32],
-    ones: NDArray[np.int64],
+    ones: Ints,
     n_rows: int,
     columns: NDArray[np.uint32],
-    parent: NDArray[np.int64],
+    parent: Ints,
     shape: _Shape,
 ) -> CountTables:
     """Tables of four cells for the edges, of two for the root."""

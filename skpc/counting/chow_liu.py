@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Ints
 from skpc._jit import kernel
 from skpc.counting.count_tables import CountTables
 
@@ -26,13 +27,13 @@ class ChowLiuTree(NamedTuple):
         Counts of each variable given its parent.
     """
 
-    variables: NDArray[np.int64]
-    parent: NDArray[np.int64]
+    variables: Ints
+    parent: Ints
     tables: CountTables
 
 
 @kernel
-def maximum_spanning_tree(weight: NDArray[np.int64], parent: NDArray[np.int64]) -> None:
+def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
     """Find the maximum spanning tree of a complete graph by Prim's algorithm.
 
     Parameters
@@ -64,10 +65,10 @@ def binary_spanning_tree(
     ones: NDArray[np.uint32],
     n_rows: int,
     columns: NDArray[np.uint32],
-    plogp: NDArray[np.int64],
-    margin: NDArray[np.int64],
-    parent: NDArray[np.int64],
-    row_sums: NDArray[np.int64],
+    plogp: Ints,
+    margin: Ints,
+    parent: Ints,
+    row_sums: Ints,
 ) -> None:
     """Find the Chow-Liu tree of binary variables straight from their pair counts.
 

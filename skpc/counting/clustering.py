@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
-__all__ = ["Numbers", "as_numbers", "cluster_rows", "soft_memberships"]
+from skpc._arrays import Floats, Ints, offsets
 
-Floats = NDArray[np.float64]
+__all__ = ["Numbers", "as_numbers", "cluster_rows", "soft_memberships"]
 
 
 class Numbers(NamedTuple):
@@ -22,7 +21,7 @@ class Numbers(NamedTuple):
     seen: Floats | None
 
 
-def as_numbers(rows: Floats, n_states: NDArray[np.int64], mean: Floats, sd: Floats) -> Numbers:
+def as_numbers(rows: Floats, n_states: Ints, mean: Floats, sd: Floats) -> Numbers:
     """Give rows coordinates.
 
     Parameters
@@ -41,7 +40,7 @@ def as_numbers(rows: Floats, n_states: NDArray[np.int64], mean: Floats, sd: Floa
         many coordinates as states for another.
     """
     width = np.where(n_states > 2, n_states, 1)
-    ptr = np.concatenate([[0], np.cumsum(width)])
+    ptr = offsets(width)
     point = np.empty((len(rows), ptr[-1]))
     for column, count in enumerate(n_states):
         block = slice(ptr[column], ptr[column + 1])

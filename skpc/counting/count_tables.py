@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints, offsets
 
 __all__ = ["CountTables"]
 
@@ -36,15 +37,15 @@ class CountTables(NamedTuple):
     array([[0.667, 0.333]])
     """
 
-    ptr: NDArray[np.int64]
-    parent_state: NDArray[np.int64]
-    state: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    n_parent_states: NDArray[np.int64]
-    n_states: NDArray[np.int64]
+    ptr: Ints
+    parent_state: Ints
+    state: Ints
+    weight: Floats
+    n_parent_states: Ints
+    n_states: Ints
 
     @classmethod
-    def of_states(cls, counts: NDArray[np.float64]) -> CountTables:
+    def of_states(cls, counts: Floats) -> CountTables:
         """The single table of a variable without a parent, from the counts of its states."""
         k = len(counts)
         return cls(
@@ -61,7 +62,7 @@ class CountTables(NamedTuple):
         """Number of free parameters: one less than the states, for each row."""
         return int((self.n_parent_states * (self.n_states - 1)).sum())
 
-    def log_probabilities(self, pseudo_count: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def log_probabilities(self, pseudo_count: Floats) -> list[Floats]:
         """Log of the smoothed conditional probabilities.
 
         Parameters
@@ -75,7 +76,7 @@ class CountTables(NamedTuple):
             Log probability in nats of each state given that of the parent.
         """
         size = self.n_parent_states * self.n_states
-        start = np.concatenate([[0], np.cumsum(size)])
+        start = offsets(size)
         table = np.repeat(np.arange(len(size)), np.diff(self.ptr))
         cell = start[table] + self.parent_state * self.n_states[table] + self.state
         dense = np.bincount(cell, weights=self.weight, minlength=start[-1])

@@ -7,9 +7,7 @@ order in which counts were summed nor on the way they were counted.
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 
 __all__ = ["UNITS_PER_NAT", "table_information"]
@@ -20,14 +18,14 @@ UNITS_PER_NAT = 2.0**24
 
 @kernel
 def table_information(
-    row: NDArray[np.int64],
-    column: NDArray[np.int64],
-    count: NDArray[np.float64],
+    row: Ints,
+    column: Ints,
+    count: Floats,
     n_cells: int,
     n_rows: int,
     n_columns: int,
     pseudo_count: float,
-    work: NDArray[np.float64],
+    work: Floats,
 ) -> tuple[float, float, float]:
     """Mutual information and conditional entropies of the cells of a table.
 

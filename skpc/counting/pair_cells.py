@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import fast_log, inlined, kernel
 from skpc.counting.mutual_information import table_information
 
@@ -32,17 +33,17 @@ class Layout(NamedTuple):
     """Which states of a node's columns are counted, and where."""
 
     #: States of each column, int64 of shape (m,).
-    n_states: NDArray[np.int64]
+    n_states: Ints
     #: Where the states of each column begin in ``slot``, missing first; int64 of shape (m + 1,).
-    state_ptr: NDArray[np.int64]
+    state_ptr: Ints
     #: Slot of each state of each column; -1 for one that is not counted; int64.
-    slot: NDArray[np.int64]
+    slot: Ints
     #: The slots of column i are ``slot_ptr[i] .. slot_ptr[i + 1]``; int64 of shape (m + 1,).
-    slot_ptr: NDArray[np.int64]
+    slot_ptr: Ints
     #: State of each slot, -1 for missing; int64.
-    slot_state: NDArray[np.int64]
+    slot_state: Ints
     #: Most frequent state of each column; int64 of shape (m,).
-    usual: NDArray[np.int64]
+    usual: Ints
     #: Whether each column is wide; bool of shape (m,).
     wide: NDArray[np.bool_]
     #: Whether a cell of each column is missing; bool of shape (m,).
@@ -53,10 +54,10 @@ class Counts(NamedTuple):
     """Rows, their weights and the weights of their pairs of slots."""
 
     codes: NDArray[np.int16]
-    row: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    row: Ints
+    weight: Floats
     #: Lower triangle of the pairs of slots, row by row with the diagonal.
-    pairs: NDArray[np.float64]
+    pairs: Floats
     #: Weight of all rows.
     total: float
 
@@ -65,24 +66,24 @@ class Room(NamedTuple):
     """Room for the cells of one pair of columns and for counting them."""
 
     #: Row, column and weight of each cell listed.
-    row: NDArray[np.int64]
-    column: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    row: Ints
+    column: Ints
+    weight: Floats
     #: What the slots of a column have left for the usual state of another one.
-    left: NDArray[np.float64]
+    left: Floats
     #: Zeros.
-    sums: NDArray[np.float64]
+    sums: Floats
     #: Hash table of cells: the key at each place, -1 where it is free, and the weight.
-    key: NDArray[np.int64]
-    held: NDArray[np.float64]
+    key: Ints
+    held: Floats
 
 
 @kernel
 def count_states(
     codes: NDArray[np.int16],
-    weight: NDArray[np.float64],
-    state_ptr: NDArray[np.int64],
-    out: NDArray[np.float64],
+    weight: Floats,
+    state_ptr: Ints,
+    out: Floats,
 ) -> None:
     """Add the weight of each row to the state of each of its cells, missing first."""
     for r in range(codes.shape[0]):
@@ -93,11 +94,11 @@ def count_states(
 @kernel
 def count_pairs(
     codes: NDArray[np.int16],
-    row: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    state_ptr: NDArray[np.int64],
-    slot: NDArray[np.int64],
-    out: NDArray[np.float64],
+    row: Ints,
+    weight: Floats,
+    state_ptr: Ints,
+    slot: Ints,
+    out: Floats,
 ) -> None:
     """Add the weight of each row to all pairs of its slots."""
     m = codes.shape[1]
@@ -200,12 +201,12 @@ def inform(
     layout: Layout,
     counts: Counts,
     room: Room,
-    columns: NDArray[np.int64],
+    columns: Ints,
     plain: NDArray[np.bool_],
-    pseudo_count: NDArray[np.float64],
+    pseudo_count: Floats,
     units_per_nat: float,
-    units: NDArray[np.int64],
-    entropy: NDArray[np.float64],
+    units: Ints,
+    entropy: Floats,
 ) -> None:
     """Fill in the information of all pairs but plain ones, and the entropies given a column."""
     for a in range(len(columns)):
@@ -235,12 +236,12 @@ def inform(
 def inform_plain(
     layout: Layout,
     counts: Counts,
-    columns: NDArray[np.int64],
-    at: NDArray[np.int64],
+    columns: Ints,
+    at: Ints,
     pseudo_count: float,
     units_per_nat: float,
-    units: NDArray[np.int64],
-    entropy: NDArray[np.float64],
+    units: Ints,
+    entropy: Floats,
 ) -> None:
     """Do what ``inform`` does for the pairs of complete columns of two states.
 
@@ -290,12 +291,12 @@ def inform_plain(
 @inlined
 def _cell_terms(
     ones_a: float,
-    ones: NDArray[np.float64],
-    both: NDArray[np.float64],
+    ones: Floats,
+    both: Floats,
     n: int,
     total: float,
     pseudo_count: float,
-    out: NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """x log x of the smoothed cells (1, 1), (1, 0), (0, 1), (0, 0) of n pairs of columns.
 
@@ -317,12 +318,12 @@ def copy_edges(
     layout: Layout,
     counts: Counts,
     room: Room,
-    columns: NDArray[np.int64],
-    parent: NDArray[np.int64],
-    ptr: NDArray[np.int64],
-    parent_state: NDArray[np.int64],
-    state: NDArray[np.int64],
-    weight: NDArray[np.float64],
+    columns: Ints,
+    parent: Ints,
+    ptr: Ints,
+    parent_state: Ints,
+    state: Ints,
+    weight: Floats,
 ) -> None:
     """Append the cells of the edges of a tree to those of its root."""
     for child in range(1, len(columns)):

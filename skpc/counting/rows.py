@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from skpc._arrays import Floats, Ints
 from skpc.counting.chow_liu import ChowLiuTree
 from skpc.counting.scores import Score
 
@@ -29,28 +27,26 @@ class ScoredTree(NamedTuple):
 
     tree: ChowLiuTree
     score: float
-    entropy: NDArray[np.float64]
+    entropy: Floats
 
 
 class Rows(Protocol):
     """The rows of a node over its free variables, and how they are counted."""
 
     #: The free variables, increasing.
-    variables: NDArray[np.int64]
+    variables: Ints
 
-    def state_counts(self, column: int) -> NDArray[np.float64]:
+    def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column."""
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
 
-    def branch_trees(
-        self, column: int, score: Score, share: NDArray[np.float64]
-    ) -> list[ScoredTree]:
+    def branch_trees(self, column: int, score: Score, share: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns.
 
         A row in which the column is missing is in every branch, with its share of the weight.
         """
 
-    def branch(self, column: int, state: int, share: NDArray[np.float64]) -> Rows:
+    def branch(self, column: int, state: int, share: Floats) -> Rows:
         """The rows in a state of a column, without that column."""

@@ -15,19 +15,20 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc.counting.count_tables import CountTables
 
 __all__ = ["BayesDirichlet", "Bic", "Score", "smoothed_log_probabilities"]
 
 #: One number of states, or an array of them.
-Sizes = int | NDArray[np.int64]
+Sizes = int | Ints
 
 
 class Score(Protocol):
     """What the search asks of a structure score."""
 
-    def pseudo_count(self, n_parent_states: Sizes, n_states: Sizes) -> NDArray[np.float64]:
+    def pseudo_count(self, n_parent_states: Sizes, n_states: Sizes) -> Floats:
         """Pseudo-count of each cell of tables of these sizes."""
 
     def after_cut(self, n_branches: int) -> Score:
@@ -61,7 +62,7 @@ class BayesDirichlet:
 
     ess: float
 
-    def pseudo_count(self, n_parent_states: Sizes, n_states: Sizes) -> NDArray[np.float64]:
+    def pseudo_count(self, n_parent_states: Sizes, n_states: Sizes) -> Floats:
         """Pseudo-count of each cell of tables of these sizes."""
         return self.ess / np.multiply(n_parent_states, n_states, dtype=np.float64)
 
@@ -98,7 +99,7 @@ class Bic:
     alpha: float
     total: float
 
-    def pseudo_count(self, n_parent_states: Sizes, n_states: Sizes) -> NDArray[np.float64]:
+    def pseudo_count(self, n_parent_states: Sizes, n_states: Sizes) -> Floats:
         """Pseudo-count of each cell of tables of these sizes: the same for all."""
         return np.full(np.broadcast(n_parent_states, n_states).shape, self.alpha)
 
@@ -112,7 +113,7 @@ class Bic:
         return float(fit) - 0.5 * math.log(self.total) * tables.n_parameters
 
 
-def smoothed_log_probabilities(tables: CountTables, score: Score) -> list[NDArray[np.float64]]:
+def smoothed_log_probabilities(tables: CountTables, score: Score) -> list[Floats]:
     """Log probabilities in nats of count tables, smoothed as a score smooths them."""
     return tables.log_probabilities(score.pseudo_count(tables.n_parent_states, tables.n_states))
 
@@ -126,12 +127,12 @@ def _kernel_arguments(tables: CountTables, score: Score) -> tuple[NDArray[Any], 
 
 @kernel
 def _log_marginal_likelihood(
-    ptr: NDArray[np.int64],
-    parent_state: NDArray[np.int64],
-    count: NDArray[np.float64],
-    n_parent_states: NDArray[np.int64],
-    n_states: NDArray[np.int64],
-    pseudo_count: NDArray[np.float64],
+    ptr: Ints,
+    parent_state: Ints,
+    count: Floats,
+    n_parent_states: Ints,
+    n_states: Ints,
+    pseudo_count: Floats,
 ) -> float:
     """Sum over the rows of all tables of eq. 11."""
     in_row = np.empty(n_parent_states.max(), np.float64)
@@ -155,12 +156,12 @@ def _log_marginal_likelihood(
 
 @kernel
 def _smoothed_log_likelihood(
-    ptr: NDArray[np.int64],
-    parent_state: NDArray[np.int64],
-    count: NDArray[np.float64],
-    n_parent_states: NDArray[np.int64],
-    n_states: NDArray[np.int64],
-    pseudo_count: NDArray[np.float64],
+    ptr: Ints,
+    parent_state: Ints,
+    count: Floats,
+    n_parent_states: Ints,
+    n_states: Ints,
+    pseudo_count: Floats,
 ) -> float:
     """Log-likelihood of all tables at the smoothed parameters."""
     in_row = np.empty(n_parent_states.max(), np.float64)

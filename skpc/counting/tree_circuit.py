@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from skpc._arrays import Floats, Ints
 from skpc.circuit import CircuitBuilder
 
 __all__ = ["add_tree"]
@@ -14,9 +12,9 @@ __all__ = ["add_tree"]
 
 def add_tree(
     builder: CircuitBuilder,
-    variables: Sequence[int] | NDArray[np.int64],
-    parent: Sequence[int] | NDArray[np.int64],
-    log_prob: Sequence[NDArray[np.float64]],
+    variables: Sequence[int] | Ints,
+    parent: Sequence[int] | Ints,
+    log_prob: Sequence[Floats],
 ) -> int:
     """Add a tree-shaped Bayesian network to a circuit.
 
@@ -82,7 +80,7 @@ def add_tree(
     return given(order[0], 0)
 
 
-def _children(parent: Sequence[int] | NDArray[np.int64]) -> list[list[int]]:
+def _children(parent: Sequence[int] | Ints) -> list[list[int]]:
     children: list[list[int]] = [[] for _ in parent]
     for vertex, above in enumerate(parent):
         if above >= 0:

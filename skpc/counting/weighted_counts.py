@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints, offsets
 from skpc.counting.chow_liu import ChowLiuTree, maximum_spanning_tree
 from skpc.counting.count_tables import CountTables
 from skpc.counting.mutual_information import UNITS_PER_NAT
@@ -48,9 +49,9 @@ class WeightedRows:
     def __init__(
         self,
         codes: NDArray[np.int16],
-        weight: NDArray[np.float64],
-        variables: NDArray[np.int64],
-        n_states: NDArray[np.int64],
+        weight: Floats,
+        variables: Ints,
+        n_states: Ints,
     ):
         self.variables = variables
         self._codes = codes
@@ -62,7 +63,7 @@ class WeightedRows:
         """Weight of all rows."""
         return float(self._weight.sum())
 
-    def state_counts(self, column: int) -> NDArray[np.float64]:
+    def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column, scaled up for the missing ones."""
         return _state_counts(self._layout, self._counts, column)
 
@@ -71,7 +72,7 @@ class WeightedRows:
         columns = np.arange(len(self.variables))
         return _learn_tree(self._layout, self._counts, columns, self.variables, score)
 
-    def information(self, score: Score) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def information(self, score: Score) -> tuple[Ints, Floats]:
         """Mutual information of all pairs times the weight of the rows, and the entropies.
 
         The information is in units, so that of several nodes can be added without rounding.
@@ -81,15 +82,13 @@ class WeightedRows:
             self._layout, self._counts, _make_room(self._layout, self._counts), columns, score
         )
 
-    def tree_along(self, parent: NDArray[np.int64]) -> ChowLiuTree:
+    def tree_along(self, parent: Ints) -> ChowLiuTree:
         """The tree of a given structure, with the counts of these rows."""
         columns, room = np.arange(len(self.variables)), _make_room(self._layout, self._counts)
         tables = _edge_tables(self._layout, self._counts, room, columns, parent)
         return ChowLiuTree(self.variables, parent, tables)
 
-    def branch_trees(
-        self, column: int, score: Score, share: NDArray[np.float64]
-    ) -> list[ScoredTree]:
+    def branch_trees(self, column: int, score: Score, share: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
         columns = np.delete(np.arange(len(self.variables)), column)
         variables = self.variables[columns]
@@ -116,16 +115,14 @@ class WeightedRows:
                 empty = trees[state]
         return [trees[state] for state in range(len(share))]
 
-    def branch(self, column: int, state: int, share: NDArray[np.float64]) -> WeightedRows:
+    def branch(self, column: int, state: int, share: Floats) -> WeightedRows:
         """The rows in a state of a column, without that column."""
         row, weight = self._select(column, state, share)
         codes = np.delete(self._codes[row], column, axis=1)
         variables, n_states = np.delete(self.variables, column), np.delete(self._n_states, column)
         return WeightedRows(codes, weight, variables, n_states)
 
-    def _select(
-        self, column: int, state: int, share: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _select(self, column: int, state: int, share: Floats) -> tuple[Ints, Floats]:
         """Rows of a branch and their weights there."""
         cells = self._codes[:, column]
         if not self._layout.gaps[column]:
@@ -145,19 +142,17 @@ class WeightedRows:
         return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
 
     @cached_property
-    def _spare(self) -> NDArray[np.float64]:
+    def _spare(self) -> Floats:
         """Room for the counts of a branch, used for one branch after the other."""
         return self._pairs_buffer()
 
-    def _pairs_buffer(self) -> NDArray[np.float64]:
+    def _pairs_buffer(self) -> Floats:
         n_slots = len(self._layout.slot_state)
         return np.empty(n_slots * (n_slots + 1) // 2)
 
 
-def _lay_out(
-    codes: NDArray[np.int16], weight: NDArray[np.float64], n_states: NDArray[np.int64]
-) -> Layout:
-    state_ptr = np.concatenate([[0], np.cumsum(n_states + 1)])
+def _lay_out(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Layout:
+    state_ptr = offsets(n_states + 1)
     in_state = np.zeros(state_ptr[-1])
     count_states(codes, weight, state_ptr, in_state)
     column = np.repeat(np.arange(len(n_states)), n_states + 1)
@@ -172,7 +167,7 @@ def _lay_out(
     wide[narrow_first[np.cumsum(n_slots[narrow_first]) > _MAX_SLOTS]] = True
     counted &= ~wide[column]
     slot = np.where(counted, np.cumsum(counted) - 1, -1)
-    slot_ptr = np.concatenate([[0], np.cumsum(np.where(wide, 0, n_slots))])
+    slot_ptr = offsets(np.where(wide, 0, n_slots))
     gaps = in_state[state_ptr[:-1]] > 0
     return Layout(n_states, state_ptr, slot, slot_ptr, state[counted], usual, wide, gaps)
 
@@ -180,16 +175,16 @@ def _lay_out(
 def _count(
     layout: Layout,
     codes: NDArray[np.int16],
-    row: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    row: Ints,
+    weight: Floats,
+    out: Floats,
+) -> Floats:
     out[:] = 0.0
     count_pairs(codes, row, weight, layout.state_ptr, layout.slot, out)
     return out
 
 
-def _state_counts(layout: Layout, counts: Counts, column: int) -> NDArray[np.float64]:
+def _state_counts(layout: Layout, counts: Counts, column: int) -> Floats:
     in_state = np.zeros(layout.n_states[column] + 1)
     if layout.wide[column]:
         codes = counts.codes[counts.row, column]
@@ -207,8 +202,8 @@ def _state_counts(layout: Layout, counts: Counts, column: int) -> NDArray[np.flo
 def _learn_tree(
     layout: Layout,
     counts: Counts,
-    columns: NDArray[np.int64],
-    variables: NDArray[np.int64],
+    columns: Ints,
+    variables: Ints,
     score: Score,
 ) -> ScoredTree:
     """Chow-Liu tree of some columns."""
@@ -221,8 +216,8 @@ def _learn_tree(
 
 
 def _information(
-    layout: Layout, counts: Counts, room: Room, columns: NDArray[np.int64], score: Score
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    layout: Layout, counts: Counts, room: Room, columns: Ints, score: Score
+) -> tuple[Ints, Floats]:
     """Mutual information (in units) of all pairs of some columns, and what each leaves over."""
     n_states = layout.n_states[columns]
     pseudo_count = score.pseudo_count(n_states[:, np.newaxis], n_states)
@@ -240,8 +235,8 @@ def _edge_tables(
     layout: Layout,
     counts: Counts,
     room: Room,
-    columns: NDArray[np.int64],
-    parent: NDArray[np.int64],
+    columns: Ints,
+    parent: Ints,
 ) -> CountTables:
     """Tables of the states of each column given those of its tree parent."""
     root = _state_counts(layout, counts, int(columns[0]))

@@ -11,6 +11,7 @@ from scipy.special import softmax
 from scipy.stats import rankdata
 from sklearn.utils import check_array, check_random_state
 
+from skpc._arrays import Floats
 from skpc._validation import frame_library, missing_cells
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
@@ -30,7 +31,7 @@ def make_ising(
     coupling: float = 0.4,
     field: float = 0.0,
     random_state: Any = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Draw exact samples of an Ising model on a grid.
 
     With spins :math:`s = 2 x - 1`, the probability of a row is proportional to
@@ -100,7 +101,7 @@ def make_chow_liu(
     n_states: int = 2,
     concentration: float = 0.5,
     random_state: Any = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Draw samples of a random tree-structured distribution.
 
     The parent of each column is drawn among the columns before it, and the distribution of the
@@ -142,16 +143,14 @@ def make_chow_liu(
             f"{n_features}, {n_states} and {concentration}"
         )
     rng = check_random_state(random_state)
-    cpts: list[tuple[tuple[int, ...], NDArray[np.float64]]] = []
+    cpts: list[tuple[tuple[int, ...], Floats]] = []
     for column in range(n_features):
         parents = (rng.randint(column),) if column else ()
         cpts.append((parents, _dirichlet(rng, concentration, (n_states,) * (1 + bool(column)))))
     return sample(compile(FactorGraph.from_bayesian_network(cpts)), n_samples, rng)
 
 
-def _dirichlet(
-    rng: np.random.RandomState, concentration: float, shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _dirichlet(rng: np.random.RandomState, concentration: float, shape: tuple[int, ...]) -> Floats:
     """Draw from a symmetric Dirichlet distribution over the last axis."""
     # Of gamma variables with a small shape only the logs are not zero: with u uniform and g of
     # shape a + 1, g u^(1/a) has shape a.
@@ -227,7 +226,7 @@ def _columns(table: Any) -> list[Any]:
     return table.get_columns() if library == "polars" else list(table.T)
 
 
-def _shares_below(number: int, column: Any) -> NDArray[np.float64]:
+def _shares_below(number: int, column: Any) -> Floats:
     """The share of rows with a smaller value; half of those with the same."""
     cells = np.asarray(column)
     holes = missing_cells(cells.astype(object))

@@ -28,6 +28,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from scipy.special import expit
 
+from skpc._arrays import offsets
 from skpc.factor_graphs import FactorGraph
 from skpc.factor_graphs.elimination import Layout, eliminate, lay_out
 from skpc.factor_graphs.vtree import children_first
@@ -264,7 +265,7 @@ def _flattened(
     return CollapsedRows(
         cards=cards.copy(),
         order=order,
-        child_ptr=np.concatenate([[0], np.cumsum([len(below) for below in children])]),
+        child_ptr=offsets([len(below) for below in children]),
         child=np.concatenate([np.zeros(0, dtype=np.int64), *children]),
         state=np.where(np.isnan(rows), -1.0, rows).astype(np.int64),
         n_contexts=n_contexts,

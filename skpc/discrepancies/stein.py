@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from skpc._arrays import offsets
 from skpc._jit import kernel as compiled
 from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import (
@@ -180,7 +181,7 @@ def _gram_of_product(
 ) -> np.ndarray:
     states = [np.arange(float(card)) for card in rows.cards]
     tables = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
-    begin = np.concatenate([[0], np.cumsum([len(table) for table in tables])])
+    begin = offsets([len(table) for table in tables])
     table = np.concatenate(tables)
     room = int(np.sum(rows.n_contexts.max(axis=0, initial=1) ** 2))
     if 8 * room > _MOST_BYTES:

@@ -1,13 +1,12 @@
 """Histogram axes of numeric columns: interior bins of equal mass between two exponential tails."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.domain._rows import exact_parts, group_sums
 
 __all__ = ["Axis", "histogram_axis"]
 
-Floats = NDArray[np.float64]
 
 #: Edges between the states, increasing; scale of the lower tail; scale of the upper tail.
 Axis = tuple[Floats, float, float]
@@ -83,9 +82,7 @@ def _spread(points: Floats, mass: Floats, cumulated: Floats, covered: float) -> 
     return half or 0.25 * covered or _mean_deviation(points, mass, median)
 
 
-def _quantiles(
-    points: Floats, cumulated: Floats, numerator: NDArray[np.int64], denominator: int
-) -> Floats:
+def _quantiles(points: Floats, cumulated: Floats, numerator: Ints, denominator: int) -> Floats:
     # Multiplying before dividing keeps the levels exact where the weights are whole numbers.
     levels = numerator * cumulated[-1] / denominator
     return points[np.searchsorted(cumulated, levels)]

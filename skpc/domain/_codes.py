@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 
 __all__ = ["CodeTable", "all_are_codes", "bin_rows", "recode"]
-
-Ints = NDArray[np.int64]
 
 
 class CodeTable(NamedTuple):
@@ -27,7 +26,7 @@ class CodeTable(NamedTuple):
     """
 
     start: Ints
-    value: NDArray[np.float64]
+    value: Floats
     code: Ints
 
     @classmethod
@@ -37,7 +36,7 @@ class CodeTable(NamedTuple):
         owned = [empty if c is None or c.dtype == object else c for c in categories]
         orders = [np.argsort(values) for values in owned]
         return cls(
-            np.cumsum([0, *map(len, owned)], dtype=np.int64),
+            offsets([len(part) for part in owned]),
             np.concatenate([v[o] for v, o in zip(owned, orders)]).astype(np.float64),
             np.concatenate(orders).astype(np.int64),
         )

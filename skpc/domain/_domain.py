@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints, offsets
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._axes import Axis, histogram_axis
 from skpc.domain._codes import CodeTable, all_are_codes, bin_rows, recode
@@ -71,7 +72,7 @@ class Domain:
         categorical_features: Any = "auto",
         categories: Any = "auto",
         n_bins: int | None = None,
-        sample_weight: NDArray[np.float64] | None = None,
+        sample_weight: Floats | None = None,
         handle_unknown: str = "missing",
     ) -> "Domain":
         """Learn what the columns of a table are.
@@ -177,7 +178,7 @@ class Domain:
         return np.array([states is not None for states in self.categories])
 
     @cached_property
-    def n_states(self) -> NDArray[np.int64]:
+    def n_states(self) -> Ints:
         """Categories or bins of each column, 0 where continuous; shape (n_features,)."""
         axes = self.axes or (None,) * self.n_features
         return np.array(
@@ -188,7 +189,7 @@ class Domain:
             dtype=np.int64,
         )
 
-    def encode(self, table: Any) -> NDArray[np.float64]:
+    def encode(self, table: Any) -> Floats:
         """Translate a table to encoded rows.
 
         Parameters
@@ -210,7 +211,7 @@ class Domain:
         """
         return self._encode_cells(read_table(table))
 
-    def codes(self, rows: NDArray[np.float64]) -> NDArray[np.int16]:
+    def codes(self, rows: Floats) -> NDArray[np.int16]:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
 
         Parameters
@@ -233,7 +234,7 @@ class Domain:
         bin_rows(np.require(rows, requirements=("C", "W")), *self._edge_table, codes)
         return codes
 
-    def decode(self, rows: NDArray[np.float64], like: Any = None) -> Any:
+    def decode(self, rows: Floats, like: Any = None) -> Any:
         """Translate encoded rows back to a table in original units.
 
         Parameters
@@ -257,7 +258,7 @@ class Domain:
         ]
         return write_table(columns, form, like)
 
-    def fill(self, table: Any, rows: NDArray[np.float64]) -> Any:
+    def fill(self, table: Any, rows: Floats) -> Any:
         """Fill the missing cells of a table from encoded rows.
 
         Parameters
@@ -274,7 +275,7 @@ class Domain:
         """
         return fill_table(table, self.decode(rows, like=table))
 
-    def tabulate(self, values: NDArray[np.float64], like: Any) -> Any:
+    def tabulate(self, values: Floats, like: Any) -> Any:
         """Write one number for each cell of a table as a table of the same kind.
 
         Parameters
@@ -328,7 +329,7 @@ class Domain:
         )
 
     @cached_property
-    def _n_codes(self) -> NDArray[np.float64]:
+    def _n_codes(self) -> Floats:
         """Upper limit of the codes of each column, 0 for a numeric one."""
         counts = [0 if states is None else len(states) for states in self.categories]
         return np.array(counts, dtype=np.float64)
@@ -338,12 +339,12 @@ class Domain:
         return CodeTable.of(self.categories)
 
     @cached_property
-    def _edge_table(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _edge_table(self) -> tuple[Ints, Floats]:
         edges = [np.empty(0) if axis is None else axis[0] for axis in self.axes or []]
         edges = edges or [np.empty(0)] * self.n_features
-        return np.cumsum([0, *map(len, edges)], dtype=np.int64), np.concatenate(edges)
+        return offsets([len(part) for part in edges]), np.concatenate(edges)
 
-    def _encode_cells(self, cells: Cells) -> NDArray[np.float64]:
+    def _encode_cells(self, cells: Cells) -> Floats:
         if not cells.strings and self._holds_codes and all_are_codes(cells.numbers, self._n_codes):
             return cells.numbers
         rows = cells.numbers.copy()
@@ -359,13 +360,11 @@ class Domain:
             self._refuse_unknown(cells, first_unknown)
         return rows
 
-    def _axis(
-        self, values: NDArray[np.float64], weight: NDArray[np.float64], column: int, n_bins: int
-    ) -> Axis:
+    def _axis(self, values: Floats, weight: Floats, column: int, n_bins: int) -> Axis:
         present = ~np.isnan(values)
         return histogram_axis(values[present], weight[present], n_bins)
 
-    def _refuse_empty_columns(self, rows: NDArray[np.float64]) -> None:
+    def _refuse_empty_columns(self, rows: Floats) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))
         if len(empty):
             column = int(empty[0])
@@ -388,7 +387,7 @@ class Domain:
             f"fit (or in its declared categories); found {kinds[is_string]} such as {value!r}."
         )
 
-    def _refuse_unknown(self, cells: Cells, first_unknown: NDArray[np.int64]) -> None:
+    def _refuse_unknown(self, cells: Cells, first_unknown: Ints) -> None:
         column = int(np.argmax(first_unknown >= 0))
         row = int(first_unknown[column])
         values = cells.strings.get(column, cells.numbers[:, column])
@@ -412,9 +411,7 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         )
 
 
-def _encode_strings(
-    cells: NDArray[np.object_], states: NDArray[Any] | None
-) -> tuple[NDArray[np.float64], int]:
+def _encode_strings(cells: NDArray[np.object_], states: NDArray[Any] | None) -> tuple[Floats, int]:
     """Look strings up; return codes and the first row with an unknown one (-1: none)."""
     code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
     code_of[None] = np.nan
@@ -424,7 +421,7 @@ def _encode_strings(
     return codes, int(unknown.argmax()) if unknown.any() else -1
 
 
-def _decode_column(codes: NDArray[np.float64], states: NDArray[Any] | None) -> NDArray[Any]:
+def _decode_column(codes: Floats, states: NDArray[Any] | None) -> NDArray[Any]:
     if states is None:
         return codes
     # One more state behind the last stands for "missing".

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "present_rows",
 ]
 
-Floats = NDArray[np.float64]
 
 _SIGN_BIT = np.int64(-(2**63))
 _MAGNITUDE = np.int64(2**63 - 1)
@@ -119,7 +119,7 @@ def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     return distinct, group_sums(group, large) + group_sums(group, small)
 
 
-def group_rows(rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
+def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     """Number the distinct rows, in an order that depends on their values alone.
 
     Parameters
@@ -159,7 +159,7 @@ def group_rows(rows: Floats) -> tuple[Floats, NDArray[np.int64]]:
     return distinct, group
 
 
-def group_codes(codes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def group_codes(codes: NDArray[np.integer]) -> tuple[Ints, Ints]:
     """Number the distinct rows of states, -1 where missing, as :func:`group_rows` does.
 
     Examples
@@ -174,7 +174,7 @@ def group_codes(codes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[
     return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), group
 
 
-def merge_codes(codes: NDArray[np.integer], weight: Floats) -> tuple[NDArray[np.int64], Floats]:
+def merge_codes(codes: NDArray[np.integer], weight: Floats) -> tuple[Ints, Floats]:
     """Merge equal rows of states, -1 where missing, as :func:`merge_rows` does.
 
     Examples
@@ -188,7 +188,7 @@ def merge_codes(codes: NDArray[np.integer], weight: Floats) -> tuple[NDArray[np.
     return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), weight
 
 
-def _order_in_full(rows: Floats, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _order_in_full(rows: Floats, hashes: Ints) -> Ints:
     """Order rows by hash and then by every cell: needed when two rows share a hash."""
     return np.lexsort((*(rows + 0.0).T, hashes))
 
@@ -238,7 +238,7 @@ def exact_parts(weight: Floats) -> tuple[Floats, Floats]:
     return large, small
 
 
-def group_sums(group: NDArray[np.int64], values: Floats) -> Floats:
+def group_sums(group: Ints, values: Floats) -> Floats:
     """Sum the values of each group 0, 1, 2, ..."""
     return np.bincount(group, values).astype(np.float64)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats
 from skpc._validation import check_finite, describe_column, frame_library, read_cells
 from skpc.domain._dtypes import describe_dtype, restore_dtype
 
@@ -74,7 +75,7 @@ class Cells:
         Columns of True and False (as numbers 1 and 0 in ``numbers``).
     """
 
-    numbers: NDArray[np.float64]
+    numbers: Floats
     strings: dict[int, NDArray[np.object_]]
     declared: dict[int, list[Any] | None]
     bools: frozenset[int]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats
 from skpc._validation import frame_library, missing_cells
 from skpc.domain._tables import Form
 
@@ -81,7 +82,7 @@ def insert_column(table: Any, column: int, source: Any) -> Any:
     return whole
 
 
-def _whole_numbers(column: Column, dtype: np.dtype[Any]) -> NDArray[np.float64]:
+def _whole_numbers(column: Column, dtype: np.dtype[Any]) -> Floats:
     """Round to the integers that a dtype can hold; NaN stays."""
     limits = np.iinfo(dtype)
     highest = float(limits.max)

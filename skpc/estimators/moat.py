@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._arrays import offsets
 from skpc._validation import (
     Interval,
     StrOptions,
@@ -385,7 +386,7 @@ class MixtureOfAllTrees(TableDensity):
 
     def _parameters(self, domain: Domain) -> ComponentParameters:
         kind = DirectedParameters if self.orientation == "directed" else UndirectedParameters
-        ptr = np.concatenate([[0], np.cumsum(domain.n_states)])
+        ptr = offsets(domain.n_states)
         return ComponentParameters(kind(ptr), self.n_components)
 
     def _options(self, total: float, n_features: int) -> TrainingOptions:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpc._arrays import offsets
 from skpc.factor_graphs.graph import FactorGraph
 from skpc.factor_graphs.vtree import children_first
 
@@ -304,7 +305,7 @@ def table_marginals(found: Conditionals, cards: np.ndarray, evidence: np.ndarray
         The probabilities of the states of each variable, one variable after the other.
     """
     layout, n_batch = found.layout, len(evidence)
-    first = np.concatenate([[0], np.cumsum(cards)])
+    first = offsets(cards)
     out = np.zeros((n_batch, first[-1]))
     reach: dict[int, np.ndarray] = {}
     for v in reversed(layout.order):

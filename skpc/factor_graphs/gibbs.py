@@ -11,7 +11,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
-from skpc._jit import kernel, seed_streams, uniform
+from skpc._arrays import offsets
+from skpc._jit import kernel
+from skpc._random import seed_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
@@ -183,7 +185,7 @@ def _plan(graph: FactorGraph) -> _Plan:
     for factor, scope in enumerate(graph.scopes):
         for axis, variable in enumerate(scope):
             terms[variable].append((factor, axis))
-    begin = np.concatenate([[0], np.cumsum([table.size for table in graph.log_tables])])
+    begin = offsets([table.size for table in graph.log_tables])
     first, step, other, stride, ends = [], [], [], [], [0]
     for factor, axis in (term for mine in terms for term in mine):
         strides = [s // 8 for s in graph.log_tables[factor].strides]
@@ -193,7 +195,7 @@ def _plan(graph: FactorGraph) -> _Plan:
         stride += strides
         ends.append(len(other))
     tables = [np.zeros(0), *(table.ravel() for table in graph.log_tables)]
-    touch_ptr = np.concatenate([[0], np.cumsum([len(mine) for mine in terms])])
+    touch_ptr = offsets([len(mine) for mine in terms])
     lists = (graph.cards, touch_ptr, first, step, ends, other, stride)
     arrays = (np.array(entries, dtype=np.int64) for entries in lists)
     return _Plan(np.concatenate(tables), *arrays)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.counting import ChowLiuTree, CountTables, maximum_spanning_tree
 from skpc.counting.scores import Score
 from skpc.counting.weighted_counts import WeightedRows
@@ -31,15 +31,15 @@ class _Level(NamedTuple):
     trees: list[ChowLiuTree]
     prior: Score
     score: float
-    entropy: NDArray[np.float64]
-    counts: list[NDArray[np.float64]]
+    entropy: Floats
+    counts: list[Floats]
     score_of_cuts: float
 
 
 def grow_levels(
     rows: WeightedRows,
     prior: Score,
-    n_states: NDArray[np.int64],
+    n_states: Ints,
     n_candidates: int,
     max_depth: int | None,
     advance: Callable[[float], object],
@@ -103,7 +103,7 @@ def _cut(level: _Level, column: int) -> _Level:
 def _with_trees(
     nodes: list[WeightedRows],
     prior: Score,
-    counts: list[NDArray[np.float64]],
+    counts: list[Floats],
     score_of_cuts: float,
 ) -> _Level:
     """Give all nodes trees along the edges of greatest information in all of them together."""

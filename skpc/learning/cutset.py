@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.counting import CountTables
 from skpc.counting.bit_counts import BitRows, fits_bits
 from skpc.counting.rows import Rows, ScoredTree
@@ -23,8 +24,8 @@ class _Cut(NamedTuple):
     """A cut at a node and the trees of its branches."""
 
     column: int
-    counts: NDArray[np.float64]
-    share: NDArray[np.float64]
+    counts: Floats
+    share: Floats
     trees: list[ScoredTree]
     score: float
 
@@ -41,8 +42,8 @@ class _Node(NamedTuple):
 
 def learn_cutset_network(
     codes: NDArray[np.int16],
-    weight: NDArray[np.float64],
-    n_states: NDArray[np.int64],
+    weight: Floats,
+    n_states: Ints,
     *,
     criterion: str = "bd",
     ess: float = 0.1,
@@ -127,7 +128,7 @@ def learn_cutset_network(
 def _grow(
     rows: Rows,
     prior: Score,
-    n_states: NDArray[np.int64],
+    n_states: Ints,
     n_candidates: int,
     max_depth: int | None,
     advance: Callable[[float], object],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
+
+from skpc._arrays import Floats, Ints, offsets
 
 __all__ = ["Design", "Leaves", "design_of", "estimate_leaves", "mixture_memberships"]
 
-Floats = NDArray[np.float64]
 
 #: The smallest standard deviation of a leaf, as a share of that of its column in all rows.
 _SMALLEST_SD = 1e-2
@@ -24,7 +24,7 @@ class Design(NamedTuple):
     #: Indicators of the states of the columns of categories; shape (n_rows, n_all_states).
     state: Floats
     #: The states of the i-th column of categories are ``state_ptr[i] .. state_ptr[i + 1]``.
-    state_ptr: NDArray[np.int64]
+    state_ptr: Ints
     #: Cells of the columns of numbers, zero where missing, and whether they are there.
     number: Floats
     seen: Floats
@@ -40,10 +40,10 @@ class Leaves(NamedTuple):
     sd: Floats
 
 
-def design_of(rows: Floats, n_states: NDArray[np.int64]) -> Design:
+def design_of(rows: Floats, n_states: Ints) -> Design:
     """Take apart encoded rows (NaN where missing); ``n_states`` is 0 for a column of numbers."""
     categorical = np.flatnonzero(n_states)
-    ptr = np.concatenate([[0], np.cumsum(n_states[categorical])])
+    ptr = offsets(n_states[categorical])
     state = np.empty((len(rows), int(ptr[-1])))
     for start, end, column in zip(ptr, ptr[1:], categorical):
         state[:, start:end] = rows[:, [column]] == np.arange(end - start)

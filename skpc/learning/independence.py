@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import chi2
 
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 
 __all__ = ["independent_groups"]
@@ -17,10 +18,10 @@ _NOTHING = 1e-9
 
 def independent_groups(
     codes: NDArray[np.int16],
-    weight: NDArray[np.float64],
-    n_states: NDArray[np.int64],
+    weight: Floats,
+    n_states: Ints,
     significance: float,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Group columns so that those of different groups pass for independent.
 
     Every pair is tested by Pearson's chi-square on its weighted contingency table, counted on the
@@ -61,15 +62,13 @@ def independent_groups(
     return np.asarray(connected_components(dependent, directed=False)[1], dtype=np.int64)
 
 
-def _indicators(
-    codes: NDArray[np.int16], n_states: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+def _indicators(codes: NDArray[np.int16], n_states: Ints) -> tuple[Floats, Ints, Ints]:
     """Indicators of what has to be counted together.
 
     Those of all states but 0 of each column, which begin at ``first``, and of its cells that are
     there, at ``shown``: one for all columns if no cell is missing.
     """
-    first = np.concatenate([[0], np.cumsum(n_states - 1)])
+    first = offsets(n_states - 1)
     n_columns = len(n_states)
     complete = bool((codes >= 0).all())
     shown = first[-1] + (np.zeros if complete else np.arange)(n_columns, dtype=np.int64)
@@ -86,11 +85,11 @@ def _indicators(
 
 @kernel
 def _test_pairs(
-    gram: NDArray[np.float64],
-    first: NDArray[np.int64],
-    shown: NDArray[np.int64],
-    n_states: NDArray[np.int64],
-    critical: NDArray[np.float64],
+    gram: Floats,
+    first: Ints,
+    shown: Ints,
+    n_states: Ints,
+    critical: Floats,
     out: NDArray[np.bool_],
 ) -> None:
     """Mark the pairs (a, b), b < a, whose statistic exceeds the critical value."""
@@ -105,13 +104,13 @@ def _test_pairs(
 
 @kernel
 def _fill_table(
-    gram: NDArray[np.float64],
-    first: NDArray[np.int64],
-    shown: NDArray[np.int64],
-    n_states: NDArray[np.int64],
+    gram: Floats,
+    first: Ints,
+    shown: Ints,
+    n_states: Ints,
     a: int,
     b: int,
-    table: NDArray[np.float64],
+    table: Floats,
 ) -> None:
     """The contingency table of a pair; what concerns state 0 is what the others leave."""
     table[0, 0] = gram[shown[a], shown[b]]
@@ -130,7 +129,7 @@ def _fill_table(
 
 
 @kernel
-def _chi_square(table: NDArray[np.float64], n_rows: int, n_columns: int) -> tuple[float, int]:
+def _chi_square(table: Floats, n_rows: int, n_columns: int) -> tuple[float, int]:
     """Statistic and degrees of freedom; none if either column has but one state."""
     row, column = np.zeros(n_rows), np.zeros(n_columns)
     for s in range(n_rows):

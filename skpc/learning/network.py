@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints, offsets
 from skpc.counting import ChowLiuTree
 from skpc.counting.scores import Score
 
@@ -49,14 +49,14 @@ class CutsetNetwork:
     cutset_circuit : Turns one into a circuit.
     """
 
-    n_states: NDArray[np.int64]
+    n_states: Ints
     prior: Score
     score: float
-    variable: NDArray[np.int64]
-    child_ptr: NDArray[np.int64]
-    child: NDArray[np.int64]
-    child_count: NDArray[np.float64]
-    leaf: NDArray[np.int64]
+    variable: Ints
+    child_ptr: Ints
+    child: Ints
+    child_count: Floats
+    leaf: Ints
     trees: tuple[ChowLiuTree, ...]
 
     def __post_init__(self) -> None:
@@ -91,11 +91,11 @@ class CutsetNetwork:
             depth[self.branches(node)] = depth[node] + 1
         return int(depth.max())
 
-    def branches(self, node: int) -> NDArray[np.int64]:
+    def branches(self, node: int) -> Ints:
         """Nodes below a cut, in the order of the states; none below a leaf."""
         return self.child[self.child_ptr[node] : self.child_ptr[node + 1]]
 
-    def branch_counts(self, node: int) -> NDArray[np.float64]:
+    def branch_counts(self, node: int) -> Floats:
         """Weight of the rows in each branch of a cut."""
         return self.child_count[self.child_ptr[node] : self.child_ptr[node + 1]]
 
@@ -111,12 +111,12 @@ class Visited(NamedTuple):
 
     above: int
     variable: int
-    counts: NDArray[np.float64]
+    counts: Floats
     tree: ChowLiuTree | None
 
 
 def frozen_network(
-    visited: list[Visited], n_states: NDArray[np.int64], prior: Score, score: float
+    visited: list[Visited], n_states: Ints, prior: Score, score: float
 ) -> CutsetNetwork:
     """The network of nodes that were visited depth first."""
     trees = {id(node.tree): node.tree for node in visited if node.tree is not None}
@@ -126,7 +126,7 @@ def frozen_network(
         prior=prior,
         score=score,
         variable=np.array([node.variable for node in visited]),
-        child_ptr=np.cumsum([0, *(len(node.counts) for node in visited)]),
+        child_ptr=offsets([len(node.counts) for node in visited]),
         # Siblings are numbered in the order of their states.
         child=np.argsort([node.above for node in visited], kind="stable")[1:],
         child_count=np.concatenate([node.counts for node in visited]),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.circuit import CATEGORICAL, LEAF, Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
@@ -19,8 +20,6 @@ __all__ = ["SoftLearnOptions", "learn_soft_circuit", "refinement_pseudo_counts"]
 
 #: Bins, of equal weight in each node, in which numbers are tested for independence.
 _TEST_BINS = 4
-
-Floats = NDArray[np.float64]
 
 
 class SoftLearnOptions(NamedTuple):
@@ -42,7 +41,7 @@ class _Part(NamedTuple):
 
     node: int
     rows: Floats
-    columns: NDArray[np.int64]
+    columns: Ints
     weight: Floats
     #: What the rows would weigh if no sum above had divided them.
     undivided: Floats
@@ -57,7 +56,7 @@ class _Learner:
         self,
         rows: Floats,
         weight: Floats,
-        n_states: NDArray[np.int64],
+        n_states: Ints,
         options: SoftLearnOptions,
         random_state: np.random.RandomState,
     ):
@@ -69,7 +68,7 @@ class _Learner:
     def _part(
         self,
         rows: Floats,
-        columns: NDArray[np.int64],
+        columns: Ints,
         weight: Floats,
         undivided: Floats,
         may_split: bool,
@@ -178,7 +177,7 @@ class _Learner:
             return np.eye(n_clusters)[share.argmax(axis=1)]
         return share
 
-    def _test_states(self, part: _Part) -> NDArray[np.int64]:
+    def _test_states(self, part: _Part) -> Ints:
         states = self.n_states[part.columns]
         return np.where(states == 0, _TEST_BINS, states)
 
@@ -206,7 +205,7 @@ class _Learner:
         return builder.build()
 
 
-def _quantile_bins(values: Floats, weight: Floats) -> NDArray[np.int64]:
+def _quantile_bins(values: Floats, weight: Floats) -> Ints:
     """The quarter, by weight, in which each value lies; -1 where missing."""
     bins = np.full(len(values), -1)
     seen = np.flatnonzero(~np.isnan(values))
@@ -222,7 +221,7 @@ def _quantile_bins(values: Floats, weight: Floats) -> NDArray[np.int64]:
 def learn_soft_circuit(
     rows: Floats,
     weight: Floats,
-    n_states: NDArray[np.int64],
+    n_states: Ints,
     options: SoftLearnOptions,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats
 from skpc.messages.families import Message
 
 __all__ = ["CODECS", "Codec"]
-
-Floats = NDArray[np.float64]
 
 
 class Codec(NamedTuple):

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit
+
+from skpc._arrays import Floats
 
 __all__ = ["CompoundGammaFactor", "Factor", "LogisticFactor"]
 
-Floats = NDArray[np.float64]
 
 #: How far below its peak (nats) a density is negligible: exp(-40) is 4e-18.
 _DEPTH = 40.0

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
 
-__all__ = ["FAMILIES", "Beta", "Gamma", "Message", "Normal"]
+from skpc._arrays import Floats
 
-Floats = NDArray[np.float64]
+__all__ = ["FAMILIES", "Beta", "Gamma", "Message", "Normal"]
 
 
 class Message(ABC):

@@ -11,13 +11,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skpc._arrays import Floats
 from skpc.messages.layout import Moments
 
 __all__ = ["MessageFeatures", "embedding_products", "inner_widths", "outer_width"]
 
-Floats = NDArray[np.float64]
 
 _BLOCK = 2048
 #: Frequencies are the reciprocal roots of widths, and their squares have to be finite.

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, polygamma
 
+from skpc._arrays import Floats, Ints, offsets
 from skpc._validation import describe_column
 from skpc.messages.families import FAMILIES, Gamma, Message
 
 __all__ = ["MessageLayout", "Moments", "message_moments"]
 
-Floats = NDArray[np.float64]
 
 _POINT = "point"
 _LOG_GAMMA = "log-gamma"
@@ -91,7 +90,7 @@ def message_moments(
     return Moments(np.column_stack(means), np.column_stack(variances))
 
 
-def _first_columns(distributions: Sequence[str]) -> NDArray[np.int64]:
+def _first_columns(distributions: Sequence[str]) -> Ints:
     """The first column of each message, and behind them the number of columns."""
     for family in distributions:
         if family not in (*_COLUMNS, _POINT):
@@ -100,7 +99,7 @@ def _first_columns(distributions: Sequence[str]) -> NDArray[np.int64]:
                 f"found {family!r}."
             )
     widths = [1 if family == _POINT else 2 for family in distributions]
-    return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    return offsets(widths)
 
 
 def _moments(family: str, messages: Message) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 
+from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_magnitude
 from skpc.messages.families import Gamma, Normal
@@ -18,7 +19,6 @@ from skpc.messages.oracles import MessageOperator
 
 __all__ = ["LARGEST_FEATURE", "LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
 
-Floats = NDArray[np.float64]
 
 _SCHEDULES = ("parallel", "serial")
 #: The posterior precision in any direction is kept above this share of the prior precision.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc.messages.codecs import CODECS
 from skpc.messages.families import Message
@@ -14,8 +15,6 @@ from skpc.messages.layout import MessageLayout
 from skpc.messages.oracles import MessageOperator, check_messages
 
 __all__ = ["JustInTimeOperator", "LearnedOperator"]
-
-Floats = NDArray[np.float64]
 
 
 #: Rows predicted at a time: what follows a row that has to be learned is predicted again.

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc.messages.factors import Factor
 from skpc.messages.families import Message
@@ -17,7 +18,6 @@ from skpc.messages.layout import MessageLayout, message_moments
 
 __all__ = ["ImportanceSamplingOracle", "MessageOperator", "QuadratureOracle", "check_messages"]
 
-Floats = NDArray[np.float64]
 
 _BLOCK = 256
 

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
+
+from skpc._arrays import Floats
 
 __all__ = ["BayesianRegression"]
 
-Floats = NDArray[np.float64]
 
 _BLOCK = 256
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._jit import seed_streams
+from skpc._random import seed_streams
 from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
 from skpc.queries.passes.descent import Descent

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from skpc._jit import seed_streams
+from skpc._random import seed_streams
 from skpc.all_trees import edge_probabilities, sample_spanning_trees
 from skpc.all_trees.laplacian import edges_into, scale_rows
 from skpc.all_trees.spanning_trees import Elimination, split_trees, walk_trees

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skpc._jit import seed_streams
+from skpc._random import seed_streams
 from skpc.all_trees import TreeTables, log_evidence, sample_missing, tree_marginals
 from skpc.all_trees.laplacian import edges_into, scale_rows
 from skpc.all_trees.spanning_trees import Elimination, split_trees, walk_trees

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._jit import fast_exp, inlined, normal, uniform
+from skpc._arrays import offsets, ranges
+from skpc._jit import fast_exp, inlined
+from skpc._random import normal, uniform
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import GAUSSIAN, HISTOGRAM, Structure
 from skpc.circuit.leaves import _axis, _discrete, _gaussian
@@ -77,7 +79,7 @@ def leaves_of(structure: Structure) -> Leaves:
     var, family = structure.leaf_var[node], structure.leaf_family[node].astype(np.int64)
     n_states = structure.n_states[var]
     sizes = np.where(family == GAUSSIAN, _gaussian.N_ENTRIES, n_states + 1)
-    return Leaves(node, family, var, n_states, np.concatenate([[0], np.cumsum(sizes)]))
+    return Leaves(node, family, var, n_states, offsets(sizes))
 
 
 def columns_of(circuit: Circuit) -> Columns:
@@ -378,8 +380,7 @@ def _param_entries(structure: Structure, leaves: Leaves) -> tuple[np.ndarray, np
     """Positions of the leaf parameters and the table entries they belong to."""
     begin = structure.param_ptr[leaves.node]
     size = structure.param_ptr[leaves.node + 1] - begin
-    within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-    return np.repeat(begin, size) + within, np.repeat(leaves.first[:-1], size) + within
+    return ranges(begin, size), ranges(leaves.first[:-1], size)
 
 
 def _axis_of(structure: Structure, var: int) -> np.ndarray:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpc._jit import fast_exp, inlined, kernel, uniform
+from skpc._jit import fast_exp, inlined, kernel
+from skpc._random import uniform
 from skpc.circuit.leaves import Columns, cell_value, draw
 from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from skpc._arrays import offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import GAUSSIAN, LEAF, PRODUCT, Circuit, Structure
 from skpc.circuit.leaves import Columns, read_cell
@@ -67,14 +68,14 @@ def _make_plan(structure: Structure) -> InducedPlan:
     var = np.where(is_leaf, structure.leaf_var, structure.decision_var)[node]
     is_gaussian = structure.leaf_family[node] == GAUSSIAN
     sizes = np.where(is_gaussian, 1, structure.n_states[var])
-    first = np.concatenate([[0], np.cumsum(sizes)])
+    first = offsets(sizes)
     source, below = _entry_sources(structure, node, first, number)
     parts = (structure.child_ptr.copy(), structure.child.copy(), number, below)
     skip = np.append(np.repeat(np.where(is_leaf[node], -1, var), sizes), -1)
     ptr = np.zeros(len(below) + 1, dtype=np.int64)
     leaf_var = structure.leaf_var.copy()
     _next_stops(*parts, skip, leaf_var, ptr, np.empty(0, dtype=np.int64))
-    ptr = np.concatenate([[0], np.cumsum(ptr[:-1])])
+    ptr = offsets(ptr[:-1])
     stop = np.empty(ptr[-1], dtype=np.int64)
     _next_stops(*parts, skip, leaf_var, ptr, stop)
     return InducedPlan(var, first[:-1].copy(), source, ptr, stop)
@@ -92,9 +93,8 @@ def _entry_sources(
     source[entry], below[entry] = edge, structure.child[edge]
     leaf = np.flatnonzero(structure.kind[node] == LEAF)
     size = np.diff(first)[leaf]
-    within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-    entry = np.repeat(first[leaf], size) + within
-    position = np.repeat(structure.param_ptr[node[leaf]], size) + within
+    entry = ranges(first[leaf], size)
+    position = ranges(structure.param_ptr[node[leaf]], size)
     source[entry] = structure.n_edges + position
     below[-1] = structure.n_nodes - 1
     return source, below

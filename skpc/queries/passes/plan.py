@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from skpc._arrays import offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import SUM, Circuit, Structure
 from skpc.circuit.leaves import Leaves, leaves_of, linear_tables
@@ -96,7 +97,8 @@ def _make_program(structure: Structure) -> Program:
     number[node] = np.arange(n_inner)
     leaves = leaves_of(structure)
     number[leaves.node] = ~np.arange(len(leaves.node))
-    edge, ptr = _ranges(child_ptr[node], np.diff(child_ptr)[node])
+    n_children = np.diff(child_ptr)[node]
+    edge, ptr = ranges(child_ptr[node], n_children), offsets(n_children)
     arg = number[structure.child[edge]]
     is_sum = (structure.kind[node] == SUM).astype(np.int8)
     if n_inner == 0:
@@ -108,13 +110,6 @@ def _make_program(structure: Structure) -> Program:
     n_slots = _assign_slots(ptr, arg, slot, last_use)
     plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), leaves)
     return Program(plan, n_slots, edge, node)
-
-
-def _ranges(first: np.ndarray, length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ranges ``first[i], ..., first[i] + length[i] - 1`` one after the other, and offsets."""
-    ptr = np.concatenate([[0], np.cumsum(length)])
-    within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], length)
-    return np.repeat(first, length) + within, ptr
 
 
 @kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpc._arrays import offsets
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_features
 from skpc.queries.passes.evaluator import Block, Evaluator
@@ -54,7 +55,7 @@ def posterior_average(
     first = (np.cumsum(n_lines) - n_lines)[evaluator.plan.leaves.var]
     first = first if shift is None else first + shift
     out = np.zeros((int(n_lines.sum()), len(rows)))
-    ptr = np.concatenate([[0], np.cumsum([len(feature) for feature in features])])
+    ptr = offsets([len(feature) for feature in features])
     flat = np.concatenate([np.empty(0), *features])
     missing = np.isnan(rows)
 

@@ -1,0 +1,61 @@
+"""Random numbers inside kernels: streams of a seed, draws from them, and the mixing of bits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats
+from skpc._jit import inlined, kernel
+
+Streams = NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@inlined
+def mix_bits(word: Any) -> Any:
+    """Scramble a uint64: the finaliser of the SplitMix64 generator."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def seed_streams(seed: int, first: int, streams: Streams) -> None:
+    """Start the streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
+    for j in range(len(streams)):
+        streams[j] = mix_bits(seed ^ mix_bits(np.uint64(first + j) + _GOLDEN))
+
+
+@inlined
+def uniform(streams: Streams, j: int) -> float:
+    """Draw from (0, 1) and advance stream ``j`` of an array of uint64 states."""
+    streams[j] += _GOLDEN
+    return (np.float64(mix_bits(streams[j]) >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16
+
+
+@inlined
+def normal(streams: Streams, j: int) -> float:
+    """Draw from the standard normal distribution (Box and Muller)."""
+    radius = math.sqrt(-2.0 * math.log(uniform(streams, j)))
+    return radius * math.cos(6.283185307179586 * uniform(streams, j))
+
+
+@inlined
+def draw_index(score: Floats, first: int, n: int, u: float) -> int:
+    """The place among ``score[first : first + n]`` at which the cumulated scores pass ``u``.
+
+    Rounding may leave a sliver of ``u``: the last place with a positive score then takes it.
+    """
+    last = 0
+    for k in range(n):
+        if score[first + k] > 0.0:
+            last = k
+            u -= score[first + k]
+            if u < 0.0:
+                break
+    return last
