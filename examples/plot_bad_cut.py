@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skpc import SoftLearnSPN
-from skpc.circuit import GAUSSIAN
+from skpc.variables import GAUSSIAN
 
 # %%
 # Two clouds of points, one above the other. Their centres lie at -0.5 and 0.5 of the first column,

@@ -26,3 +26,38 @@ def within(sizes: Ints) -> Ints:
 def ranges(first: Ints, sizes: Ints) -> Ints:
     """The ranges ``first[i], ..., first[i] + sizes[i] - 1``, end to end."""
     return np.repeat(first, sizes) + within(sizes)
+
+
+def weighted_quantiles(
+    points: Floats, cumulated: Floats, numerator: Ints, denominator: int
+) -> Floats:
+    """The points at which the cumulated weight reaches ``numerator / denominator`` of the whole.
+
+    Multiplying before dividing keeps the levels exact where the weights are whole numbers.
+    """
+    levels = numerator * cumulated[-1] / denominator
+    return points[np.searchsorted(cumulated, levels)]
+
+
+def exact_parts(weight: Floats) -> tuple[Floats, Floats]:
+    """Split weights into large and small parts whose sums are free of rounding.
+
+    The large parts are multiples of one power of two, so coarse that no sum of them can round;
+    the small parts likewise of a finer one. Adding the two sums at the end rounds once. So a sum
+    does not depend on the order of its terms, nor on 0.3 + 0.3 standing for 0.6.
+    """
+    exponent = int(np.frexp(weight.sum())[1])
+    coarse = _power_of_two(exponent - 52)
+    fine = _power_of_two(exponent - 104 + len(weight).bit_length())
+    large = np.rint(weight / coarse) * coarse
+    small = np.rint((weight - large) / fine) * fine
+    return large, small
+
+
+def group_sums(group: Ints, values: Floats) -> Floats:
+    """Sum the values of each group 0, 1, 2, ..."""
+    return np.bincount(group, values).astype(np.float64)
+
+
+def _power_of_two(exponent: int) -> float:
+    return float(np.ldexp(1.0, max(exponent, -1074)))

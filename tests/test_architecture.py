@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
     {"_jit", "_arrays", "_repr", "_version", "exceptions"},
     {"_random", "_validation"},
+    {"variables"},
     {"domain", "circuit"},
     {"kernels", "counting"},
     {"queries"},

@@ -155,7 +155,7 @@ def _without_idle_nodes(builder: CircuitBuilder) -> Circuit:
             kept[node] = again.product(children)
         else:
             family, params = builder._leaf_family[node], builder._params[node]
-            kept[node] = again._leaf(builder._leaf_var[node], family, params)
+            kept[node] = again._leaf(builder._scope[node], family, params)
     return again.build()
 
 

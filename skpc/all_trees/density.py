@@ -16,8 +16,8 @@ from skpc.all_trees.estimates import Estimates, Request
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes, row_seeds
 from skpc.all_trees.sampled_trees import add_sampled_trees
 from skpc.circuit import Circuit, CircuitBuilder
-from skpc.circuit.axes import Axes
 from skpc.domain import Domain, group_codes
+from skpc.variables import AxisTable
 
 __all__ = ["AllTreesDensity"]
 
@@ -130,13 +130,13 @@ class AllTreesDensity(NamedTuple):
 
     def expected(self, rows: Floats) -> Floats:
         """The rows with posterior means of missing numbers, most probable missing categories."""
-        filled, axes = rows.copy(), self._axes
+        filled = rows.copy()
         for column, prob in enumerate(self.marginals(rows)):
             missing = np.isnan(rows[:, column])
             if self.domain.is_categorical[column]:
                 filled[missing, column] = prob[missing].argmax(axis=1)
             else:
-                filled[missing, column] = prob[missing] @ axes.means(column)
+                filled[missing, column] = prob[missing] @ self.domain.axis_of(column).moments()[0]
         return filled
 
     def surprise(self, rows: Floats) -> Floats:
@@ -153,19 +153,21 @@ class AllTreesDensity(NamedTuple):
     def quantiles(self, rows: Floats, levels: Sequence[float]) -> Floats:
         """The rows with posterior quantiles of missing numbers, shape (n_levels, *rows.shape)."""
         found = np.repeat(rows[np.newaxis], len(levels), axis=0)
-        prob, axes = self.marginals(rows), self._axes
+        prob = self.marginals(rows)
         for column in np.flatnonzero(~self.domain.is_categorical).tolist():
             missing = np.isnan(rows[:, column])
             for filled, level in zip(found, levels):
-                filled[missing, column] = axes.quantile(column, prob[column][missing], level)
+                filled[missing, column] = self.domain.axis_of(column).quantile(
+                    prob[column][missing], level
+                )
         return found
 
     def modes(self, rows: Floats) -> Floats:
         """The rows completed such that no change of a single cell makes them more probable."""
-        codes, axes = self._codes(rows), self._axes
+        codes = self._codes(rows)
         numeric = ~self.domain.is_categorical
         peaks = [
-            axes.peaks(column) if is_numeric else np.zeros(n_states)
+            self.domain.axis_of(column).log_peaks() if is_numeric else np.zeros(n_states)
             for column, (is_numeric, n_states) in enumerate(zip(numeric, self.domain.n_states))
         ]
         with np.errstate(divide="ignore"):
@@ -175,7 +177,7 @@ class AllTreesDensity(NamedTuple):
         filled = np.where(np.isnan(rows), found, rows)
         for column in np.flatnonzero(numeric).tolist():
             missing = np.isnan(rows[:, column])
-            filled[missing, column] = axes.modes(column)[found[missing, column]]
+            filled[missing, column] = self.domain.axis_of(column).modes()[found[missing, column]]
         return filled
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
@@ -212,8 +214,8 @@ class AllTreesDensity(NamedTuple):
         return self.domain.codes(rows).astype(np.int64)
 
     @property
-    def _axes(self) -> Axes:
-        return Axes.of(self.domain.axes or [None] * self.domain.n_features)
+    def _axes(self) -> AxisTable:
+        return AxisTable.of(self.domain.axes or [None] * self.domain.n_features)
 
     def _log_probability(self, codes: Ints) -> tuple[Floats, Floats]:
         """Log probability of the observed states of each row, and its effective sample size."""

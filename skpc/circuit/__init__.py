@@ -2,21 +2,11 @@
 
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._io import load_circuit, save_circuit
-from skpc.circuit._structure import (
-    CATEGORICAL,
-    GAUSSIAN,
-    HISTOGRAM,
-    LEAF,
-    PRODUCT,
-    SUM,
-    Structure,
-)
+from skpc.circuit._properties import LEAF, PRODUCT, SUM, scope_text
+from skpc.circuit._structure import Structure
 from skpc.circuit.builder import CircuitBuilder
 
 __all__ = [
-    "CATEGORICAL",
-    "GAUSSIAN",
-    "HISTOGRAM",
     "LEAF",
     "PRODUCT",
     "SUM",
@@ -25,4 +15,5 @@ __all__ = [
     "Structure",
     "load_circuit",
     "save_circuit",
+    "scope_text",
 ]

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.circuit._structure import Structure
+from skpc.variables import Columns, Form
+from skpc.variables.families import columns_of, forms_of
 
-__all__ = ["Circuit"]
+#: What can be read from a circuit as from its structure.
+_OF_STRUCTURE = (
+    *("n_nodes", "n_edges", "n_features", "kind", "child_ptr", "child", "scope_ptr", "scope"),
+    *("leaf_var", "leaf_family", "param_ptr", "decision_var", "decision_state"),
+    *("n_states", "axis_ptr", "axis"),
+)
 
 
 class Circuit:
@@ -24,7 +33,7 @@ class Circuit:
     Parameters
     ----------
     structure : Structure
-        Nodes and edges; its arrays can also be read as attributes of the circuit.
+        Nodes and edges.
     log_weight : array-like of shape (n_edges,)
         Log weights (nats) of the edges of sums; 0 on the edges of products.
     param : array-like of shape (n_params,)
@@ -37,6 +46,9 @@ class Circuit:
     ----------
     n_nodes, n_edges, n_features : int
         Sizes.
+    kind, child_ptr, child, scope_ptr, scope, leaf_var, leaf_family, param_ptr, decision_var,
+    decision_state, n_states, axis_ptr, axis : arrays
+        Those of the structure (see :class:`skpc.circuit.Structure`).
     smooth, decomposable, deterministic, structured_decomposable : bool
         Structural properties, computed once.
 
@@ -61,9 +73,25 @@ class Circuit:
     """
 
     structure: Structure
-    log_weight: np.ndarray
-    param: np.ndarray
-    observed: np.ndarray
+    log_weight: Floats
+    param: Floats
+    observed: Floats
+    n_nodes: int
+    n_edges: int
+    n_features: int
+    kind: NDArray[np.int8]
+    child_ptr: Ints
+    child: Ints
+    scope_ptr: Ints
+    scope: Ints
+    leaf_var: Ints
+    leaf_family: NDArray[np.int8]
+    param_ptr: Ints
+    decision_var: Ints
+    decision_state: Ints
+    n_states: Ints
+    axis_ptr: Ints
+    axis: Floats
 
     def __init__(
         self, structure: Structure, log_weight: Any, param: Any, observed: Any = None
@@ -71,6 +99,8 @@ class Circuit:
         if observed is None:
             observed = np.full(structure.n_nodes, np.nan)
         self.__dict__["structure"] = structure
+        for name in _OF_STRUCTURE:
+            self.__dict__[name] = getattr(structure, name)
         sizes = {
             "log_weight": (log_weight, structure.n_edges),
             "param": (param, int(structure.param_ptr[-1])),
@@ -90,15 +120,6 @@ class Circuit:
             f"a Circuit is a value and {name!r} cannot be set; use with_parameters for a copy"
         )
 
-    def __getattr__(self, name: str) -> Any:
-        # Only reached for names the circuit itself lacks: they are the structure's.
-        if name.startswith("__") or "structure" not in self.__dict__:
-            raise AttributeError(name)
-        try:
-            return getattr(self.structure, name)
-        except AttributeError:
-            raise AttributeError(f"a Circuit has no attribute {name!r}") from None
-
     def __getstate__(self) -> dict[str, Any]:
         names = ("structure", "log_weight", "param", "observed")
         return {name: self.__dict__[name] for name in names}
@@ -110,6 +131,65 @@ class Circuit:
         return (
             f"Circuit(n_features={self.n_features}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
         )
+
+    @property
+    def edge_parent(self) -> Ints:
+        """The node each edge starts from; shape (n_edges,)."""
+        return self.structure.edge_parent
+
+    @property
+    def scopes(self) -> list[int]:
+        """The scope of each node as the bits of an integer: bit ``v`` for variable ``v``."""
+        return self.structure.scopes
+
+    @property
+    def depth(self) -> int:
+        """Greatest number of edges between the root and a leaf."""
+        return self.structure.depth
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the children of every sum have the same scope."""
+        return self.structure.smooth
+
+    @property
+    def decomposable(self) -> bool:
+        """Whether the children of every product have disjoint scopes."""
+        return self.structure.decomposable
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether at most one child of every sum is positive on any row."""
+        return self.structure.deterministic
+
+    @property
+    def structured_decomposable(self) -> bool:
+        """Whether all products of one scope split it in the same way."""
+        return self.structure.structured_decomposable
+
+    @property
+    def columns(self) -> Columns:
+        """The variables as kernels read them."""
+        structure = self.structure
+        ignored = np.zeros(self.n_features, dtype=np.int8)
+        ignored[self.leaf_var[~np.isnan(self.observed)]] = 1
+        layout = (structure.n_states, structure.axis_ptr, structure.axis)
+        return columns_of(structure.leaves, self.param, *layout, ignored)
+
+    def leaf_forms(self, var: int) -> Form:
+        """The distributions of all leaves of a variable, in the order of the nodes.
+
+        Parameters
+        ----------
+        var : int
+            The variable.
+
+        Returns
+        -------
+        Points, Normals or Bins
+            See :mod:`skpc.variables`.
+        """
+        return forms_of(self.structure.leaves, self.param, self.columns, var)
 
     def with_parameters(
         self, *, log_weight: Any = None, param: Any = None, observed: Any = None

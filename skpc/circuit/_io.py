@@ -6,13 +6,15 @@ from os import PathLike
 
 import numpy as np
 
+from skpc._arrays import offsets
 from skpc.circuit._circuit import Circuit
+from skpc.circuit._properties import LEAF
 from skpc.circuit._structure import _DTYPES, Structure
 from skpc.circuit.builder import check_structure
+from skpc.variables.families import n_params
 
-__all__ = ["load_circuit", "save_circuit"]
-
-_FORMAT = 1
+#: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope.
+_FORMATS = (1, 2)
 _PARAMETERS = ("log_weight", "param", "observed")
 
 
@@ -45,7 +47,7 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
     arrays = {**circuit.structure.arrays()}
     arrays.update({name: getattr(circuit, name) for name in _PARAMETERS})
     with open(path, "wb") as file:
-        np.savez_compressed(file, format=np.int64(_FORMAT), allow_pickle=False, **arrays)
+        np.savez_compressed(file, format=np.int64(_FORMATS[-1]), allow_pickle=False, **arrays)
 
 
 def load_circuit(path: str | PathLike[str]) -> Circuit:
@@ -80,24 +82,36 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
     ...     load_circuit(path).param
     array([1.5, 2. ])
     """
-    names = (*_DTYPES, *_PARAMETERS)
     with open(path, "rb") as stream:
         try:
             with np.load(stream, allow_pickle=False) as file:
                 version = int(file["format"])
-                arrays = {name: file[name] for name in names} if version == _FORMAT else {}
+                arrays = {name: file[name] for name in _names(version)}
         # A damaged archive can fail in any way that zip, zlib or the header's parser knows.
         except Exception as error:
             raise ValueError(f"{path} is not a circuit saved by skpc, or it is damaged") from error
-    if version != _FORMAT:
-        raise ValueError(f"{path} has circuit format {version}; this skpc reads {_FORMAT}")
+    if version not in _FORMATS:
+        raise ValueError(
+            f"{path} has circuit format {version}; this skpc reads 1 to {_FORMATS[-1]}"
+        )
     try:
         return _assembled(arrays)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise ValueError(f"{path} holds arrays that are no circuit: {error}") from error
 
 
+def _names(version: int) -> list[str]:
+    """The arrays in a file of some format; none for a format that is not known."""
+    if version not in _FORMATS:
+        return []
+    older = {"scope_ptr": ["leaf_var"], "scope": []} if version == 1 else {}
+    return [found for name in (*_DTYPES, *_PARAMETERS) for found in older.get(name, [name])]
+
+
 def _assembled(arrays: dict[str, np.ndarray]) -> Circuit:
+    if "leaf_var" in arrays:
+        var = arrays.pop("leaf_var")
+        arrays["scope_ptr"], arrays["scope"] = offsets(var >= 0), var[var >= 0]
     structure = Structure(**{name: arrays[name] for name in _DTYPES})
     _check_arrays(structure)
     check_structure(structure)
@@ -107,10 +121,10 @@ def _assembled(arrays: dict[str, np.ndarray]) -> Circuit:
 def _check_arrays(structure: Structure) -> None:
     """Refuse arrays that would make a kernel read out of bounds."""
     n_nodes, n_edges = structure.n_nodes, structure.n_edges
-    for name in ("leaf_var", "leaf_family", "decision_var"):
+    for name in ("leaf_family", "decision_var"):
         if len(getattr(structure, name)) != n_nodes:
             raise ValueError(f"{name} needs {n_nodes} entries, got {len(getattr(structure, name))}")
-    for name, count in (("child_ptr", n_nodes), ("param_ptr", n_nodes)):
+    for name, count in (("child_ptr", n_nodes), ("param_ptr", n_nodes), ("scope_ptr", n_nodes)):
         ptr = getattr(structure, name)
         if len(ptr) != count + 1 or ptr[0] != 0 or np.any(np.diff(ptr) < 0):
             raise ValueError(f"{name} must be {count + 1} increasing offsets from 0")
@@ -123,13 +137,15 @@ def _check_arrays(structure: Structure) -> None:
         raise ValueError(f"decision_state needs {n_edges} entries")
     if np.any(structure.child < 0) or np.any(structure.child >= structure.edge_parent):
         raise ValueError("children must stand before their parents")
-    leaf = structure.kind == 0
+    leaf, scope = structure.kind == LEAF, structure.scope
     has_children = np.diff(structure.child_ptr) > 0
-    if np.any(leaf != (structure.leaf_var >= 0)) or np.any(leaf == has_children):
-        raise ValueError("leaves, and only leaves, need a variable and have no children")
-    if np.any(structure.leaf_var >= structure.n_features):
-        raise ValueError(f"leaf_var must be below {structure.n_features}")
+    if np.any(leaf != (np.diff(structure.scope_ptr) > 0)) or np.any(leaf == has_children):
+        raise ValueError("leaves, and only leaves, need variables and have no children")
+    if structure.scope_ptr[-1] != len(scope):
+        raise ValueError(f"scope_ptr must end at {len(scope)}, the length of scope")
+    if np.any(scope < 0) or np.any(scope >= structure.n_features):
+        raise ValueError(f"scope must hold variables in [0, {structure.n_features})")
     n_states = structure.n_states[structure.leaf_var[leaf]]
-    sizes = np.where(structure.leaf_family[leaf] == 1, 2, n_states)
+    sizes = n_params(structure.leaf_family[leaf], n_states)
     if np.any(np.diff(structure.param_ptr)[leaf] != sizes):
-        raise ValueError("param_ptr does not fit the numbers of states")
+        raise ValueError("param_ptr does not fit the families and numbers of states of the leaves")

@@ -9,16 +9,16 @@ import numpy as np
 if TYPE_CHECKING:
     from skpc.circuit._structure import Structure
 
-_LEAF, _SUM, _PRODUCT = 0, 1, 2
+LEAF, SUM, PRODUCT = 0, 1, 2
 
 
 def scopes(structure: Structure) -> list[int]:
     """The scope of every node, as an integer whose bit ``v`` stands for variable ``v``."""
     ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
-    leaf_var = structure.leaf_var.tolist()
+    own_ptr, own = structure.scope_ptr.tolist(), structure.scope.tolist()
     found: list[int] = []
     for node in range(structure.n_nodes):
-        scope = 1 << leaf_var[node] if leaf_var[node] >= 0 else 0
+        scope = sum(1 << var for var in own[own_ptr[node] : own_ptr[node + 1]])
         for below in child[ptr[node] : ptr[node + 1]]:
             scope |= found[below]
         found.append(scope)
@@ -39,7 +39,7 @@ def unsmooth_sum(structure: Structure) -> tuple[int, int] | None:
     """The first sum (and its child) whose scope differs from that of the child."""
     scope = structure.scopes
     ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
-    for node in np.flatnonzero(structure.kind == _SUM).tolist():
+    for node in np.flatnonzero(structure.kind == SUM).tolist():
         for below in child[ptr[node] : ptr[node + 1]]:
             if scope[below] != scope[node]:
                 return node, below
@@ -50,7 +50,7 @@ def overlapping_product(structure: Structure) -> tuple[int, int] | None:
     """The first product with a child that shares variables with an earlier one of its children."""
     scope = structure.scopes
     ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
-    for node in np.flatnonzero(structure.kind == _PRODUCT).tolist():
+    for node in np.flatnonzero(structure.kind == PRODUCT).tolist():
         seen = 0
         for below in child[ptr[node] : ptr[node + 1]]:
             if seen & scope[below]:
@@ -65,7 +65,7 @@ def is_deterministic(structure: Structure) -> bool:
     The builder has checked that the children of a deciding sum exclude each other.
     """
     n_children = np.diff(structure.child_ptr)
-    branching = (structure.kind == _SUM) & (n_children > 1)
+    branching = (structure.kind == SUM) & (n_children > 1)
     return bool(np.all(structure.decision_var[branching] >= 0))
 
 
@@ -74,14 +74,14 @@ def is_structured_decomposable(structure: Structure) -> bool:
     scope = structure.scopes
     ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
     split: dict[int, frozenset[int]] = {}
-    for node in np.flatnonzero(structure.kind == _PRODUCT).tolist():
+    for node in np.flatnonzero(structure.kind == PRODUCT).tolist():
         parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
         if split.setdefault(scope[node], parts) != parts:
             return False
     return structure.smooth and structure.decomposable
 
 
-def variables(scope: int, most: int = 8) -> str:
+def scope_text(scope: int, most: int = 8) -> str:
     """A scope for people: ``{0, 3, 4}``, cut short where it is long."""
     found = [bit for bit in range(scope.bit_length()) if scope >> bit & 1]
     shown = ", ".join(str(variable) for variable in found[:most])

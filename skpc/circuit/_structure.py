@@ -6,19 +6,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc.circuit import _properties as properties
-
-__all__ = ["CATEGORICAL", "GAUSSIAN", "HISTOGRAM", "LEAF", "PRODUCT", "SUM", "Structure"]
-
-LEAF, SUM, PRODUCT = 0, 1, 2
-CATEGORICAL, GAUSSIAN, HISTOGRAM = 0, 1, 2
+from skpc.circuit._properties import LEAF
+from skpc.variables import Axis, Leaves
+from skpc.variables.families import lay_out
 
 _DTYPES = {
     "kind": np.int8,
     "child_ptr": np.int64,
     "child": np.int64,
-    "leaf_var": np.int64,
+    "scope_ptr": np.int64,
+    "scope": np.int64,
     "leaf_family": np.int8,
     "param_ptr": np.int64,
     "decision_var": np.int64,
@@ -42,10 +43,11 @@ class Structure:
         0 for a leaf, 1 for a sum, 2 for a product.
     child_ptr, child : int64 arrays of shape (n_nodes + 1,) and (n_edges,)
         The children of each node, one node after the other.
-    leaf_var : int64 array of shape (n_nodes,)
-        The variable of a leaf, -1 elsewhere.
+    scope_ptr, scope : int64 arrays of shape (n_nodes + 1,) and (n_scope_entries,)
+        The variables of leaf ``i`` are ``scope[scope_ptr[i]:scope_ptr[i + 1]]``, increasing; an
+        inner node has none here (see ``scopes``).
     leaf_family : int8 array of shape (n_nodes,)
-        0 categorical, 1 Gaussian, 2 histogram; -1 at inner nodes.
+        Number of the family (see :mod:`skpc.variables`); -1 at inner nodes.
     param_ptr : int64 array of shape (n_nodes + 1,)
         Where the parameters of each leaf stand.
     decision_var : int64 array of shape (n_nodes,)
@@ -60,17 +62,18 @@ class Structure:
         the lower tail, the increasing edges, scale of the upper tail; empty without an axis.
     """
 
-    kind: np.ndarray
-    child_ptr: np.ndarray
-    child: np.ndarray
-    leaf_var: np.ndarray
-    leaf_family: np.ndarray
-    param_ptr: np.ndarray
-    decision_var: np.ndarray
-    decision_state: np.ndarray
-    n_states: np.ndarray
-    axis_ptr: np.ndarray
-    axis: np.ndarray
+    kind: NDArray[np.int8]
+    child_ptr: Ints
+    child: Ints
+    scope_ptr: Ints
+    scope: Ints
+    leaf_family: NDArray[np.int8]
+    param_ptr: Ints
+    decision_var: Ints
+    decision_state: Ints
+    n_states: Ints
+    axis_ptr: Ints
+    axis: Floats
 
     def __init__(self, **arrays: Any) -> None:
         for name, dtype in _DTYPES.items():
@@ -112,12 +115,36 @@ class Structure:
         """Number of variables."""
         return len(self.n_states)
 
-    def edges_of_axis(self, var: int) -> np.ndarray:
-        """The edges of the histogram axis of a variable; empty where it has none."""
-        return self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]][1:-1]
+    def axis_of(self, var: int) -> Axis | None:
+        """The histogram axis of a variable; None where it has none."""
+        flat = self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]]
+        return Axis.of(flat) if len(flat) else None
 
     @cached_property
-    def edge_parent(self) -> np.ndarray:
+    def leaf_var(self) -> Ints:
+        """The first variable of each leaf, -1 elsewhere; shape (n_nodes,)."""
+        found = np.full(self.n_nodes, -1)
+        leaf = np.flatnonzero(np.diff(self.scope_ptr) > 0)
+        found[leaf] = self.scope[self.scope_ptr[leaf]]
+        found.flags.writeable = False
+        return found
+
+    @cached_property
+    def is_categorical(self) -> NDArray[np.bool_]:
+        """Which variables have states and no numbers, shape (n_features,)."""
+        return (self.n_states > 0) & (np.diff(self.axis_ptr) == 0)
+
+    @cached_property
+    def leaves(self) -> Leaves:
+        """The leaves with the layout of their parameters and tables, as kernels read them."""
+        node = np.flatnonzero(self.kind == LEAF)
+        # An inner node has no scope of its own, so that the scopes of the leaves stand end to end.
+        ptr = np.append(self.scope_ptr[node], self.scope_ptr[-1])
+        family = self.leaf_family[node].astype(np.int64)
+        return lay_out(node, family, ptr, self.scope.copy(), self.n_states)
+
+    @cached_property
+    def edge_parent(self) -> Ints:
         """The node each edge starts from; int64 array of shape (n_edges,)."""
         return np.repeat(np.arange(self.n_nodes), np.diff(self.child_ptr))
 

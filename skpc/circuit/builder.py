@@ -7,27 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import offsets
+from skpc._arrays import Ints, offsets
 from skpc.circuit import _properties as properties
 from skpc.circuit._circuit import Circuit
-from skpc.circuit._structure import (
-    CATEGORICAL,
-    GAUSSIAN,
-    HISTOGRAM,
-    LEAF,
-    PRODUCT,
-    SUM,
-    Structure,
-)
+from skpc.circuit._properties import LEAF, PRODUCT, SUM
+from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
-
-__all__ = ["CircuitBuilder"]
+from skpc.variables import CATEGORICAL, GAUSSIAN, HISTOGRAM, Axis, AxisTable
 
 _NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 #: How far the probabilities of a distribution may be from summing to one.
 _TOLERANCE = 1e-6
-
-Axis = tuple[np.ndarray, float, float]
 
 
 class CircuitBuilder:
@@ -41,10 +31,9 @@ class CircuitBuilder:
     n_states : sequence of int of shape (n_features,)
         Number of states of each variable; 0 for a numeric variable.
     axes : sequence, default=None
-        For each variable None or its histogram axis ``(edges, lower_scale, upper_scale)``:
-        increasing edges and the scales of the exponential tails below the first and from the
-        last edge on. A variable with an axis has ``len(edges) + 1`` states: lower tail, bins
-        ``[edges[i], edges[i + 1])``, upper tail.
+        For each variable None or its histogram axis, a :class:`skpc.variables.Axis` or the tuple
+        ``(edges, lower_scale, upper_scale)``. A variable with an axis has ``len(edges) + 1``
+        states: lower tail, bins ``[edges[i], edges[i + 1])``, upper tail.
 
     Raises
     ------
@@ -77,7 +66,7 @@ class CircuitBuilder:
             _check_variable(var, count, axis)
         self._kind: list[int] = []
         self._children: list[Sequence[int]] = []
-        self._leaf_var: list[int] = []
+        self._scope: list[Sequence[int]] = []
         self._leaf_family: list[int] = []
         self._params: list[np.ndarray] = []
         self._log_weights: list[Any] = []
@@ -120,7 +109,7 @@ class CircuitBuilder:
             raise ValueError(
                 f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
             )
-        return self._leaf(var, CATEGORICAL if self._axes[var] is None else HISTOGRAM, log_prob)
+        return self._leaf((var,), self._family(var), log_prob)
 
     def indicator(self, var: int, state: int) -> int:
         """Add a discrete leaf with all its mass on one state.
@@ -145,7 +134,7 @@ class CircuitBuilder:
             log_prob = np.full(self._n_states[var], -np.inf)
             log_prob[state] = 0.0
             self._indicators[var, state] = log_prob
-        return self._leaf(var, CATEGORICAL if self._axes[var] is None else HISTOGRAM, log_prob)
+        return self._leaf((var,), self._family(var), log_prob)
 
     def gaussian(self, var: int, mean: float, sd: float) -> int:
         """Add a Gaussian leaf.
@@ -172,7 +161,7 @@ class CircuitBuilder:
             raise ValueError(
                 f"a gaussian leaf needs a finite mean and a positive sd, got {mean} and {sd}"
             )
-        return self._leaf(var, GAUSSIAN, np.array([mean, sd], dtype=np.float64))
+        return self._leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
 
     def product(self, children: Sequence[int]) -> int:
         """Add a product of nodes with disjoint scopes.
@@ -251,22 +240,26 @@ class CircuitBuilder:
             kind=self._kind,
             child_ptr=_offsets(self._children),
             child=_joined(self._children, np.int64),
-            leaf_var=self._leaf_var,
+            scope_ptr=_offsets(self._scope),
+            scope=_joined(self._scope, np.int64),
             leaf_family=self._leaf_family,
             param_ptr=_offsets(self._params),
             decision_var=self._decision_var,
             decision_state=_joined(self._decision_states, np.int64),
             n_states=self._n_states,
-            **_axis_arrays(self._axes),
+            **dict(zip(("axis_ptr", "axis"), AxisTable.of(self._axes))),
         )
         check_structure(structure)
         return Circuit(
             structure, _joined(self._log_weights, np.float64), _joined(self._params, np.float64)
         )
 
-    def _leaf(self, var: int, family: int, params: np.ndarray) -> int:
+    def _family(self, var: int) -> int:
+        return CATEGORICAL if self._axes[var] is None else HISTOGRAM
+
+    def _leaf(self, scope: Sequence[int], family: int, params: np.ndarray) -> int:
         self._leaf_family.append(family)
-        self._leaf_var.append(var)
+        self._scope.append(scope)
         self._params.append(params)
         return self._append(LEAF, (), (), -1, ())
 
@@ -282,7 +275,7 @@ class CircuitBuilder:
                 f"added before it, got {list(children)}"
             )
         self._leaf_family.append(-1)
-        self._leaf_var.append(-1)
+        self._scope.append(())
         self._params.append(_NO_PARAMS)
         return self._append(kind, tuple(children), log_weight, var, states)
 
@@ -326,7 +319,7 @@ class CircuitBuilder:
         return self._children[node] if self._kind[node] == PRODUCT else (node,)
 
     def _is_indicator(self, node: int, var: int, state: int) -> bool:
-        if self._leaf_var[node] != var:
+        if self._scope[node] != (var,):
             return False
         log_prob = self._params[node]
         if log_prob is self._indicators.get((var, state)):
@@ -360,7 +353,7 @@ def _check_variable(var: int, count: int, axis: Axis | None) -> None:
 
 def check_structure(structure: Structure) -> None:
     """Raise a StructureError that names the first node at fault, if there is one."""
-    scope, show = structure.scopes, properties.variables
+    scope, show = structure.scopes, properties.scope_text
     found = properties.overlapping_product(structure)
     if found is not None:
         node, below = found
@@ -395,14 +388,9 @@ def check_structure(structure: Structure) -> None:
         )
 
 
-def _offsets(lists: Sequence[Any]) -> np.ndarray:
+def _offsets(lists: Sequence[Any]) -> Ints:
     return offsets([len(entry) for entry in lists])
 
 
 def _joined(lists: Sequence[Any], dtype: Any) -> np.ndarray:
     return np.concatenate([np.empty(0), *(x for x in lists if len(x))]).astype(dtype)
-
-
-def _axis_arrays(axes: Sequence[Axis | None]) -> dict[str, Any]:
-    flat = [() if axis is None else (axis[1], *axis[0], axis[2]) for axis in axes]
-    return {"axis_ptr": _offsets(flat), "axis": _joined(flat, np.float64)}

@@ -13,7 +13,7 @@ from skpc.exceptions import StructureError
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
-from skpc.queries._ranks import common_rankings
+from skpc.queries.compatibility import common_rankings
 
 __all__ = ["kdsd"]
 

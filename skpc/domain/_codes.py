@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 
-__all__ = ["CodeTable", "all_are_codes", "bin_rows", "recode"]
+__all__ = ["CodeTable", "all_are_codes", "recode"]
 
 
 class CodeTable(NamedTuple):
@@ -85,32 +85,3 @@ def recode(numbers, start, value, code, first_unknown):
                 numbers[row, column] = np.nan
                 if first_unknown[column] < 0:
                     first_unknown[column] = row
-
-
-@kernel
-def bin_rows(rows, start, edge, codes):
-    """Write the state of every cell, -1 where missing.
-
-    Column j owns the edges start[j]:start[j + 1]; a column without edges holds codes already.
-    """
-    for row in range(rows.shape[0]):
-        for column in range(rows.shape[1]):
-            number = rows[row, column]
-            low = start[column]
-            high = start[column + 1]
-            if number != number:
-                codes[row, column] = -1
-            elif low == high:
-                codes[row, column] = np.int16(number)
-            else:
-                # Counting beats halving on few edges: it has no branch to mispredict.
-                while high - low > 32:
-                    middle = (low + high) >> 1
-                    if edge[middle] <= number:
-                        low = middle + 1
-                    else:
-                        high = middle
-                n_below = low - start[column]
-                for position in range(low, high):
-                    n_below += np.int64(edge[position] <= number)
-                codes[row, column] = np.int16(n_below)

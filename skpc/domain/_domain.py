@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints
 from skpc._validation import check_magnitude, describe_column
-from skpc.domain._axes import Axis, histogram_axis
-from skpc.domain._codes import CodeTable, all_are_codes, bin_rows, recode
+from skpc.domain._codes import CodeTable, all_are_codes, recode
 from skpc.domain._columns import columns_of
 from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories
 from skpc.domain._tables import Cells, Form, read_table
 from skpc.domain._writing import fill_table, insert_column, write_table
+from skpc.variables import Axis, AxisTable
 
 __all__ = ["Domain"]
 
@@ -183,11 +183,27 @@ class Domain:
         axes = self.axes or (None,) * self.n_features
         return np.array(
             [
-                len(states) if states is not None else 0 if axis is None else len(axis[0]) + 1
+                len(states) if states is not None else 0 if axis is None else axis.n_states
                 for states, axis in zip(self.categories, axes)
             ],
             dtype=np.int64,
         )
+
+    def axis_of(self, column: int) -> Axis:
+        """The histogram axis of a column of numbers.
+
+        Raises
+        ------
+        ValueError
+            If it has none.
+        """
+        axis = None if self.axes is None else self.axes[column]
+        if axis is None:
+            raise ValueError(
+                f"{describe_column(column, self.feature_names)} has no bins; fit the Domain with "
+                "n_bins, on a column of numbers."
+            )
+        return axis
 
     def encode(self, table: Any) -> Floats:
         """Translate a table to encoded rows.
@@ -230,9 +246,7 @@ class Domain:
         if not self.n_states.all():
             where = describe_column(int(self.n_states.argmin()), self.feature_names)
             raise ValueError(f"{where} has no bins; fit the Domain with n_bins.")
-        codes = np.empty(rows.shape, dtype=np.int16)
-        bin_rows(np.require(rows, requirements=("C", "W")), *self._edge_table, codes)
-        return codes
+        return self._axis_table.states(rows)
 
     def decode(self, rows: Floats, like: Any = None) -> Any:
         """Translate encoded rows back to a table in original units.
@@ -339,10 +353,8 @@ class Domain:
         return CodeTable.of(self.categories)
 
     @cached_property
-    def _edge_table(self) -> tuple[Ints, Floats]:
-        edges = [np.empty(0) if axis is None else axis[0] for axis in self.axes or []]
-        edges = edges or [np.empty(0)] * self.n_features
-        return offsets([len(part) for part in edges]), np.concatenate(edges)
+    def _axis_table(self) -> AxisTable:
+        return AxisTable.of(self.axes or [None] * self.n_features)
 
     def _encode_cells(self, cells: Cells) -> Floats:
         if not cells.strings and self._holds_codes and all_are_codes(cells.numbers, self._n_codes):
@@ -362,7 +374,7 @@ class Domain:
 
     def _axis(self, values: Floats, weight: Floats, column: int, n_bins: int) -> Axis:
         present = ~np.isnan(values)
-        return histogram_axis(values[present], weight[present], n_bins)
+        return Axis.fit(values[present], weight[present], n_bins)
 
     def _refuse_empty_columns(self, rows: Floats) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))

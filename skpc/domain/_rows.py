@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, exact_parts, group_sums
 from skpc._jit import kernel
 
 __all__ = [
     "column_moments",
-    "exact_parts",
     "group_rows",
-    "group_sums",
     "merge_rows",
     "present_rows",
 ]
@@ -221,30 +219,6 @@ def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:
     if isinstance(table, np.ndarray):
         return table[present], weight[present]
     return table.filter(present), weight[present]
-
-
-def exact_parts(weight: Floats) -> tuple[Floats, Floats]:
-    """Split weights into large and small parts whose sums are free of rounding.
-
-    The large parts are multiples of one power of two, so coarse that no sum of them can round;
-    the small parts likewise of a finer one. Adding the two sums at the end rounds once. So a sum
-    does not depend on the order of its terms, nor on 0.3 + 0.3 standing for 0.6.
-    """
-    exponent = int(np.frexp(weight.sum())[1])
-    coarse = _power_of_two(exponent - 52)
-    fine = _power_of_two(exponent - 104 + len(weight).bit_length())
-    large = np.rint(weight / coarse) * coarse
-    small = np.rint((weight - large) / fine) * fine
-    return large, small
-
-
-def group_sums(group: Ints, values: Floats) -> Floats:
-    """Sum the values of each group 0, 1, 2, ..."""
-    return np.bincount(group, values).astype(np.float64)
-
-
-def _power_of_two(exponent: int) -> float:
-    return float(np.ldexp(1.0, max(exponent, -1074)))
 
 
 def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:

@@ -27,7 +27,7 @@ from skpc.queries import (
     quantiles,
     sample,
     sample_missing,
-    surprise,
+    score_cells,
 )
 
 __all__ = ["CircuitDensity", "TableDensity", "all_or_nothing", "hold_out"]
@@ -318,13 +318,15 @@ class CircuitDensity(TableDensity):
         return log_conditional(self.circuit_, rows, given)
 
     def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
-        return marginals(self.circuit_, rows)
+        return [
+            np.empty((len(rows), 0)) if p is None else p for p in marginals(self.circuit_, rows)
+        ]
 
     def _means(self, rows: np.ndarray) -> np.ndarray:
         return moments(self.circuit_, rows)[0]
 
     def _surprise(self, rows: np.ndarray) -> np.ndarray:
-        return surprise(self.circuit_, rows)
+        return score_cells(self.circuit_, rows)
 
     def _quantiles(self, rows: np.ndarray, levels: list[float]) -> np.ndarray:
         return quantiles(self.circuit_, rows, levels)

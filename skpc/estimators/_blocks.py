@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._validation import check_finite
-from skpc.circuit.axes import Axes
 from skpc.domain import Domain, merge_rows
 
 __all__ = ["MergedRows", "by_blocks", "noted", "representatives"]
@@ -95,10 +94,9 @@ def _gathered(parts: Iterator[Any], blocks: list[slice]) -> Any:
 def representatives(domain: Domain, rows: np.ndarray) -> np.ndarray:
     """Replace the numbers of encoded rows by the means of their bins, so that rows repeat."""
     codes, found = domain.codes(rows), rows.copy()
-    axes = Axes.of(domain.axes or [])
     for column in np.flatnonzero(~domain.is_categorical).tolist():
         # A missing cell has the state -1.
-        means = np.append(axes.means(column), np.nan)
+        means = np.append(domain.axis_of(column).moments()[0], np.nan)
         found[:, column] = means[codes[:, column]]
     return found
 

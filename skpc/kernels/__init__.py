@@ -1,6 +1,6 @@
 """Kernels between rows, and their expectations under univariate distributions."""
 
-from skpc.kernels._expectations import Bins, Normals, States, leaf_expectations, leaf_second_moments
+from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import (
     RBF,
     ColumnKernel,
@@ -13,14 +13,11 @@ from skpc.kernels._kernel import (
 
 __all__ = [
     "RBF",
-    "Bins",
     "ColumnKernel",
     "Delta",
     "ExponentialHamming",
     "Kernel",
-    "Normals",
     "ProductKernel",
-    "States",
     "SumKernel",
     "leaf_expectations",
     "leaf_second_moments",

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
-from skpc.circuit import CATEGORICAL, LEAF, Circuit, CircuitBuilder
+from skpc._arrays import Floats, Ints, weighted_quantiles
+from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
 from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
 from skpc.learning.independence import independent_groups
 from skpc.queries import PseudoCounts
+from skpc.variables.families import counts_like_columns
 
 __all__ = ["SoftLearnOptions", "learn_soft_circuit", "refinement_pseudo_counts"]
 
@@ -212,8 +213,7 @@ def _quantile_bins(values: Floats, weight: Floats) -> Ints:
     if len(seen):
         order = seen[np.argsort(values[seen], kind="stable")]
         reached = np.cumsum(weight[order])
-        levels = np.arange(1, _TEST_BINS) / _TEST_BINS * reached[-1]
-        edges = values[order[np.searchsorted(reached, levels)]]
+        edges = weighted_quantiles(values[order], reached, np.arange(1, _TEST_BINS), _TEST_BINS)
         bins[seen] = np.searchsorted(edges, values[seen], side="right")
     return bins
 
@@ -291,18 +291,16 @@ def refinement_pseudo_counts(
         To be passed to :func:`skpc.queries.fit_parameters`.
     """
     shares = [_shares(cells, weight, count) for cells, count in zip(rows.T, circuit.n_states)]
-    leaves = np.flatnonzero(circuit.kind == LEAF)
-    param = like_column * np.concatenate([shares[var] for var in circuit.leaf_var[leaves]])
-    n_params = np.diff(circuit.param_ptr)[leaves]
-    categorical = np.repeat(circuit.leaf_family[leaves] == CATEGORICAL, n_params)
-    param[categorical] += as_learned * np.exp(circuit.param[categorical])
+    param = counts_like_columns(
+        circuit.structure.leaves, circuit.param, shares, like_column, as_learned
+    )
     return PseudoCounts(np.full(circuit.n_edges, per_edge), param)
 
 
 def _shares(cells: Floats, weight: Floats, n_states: int) -> Floats:
-    """Shares of the states in a column, none of them zero; ones for the moments of numbers."""
-    if n_states == 0:
-        return np.ones(2)
+    """Shares of the states in a column, none of them zero; empty for a column of numbers."""
+    if not n_states:
+        return np.empty(0)
     seen = ~np.isnan(cells)
     counts = 1.0 + np.bincount(cells[seen].astype(np.int64), weight[seen], n_states)
     return counts / counts.sum()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc.circuit import GAUSSIAN, LEAF, SUM, Circuit
+from skpc.circuit import LEAF, SUM, Circuit
 from skpc.plotting._canvas import (
     BLUE,
     GREY,
@@ -62,7 +62,7 @@ def _leaf_label(circuit: Circuit, names: Names, node: int) -> str:
     variable = int(circuit.leaf_var[node])
     name = names.variable(variable)
     param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
-    if circuit.leaf_family[node] == GAUSSIAN:
+    if not circuit.n_states[variable]:
         return f"{name}: mean {param[0]:.3g}, sd {param[1]:.3g}"
     possible = np.flatnonzero(param > -np.inf)
     if len(possible) == 1:

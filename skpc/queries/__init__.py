@@ -10,9 +10,10 @@ from skpc.queries.marginals import marginals
 from skpc.queries.moments import moments
 from skpc.queries.mpe import mpe
 from skpc.queries.parameters import PseudoCounts, fit_parameters, uniform_pseudo_counts
+from skpc.queries.posteriors import posteriors
 from skpc.queries.quantiles import quantiles
 from skpc.queries.sample import sample, sample_missing
-from skpc.queries.surprise import surprise
+from skpc.queries.score_cells import score_cells
 
 __all__ = [
     "KernelExpansion",
@@ -27,9 +28,10 @@ __all__ = [
     "marginals",
     "moments",
     "mpe",
+    "posteriors",
     "quantiles",
     "sample",
     "sample_missing",
-    "surprise",
+    "score_cells",
     "uniform_pseudo_counts",
 ]

@@ -16,8 +16,8 @@ from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries._conditionals import Conditionals, inner_scopes
-from skpc.queries._univariate import known_cells, leaves_on
 from skpc.queries.passes.plan import Plan, plan_of
+from skpc.variables.families import known_cells
 
 __all__ = ["Lanes", "expected_at_points", "gram_parts", "laid_out", "lanes_of"]
 
@@ -131,8 +131,8 @@ def laid_out(
     """Lay out points for a product kernel, so many at a time, with their numbers."""
 
     def leaf_values(var: int, cells: np.ndarray) -> np.ndarray:
-        known = known_cells(circuit, var, cells)
-        return leaf_expectations(factors[var], leaves_on(circuit, var), known)
+        known = known_cells(circuit.columns, var, cells)
+        return leaf_expectations(factors[var], circuit.leaf_forms(var), known)
 
     parts = [
         np.arange(start, min(start + _POINTS, len(points)))

@@ -10,10 +10,11 @@ import numpy as np
 
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Structure
-from skpc.circuit.leaves import cell_value
 from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of
 from skpc.queries.passes.posterior import refuse_impossible
+from skpc.queries.passes.rows import Cells
+from skpc.variables.families import cell_value
 
 __all__ = ["Conditionals", "Scopes", "conditionals", "inner_scopes"]
 
@@ -111,8 +112,7 @@ def _reached(
         tables,
         scope,
         missing,
-        block.codes,
-        block.values,
+        block.cells,
         block.lines,
         block.in_logs,
         column,
@@ -148,8 +148,7 @@ def _score(
     plan: Plan,
     table: np.ndarray,
     weight: np.ndarray,
-    codes: np.ndarray,
-    values: np.ndarray,
+    cells: Cells,
     lines: np.ndarray,
     in_logs: bool,
     i: int,
@@ -164,7 +163,8 @@ def _score(
         leaf = ~child
         var = plan.leaves.var[leaf]
         family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
-        value = cell_value(family, first, table, codes[var, r], values[var, r], in_logs)
+        code, x = cells.codes[var, r], cells.values[var, r]
+        value = cell_value(family, first, table, code, x, in_logs)
     return fast_exp(weight[a] + value - lines[i, r]) if in_logs else weight[a] * value
 
 
@@ -199,8 +199,7 @@ def _reach(
     tables: Tables,
     scope: np.ndarray,
     missing: np.ndarray,
-    codes: np.ndarray,
-    values: np.ndarray,
+    cells: Cells,
     lines: np.ndarray,
     in_logs: bool,
     column: np.ndarray,
@@ -234,7 +233,7 @@ def _reach(
                     score[a] = 1.0
                 elif total == 0.0 or not one_for_all:
                     r = column[j]
-                    score[a] = _score(plan, table, weight, codes, values, lines, in_logs, i, a, r)
+                    score[a] = _score(plan, table, weight, cells, lines, in_logs, i, a, r)
                     total += score[a]
                 if plan.arg[a] >= 0 and score[a] > 0.0:
                     alive[plan.arg[a]] = 1

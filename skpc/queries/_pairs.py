@@ -11,17 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from skpc._jit import kernel
-from skpc.circuit import Circuit
+from skpc.circuit import LEAF, SUM, Circuit
 from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries._conditionals import Conditionals
-from skpc.queries._ranks import (
-    LEAF_KIND,
-    SUM_KIND,
-    Ranked,
-    common_rankings,
-    rank,
-)
-from skpc.queries._univariate import known_cells, leaves_on
+from skpc.queries.compatibility import Ranked, common_rankings, rank
+from skpc.variables.families import known_cells
 
 __all__ = ["PairEvaluator"]
 
@@ -49,7 +43,7 @@ class PairEvaluator:
         self._rankings = common_rankings(p, q)
         self._n_scopes = 1 + int(max(ranking.scope[-1] for ranking in self._rankings))
         self._leaves = [
-            [leaves_on(circuit, var) for circuit in (p, q)] for var in range(len(factors))
+            [circuit.leaf_forms(var) for circuit in (p, q)] for var in range(len(factors))
         ]
         self._of_leaves = [
             leaf_expectations(factor, *leaves) for factor, leaves in zip(factors, self._leaves)
@@ -89,7 +83,7 @@ class PairEvaluator:
 
         Returns the begin of the table of each variable, its number of columns, and all tables.
         """
-        p, q = self._circuits
+        p, q = (circuit.columns for circuit in self._circuits)
         parts = []
         for var, factor in enumerate(self._factors):
             known, other = known_cells(p, var, cells[var]), known_cells(q, var, others[var])
@@ -132,18 +126,18 @@ def _evaluate(
                         first, last = p.arg_ptr[x], p.arg_ptr[x + 1]
                         other = q.arg_ptr[y]
                         found = 0.0
-                        if p.kind[x] == SUM_KIND:
+                        if p.kind[x] == SUM:
                             if q.entered[y] == 0:
                                 # Only ever asked for once the left side is no sum any more.
                                 continue
                             for k in range(first, last):
                                 found += p.share[k] * values[begin[scope] + p.place[k] * n + y - y0]
-                        elif q.kind[y] == SUM_KIND:
+                        elif q.kind[y] == SUM:
                             for k in range(other, q.arg_ptr[y + 1]):
                                 found += (
                                     q.share[k] * values[begin[scope] + (x - x0) * n + q.place[k]]
                                 )
-                        elif p.kind[x] == LEAF_KIND:
+                        elif p.kind[x] == LEAF:
                             # The scopes of single variables come first, in their order.
                             found = table[
                                 at[scope] + p.place[first] * width[scope] + q.place[other]

@@ -73,7 +73,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     parent = structure.edge_parent
     edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
     log_weight[edge] += value[structure.child[edge]] - value[parent[edge]]
-    leaf = np.flatnonzero(structure.leaf_var >= 0)
+    leaf = structure.leaves.node
     observed = circuit.observed.copy()
     known = leaf[~np.isnan(wanted[structure.leaf_var[leaf]])]
     observed[known] = wanted[structure.leaf_var[known]]

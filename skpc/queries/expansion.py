@@ -11,7 +11,6 @@ from skpc.circuit import Circuit
 from skpc.kernels import Kernel, leaf_second_moments
 from skpc.queries._at_points import Lanes, expected_at_points, gram_parts, laid_out, lanes_of
 from skpc.queries._conditionals import Conditionals, conditionals
-from skpc.queries._univariate import leaves_on
 from skpc.queries.expectation import expected_gram
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
@@ -154,7 +153,7 @@ class KernelExpansion:
             yield weight, lanes
 
     def _leaf_moments(self, var: int, cells: np.ndarray) -> np.ndarray:
-        leaves = leaves_on(self._circuit, var)
+        leaves = self._circuit.leaf_forms(var)
         return leaf_second_moments(self._factors[var], leaves, cells[:, 0], cells[:, 1])
 
     def _second_moments(self, given: Conditionals, lanes: Lanes) -> np.ndarray:

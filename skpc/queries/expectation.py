@@ -12,7 +12,7 @@ from skpc.queries._at_points import gram_parts, laid_out
 from skpc.queries._conditionals import conditionals
 from skpc.queries._pairs import PairEvaluator
 from skpc.queries.passes.evaluator import Evaluator
-from skpc.queries.passes.rows import check_rows, read_rows, refuse_cell
+from skpc.queries.passes.rows import check_rows, first_unreadable, read_rows, refuse_cell
 
 __all__ = ["expected_gram", "expected_kernel"]
 
@@ -146,22 +146,13 @@ def _gram_at_points(
     evaluator: Evaluator, rows: np.ndarray, points: np.ndarray, factors: tuple[ColumnKernel, ...]
 ) -> np.ndarray:
     circuit = evaluator.circuit
-    _refuse_unreadable(circuit, points)
+    refuse_cell(circuit.columns, points, first_unreadable(circuit.columns, points), 0)
     laid = laid_out(circuit, points, factors)
     gram = np.empty((len(rows), len(points)))
     for given in conditionals(evaluator, rows):
         for part, values in gram_parts(circuit, given, laid, factors):
             gram[np.ix_(given.position, part)] = values
     return gram
-
-
-def _refuse_unreadable(circuit: Circuit, points: np.ndarray) -> None:
-    """Raise for the first cell of complete rows that no leaf can read."""
-    categorical = (circuit.n_states > 0) & (np.diff(circuit.axis_ptr) == 0)
-    is_state = (points >= 0) & (points < circuit.n_states) & (points == np.floor(points))
-    readable = np.where(categorical, is_state, np.isfinite(points))
-    if not readable.all():
-        refuse_cell(circuit, points, int(np.argmin(readable)), 0)
 
 
 def _gram_of_pairs(

@@ -8,7 +8,7 @@ import numpy as np
 
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import collect_statistics
-from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows, over_chunks
 
@@ -98,10 +98,11 @@ def expected_statistics(
             found = ~np.isneginf(block.root)
             if block.in_logs:
                 refuse_impossible(block.root, start + block.position)
-            share = np.where(found, weight[start + block.position], 0.0)
-            total += float(share[found] @ block.root[found])
-            flow[evaluator.plan.slot[-1], : len(share)] = share
-            _collect(evaluator, block, flow, edge_flow, statistic)
+            of_rows = np.where(found, weight[start + block.position], 0.0)
+            total += float(of_rows[found] @ block.root[found])
+            flow[evaluator.plan.slot[-1], : len(of_rows)] = of_rows
+            state = (block.cells, len(of_rows), block.lines, flow, block.in_logs)
+            collect_statistics(evaluator.plan, evaluator.tables, *state, edge_flow, statistic)
         return edge_flow, statistic, total
 
     # Parts are added up in their order, so that threads do not change the sums.
@@ -110,24 +111,3 @@ def expected_statistics(
     by_edge[evaluator.program.edge] = sum(part[0] for part in parts)
     statistic = sum((part[1] for part in parts), np.zeros(n_entries))
     return ExpectedStatistics(by_edge[:-1], statistic, sum(part[2] for part in parts))
-
-
-def _collect(
-    evaluator: Evaluator,
-    block: Block,
-    flow: np.ndarray,
-    edge_flow: np.ndarray,
-    statistic: np.ndarray,
-) -> None:
-    collect_statistics(
-        evaluator.plan,
-        evaluator.tables,
-        block.codes,
-        block.values,
-        len(block.position),
-        block.lines,
-        flow,
-        block.in_logs,
-        edge_flow,
-        statistic,
-    )

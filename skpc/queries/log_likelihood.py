@@ -9,13 +9,18 @@ import numpy as np
 
 from skpc._jit import kernel
 from skpc.circuit import Circuit
-from skpc.circuit.leaves import Columns, columns_of, leaf_tables
 from skpc.queries.passes.induced import InducedPlan, induced_plan, induced_values, walk
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
-from skpc.queries.passes.rows import check_rows, over_chunks, read_block, refuse_cell
+from skpc.queries.passes.rows import (
+    cells_workspace,
+    check_rows,
+    over_chunks,
+    read_block,
+    refuse_cell,
+)
 from skpc.queries.passes.upward import upward, upward_log
-
-__all__ = ["log_likelihood"]
+from skpc.variables import Columns
+from skpc.variables.families import leaf_tables
 
 #: Rows a block: a line of values then takes 4 KiB and the live ones stay in cache.
 BLOCK = 512
@@ -73,26 +78,27 @@ def log_likelihood(circuit: Circuit, X: Any) -> np.ndarray:
 def _along_induced_trees(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
     out = np.empty(len(rows))
     plan: InducedPlan = induced_plan(circuit.structure)
-    value, param, columns = induced_values(circuit), circuit.param.copy(), columns_of(circuit)
+    value, columns, leaves = induced_values(circuit), circuit.columns, circuit.structure.leaves
+    log_table = leaf_tables(leaves, circuit.param, columns)
 
     def work(part: np.ndarray, start: int) -> None:
         target = out[start : start + len(part)]
-        bad = walk(plan, value, param, circuit.n_edges, columns, part, target)
-        refuse_cell(circuit, part, bad, start)
+        bad = walk(plan, value, leaves, log_table, columns, part, target)
+        refuse_cell(columns, part, bad, start)
 
     over_chunks(rows, work)
     return out
 
 
 def _feed_forward(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
-    program, columns = plan_of(circuit.structure), columns_of(circuit)
-    tables = tables_of(circuit, leaf_tables(circuit, program.plan.leaves, columns))
+    program, columns = plan_of(circuit.structure), circuit.columns
+    tables = tables_of(circuit, leaf_tables(program.plan.leaves, circuit.param, columns))
     out = np.empty(len(rows))
 
     def work(part: np.ndarray, start: int) -> None:
         target = out[start : start + len(part)]
         bad = _evaluate(program.plan, program.n_slots, tables, columns, part, target, False)
-        refuse_cell(circuit, part, bad, start)
+        refuse_cell(columns, part, bad, start)
         again = np.flatnonzero(np.isnan(target))
         if len(again):
             redone = np.empty(len(again))
@@ -115,23 +121,21 @@ def _evaluate(
 ) -> int:
     """Log-likelihood of rows, block by block; NaN where the linear domain is too small."""
     n_features = rows.shape[1]
-    codes = np.empty((n_features, BLOCK), np.int16)
-    values = np.empty((n_features, BLOCK))
-    incomplete = np.empty(n_features, np.int8)
-    base = np.empty(BLOCK)
+    cells = cells_workspace(n_features, BLOCK)
+    base = cells.base
     lines = np.empty((n_slots + 2, BLOCK))
     root = plan.slot[len(plan.slot) - 1]
     for start in range(0, len(rows), BLOCK):
         n = min(BLOCK, len(rows) - start)
-        bad = read_block(columns, rows, start, n, codes, values, base, incomplete)
+        bad = read_block(columns, rows, start, n, cells)
         if bad >= 0:
             return bad
         if in_logs:
-            upward_log(plan, plan.slot, tables, codes, values, n, lines, not in_logs)
+            upward_log(plan, plan.slot, tables, cells, n, lines, not in_logs)
             for r in range(n):
                 out[start + r] = base[r] + lines[root, r]
         else:
-            upward(plan, plan.slot, tables, codes, values, n, lines)
+            upward(plan, plan.slot, tables, cells, n, lines)
             for r in range(n):
                 value = lines[root, r]
                 out[start + r] = base[r] + math.log(value) if value >= TINY else np.nan

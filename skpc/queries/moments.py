@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import Circuit
-from skpc.circuit.leaves import leaf_means
-from skpc.queries.passes.plan import plan_of
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
-
-__all__ = ["moments"]
+from skpc.variables.families import Lines, leaf_means
 
 
 def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -48,15 +45,21 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     (array([[1.]]), array([[4.]]))
     """
     rows = check_rows(circuit, X)
-    leaves = plan_of(circuit.structure).plan.leaves
+    leaves, columns = circuit.structure.leaves, circuit.columns
     origin = np.zeros(circuit.n_features)
     # Around a typical value of the column, the mean square does not drown the variance.
     count = np.bincount(leaves.var, minlength=circuit.n_features)
-    total = np.bincount(leaves.var, leaf_means(circuit, leaves, origin)[:, 0], circuit.n_features)
+    means = leaf_means(leaves, circuit.param, columns, origin)[:, 0]
+    total = np.bincount(leaves.var, means, circuit.n_features)
     centre = total / count
-    features = list(leaf_means(circuit, leaves, centre))
-    n_lines = np.full(circuit.n_features, 2)
-    average = posterior_average(circuit, rows, features, n_lines)
+    feature = leaf_means(leaves, circuit.param, columns, centre)
+    lines = Lines(
+        2 * np.arange(len(feature) + 1),
+        feature.ravel(),
+        np.zeros(len(feature), dtype=np.int64),
+        np.full(circuit.n_features, 2),
+    )
+    average = posterior_average(circuit, rows, lines)
     missing = np.isnan(rows)
     mean = np.where(missing, average[::2].T + centre, rows)
     variance = np.where(missing, np.maximum(average[1::2].T - average[::2].T ** 2, 0.0), 0.0)

@@ -7,18 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import SUM, Circuit
-from skpc.circuit.leaves import (
-    leaves_of,
-    log_prior,
-    missing_counts,
-    uniform_param,
-    updated_param,
-)
 from skpc.domain import column_moments
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows
+from skpc.variables import Columns, Leaves
+from skpc.variables.families import log_prior, missing_counts, uniform_param, updated_param
 
 __all__ = ["PseudoCounts", "em_steps", "fit_parameters", "uniform_pseudo_counts"]
 
@@ -33,8 +29,8 @@ class PseudoCounts(NamedTuple):
     states, and for a Gaussian (twice) a number of cells distributed like the column.
     """
 
-    edge: np.ndarray
-    param: np.ndarray
+    edge: Floats
+    param: Floats
 
 
 def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
@@ -68,10 +64,8 @@ def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
     even = _evenly_spread(circuit)
     nothing = np.full((1, circuit.n_features), np.nan)
     statistics = expected_statistics(even, nothing, np.array([float(n_rows)]))
-    leaves = leaves_of(circuit.structure)
-    return PseudoCounts(
-        statistics.edge_flow, missing_counts(even, leaves, statistics.leaf_statistic)
-    )
+    counts = missing_counts(*_leaves(even), statistics.leaf_statistic)
+    return PseudoCounts(statistics.edge_flow, counts)
 
 
 def fit_parameters(
@@ -169,7 +163,7 @@ def fit_parameters(
 
 
 def em_steps(
-    circuit: Circuit, rows: np.ndarray, weight: np.ndarray, pseudo_count: float | PseudoCounts
+    circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
 ) -> Iterator[tuple[Circuit, float]]:
     """Iterate EM: yield the starting point and each improvement, with its objective.
 
@@ -207,9 +201,7 @@ def _evenly_spread(circuit: Circuit) -> Circuit:
     log_weight = np.where(
         (circuit.kind[parent] == SUM) & possible, -np.log(np.maximum(count, 1)), circuit.log_weight
     )
-    return circuit.with_parameters(
-        log_weight=log_weight, param=uniform_param(circuit, leaves_of(circuit.structure))
-    )
+    return circuit.with_parameters(log_weight=log_weight, param=uniform_param(*_leaves(circuit)))
 
 
 def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:
@@ -230,22 +222,20 @@ def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> Pseu
     return pseudo_count
 
 
-def _log_prior(circuit: Circuit, counts: PseudoCounts, mean: np.ndarray, sd: np.ndarray) -> float:
+def _log_prior(circuit: Circuit, counts: PseudoCounts, mean: Floats, sd: Floats) -> float:
     """Log-likelihood of the pseudo-counts (nats)."""
     is_weight = circuit.kind[circuit.edge_parent] == SUM
     is_weight &= circuit.log_weight > -np.inf
     on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
-    return float(
-        on_edges + log_prior(circuit, leaves_of(circuit.structure), counts.param, mean, sd)
-    )
+    return float(on_edges + log_prior(*_leaves(circuit), counts.param, mean, sd))
 
 
 def _maximised(
     circuit: Circuit,
     statistics: ExpectedStatistics,
     counts: PseudoCounts,
-    mean: np.ndarray,
-    sd: np.ndarray,
+    mean: Floats,
+    sd: Floats,
 ) -> Circuit:
     """The M-step."""
     parent = circuit.edge_parent
@@ -256,7 +246,10 @@ def _maximised(
     changed = usable & (total > 0)
     with np.errstate(divide="ignore"):
         log_weight[changed] = np.log(count[changed] / total[changed])
-    param = updated_param(
-        circuit, leaves_of(circuit.structure), statistics.leaf_statistic, counts.param, mean, sd
-    )
+    param = updated_param(*_leaves(circuit), statistics.leaf_statistic, counts.param, mean, sd)
     return circuit.with_parameters(log_weight=log_weight, param=param)
+
+
+def _leaves(circuit: Circuit) -> tuple[Leaves, Floats, Columns]:
+    """The leaves, their parameters and their variables, as their families take them."""
+    return circuit.structure.leaves, circuit.param, circuit.columns

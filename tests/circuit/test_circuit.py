@@ -79,7 +79,7 @@ def test_an_unknown_attribute_is_refused_by_name(circuit):
 def test_a_damaged_file_is_refused_or_harmless(position, byte):
     circuit = random_circuit(3, n_features=3, kinds="discrete")
     stream = io.BytesIO()
-    arrays = {**circuit.structure.arrays(), "format": np.int64(1)}
+    arrays = {**circuit.structure.arrays(), "format": np.int64(2)}
     arrays |= {name: getattr(circuit, name) for name in ("log_weight", "param", "observed")}
     np.savez(stream, **arrays)
     damaged = bytearray(stream.getvalue())
@@ -94,6 +94,17 @@ def test_a_damaged_file_is_refused_or_harmless(position, byte):
     assert log_likelihood(again, np.zeros((2, again.n_features))).shape == (2,)
 
 
+def test_a_file_of_format_1_with_one_variable_a_leaf_still_loads(tmp_path):
+    circuit = random_circuit(4, n_features=4, kinds="mixed")
+    arrays = {**circuit.structure.arrays(), "format": np.int64(1), "leaf_var": circuit.leaf_var}
+    del arrays["scope_ptr"], arrays["scope"]
+    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
+    np.savez(tmp_path / "c.npz", **arrays)
+    loaded = load_circuit(tmp_path / "c.npz")
+    for name, array in circuit.structure.arrays().items():
+        assert_array_equal(getattr(loaded, name), array)
+
+
 def test_files_that_are_no_circuit_are_refused(tmp_path):
     path = tmp_path / "c.npz"
     path.write_bytes(b"no npz at all")
@@ -103,7 +114,7 @@ def test_files_that_are_no_circuit_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a circuit saved by skpc"):
         load_circuit(path)
     np.savez(path, format=np.int64(99))
-    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1"):
+    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 2"):
         load_circuit(path)
 
 
@@ -136,7 +147,8 @@ def test_a_pickle_inside_a_file_is_not_executed(tmp_path):
         ("child", lambda a: a + 1),
         ("child_ptr", lambda a: a[::-1]),
         ("param_ptr", lambda a: a * 0),
-        ("leaf_var", lambda a: a + 50),
+        ("scope", lambda a: a + 50),
+        ("scope_ptr", lambda a: a[::-1]),
         ("decision_state", lambda a: a[:-1]),
         ("axis_ptr", lambda a: a + 1),
         ("n_states", lambda a: a + 1),
@@ -145,7 +157,7 @@ def test_a_pickle_inside_a_file_is_not_executed(tmp_path):
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, name, change):
     circuit = random_circuit(3, n_features=3, kinds="discrete")
-    arrays = {**circuit.structure.arrays(), "format": np.int64(1)}
+    arrays = {**circuit.structure.arrays(), "format": np.int64(2)}
     arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
     arrays[name] = change(arrays[name])
     np.savez(tmp_path / "c.npz", **arrays)

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpc import SoftLearnSPN
-from skpc.circuit import GAUSSIAN
 from skpc.learning import soft_learn
+from skpc.variables import GAUSSIAN
 
 
 def two_kinds(n_rows=600, seed=0):

@@ -6,15 +6,13 @@ from numpy.testing import assert_allclose
 
 from skpc.kernels import (
     RBF,
-    Bins,
     Delta,
     ExponentialHamming,
-    Normals,
     ProductKernel,
-    States,
     leaf_expectations,
 )
-from tests.naive.kernels import expectation
+from skpc.variables import Axis, Bins, Normals
+from tests.naive.kernels import expectation, states
 
 KERNELS = [RBF(0.3), RBF(4.0), ExponentialHamming(0.7), Delta()]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -26,8 +24,8 @@ def members(rng: np.random.Generator, n_states: int) -> np.ndarray:
 
 
 def bins(seed: int, edges, lower: float, upper: float) -> Bins:
-    axis = np.array([lower, *edges, upper], dtype=float)
-    return Bins(members(np.random.default_rng(seed), len(edges) + 1), axis)
+    axis = Axis(np.array(edges, dtype=float), lower, upper)
+    return Bins(axis, members(np.random.default_rng(seed), len(edges) + 1))
 
 
 def normals() -> Normals:
@@ -48,7 +46,7 @@ every_axis = pytest.mark.parametrize("axis", BINS)
 @every_kernel
 def test_expectations_of_categories_are_sums(kernel):
     rng = np.random.default_rng(0)
-    left, right = States(members(rng, 4)), States(members(rng, 4))
+    left, right = states(members(rng, 4)), states(members(rng, 4))
     assert_allclose(
         leaf_expectations(kernel, left, right), expectation(kernel, left, right), atol=1e-14
     )
@@ -93,7 +91,7 @@ def test_mixed_members_of_bins_are_mixtures_of_their_states():
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 1e3, 1e9])
 def test_expectations_of_bins_scale_with_the_axis(scale):
     left, right = BINS["plain"], BINS["narrow"]
-    wide = [Bins(side.prob, side.axis * scale) for side in (left, right)]
+    wide = [Bins(Axis.of(side.axis.flat * scale), side.prob) for side in (left, right)]
     assert_allclose(
         leaf_expectations(RBF(0.5 / scale**2), *wide),
         leaf_expectations(RBF(0.5), left, right),
@@ -122,11 +120,15 @@ def test_draws_of_continuous_distributions_never_match(kernel):
         assert_allclose(leaf_expectations(kernel, other, BINS["far"]), different)
 
 
-def test_families_without_a_formula_are_named():
-    with pytest.raises(TypeError, match="RBF under States and Normals is not known"):
-        leaf_expectations(RBF(1.0), States(np.eye(2)), normals())
+def test_points_are_normals_without_a_spread():
+    points, right = states(np.eye(3)), normals()
+    known = Normals(np.arange(3.0), np.zeros(3))
+    for kernel in KERNELS:
+        found = leaf_expectations(kernel, points, right)
+        assert_allclose(found, leaf_expectations(kernel, known, right))
+        assert_allclose(leaf_expectations(kernel, right, points), found.T)
 
 
 def test_a_product_kernel_is_no_column_kernel():
-    with pytest.raises(TypeError, match="ProductKernel under States"):
-        leaf_expectations(ProductKernel([Delta()]), States(np.eye(2)), States(np.eye(2)))
+    with pytest.raises(TypeError, match="ProductKernel under Points"):
+        leaf_expectations(ProductKernel([Delta()]), states(np.eye(2)), states(np.eye(2)))

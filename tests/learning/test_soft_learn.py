@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc.circuit import GAUSSIAN, LEAF, PRODUCT, SUM
+from skpc.circuit import LEAF, PRODUCT, SUM
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import merge_rows
 from skpc.learning import (
@@ -15,6 +15,7 @@ from skpc.learning import (
 )
 from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
 from skpc.queries import log_likelihood
+from skpc.variables import GAUSSIAN
 from tests.naive import soft_learn as naive
 
 OPTIONS = SoftLearnOptions("soft", "kmeans", 2, 30.0, 0.05, 0.1, 8.0, 1e-2, 100)

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from scipy.integrate import quad
 
-from skpc.circuit import GAUSSIAN, HISTOGRAM, LEAF, PRODUCT, Circuit
+from skpc.circuit import LEAF, PRODUCT, Circuit
+from skpc.variables import GAUSSIAN, HISTOGRAM
 
 
 def axis_of(circuit: Circuit, var: int):
@@ -131,7 +132,7 @@ def node_flows(circuit: Circuit, row: np.ndarray) -> np.ndarray:
     return edge_flow
 
 
-def surprise(circuit: Circuit, row: np.ndarray, var: int) -> float:
+def score_cells(circuit: Circuit, row: np.ndarray, var: int) -> float:
     """Log density of a cell given the others: that of the row with it over that without it."""
     without = row.copy()
     without[var] = np.nan

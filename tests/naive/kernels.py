@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from skpc.circuit import GAUSSIAN, LEAF, SUM, Circuit
-from skpc.kernels import RBF, Bins, Delta, ExponentialHamming, Normals, States
+from skpc.circuit import LEAF, SUM, Circuit
+from skpc.kernels import RBF, Delta, ExponentialHamming
+from skpc.variables import GAUSSIAN, Axis, Bins, Normals, Points
 from tests.naive.circuit import leaf_density
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -37,18 +38,18 @@ def points_of(distribution, gamma: float) -> list[tuple[np.ndarray, np.ndarray]]
 
     ``gamma`` is that of the kernel to be integrated: panels are narrower than its bump.
     """
-    if isinstance(distribution, States):
-        return [(np.arange(len(prob), dtype=float), prob) for prob in distribution.prob]
+    if isinstance(distribution, Points):
+        return [(distribution.value, prob) for prob in distribution.prob]
     if isinstance(distribution, Normals):
         return [_normal_points(m, s, gamma) for m, s in zip(distribution.mean, distribution.sd)]
     assert isinstance(distribution, Bins)
-    return [_bin_points(prob, distribution.axis, gamma) for prob in distribution.prob]
+    return [_bin_points(prob, distribution.axis.flat, gamma) for prob in distribution.prob]
 
 
 def expectation(kernel, left, right) -> np.ndarray:
     """A column kernel under each pair of two lists of distributions, by quadrature."""
     gamma = getattr(kernel, "gamma", 1.0)
-    if not isinstance(kernel, RBF) and not isinstance(left, States):
+    if not isinstance(kernel, RBF) and not isinstance(left, Points):
         return _matching(kernel, left, right)
     lefts, rights = points_of(left, gamma), points_of(right, gamma)
     found = np.empty((len(lefts), len(rights)))
@@ -60,7 +61,7 @@ def expectation(kernel, left, right) -> np.ndarray:
 
 def _matching(kernel, left, right) -> np.ndarray:
     """Two numbers match if both are known and equal; draws of a density never do."""
-    found = np.full((len(left[0]), len(right[0])), cell_value(kernel, 0.0, 1.0))
+    found = np.full((len(left.means()), len(right.means())), cell_value(kernel, 0.0, 1.0))
     if isinstance(left, Normals) and isinstance(right, Normals):
         for i, x in enumerate(left.mean):
             for j, y in enumerate(right.mean):
@@ -150,13 +151,18 @@ def univariate(circuit, var: int, part):
     axis = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]]
     if isinstance(part, tuple):
         if circuit.n_states[var] and not len(axis):
-            return States(np.eye(circuit.n_states[var])[[int(part[1])]])
+            return states(np.eye(circuit.n_states[var])[[int(part[1])]])
         return Normals(np.array([part[1]]), np.zeros(1))
     param = circuit.param[circuit.param_ptr[part] : circuit.param_ptr[part + 1]]
     if circuit.leaf_family[part] == GAUSSIAN:
         return Normals(param[:1], param[1:])
     prob = np.exp(param)[np.newaxis]
-    return Bins(prob, axis) if len(axis) else States(prob)
+    return Bins(Axis.of(axis), prob) if len(axis) else states(prob)
+
+
+def states(prob: np.ndarray) -> Points:
+    """Distributions over the states 0, 1, ... of a category."""
+    return Points(np.arange(float(prob.shape[1])), prob)
 
 
 def expected_kernel(p, q, kernel, row=None, other=None) -> float:

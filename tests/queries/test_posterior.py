@@ -91,7 +91,7 @@ def test_categories_may_stand_before_an_axis():
 
 def test_numeric_variables_without_an_axis_have_no_states():
     circuit = random_circuit(6, n_features=2, kinds="gaussian")
-    assert [prob.shape for prob in marginals(circuit, np.zeros((4, 2)))] == [(4, 0), (4, 0)]
+    assert marginals(circuit, np.zeros((4, 2))) == [None, None]
 
 
 def test_posteriors_of_rows_below_the_smallest_float_are_exact():

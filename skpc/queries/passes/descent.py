@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
-from skpc._random import uniform
-from skpc.circuit.leaves import Columns, cell_value, draw
+from skpc._random import Streams, draw_index, uniform
 from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables
-
-__all__ = ["Descent"]
-
-
-@inlined
-def _drawn(score: np.ndarray, n_children: int, u: float) -> int:
-    """Position of a child drawn in proportion to its score."""
-    total = 0.0
-    for k in range(n_children):
-        total += score[k]
-    u *= total
-    chosen = 0
-    for k in range(n_children):
-        if score[k] > 0.0:
-            # Rounding may leave a sliver of u: the last possible child then takes it.
-            chosen = k
-            u -= score[k]
-            if u < 0.0:
-                break
-    return chosen
+from skpc.queries.passes.rows import Cells
+from skpc.variables import Columns
+from skpc.variables.families import cell_value, draw
 
 
 @inlined
-def _greatest(score: np.ndarray, n_children: int) -> int:
+def _greatest(score: Floats, n_children: int) -> int:
     """Position of the greatest score, the first among equals."""
     chosen = 0
     for k in range(1, n_children):
         if score[k] > score[chosen]:
             chosen = k
     return chosen
+
+
+@inlined
+def _total(score: Floats, n_children: int) -> float:
+    total = 0.0
+    for k in range(n_children):
+        total += score[k]
+    return total
 
 
 @inlined
@@ -54,18 +45,17 @@ def descend(
     plan: Plan,
     tables: Tables,
     columns: Columns,
-    mode: np.ndarray,
-    codes: np.ndarray,
-    values: np.ndarray,
-    lines: np.ndarray,
+    mode: Floats,
+    cells: Cells,
+    lines: Floats,
     in_logs: bool,
     maximise: bool,
-    column: np.ndarray,
-    streams: np.ndarray,
-    visitors: np.ndarray,
-    n_visitors: np.ndarray,
-    score: np.ndarray,
-    rows: np.ndarray,
+    column: Ints,
+    streams: Streams,
+    visitors: Ints,
+    n_visitors: Ints,
+    score: Floats,
+    rows: Floats,
 ) -> None:
     """Fill the missing cells of rows whose values stand in column ``column[j]`` of the lines.
 
@@ -76,6 +66,7 @@ def descend(
     is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
     leaf_family, leaf_first = plan.leaves.family, plan.leaves.first
     leaf_var, leaf_states, last_use = plan.leaves.var, plan.leaves.n_states, plan.last_use
+    codes, values = cells.codes, cells.values
     linear_table, axis, axis_ptr = tables.table, columns.axis, columns.axis_ptr
     table = tables.log_table if in_logs else tables.table
     weight = tables.log_weight if in_logs else tables.weight
@@ -110,7 +101,8 @@ def descend(
                 if maximise:
                     first = begin + _greatest(score, end - begin)
                 else:
-                    first = begin + _drawn(score, end - begin, uniform(streams, j))
+                    u = uniform(streams, j) * _total(score, end - begin)
+                    first = begin + draw_index(score, 0, end - begin, u)
                 last = first + 1
             for a in range(first, last):
                 child = arg[a]
@@ -153,15 +145,14 @@ class Descent:
         self.n_visitors = np.zeros(evaluator.program.n_slots, dtype=np.int64)
         self.score = np.empty(np.diff(evaluator.plan.ptr).max())
 
-    def fill(self, block: Block, column: np.ndarray, streams: np.ndarray, rows: np.ndarray) -> None:
+    def fill(self, block: Block, column: Ints, streams: Streams, rows: Floats) -> None:
         """Fill the missing cells of ``rows[j]``, whose values are in column ``column[j]``."""
         descend(
             self.evaluator.plan,
             self.evaluator.tables,
             self.evaluator.columns,
             self.evaluator.mode,
-            block.codes,
-            block.values,
+            block.cells,
             block.lines,
             block.in_logs,
             self.evaluator.maximise,

@@ -7,40 +7,31 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
-from skpc.circuit.leaves import (
-    Columns,
-    cell_value,
-    columns_of,
-    leaf_tables,
-    mode_tables,
-)
 from skpc.queries.log_likelihood import TINY
 from skpc.queries.passes.downward import N_SCRATCH
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
-from skpc.queries.passes.rows import read_block, refuse_cell
+from skpc.queries.passes.rows import Cells, cells_workspace, read_block, refuse_cell
 from skpc.queries.passes.upward import upward, upward_log
-
-__all__ = ["Block", "Evaluator"]
+from skpc.variables.families import cell_value, leaf_tables, mode_tables
 
 #: Bytes that the values of one block may take.
 _BUDGET = 48 * 2**20
 
 
 class Block(NamedTuple):
-    """An evaluated block: states, values, missing columns, and the value of every node.
+    """An evaluated block: its cells, and the value of every node.
 
     ``position`` is where its rows stand in the part it was cut from; ``root`` is the log
-    value of each row, ``base`` included.
+    value of each row, the density that its leaves have in common included.
     """
 
-    position: np.ndarray
-    codes: np.ndarray
-    values: np.ndarray
-    incomplete: np.ndarray
-    lines: np.ndarray
+    position: Ints
+    cells: Cells
+    lines: Floats
     in_logs: bool
-    root: np.ndarray
+    root: Floats
 
 
 class Evaluator:
@@ -61,20 +52,22 @@ class Evaluator:
         self.maximise = maximise
         self.program = plan_of(circuit.structure)
         self.plan: Plan = self.program.plan
-        self.columns: Columns = columns_of(circuit)
+        self.columns = circuit.columns
+        leaves = self.plan.leaves
         if maximise:
-            log_table, self.mode = mode_tables(circuit, self.plan.leaves, self.columns)
+            observed = circuit.observed[leaves.node]
+            log_table, self.mode = mode_tables(leaves, circuit.param, self.columns, observed)
         else:
-            log_table, self.mode = leaf_tables(circuit, self.plan.leaves, self.columns), np.empty(0)
+            log_table, self.mode = leaf_tables(leaves, circuit.param, self.columns), np.empty(0)
         self.tables: Tables = tables_of(circuit, log_table)
         fitting = _BUDGET // (8 * len(self.plan.is_sum))
         self.size = int(np.clip(fitting // 32 * 32, 32, 256)) if size is None else size
 
-    def flows(self) -> np.ndarray:
+    def flows(self) -> Floats:
         """Lines for the flows of the nodes that are alive together."""
         return np.empty((self.program.n_slots, self.size))
 
-    def log_values(self, row: np.ndarray) -> tuple[np.ndarray, bool]:
+    def log_values(self, row: Floats) -> tuple[Floats, bool]:
         """Log value of every node of the structure on one row, and whether it is possible."""
         block = self._evaluate(row, np.zeros(1, dtype=np.int64), self._workspace(), True)
         leaves, n_inner = self.plan.leaves, len(self.plan.is_sum)
@@ -85,15 +78,15 @@ class Evaluator:
                 leaves.family[leaf],
                 leaves.first[leaf],
                 self.tables.log_table,
-                block.codes[var, 0],
-                block.values[var, 0],
+                block.cells.codes[var, 0],
+                block.cells.values[var, 0],
                 True,
             )
         inner = self.program.node >= 0
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]
         return value, bool(block.root[0] > -np.inf)
 
-    def blocks(self, rows: np.ndarray, start: int = 0) -> Iterator[Block]:
+    def blocks(self, rows: Floats, start: int = 0) -> Iterator[Block]:
         """Evaluate consecutive blocks of rows, the first of which is row ``start`` of the caller's.
 
         Rows too improbable for the linear domain come again, in a block of logs; in the first
@@ -115,35 +108,23 @@ class Evaluator:
             chosen = index[first : first + self.size]
             yield self._evaluate(rows[chosen], chosen, work, True)
 
-    def _workspace(self) -> tuple[np.ndarray, ...]:
-        n_features = self.circuit.n_features
-        return (
-            np.empty((n_features, self.size), dtype=np.int16),
-            np.empty((n_features, self.size)),
-            np.empty(self.size),
-            np.empty(n_features, dtype=np.int8),
-            np.empty((len(self.plan.is_sum) + N_SCRATCH, self.size)),
-        )
+    def _workspace(self) -> tuple[Cells, Floats]:
+        cells = cells_workspace(self.circuit.n_features, self.size)
+        return cells, np.empty((len(self.plan.is_sum) + N_SCRATCH, self.size))
 
     def _evaluate(
-        self,
-        rows: np.ndarray,
-        index: np.ndarray,
-        work: tuple[np.ndarray, ...],
-        in_logs: bool,
-        start: int = 0,
+        self, rows: Floats, index: Ints, work: tuple[Cells, Floats], in_logs: bool, start: int = 0
     ) -> Block:
-        codes, values, base, incomplete, lines = work
+        cells, lines = work
         n, plan = len(rows), self.plan
-        bad = read_block(self.columns, rows, 0, n, codes, values, base, incomplete)
-        refuse_cell(self.circuit, rows, bad, start)
-        root = lines[len(plan.is_sum) - 1, :n]
+        refuse_cell(self.columns, rows, read_block(self.columns, rows, 0, n, cells), start)
+        base, root = cells.base[:n], lines[len(plan.is_sum) - 1, :n]
         if in_logs:
-            upward_log(plan, plan.every, self.tables, codes, values, n, lines, self.maximise)
-            log_root = base[:n] + root
+            upward_log(plan, plan.every, self.tables, cells, n, lines, self.maximise)
+            log_root = base + root
         else:
-            upward(plan, plan.every, self.tables, codes, values, n, lines)
+            upward(plan, plan.every, self.tables, cells, n, lines)
             positive = root >= TINY
             log_root = np.full(n, -np.inf)
-            log_root[positive] = base[:n][positive] + np.log(root[positive])
-        return Block(index, codes, values, incomplete, lines, in_logs, log_root)
+            log_root[positive] = base[positive] + np.log(root[positive])
+        return Block(index, cells, lines, in_logs, log_root)

@@ -14,9 +14,8 @@ import numpy as np
 from skpc._arrays import offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import SUM, Circuit, Structure
-from skpc.circuit.leaves import Leaves, leaves_of, linear_tables
-
-__all__ = ["Plan", "Program", "Tables", "plan_of", "tables_of"]
+from skpc.variables import Leaves
+from skpc.variables.families import linear_tables
 
 
 class Plan(NamedTuple):
@@ -95,7 +94,7 @@ def _make_program(structure: Structure) -> Program:
     node = order[:n_inner]
     number = np.full(structure.n_nodes, -1)
     number[node] = np.arange(n_inner)
-    leaves = leaves_of(structure)
+    leaves = structure.leaves
     number[leaves.node] = ~np.arange(len(leaves.node))
     n_children = np.diff(child_ptr)[node]
     edge, ptr = ranges(child_ptr[node], n_children), offsets(n_children)

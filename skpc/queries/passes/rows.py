@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
 
-from skpc._jit import kernel
+from skpc._arrays import Floats
+from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
-from skpc.circuit.leaves import Columns, read_cell
-
-__all__ = ["check_rows", "over_chunks", "read_block", "read_rows", "refuse_cell"]
+from skpc.variables import Columns
+from skpc.variables.families import needed_cell, read_cell
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
 
 
-def check_rows(circuit: Circuit, X: Any) -> np.ndarray:
+def check_rows(circuit: Circuit, X: Any) -> Floats:
     """Encoded rows as float64 of shape (n_rows, n_features), C-contiguous.
 
     Cells of variables that the circuit has been conditioned on take the value given then. States
@@ -32,7 +33,7 @@ def check_rows(circuit: Circuit, X: Any) -> np.ndarray:
     return rows
 
 
-def read_rows(circuit: Circuit, X: Any) -> np.ndarray:
+def read_rows(circuit: Circuit, X: Any) -> Floats:
     """The same without a look at what the circuit has been conditioned on."""
     if not isinstance(circuit, Circuit):
         raise TypeError(
@@ -54,26 +55,32 @@ def read_rows(circuit: Circuit, X: Any) -> np.ndarray:
     return rows
 
 
-def refuse_cell(circuit: Circuit, rows: np.ndarray, cell: int, start: int) -> None:
+def refuse_cell(columns: Columns, rows: Floats, cell: int, start: int) -> None:
     """Raise the error for a cell that no leaf can read; ``cell`` < 0 means there is none.
 
     The cell is counted within ``rows``, the first of which is row ``start`` of the caller's.
     """
     if cell < 0:
         return
-    row, var = divmod(cell, circuit.n_features)
-    n_states, found = int(circuit.n_states[var]), rows[row, var]
-    row += start
-    needed = f"one of the states 0..{n_states - 1}" if n_states else "a finite number"
+    row, var = divmod(cell, rows.shape[1])
     raise ValueError(
-        f"X[{row}, {var}] must be {needed} or NaN (missing), got {found}; circuits read encoded "
-        "rows, as made by an estimator or a Domain"
+        f"X[{row + start}, {var}] must be {needed_cell(columns, var)} or NaN (missing), got "
+        f"{rows[row, var]}; circuits read encoded rows, as made by an estimator or a Domain"
     )
 
 
-def over_chunks(
-    rows: np.ndarray, work: Callable[[np.ndarray, int], Any], chunk: int = CHUNK
-) -> list[Any]:
+@kernel
+def first_unreadable(columns: Columns, rows: Floats) -> int:
+    """Flat position of the first cell of complete rows that no leaf can read, or -1."""
+    for r in range(rows.shape[0]):
+        for var in range(rows.shape[1]):
+            state, _ = read_cell(columns, var, rows[r, var])
+            if state < 0:
+                return r * rows.shape[1] + var
+    return -1
+
+
+def over_chunks(rows: Floats, work: Callable[[Floats, int], Any], chunk: int = CHUNK) -> list[Any]:
     """Call ``work(part, start)`` on consecutive parts of the rows and list what it returns.
 
     The parts do not depend on the number of threads, which is the one of
@@ -91,24 +98,40 @@ def over_chunks(
     return Parallel(n_jobs=None, require="sharedmem")(delayed(task)(start) for start in starts)
 
 
-@kernel
-def read_block(
-    columns: Columns,
-    rows: np.ndarray,
-    start: int,
-    n: int,
-    codes: np.ndarray,
-    values: np.ndarray,
-    base: np.ndarray,
-    incomplete: np.ndarray,
-) -> int:
-    """Transpose a block of rows into states and values, one line a variable.
+class Cells(NamedTuple):
+    """A block of rows as kernels read it, one line a variable.
 
-    ``base`` receives the log density that all leaves of the observed numeric cells have in
-    common, ``incomplete[v]`` whether variable ``v`` is missing in any row. Returns the flat
-    position of the first unreadable cell, or -1.
+    Attributes
+    ----------
+    codes, values : int16 and float64 arrays of shape (n_features, size)
+        State (the number of states where missing) and value (NaN where missing) of each cell.
+    base : array of shape (size,)
+        The log density that all leaves of the observed numeric cells of a row have in common.
+    incomplete : int8 array of shape (n_features,)
+        Whether a variable is missing in any row.
+    """
+
+    codes: NDArray[np.int16]
+    values: Floats
+    base: Floats
+    incomplete: NDArray[np.int8]
+
+
+@inlined
+def cells_workspace(n_features: int, size: int) -> Cells:
+    """Arrays for blocks of up to ``size`` rows."""
+    codes, incomplete = np.empty((n_features, size), np.int16), np.empty(n_features, np.int8)
+    return Cells(codes, np.empty((n_features, size)), np.empty(size), incomplete)
+
+
+@kernel
+def read_block(columns: Columns, rows: Floats, start: int, n: int, cells: Cells) -> int:
+    """Transpose a block of rows into states and values.
+
+    Returns the flat position of the first unreadable cell, or -1.
     """
     n_features = rows.shape[1]
+    codes, values, base, incomplete = cells.codes, cells.values, cells.base, cells.incomplete
     for r in range(n):
         base[r] = 0.0
     for var in range(n_features):

@@ -6,45 +6,46 @@ import math
 
 import numpy as np
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
-from skpc.circuit.leaves import Leaves, leaf_line, log_leaf_line
 from skpc.queries.passes.plan import Plan, Tables
-
-__all__ = ["leaf_values", "log_leaf_values", "upward", "upward_log"]
+from skpc.queries.passes.rows import Cells
+from skpc.variables import Leaves
+from skpc.variables.families import leaf_line, log_leaf_line
 
 
 @inlined
-def scale_line(lines: np.ndarray, out: int, source: int, factor: float, n: int) -> None:
+def _scale_line(lines: Floats, out: int, source: int, factor: float, n: int) -> None:
     for r in range(n):
         lines[out, r] = factor * lines[source, r]
 
 
 @inlined
-def add_scaled_line(lines: np.ndarray, out: int, source: int, factor: float, n: int) -> None:
+def _add_scaled_line(lines: Floats, out: int, source: int, factor: float, n: int) -> None:
     for r in range(n):
         lines[out, r] += factor * lines[source, r]
 
 
 @inlined
-def multiply_line(lines: np.ndarray, out: int, source: int, n: int) -> None:
+def _multiply_line(lines: Floats, out: int, source: int, n: int) -> None:
     for r in range(n):
         lines[out, r] *= lines[source, r]
 
 
 @inlined
-def shift_line(lines: np.ndarray, out: int, source: int, shift: float, n: int) -> None:
+def _shift_line(lines: Floats, out: int, source: int, shift: float, n: int) -> None:
     for r in range(n):
         lines[out, r] = shift + lines[source, r]
 
 
 @inlined
-def add_line(lines: np.ndarray, out: int, source: int, n: int) -> None:
+def _add_line(lines: Floats, out: int, source: int, n: int) -> None:
     for r in range(n):
         lines[out, r] += lines[source, r]
 
 
 @inlined
-def maximum_line(lines: np.ndarray, out: int, source: int, shift: float, n: int) -> None:
+def _maximum_line(lines: Floats, out: int, source: int, shift: float, n: int) -> None:
     for r in range(n):
         lines[out, r] = max(lines[out, r], shift + lines[source, r])
 
@@ -52,16 +53,15 @@ def maximum_line(lines: np.ndarray, out: int, source: int, shift: float, n: int)
 @kernel
 def upward(
     plan: Plan,
-    slot: np.ndarray,
+    slot: Ints,
     tables: Tables,
-    codes: np.ndarray,
-    values: np.ndarray,
+    cells: Cells,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
 ) -> None:
     """Evaluate all inner nodes in the linear domain; the last of the lines is scratch."""
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
-    weight, table = tables.weight, tables.table
+    weight = tables.weight
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
         out = slot[i]
@@ -72,27 +72,26 @@ def upward(
                 source = slot[child]
             else:
                 source = out if a == begin else scratch
-                leaf_values(leaves, ~child, table, codes, values, n, lines, source)
+                leaf_values(leaves, ~child, tables, cells, n, False, lines, source)
             if is_sum[i] == 0:
                 if a > begin:
-                    multiply_line(lines, out, source, n)
+                    _multiply_line(lines, out, source, n)
                 elif source != out:
-                    scale_line(lines, out, source, 1.0, n)
+                    _scale_line(lines, out, source, 1.0, n)
             elif a == begin:
-                scale_line(lines, out, source, weight[a], n)
+                _scale_line(lines, out, source, weight[a], n)
             else:
-                add_scaled_line(lines, out, source, weight[a], n)
+                _add_scaled_line(lines, out, source, weight[a], n)
 
 
 @kernel
 def upward_log(
     plan: Plan,
-    slot: np.ndarray,
+    slot: Ints,
     tables: Tables,
-    codes: np.ndarray,
-    values: np.ndarray,
+    cells: Cells,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
     maximise: bool,
 ) -> None:
     """Evaluate all inner nodes in the log domain; the last two lines are scratch.
@@ -100,7 +99,7 @@ def upward_log(
     With ``maximise`` sums become maxima, as for the most probable completion.
     """
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
-    log_weight, log_table = tables.log_weight, tables.log_table
+    log_weight = tables.log_weight
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
         out = slot[i]
@@ -111,60 +110,50 @@ def upward_log(
             if child >= 0:
                 source = slot[child]
             else:
-                log_leaf_values(leaves, ~child, log_table, codes, values, n, lines, source)
+                leaf_values(leaves, ~child, tables, cells, n, True, lines, source)
             if a == begin:
-                shift_line(lines, out, source, log_weight[a], n)
+                _shift_line(lines, out, source, log_weight[a], n)
             elif is_sum[i] == 0:
-                add_line(lines, out, source, n)
+                _add_line(lines, out, source, n)
             else:
-                maximum_line(lines, out, source, log_weight[a], n)
+                _maximum_line(lines, out, source, log_weight[a], n)
         if is_sum[i] == 1 and not maximise:
-            _log_of_sum(plan, slot, tables, codes, values, n, lines, i)
+            _log_of_sum(plan, slot, tables, cells, n, lines, i)
 
 
 @kernel
 def leaf_values(
     leaves: Leaves,
     leaf: int,
-    table: np.ndarray,
-    codes: np.ndarray,
-    values: np.ndarray,
+    tables: Tables,
+    cells: Cells,
     n: int,
-    lines: np.ndarray,
+    in_logs: bool,
+    lines: Floats,
     out: int,
 ) -> None:
-    """Values of a leaf on a block of rows."""
+    """Values of a leaf on a block of rows, or their logs."""
     family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, var = leaves.n_states[leaf], leaves.var[leaf]
-    leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
-
-
-@kernel
-def log_leaf_values(
-    leaves: Leaves,
-    leaf: int,
-    log_table: np.ndarray,
-    codes: np.ndarray,
-    values: np.ndarray,
-    n: int,
-    lines: np.ndarray,
-    out: int,
-) -> None:
-    """Log values of a leaf on a block of rows."""
-    family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, var = leaves.n_states[leaf], leaves.var[leaf]
-    log_leaf_line(family, first, n_states, var, log_table, codes, values, n, lines, out)
+    n_states, var, codes, values = (
+        leaves.n_states[leaf],
+        leaves.var[leaf],
+        cells.codes,
+        cells.values,
+    )
+    if in_logs:
+        log_leaf_line(family, first, n_states, var, tables.log_table, codes, values, n, lines, out)
+    else:
+        leaf_line(family, first, n_states, var, tables.table, codes, values, n, lines, out)
 
 
 @kernel
 def _log_of_sum(
     plan: Plan,
-    slot: np.ndarray,
+    slot: Ints,
     tables: Tables,
-    codes: np.ndarray,
-    values: np.ndarray,
+    cells: Cells,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
     i: int,
 ) -> None:
     """Turn the maximum over the children of sum ``i`` into the log of their sum."""
@@ -179,7 +168,7 @@ def _log_of_sum(
         if child >= 0:
             source = slot[child]
         else:
-            log_leaf_values(plan.leaves, ~child, tables.log_table, codes, values, n, lines, source)
+            leaf_values(plan.leaves, ~child, tables, cells, n, True, lines, source)
         shift = tables.log_weight[a]
         for r in range(n):
             if lines[out, r] > -np.inf:

@@ -14,19 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
-from skpc.circuit.leaves import Columns, read_cell
-from skpc.queries.passes.downward import FLOW, SHARE, VALUE, evaluate_leaf
+from skpc.queries.passes.downward import FLOW, SHARE, VALUE
 from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.posterior import refuse_impossible
-from skpc.queries.passes.rows import check_rows, over_chunks
+from skpc.queries.passes.rows import Cells, check_rows, over_chunks
+from skpc.queries.passes.upward import leaf_values
+from skpc.variables import Columns
+from skpc.variables.families import read_cell
 
-__all__ = ["surprise"]
 
-
-def surprise(circuit: Circuit, X: Any) -> np.ndarray:
+def score_cells(circuit: Circuit, X: Any) -> Floats:
     """Log density of each cell given all other observed cells of its row.
 
     Parameters
@@ -51,12 +52,12 @@ def surprise(circuit: Circuit, X: Any) -> np.ndarray:
     --------
     >>> import numpy as np
     >>> from skpc.circuit import CircuitBuilder
-    >>> from skpc.queries import surprise
+    >>> from skpc.queries import score_cells
     >>> builder = CircuitBuilder(n_states=[2, 2])
     >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
     >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
     >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
-    >>> np.exp(surprise(builder.build(), [[0.0, 1.0], [np.nan, 1.0]])).round(2)
+    >>> np.exp(score_cells(builder.build(), [[0.0, 1.0], [np.nan, 1.0]])).round(2)
     array([[0.14, 0.1 ],
            [ nan, 0.35]])
     """
@@ -65,7 +66,7 @@ def surprise(circuit: Circuit, X: Any) -> np.ndarray:
     n_arguments = int(np.diff(evaluator.plan.ptr).max())
     out = np.empty((len(rows), circuit.n_features))
 
-    def work(part: np.ndarray, start: int) -> None:
+    def work(part: Floats, start: int) -> None:
         derivative = evaluator.flows()
         before = np.empty((n_arguments, evaluator.size))
         target = np.empty((circuit.n_features, evaluator.size))
@@ -76,7 +77,7 @@ def surprise(circuit: Circuit, X: Any) -> np.ndarray:
             index = start + block.position[found]
             out[index] = target[:, found].T
             if block.in_logs:
-                lost = np.isnan(out[index]) & ~np.isnan(block.values[:, found].T)
+                lost = np.isnan(out[index]) & ~np.isnan(block.cells.values[:, found].T)
                 refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
@@ -86,16 +87,15 @@ def surprise(circuit: Circuit, X: Any) -> np.ndarray:
 def _fill(
     evaluator: Evaluator,
     block: Block,
-    derivative: np.ndarray,
-    before: np.ndarray,
-    target: np.ndarray,
+    derivative: Floats,
+    before: Floats,
+    target: Floats,
 ) -> None:
     n = len(block.position)
     _differentiate(
         evaluator.plan,
         evaluator.tables,
-        block.codes,
-        block.values,
+        block.cells,
         n,
         block.lines,
         block.in_logs,
@@ -104,21 +104,20 @@ def _fill(
         target,
     )
     root = block.lines[len(evaluator.plan.is_sum) - 1]
-    _compare(evaluator.columns, block.values, n, root, block.in_logs, target)
+    _compare(evaluator.columns, block.cells.values, n, root, block.in_logs, target)
 
 
 @kernel
 def _differentiate(
     plan: Plan,
     tables: Tables,
-    codes: np.ndarray,
-    values: np.ndarray,
+    cells: Cells,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
     in_logs: bool,
-    derivative: np.ndarray,
-    before: np.ndarray,
-    out: np.ndarray,
+    derivative: Floats,
+    before: Floats,
+    out: Floats,
 ) -> None:
     """Add up the derivatives of the root with respect to the leaves of each variable.
 
@@ -138,7 +137,7 @@ def _differentiate(
             before[0, :n] = derivative[slot[i], :n]
             for a in range(begin, end - 1):
                 if arg[a] < 0:
-                    evaluate_leaf(plan.leaves, ~arg[a], tables, codes, values, n, lines, in_logs)
+                    leaf_values(plan.leaves, ~arg[a], tables, cells, n, in_logs, lines, value)
                 source = arg[a] if arg[a] >= 0 else value
                 _times(before, a - begin + 1, before, a - begin, lines, source, n, in_logs)
             lines[after, :n] = one
@@ -153,7 +152,7 @@ def _differentiate(
                 _times(lines, sent, before, a - begin, lines, after, n, in_logs)
                 if a > begin:
                     if child < 0:
-                        evaluate_leaf(plan.leaves, ~child, tables, codes, values, n, lines, in_logs)
+                        leaf_values(plan.leaves, ~child, tables, cells, n, in_logs, lines, value)
                     source = child if child >= 0 else value
                     _times(lines, after, lines, after, lines, source, n, in_logs)
             if child < 0:
@@ -167,11 +166,11 @@ def _differentiate(
 
 @inlined
 def _times(
-    target: np.ndarray,
+    target: Floats,
     t: int,
-    left: np.ndarray,
+    left: Floats,
     a: int,
-    right: np.ndarray,
+    right: Floats,
     b: int,
     n: int,
     in_logs: bool,
@@ -185,7 +184,7 @@ def _times(
 
 
 @inlined
-def _add(target: np.ndarray, t: int, lines: np.ndarray, a: int, n: int, in_logs: bool) -> None:
+def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -> None:
     if in_logs:
         for r in range(n):
             high, low = max(target[t, r], lines[a, r]), min(target[t, r], lines[a, r])
@@ -198,7 +197,7 @@ def _add(target: np.ndarray, t: int, lines: np.ndarray, a: int, n: int, in_logs:
 
 @kernel
 def _compare(
-    columns: Columns, values: np.ndarray, n: int, root: np.ndarray, in_logs: bool, out: np.ndarray
+    columns: Columns, values: Floats, n: int, root: Floats, in_logs: bool, out: Floats
 ) -> None:
     """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
     for var in range(out.shape[0]):

@@ -9,17 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc._jit import inlined, kernel
+from skpc.variables.forms import Normals
 
-__all__ = [
-    "N_ENTRIES",
-    "add_gaussian",
-    "log_gaussian",
-    "log_gaussian_line",
-    "log_peak",
-    "updated_mean_and_sd",
-]
-
+N_PARAMS = 2
 N_ENTRIES = 4
 
 
@@ -35,11 +29,11 @@ def log_gaussian(
 @inlined
 def log_gaussian_line(
     first: int,
-    table: np.ndarray,
+    table: Floats,
     var: int,
-    values: np.ndarray,
+    values: Floats,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
     out: int,
 ) -> None:
     """Log densities on a block of rows."""
@@ -53,13 +47,13 @@ def log_gaussian_line(
 @kernel
 def add_gaussian(
     first: int,
-    table: np.ndarray,
+    table: Floats,
     var: int,
-    values: np.ndarray,
+    values: Floats,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
     flow: int,
-    statistic: np.ndarray,
+    statistic: Floats,
 ) -> None:
     """Add the statistics of a line of flows."""
     mean = table[first]
@@ -78,37 +72,54 @@ def add_gaussian(
     statistic[first + 3] += missing
 
 
-def log_peak(sd: np.ndarray) -> np.ndarray:
+def log_peak(mean: Floats, sd: Floats) -> Floats:
     """Log density at the mean."""
-    return np.asarray(-np.log(sd) - 0.5 * np.log(2 * np.pi))
+    return -np.log(sd) - 0.5 * np.log(2 * np.pi)
 
 
-def updated_mean_and_sd(
-    statistic: np.ndarray,
-    mean: np.ndarray,
-    sd: np.ndarray,
-    pseudo_count: np.ndarray,
-    column_mean: np.ndarray,
-    column_sd: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+def entries(mean: Floats, sd: Floats, highest: Floats) -> Floats:
+    """Tables of many leaves, one a column; ``highest`` is the highest peak of the variable."""
+    return np.array([mean, 1.0 / sd, log_peak(mean, sd) - highest, np.zeros(len(mean))])
+
+
+def mode(table: Floats) -> tuple[Floats, Floats]:
+    """Most probable value of each leaf, and its log density as the table counts it."""
+    return table[0], table[2]
+
+
+def moments(mean: Floats, sd: Floats, centre: Floats) -> tuple[Floats, Floats]:
+    """Mean and mean square around a centre."""
+    return mean - centre, (mean - centre) ** 2 + sd**2
+
+
+def form(mean: Floats, sd: Floats) -> Normals:
+    """What kernels and predictive values see."""
+    return Normals(mean, sd)
+
+
+def updated(
+    statistic: Floats,
+    param: Floats,
+    pseudo_count: Floats,
+    column_mean: Floats,
+    column_sd: Floats,
+) -> Floats:
     """The M-step of many leaves, each with ``pseudo_count`` cells distributed like its column.
 
     ``statistic`` has shape (4, n_leaves). A leaf without any count stays as it is. The sd is kept
     above 1e-6 of the column's.
     """
-    observed, total, square, missing = statistic
+    (mean, sd), (observed, total, square, missing) = param, statistic
     count = observed + missing + pseudo_count
     some = np.where(count > 0, count, 1.0)
     offset = column_mean - mean
     shift = (total + pseudo_count * offset) / some
     square = square + missing * sd**2 + pseudo_count * (column_sd**2 + offset**2)
     variance = np.maximum(square / some - shift**2, (1e-6 * column_sd) ** 2)
-    return np.where(count > 0, mean + shift, mean), np.where(count > 0, np.sqrt(variance), sd)
+    return np.where(count > 0, [mean + shift, np.sqrt(variance)], param)
 
 
-def log_prior(
-    mean: np.ndarray, sd: np.ndarray, column_mean: np.ndarray, column_sd: np.ndarray
-) -> np.ndarray:
+def log_prior(mean: Floats, sd: Floats, column_mean: Floats, column_sd: Floats) -> Floats:
     """Mean log density (nats) of a leaf over cells distributed like its column."""
     spread = column_sd**2 + (column_mean - mean) ** 2
-    return np.asarray(log_peak(sd) - 0.5 * spread / sd**2)
+    return log_peak(mean, sd) - 0.5 * spread / sd**2

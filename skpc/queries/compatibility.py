@@ -7,15 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._jit import inlined, kernel
-from skpc.circuit import PRODUCT, Circuit, Structure
-from skpc.circuit._properties import variables
+from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure, scope_text
 from skpc.exceptions import IncompatibleError
 from skpc.queries._conditionals import Conditionals, inner_scopes
 from skpc.queries.passes.plan import Plan, plan_of
-
-__all__ = ["LEAF_KIND", "PRODUCT_KIND", "SUM_KIND", "Ranked", "Ranking", "common_rankings", "rank"]
-
-LEAF_KIND, SUM_KIND, PRODUCT_KIND = 0, 1, 2
 
 
 class Ranking(NamedTuple):
@@ -103,10 +98,9 @@ def _refuse_different_variables(p: Structure, q: Structure) -> None:
 
 
 def _kinds(structure: Structure) -> list[str]:
-    numeric = (structure.n_states == 0) | (np.diff(structure.axis_ptr) > 0)
     return [
-        "numeric" if is_number else f"categorical with {count} states"
-        for is_number, count in zip(numeric, structure.n_states)
+        f"categorical with {count} states" if is_categorical else "numeric"
+        for is_categorical, count in zip(structure.is_categorical, structure.n_states)
     ]
 
 
@@ -118,7 +112,7 @@ def _refuse_different_splits(p: Structure, q: Structure) -> None:
                 if parts != others:
                     raise IncompatibleError(
                         "an expected kernel needs circuits that split every scope in the same "
-                        f"way, but product {node} of the first splits {variables(scope)} into "
+                        f"way, but product {node} of the first splits {scope_text(scope)} into "
                         f"{_listed(parts)} and product {other} of the second into "
                         f"{_listed(others)}; draw rows from one of the two"
                         " and pass them as points instead"
@@ -137,7 +131,7 @@ def _splits(structure: Structure) -> dict[int, dict[frozenset[int], int]]:
 
 
 def _listed(parts: frozenset[int]) -> str:
-    return " x ".join(variables(part) for part in sorted(parts))
+    return " x ".join(scope_text(part) for part in sorted(parts))
 
 
 def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
@@ -146,9 +140,9 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
     of_var = np.array([number[1 << var] for var in range(n_features)])
     of_inner = np.array([number[scope] for scope in inner_scopes(structure).number])
     scope = np.concatenate([of_var, of_var[plan.leaves.var], of_inner])
-    kind = np.full(len(scope), LEAF_KIND)
+    kind = np.full(len(scope), LEAF)
     is_sum = (plan.is_sum == 1) | (np.diff(plan.ptr) == 1)
-    kind[n_features + n_leaves :] = np.where(is_sum, SUM_KIND, PRODUCT_KIND)
+    kind[n_features + n_leaves :] = np.where(is_sum, SUM, PRODUCT)
     entered = np.zeros(len(scope), dtype=np.int8)
     entered[: n_features + n_leaves] = entered[-1] = 1
     of_product = ~np.repeat(is_sum, np.diff(plan.ptr))
@@ -269,14 +263,14 @@ def _sort(
             place[y] = n_entries - found.scope_ptr[r, scope]
             found.kind[n_entries] = ranking.kind[y]
             found.entered[n_entries] = ranking.entered[y]
-            if ranking.kind[y] == LEAF_KIND:
+            if ranking.kind[y] == LEAF:
                 found.place[n_args] = source[y]
                 n_args += 1
             else:
                 e = source[y]
                 for k in range(arg_ptr[e], arg_ptr[e + 1]):
                     a = arg[k]
-                    if ranking.kind[y] == PRODUCT_KIND:
+                    if ranking.kind[y] == PRODUCT:
                         # All children of a product are reached.
                         a = ranking.order[plan.ptr[node[e]] + k - arg_ptr[e]]
                     below = _rank_of_child(plan, ranking, a, r, cell_place)

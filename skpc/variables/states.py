@@ -1,4 +1,4 @@
-"""Categorical and histogram leaves: a probability for each state (or bin) of a variable.
+"""Leaves with a probability for each state of a column: categories, or the bins of an axis.
 
 Table of a leaf: one entry a state and one more for a missing cell. Statistics: the same layout.
 """
@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
-
-__all__ = ["add_discrete", "discrete_line", "draw_state", "updated_log_prob"]
 
 
 @inlined
-def discrete_line(
+def state_line(
     first: int,
     n_states: int,
-    table: np.ndarray,
+    table: Floats,
     var: int,
     codes: np.ndarray,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
     out: int,
 ) -> None:
     """Read the table entry of each row's state."""
@@ -36,15 +35,15 @@ def discrete_line(
 
 
 @kernel
-def add_discrete(
+def add_states(
     first: int,
     n_states: int,
     var: int,
     codes: np.ndarray,
     n: int,
-    lines: np.ndarray,
+    lines: Floats,
     flow: int,
-    statistic: np.ndarray,
+    statistic: Floats,
 ) -> None:
     """Add the flow of each row to the count of its state."""
     if n_states == 2:
@@ -62,27 +61,14 @@ def add_discrete(
             statistic[first + codes[var, r]] += lines[flow, r]
 
 
-@inlined
-def draw_state(table: np.ndarray, first: int, n_states: int, u: float) -> int:
-    """The state at which the cumulated probabilities pass ``u``."""
-    last = 0
-    for state in range(n_states):
-        if table[first + state] > 0.0:
-            last = state
-            u -= table[first + state]
-            if u < 0.0:
-                return state
-    return last
-
-
 def updated_log_prob(
-    counts: np.ndarray,
-    missing: np.ndarray,
-    log_prob: np.ndarray,
-    pseudo_count: np.ndarray,
-    begin: np.ndarray,
-    size: np.ndarray,
-) -> np.ndarray:
+    counts: Floats,
+    missing: Floats,
+    log_prob: Floats,
+    pseudo_count: Floats,
+    begin: Ints,
+    size: Ints,
+) -> Floats:
     """The M-step of many leaves, their states one after the other.
 
     ``missing`` is the count of missing cells of the leaf each state belongs to, and leaf ``l``

@@ -1,0 +1,509 @@
+"""Leaf families: all that the rest of the package needs to know of them.
+
+A family is one of two kinds. Leaves of states have a probability for each state of their column:
+categories, or the bins of a histogram axis. Leaves of formulas compute a density from a few
+parameters; each of these families has a file of its own. It says how large its table is and how
+the table is filled, evaluates a cell and a block of rows, adds up statistics, updates its
+parameters, and tells its mode, its moments, its form and how it draws. Only this file chooses
+between families. No file here knows circuits: their leaves come as :class:`Leaves`, their variables
+as :class:`Columns`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints, offsets, ranges
+from skpc._jit import fast_exp, inlined
+from skpc._random import draw_index, normal, uniform
+from skpc.variables import gaussian
+from skpc.variables.axis import Axis, bin_of, draw_in_bin, log_bin_density
+from skpc.variables.forms import Bins, Form, Normals, Points
+from skpc.variables.gaussian import add_gaussian, log_gaussian, log_gaussian_line
+from skpc.variables.states import add_states, state_line, updated_log_prob
+
+CATEGORICAL, GAUSSIAN, HISTOGRAM = 0, 1, 2
+
+#: The families of formulas, and the file of each.
+_FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian}
+
+
+class Leaves(NamedTuple):
+    """The leaves of a circuit in the order of their nodes.
+
+    The scope of leaf ``l`` is ``scope[scope_ptr[l]:scope_ptr[l + 1]]``, and ``var[l]`` the first
+    variable there. Its parameters are ``param_ptr[l]:param_ptr[l + 1]``, its table begins at
+    ``first[l]``; all tables together have ``first[n_leaves]`` entries.
+    """
+
+    node: Ints
+    family: Ints
+    scope_ptr: Ints
+    scope: Ints
+    var: Ints
+    n_states: Ints
+    param_ptr: Ints
+    first: Ints
+
+
+class Columns(NamedTuple):
+    """The variables of a circuit as kernels read them.
+
+    ``family`` is that of the leaves of a variable, ``log_peak`` the greatest log density of its
+    Gaussian leaves. Leaves are evaluated relative to that, or to the density within the bin: all
+    values inside a circuit then lie in [0, 1] and underflow can only strike terms that do not
+    count. ``ignored`` marks the variables that the circuit has been conditioned on.
+    """
+
+    n_states: Ints
+    axis_ptr: Ints
+    axis: Floats
+    family: Ints
+    log_peak: Floats
+    ignored: np.ndarray
+
+
+class Lines(NamedTuple):
+    """What the posterior of a missing cell is put together from, leaf by leaf.
+
+    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines of its variable from
+    ``shift[l]`` on; variable ``v`` has ``n_lines[v]`` of them.
+    """
+
+    feature_ptr: Ints
+    feature: Floats
+    shift: Ints
+    n_lines: Ints
+
+
+def n_params(family: Any, n_states: Any) -> Ints:
+    """Number of parameters of leaves of these families, over columns of so many states."""
+    sizes = np.array(n_states, dtype=np.int64)
+    for formula, home in _FORMULAS.items():
+        sizes = np.where(np.asarray(family) == formula, home.N_PARAMS, sizes)
+    return sizes
+
+
+def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Leaves:
+    """List leaves and lay out their parameters and tables."""
+    var = scope[scope_ptr[:-1]]
+    of_var = n_states[var]
+    sizes = of_var + 1
+    for formula, home in _FORMULAS.items():
+        sizes = np.where(family == formula, home.N_ENTRIES, sizes)
+    params = offsets(n_params(family, of_var))
+    return Leaves(node, family, scope_ptr, scope, var, of_var, params, offsets(sizes))
+
+
+def columns_of(
+    leaves: Leaves, param: Floats, n_states: Ints, axis_ptr: Ints, axis: Floats, ignored: Any
+) -> Columns:
+    """Describe the variables of leaves with these parameters."""
+    family, peak = np.zeros(len(n_states), dtype=np.int64), np.full(len(n_states), -np.inf)
+    family[leaves.var] = leaves.family
+    for home, leaf, rows in _of_formulas(leaves, param):
+        np.maximum.at(peak, leaves.var[leaf], home.log_peak(*rows))
+    marks = np.asarray(ignored, dtype=np.int8)
+    # Kernels are compiled for writable arrays; those of a structure are not.
+    return Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks)
+
+
+def _of_formulas(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Floats]]:
+    """For each family of formulas its file, its leaves, and their parameters, one a row."""
+    found = []
+    for formula, home in _FORMULAS.items():
+        leaf = np.flatnonzero(leaves.family == formula)
+        if len(leaf):
+            rows = param[leaves.param_ptr[leaf] + np.arange(home.N_PARAMS)[:, np.newaxis]]
+            found.append((home, leaf, rows))
+    return found
+
+
+def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
+    """The log tables of all leaves; a missing cell has log value 0."""
+    table = np.zeros(leaves.first[-1])
+    sizes = np.diff(leaves.param_ptr)
+    table[ranges(leaves.first[:-1], sizes)] = param[ranges(leaves.param_ptr[:-1], sizes)]
+    for home, leaf, rows in _of_formulas(leaves, param):
+        entries = home.entries(*rows, columns.log_peak[leaves.var[leaf]])
+        table[leaves.first[leaf] + np.arange(home.N_ENTRIES)[:, np.newaxis]] = entries
+    return table
+
+
+def linear_tables(log_table: Floats, leaves: Leaves) -> Floats:
+    """The tables in the linear domain; those of formulas stay as they are."""
+    of_states = np.repeat(_has_states(leaves), np.diff(leaves.first))
+    return np.where(of_states, np.exp(np.where(of_states, log_table, 0.0)), log_table)
+
+
+def mode_tables(
+    leaves: Leaves, param: Floats, columns: Columns, observed: Floats
+) -> tuple[Floats, Floats]:
+    """Log tables in which a missing cell has the greatest log density, and the modes.
+
+    ``observed`` has the value that each leaf has been conditioned on, NaN where it has none.
+    """
+    table = leaf_tables(leaves, param, columns)
+    mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
+    for home, leaf, _ in _of_formulas(leaves, param):
+        entries = table[leaves.first[leaf] + np.arange(home.N_ENTRIES)[:, np.newaxis]]
+        mode[leaf], best[leaf] = home.mode(entries)
+    states = _states_of(leaves, columns)
+    if len(states.leaf):
+        log_peak, middle = _state_peaks_and_modes(columns)
+        density = param[states.param] + log_peak[states.state]
+        greatest = np.maximum.reduceat(density, states.begin)
+        is_best = density == np.repeat(greatest, states.size)
+        position = np.where(is_best, np.arange(len(density)), len(density))
+        mode[states.leaf] = middle[states.state[np.minimum.reduceat(position, states.begin)]]
+        best[states.leaf] = greatest
+    table[leaves.first[1:] - 1] = np.where(np.isnan(observed), best, 0.0)
+    return table, mode
+
+
+def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) -> Floats:
+    """Mean and mean square of ``x - centre[var]`` under each leaf; shape (n_leaves, 2).
+
+    States of a category count as the numbers 0, 1, ...
+    """
+    found = np.empty((len(leaves.node), 2))
+    for home, leaf, rows in _of_formulas(leaves, param):
+        found[leaf] = np.transpose(home.moments(*rows, centre[leaves.var[leaf]]))
+    states = _states_of(leaves, columns)
+    if len(states.leaf):
+        prob = np.exp(param[states.param])
+        for power, moment in enumerate(_state_moments(columns, centre)):
+            total = np.add.reduceat(prob * moment[states.state], states.begin)
+            found[states.leaf, power] = total
+    return found
+
+
+def updated_param(
+    leaves: Leaves,
+    param: Floats,
+    columns: Columns,
+    statistic: Floats,
+    pseudo_count: Floats,
+    column_mean: Floats,
+    column_sd: Floats,
+) -> Floats:
+    """The M-step of all leaves: the parameters that maximise the penalised expected score.
+
+    ``pseudo_count`` has the shape of the parameters: per state, or (repeated) per formula.
+    """
+    found = param.copy()
+    states = _states_of(leaves, columns)
+    if len(states.leaf):
+        missing = np.repeat(statistic[leaves.first[states.leaf + 1] - 1], states.size)
+        found[states.param] = updated_log_prob(
+            statistic[states.entry],
+            missing,
+            param[states.param],
+            pseudo_count[states.param],
+            states.begin,
+            states.size,
+        )
+    for home, leaf, rows in _of_formulas(leaves, param):
+        position, var = leaves.param_ptr[leaf], leaves.var[leaf]
+        counts = statistic[leaves.first[leaf] + np.arange(home.N_ENTRIES)[:, np.newaxis]]
+        like_column = (pseudo_count[position], column_mean[var], column_sd[var])
+        found[position + np.arange(home.N_PARAMS)[:, np.newaxis]] = home.updated(
+            counts, rows, *like_column
+        )
+    return found
+
+
+def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
+    """Parameters with equal probabilities of the possible states; those of formulas stay."""
+    states, found = _states_of(leaves, columns), param.copy()
+    if len(states.leaf):
+        possible = param[states.param] > -np.inf
+        count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
+        found[states.param] = np.where(possible, -np.log(count), -np.inf)
+    return found
+
+
+def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
+    """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
+    count = np.repeat(statistic[leaves.first[1:] - 1], np.diff(leaves.param_ptr))
+    states = _states_of(leaves, columns)
+    count[states.param] *= np.exp(param[states.param])
+    return count
+
+
+def counts_like_columns(
+    leaves: Leaves, param: Floats, of_columns: list[Floats], like_column: float, as_learned: float
+) -> Floats:
+    """Pseudo-counts, in the shape of the parameters, of cells distributed like something known.
+
+    Parameters
+    ----------
+    leaves, param
+        The leaves.
+    of_columns : list of ndarray
+        For each variable the probabilities of its states; not read where its leaves are formulas.
+    like_column : float
+        Number of cells distributed like the column.
+    as_learned : float
+        Number of cells of a categorical leaf that are distributed like the leaf itself.
+    """
+    count = np.full(len(param), like_column)
+    has_states = _has_states(leaves)
+    shares = [of_columns[var] for var in leaves.var[has_states]]
+    count[np.repeat(has_states, np.diff(leaves.param_ptr))] *= np.concatenate([[], *shares])
+    categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
+    count[categorical] += as_learned * np.exp(param[categorical])
+    return count
+
+
+def log_prior(
+    leaves: Leaves,
+    param: Floats,
+    columns: Columns,
+    pseudo_count: Floats,
+    column_mean: Floats,
+    column_sd: Floats,
+) -> float:
+    """Log-likelihood (nats) of the pseudo-counts that :func:`updated_param` adds."""
+    states = _states_of(leaves, columns).param
+    states = states[param[states] > -np.inf]
+    total = pseudo_count[states] @ param[states]
+    for home, leaf, rows in _of_formulas(leaves, param):
+        var = leaves.var[leaf]
+        prior = home.log_prior(*rows, column_mean[var], column_sd[var])
+        total += pseudo_count[leaves.param_ptr[leaf]] @ prior
+    return float(total)
+
+
+def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Form:
+    """The distributions of all leaves of a variable, in the order of the nodes."""
+    leaf = np.flatnonzero(leaves.var == var)
+    home = _FORMULAS.get(int(columns.family[var]))
+    begin, n_states = leaves.param_ptr[leaf], int(columns.n_states[var])
+    if home is not None:
+        return home.form(*param[begin + np.arange(home.N_PARAMS)[:, np.newaxis]])
+    prob = np.exp(param[begin[:, np.newaxis] + np.arange(n_states)])
+    return _over_states(columns, var, prob)
+
+
+def known_cells(columns: Columns, var: int, values: Floats) -> Form:
+    """Distributions that have all their mass on one value each."""
+    if is_category(columns, var):
+        codes = np.arange(float(columns.n_states[var]))
+        return Points(codes, (values[:, np.newaxis] == codes).astype(np.float64))
+    return Normals(values, np.zeros(len(values)))
+
+
+def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:
+    """What the posteriors of some variables (marked in ``wanted``) are put together from.
+
+    Leaves of states share the states of their variable; of leaves of formulas each has a line.
+    """
+    has_states, asked = _has_states(leaves), np.asarray(wanted)[leaves.var]
+    shift, n_lines = np.zeros(len(leaves.var), dtype=np.int64), columns.n_states.copy()
+    for var in np.unique(leaves.var[~has_states]):
+        leaf = np.flatnonzero(leaves.var == var)
+        shift[leaf], n_lines[var] = np.arange(len(leaf)), len(leaf)
+    sizes = np.where(has_states, leaves.n_states, 1)
+    feature = np.ones(sizes.sum())
+    chosen = np.repeat(has_states, np.diff(leaves.param_ptr))
+    feature[np.repeat(has_states, sizes)] = np.exp(param[chosen])
+    kept = np.repeat(asked, sizes)
+    ptr = offsets(np.where(asked, sizes, 0))
+    return Lines(ptr, feature[kept], shift, np.where(wanted, n_lines, 0))
+
+
+def posterior_form(leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats) -> Form:
+    """The distributions of a variable with these averages of its lines, shape (n, n_lines)."""
+    if columns.n_states[var]:
+        return _over_states(columns, var, prob)
+    parts = forms_of(leaves, param, columns, var)
+    if isinstance(parts, Normals):
+        return parts._replace(prob=prob)
+    return parts._replace(prob=prob @ parts.prob)
+
+
+def is_category(columns: Columns, var: int) -> bool:
+    """Whether a variable has states without an order, and no numbers."""
+    return bool(columns.n_states[var] and columns.axis_ptr[var] == columns.axis_ptr[var + 1])
+
+
+def needed_cell(columns: Columns, var: int) -> str:
+    """What a cell of a variable must be, in words."""
+    if is_category(columns, var):
+        return f"one of the states 0..{columns.n_states[var] - 1}"
+    return "a finite number"
+
+
+# The kernels below take the few facts of a leaf one by one: handing over the arrays of all leaves
+# would cost more than the work on a single cell.
+
+
+@inlined
+def log_leaf_line(
+    family: int,
+    first: int,
+    n_states: int,
+    var: int,
+    log_table: Floats,
+    codes: np.ndarray,
+    values: Floats,
+    n: int,
+    lines: Floats,
+    out: int,
+) -> None:
+    """Log values of a leaf on a block of rows."""
+    if family == GAUSSIAN:
+        log_gaussian_line(first, log_table, var, values, n, lines, out)
+    else:
+        state_line(first, n_states, log_table, var, codes, n, lines, out)
+
+
+@inlined
+def leaf_line(
+    family: int,
+    first: int,
+    n_states: int,
+    var: int,
+    table: Floats,
+    codes: np.ndarray,
+    values: Floats,
+    n: int,
+    lines: Floats,
+    out: int,
+) -> None:
+    """Values of a leaf on a block of rows."""
+    log_leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
+    if family != CATEGORICAL and family != HISTOGRAM:
+        for r in range(n):
+            lines[out, r] = fast_exp(lines[out, r])
+
+
+@inlined
+def cell_value(family: int, first: int, table: Floats, code: int, x: float, in_logs: bool) -> float:
+    """Value of a leaf on one cell, or its log with a log table."""
+    if family != GAUSSIAN:
+        return table[first + code]
+    value = log_gaussian(table[first], table[first + 1], table[first + 2], table[first + 3], x)
+    return value if in_logs else fast_exp(value)
+
+
+@inlined
+def add_statistics(
+    family: int,
+    first: int,
+    n_states: int,
+    var: int,
+    table: Floats,
+    codes: np.ndarray,
+    values: Floats,
+    n: int,
+    lines: Floats,
+    flow: int,
+    statistic: Floats,
+) -> None:
+    """Add the sufficient statistics of a leaf, weighted by a line of flows."""
+    if family == GAUSSIAN:
+        add_gaussian(first, table, var, values, n, lines, flow, statistic)
+    else:
+        add_states(first, n_states, var, codes, n, lines, flow, statistic)
+
+
+@inlined
+def draw(
+    family: int,
+    first: int,
+    n_states: int,
+    table: Floats,
+    axis: Floats,
+    axis_begin: int,
+    axis_end: int,
+    streams: np.ndarray,
+    j: int,
+) -> float:
+    """Draw a value from a leaf, with random stream ``j``."""
+    if family == GAUSSIAN:
+        return table[first] + normal(streams, j) / table[first + 1]
+    state = draw_index(table, first, n_states, uniform(streams, j))
+    if family == HISTOGRAM:
+        return draw_in_bin(axis, axis_begin, axis_end, state, uniform(streams, j))
+    return float(state)
+
+
+@inlined
+def read_cell(columns: Columns, var: int, x: float) -> tuple[int, float]:
+    """State (-1 if unreadable) of an observed cell, and its log base density."""
+    n_states = columns.n_states[var]
+    first = columns.axis_ptr[var]
+    last = columns.axis_ptr[var + 1]
+    if last > first:
+        state = bin_of(columns.axis, first, last, x)
+        density = log_bin_density(columns.axis, first, last, state, x)
+        return (state if abs(x) < np.inf else -1), density
+    if n_states > 0:
+        if not (x >= 0 and x < n_states):
+            return -1, 0.0
+        state = int(x)
+        return (state if state == x else -1), 0.0
+    return (0 if abs(x) < np.inf else -1), columns.log_peak[var]
+
+
+class _States(NamedTuple):
+    """The states of all leaves of states one after the other.
+
+    ``begin`` and ``size`` cut them into the leaves ``leaf``; ``param``, ``entry`` and ``state``
+    are the positions of a state in the parameters, the tables and among the states of all
+    variables.
+    """
+
+    leaf: Ints
+    begin: Ints
+    size: Ints
+    param: Ints
+    entry: Ints
+    state: Ints
+
+
+def _has_states(leaves: Leaves) -> np.ndarray:
+    return ~np.isin(leaves.family, list(_FORMULAS))
+
+
+def _states_of(leaves: Leaves, columns: Columns) -> _States:
+    leaf = np.flatnonzero(_has_states(leaves))
+    size = leaves.n_states[leaf]
+    offset = np.cumsum(columns.n_states) - columns.n_states
+    starts = (leaves.param_ptr[leaf], leaves.first[leaf], offset[leaves.var[leaf]])
+    return _States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
+
+
+def _axis_of(columns: Columns, var: int) -> Axis | None:
+    flat = columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]]
+    return Axis.of(flat) if len(flat) else None
+
+
+def _over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:
+    axis = _axis_of(columns, var)
+    return Points(np.arange(float(prob.shape[1])), prob) if axis is None else Bins(axis, prob)
+
+
+def _state_peaks_and_modes(columns: Columns) -> tuple[Floats, Floats]:
+    """Greatest log density within each state of all variables, and a value that has it."""
+    peak, mode = [], []
+    for var, n_states in enumerate(columns.n_states):
+        axis = _axis_of(columns, var)
+        peak.append(np.zeros(n_states) if axis is None else axis.log_peaks())
+        mode.append(np.arange(float(n_states)) if axis is None else axis.modes())
+    return np.concatenate(peak), np.concatenate(mode)
+
+
+def _state_moments(columns: Columns, centre: Floats) -> tuple[Floats, Floats]:
+    """Mean and mean square around the centre within each state of all variables."""
+    means, squares = [], []
+    for var, n_states in enumerate(columns.n_states):
+        axis, state = _axis_of(columns, var), np.arange(n_states) - centre[var]
+        both = (state, state**2) if axis is None else axis.moments(float(centre[var]))
+        means.append(both[0])
+        squares.append(both[1])
+    return np.concatenate(means), np.concatenate(squares)

@@ -1,0 +1,197 @@
+"""The three forms of which every univariate distribution here is made: points, normals, bins.
+
+A form holds a few parts that all of its distributions share, and for each distribution the
+probabilities of the parts. Whatever is linear in a distribution (a mean, a distribution function,
+the expectation of a kernel) is then found once for each part and averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from skpc._arrays import Floats
+from skpc._jit import kernel
+from skpc.variables.axis import Axis
+
+#: Newton's method doubles the digits at each step; halving alone would need about as many.
+_MAX_STEPS = 100
+_SQRT_2 = math.sqrt(2.0)
+_SQRT_2_PI = math.sqrt(2.0 * math.pi)
+
+
+class Points(NamedTuple):
+    """Distributions over the same few numbers, such as the state codes of a category.
+
+    Parameters
+    ----------
+    value : ndarray of shape (n_points,)
+        The numbers, increasing.
+    prob : ndarray of shape (n, n_points)
+        Their probabilities under each of the n distributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Points
+    >>> coin = Points(np.array([0.0, 1.0]), np.array([[0.25, 0.75]]))
+    >>> coin.means(), coin.below(np.array([0.5])), coin.quantiles(0.5)
+    (array([0.75]), array([0.25]), array([1.]))
+    """
+
+    value: Floats
+    prob: Floats
+
+    def means(self) -> Floats:
+        """Mean of each distribution."""
+        return self.prob @ self.value
+
+    def mean_squares(self, centre: Floats) -> Floats:
+        """Mean square of each distribution around a centre of its own."""
+        return (self.prob * (self.value - centre[:, np.newaxis]) ** 2).sum(axis=1)
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        return (self.prob * (self.value <= x[:, np.newaxis])).sum(axis=1)
+
+    def quantiles(self, level: float) -> Floats:
+        """The first number of each distribution at which it reaches the level."""
+        reached = np.cumsum(self.prob, axis=1) >= level * self.prob.sum(axis=1, keepdims=True)
+        return self.value[np.where(reached[:, -1], reached.argmax(axis=1), len(self.value) - 1)]
+
+
+class Normals(NamedTuple):
+    """Mixtures of the same few normal distributions.
+
+    Parameters
+    ----------
+    mean, sd : ndarrays of shape (n_parts,)
+        The parts; a standard deviation of zero stands for a known number.
+    prob : ndarray of shape (n, n_parts), default=None
+        Probabilities of the parts under each of the n distributions; None takes the parts
+        themselves as the distributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Normals
+    >>> both = Normals(np.array([-1.0, 3.0]), np.array([1.0, 0.5]), np.array([[0.5, 0.5]]))
+    >>> both.means(), both.quantiles(0.25).round(3)
+    (array([1.]), array([-1.]))
+    """
+
+    mean: Floats
+    sd: Floats
+    prob: Floats | None = None
+
+    def means(self) -> Floats:
+        """Mean of each distribution."""
+        return self.average(self.mean)
+
+    def mean_squares(self, centre: Floats) -> Floats:
+        """Mean square of each distribution around a centre of its own."""
+        if self.prob is None:
+            return (self.mean - centre) ** 2 + self.sd**2
+        squares = (self.mean - centre[:, np.newaxis]) ** 2 + self.sd**2
+        return (self.prob * squares).sum(axis=1)
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        if self.prob is None:
+            return ndtr((x - self.mean) / self.sd)
+        return (self.prob * ndtr((x[:, np.newaxis] - self.mean) / self.sd)).sum(axis=1)
+
+    def quantiles(self, level: float) -> Floats:
+        """The number below which each distribution has ``level`` of its mass."""
+        prob = np.eye(len(self.mean)) if self.prob is None else self.prob
+        found = np.empty(len(prob))
+        prob = np.ascontiguousarray(prob / prob.sum(axis=1, keepdims=True))
+        z = NormalDist().inv_cdf(float(level))
+        _invert_normals(prob, self.mean, self.sd, level, z, found)
+        return found
+
+    def average(self, of_parts: Floats) -> Floats:
+        """What the parts have, as averages for the distributions."""
+        return of_parts if self.prob is None else self.prob @ of_parts
+
+
+class Bins(NamedTuple):
+    """Piecewise uniform distributions with exponential tails on one histogram axis.
+
+    Parameters
+    ----------
+    axis : Axis
+        The axis.
+    prob : ndarray of shape (n, n_states)
+        Probabilities of its states under each of the n distributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Axis, Bins
+    >>> flat = Bins(Axis(np.array([0.0, 4.0]), 1.0, 1.0), np.array([[0.0, 1.0, 0.0]]))
+    >>> flat.means(), flat.below(np.array([1.0])), flat.quantiles(0.75)
+    (array([2.]), array([0.25]), array([3.]))
+    """
+
+    axis: Axis
+    prob: Floats
+
+    def means(self) -> Floats:
+        """Mean of each distribution."""
+        return self.prob @ self.axis.moments()[0]
+
+    def mean_squares(self, centre: Floats) -> Floats:
+        """Mean square of each distribution around a centre of its own."""
+        origin = float(self.axis.edges.mean())
+        mean, square = self.axis.moments(origin)
+        shift = (centre - origin)[:, np.newaxis]
+        return (self.prob * (square - 2.0 * shift * mean + shift**2)).sum(axis=1)
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        return (self.prob * self.axis.share_below(x)).sum(axis=1)
+
+    def quantiles(self, level: float) -> Floats:
+        """The number below which each distribution has ``level`` of its mass."""
+        return self.axis.quantile(self.prob / self.prob.sum(axis=1, keepdims=True), level)
+
+
+Form = Points | Normals | Bins
+
+
+@kernel
+def _invert_normals(
+    prob: Floats, mean: Floats, sd: Floats, level: float, z: float, out: Floats
+) -> None:
+    """Quantile of each mixture of normals, by Newton's method between bounds.
+
+    ``z`` is the quantile of the standard normal distribution.
+    """
+    for r in range(len(out)):
+        low, high = np.inf, -np.inf
+        for k in range(len(mean)):
+            # The quantile of a mixture lies between those of its parts.
+            if prob[r, k] > 0.0:
+                low, high = min(low, mean[k] + z * sd[k]), max(high, mean[k] + z * sd[k])
+        x = 0.5 * (low + high)
+        for _ in range(_MAX_STEPS):
+            excess, density = -level, 0.0
+            for k in range(len(mean)):
+                u = (x - mean[k]) / sd[k]
+                excess += prob[r, k] * 0.5 * math.erfc(-u / _SQRT_2)
+                density += prob[r, k] * math.exp(-0.5 * u * u) / (sd[k] * _SQRT_2_PI)
+            if excess > 0.0:
+                high = x
+            else:
+                low = x
+            step = x - excess / density if density > 0.0 else np.inf
+            following = step if low < step < high else 0.5 * (low + high)
+            if abs(following - x) <= 1e-14 * abs(x) or excess == 0.0:
+                break
+            x = following
+        out[r] = x

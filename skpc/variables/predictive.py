@@ -1,0 +1,182 @@
+"""The distribution of a cell that is missing, given the cells of its row that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skpc._arrays import Floats
+from skpc.variables.axis import Axis
+from skpc.variables.forms import Bins, Form, Normals, Points
+
+#: Halvings of the bounds of a quantile: they end at neighbouring floats.
+_HALVINGS = 200
+
+
+class Predictive:
+    """The distribution of the cells of one column, one for each of some rows.
+
+    Means, intervals and probabilities of a cell all follow from it, and so do mixtures: quantiles
+    and means of several models cannot be averaged into those of their mixture, distributions can.
+
+    Parameters
+    ----------
+    terms : sequence of Points, Normals or Bins
+        Forms with one row of probabilities a cell. Over all terms these sum to one.
+    known : ndarray of shape (n_rows,)
+        The cells that are observed, NaN where missing.
+    labels : array of shape (n_states,), default=None
+        The categories of a categorical column; None for a column of numbers.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (n_rows, n_states), or None
+        Of the categories, or of the bins of a histogram axis, tails first and last. An observed
+        cell has probability one for its own state. None for numbers without bins.
+    edges : ndarray or None
+        Edges of the bins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Normals, Predictive
+    >>> part = Normals(np.array([0.0]), np.array([1.0]), np.ones((2, 1)))
+    >>> cells = Predictive([part], known=np.array([np.nan, 5.0]))
+    >>> cells.mean(), cells.quantile(0.975).round(2), cells.cdf(1.0).round(2)
+    (array([0., 5.]), array([1.96, 5.  ]), array([0.84, 0.  ]))
+    """
+
+    def __init__(self, terms: Sequence[Form], known: Floats, labels: Any = None) -> None:
+        self.terms, self.known, self.labels = tuple(terms), known, labels
+
+    def __repr__(self) -> str:
+        what = "numbers" if self.labels is None else f"{len(self.labels)} categories"
+        return f"Predictive(n_rows={len(self.known)}, {what})"
+
+    @classmethod
+    def mixture(cls, members: Sequence[Predictive], weight: Floats) -> Predictive:
+        """Mix the distributions of several models for the same cells.
+
+        Parameters
+        ----------
+        members : sequence of Predictive
+            One for each model.
+        weight : ndarray of shape (n_members,) or (n_rows, n_members)
+            Weights of the models, for all rows or for each; they sum to one.
+
+        Returns
+        -------
+        Predictive
+        """
+        of_rows = np.broadcast_to(weight, (len(members[0].known), len(members)))
+        terms = [
+            term._replace(prob=_rows_of(term) * of_rows[:, [k]])
+            for k, member in enumerate(members)
+            for term in member.terms
+        ]
+        return cls(_joined(terms), members[0].known, members[0].labels)
+
+    @property
+    def probabilities(self) -> Floats | None:
+        """Probabilities of the states of the column; None if it has none."""
+        (term, *others) = self.terms
+        if others or isinstance(term, Normals) or (self.labels is None and self.edges is None):
+            return None
+        prob = term.prob / term.prob.sum(axis=1, keepdims=True)
+        seen = np.flatnonzero(~np.isnan(self.known))
+        cells = self.known[seen]
+        prob[seen] = 0.0
+        state = term.axis.states_of(cells) if isinstance(term, Bins) else cells.astype(np.intp)
+        prob[seen, state] = 1.0
+        return prob
+
+    @property
+    def edges(self) -> Floats | None:
+        """Edges between the bins; None where the column has no bins."""
+        term = self.terms[0]
+        return term.axis.edges if isinstance(term, Bins) and len(self.terms) == 1 else None
+
+    def mean(self) -> Floats:
+        """Mean of each cell, shape (n_rows,); categories count as their codes 0, 1, ..."""
+        return self._known_or(sum(term.means() for term in self.terms))
+
+    def variance(self) -> Floats:
+        """Variance of each cell, shape (n_rows,); zero where it is observed."""
+        centre = np.asarray(sum(term.means() for term in self.terms))
+        spread = np.asarray(sum(term.mean_squares(centre) for term in self.terms))
+        return np.where(np.isnan(self.known), spread, 0.0)
+
+    def cdf(self, x: Any) -> Floats:
+        """Probability that each cell is not above ``x``: one number, or one a row."""
+        at = np.broadcast_to(np.asarray(x, dtype=np.float64), self.known.shape)
+        found = np.asarray(sum(term.below(at) for term in self.terms))
+        return np.where(np.isnan(self.known), found, self.known <= at)
+
+    def quantile(self, level: float) -> Floats:
+        """The number below which each cell lies with probability ``level``, shape (n_rows,).
+
+        Raises
+        ------
+        ValueError
+            If the level is not between 0 and 1, or the column is one of categories.
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
+        if self.labels is not None:
+            raise ValueError("quantiles need a column of numbers; categories have no order")
+        if len(self.terms) == 1:
+            return self._known_or(self.terms[0].quantiles(level))
+        bounds = np.array([term.quantiles(level) for term in self.terms])
+        low, high = bounds.min(axis=0), bounds.max(axis=0)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            reached = sum(term.below(middle) for term in self.terms) >= level
+            high, low = np.where(reached, middle, high), np.where(reached, low, middle)
+        return self._known_or(high)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row a cell: probabilities of categories, or of bins.
+
+        The columns are the categories, or the intervals between the edges; for numbers without
+        bins they are the mean and the quantiles of 5, 50 and 95 percent.
+        """
+        import pandas as pd
+
+        prob = self.probabilities
+        if prob is None:
+            levels = {f"{level:g}": self.quantile(level) for level in (0.05, 0.5, 0.95)}
+            return pd.DataFrame({"mean": self.mean(), **levels})
+        if self.labels is not None:
+            return pd.DataFrame(prob, columns=list(self.labels))
+        limits = [-np.inf, *np.asarray(self.edges).tolist(), np.inf]
+        return pd.DataFrame(prob, columns=pd.IntervalIndex.from_breaks(limits, closed="left"))
+
+    def _known_or(self, found: Any) -> Floats:
+        return np.where(np.isnan(self.known), found, self.known)
+
+
+def _rows_of(term: Form) -> Floats:
+    return np.eye(len(term.means())) if term.prob is None else term.prob
+
+
+def _joined(terms: list[Form]) -> list[Form]:
+    """Add up the probabilities of terms over the same points or the same axis."""
+    found: list[Form] = []
+    for term in terms:
+        for place, other in enumerate(found):
+            if _same_parts(term, other):
+                found[place] = other._replace(prob=_rows_of(other) + _rows_of(term))
+                break
+        else:
+            found.append(term)
+    return found
+
+
+def _same_parts(term: Form, other: Form) -> bool:
+    if isinstance(term, Points) and isinstance(other, Points):
+        return np.array_equal(term.value, other.value)
+    if isinstance(term, Bins) and isinstance(other, Bins):
+        return np.array_equal(Axis(*term.axis).flat, Axis(*other.axis).flat)
+    return False
