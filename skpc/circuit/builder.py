@@ -14,6 +14,7 @@ from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
 from skpc.variables import CATEGORICAL, GAUSSIAN, HISTOGRAM, Axis, AxisTable
+from skpc.variables.families import variable_of_two_measures
 
 _NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 #: How far the probabilities of a distribution may be from summing to one.
@@ -375,6 +376,12 @@ def check_structure(structure: Structure) -> None:
         raise StructureError(
             f"the root (node {structure.n_nodes - 1}) needs every variable in its scope, but it "
             f"lacks {show(everything & ~scope[-1])}"
+        )
+    var = variable_of_two_measures(structure.leaves)
+    if var >= 0:
+        raise StructureError(
+            f"the leaves of variable {var} need one base measure, but some are densities of "
+            "integers and others of numbers"
         )
     used = np.zeros(structure.n_nodes, dtype=bool)
     used[structure.child] = True

@@ -97,6 +97,14 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     return Leaves(node, family, scope_ptr, scope, var, of_var, params, offsets(sizes))
 
 
+def variable_of_two_measures(leaves: Leaves) -> int:
+    """A variable with leaves over the integers and others over the line; -1 if there is none."""
+    discrete = [formula for formula, home in _FORMULAS.items() if home.ON_INTEGERS]
+    on_integers = np.isin(leaves.family, discrete)
+    both = np.intersect1d(leaves.var[on_integers], leaves.var[~on_integers])
+    return int(both[0]) if len(both) else -1
+
+
 def columns_of(
     leaves: Leaves, param: Floats, n_states: Ints, axis_ptr: Ints, axis: Floats, ignored: Any
 ) -> Columns:

@@ -13,6 +13,8 @@ from skpc._arrays import Floats
 from skpc._jit import inlined, kernel
 from skpc.variables.forms import Normals
 
+#: Whether the density is one of integers, by the counting measure.
+ON_INTEGERS = False
 N_PARAMS = 2
 N_ENTRIES = 4
 
