@@ -6,8 +6,11 @@ import numpy as np
 
 from skpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.factor_graphs import FactorGraph
+from skpc.variables.families import POISSON
 
 AXIS = (np.array([-1.0, 0.0, 0.5, 2.0]), 0.7, 1.3)
+#: Stands for the axis of a variable with Poisson leaves.
+COUNTS = "counts"
 
 
 def log_simplex(rng: np.random.Generator, size: int) -> np.ndarray:
@@ -24,17 +27,16 @@ def random_circuit(
 ) -> Circuit:
     """A random smooth and decomposable circuit (not deterministic), with shared nodes.
 
-    ``kinds``: "binary", "discrete" (2 to 4 states), "gaussian", "histogram" or "mixed".
+    ``kinds``: "binary", "discrete" (2 to 4 states), "gaussian", "histogram", "mixed", or
+    "counts" (Poisson and Gaussian leaves beside binary ones).
     """
     rng = np.random.default_rng(seed)
     n_states, axes = _variables(rng, n_features, kinds)
-    builder = CircuitBuilder(n_states, axes)
+    builder = CircuitBuilder(n_states, [None if axis == COUNTS else axis for axis in axes])
     shared: dict[tuple[int, ...], list[int]] = {}
 
     def leaf(var: int) -> int:
-        if n_states[var] == 0:
-            return builder.gaussian(var, rng.normal(), rng.uniform(0.3, 2.0))
-        return builder.discrete(var, log_simplex(rng, n_states[var]))
+        return _leaf(builder, rng, n_states, var, axes[var] == COUNTS)
 
     def grow(scope: tuple[int, ...], level: int) -> int:
         if scope in shared and rng.random() < 0.3:
@@ -68,14 +70,14 @@ def random_deterministic_circuit(
     """A random decision circuit: sums decide on variables one after the other."""
     rng = np.random.default_rng(seed)
     n_states, axes = _variables(rng, n_features, kinds)
-    builder = CircuitBuilder(n_states, axes)
+    builder = CircuitBuilder(n_states, [None if axis == COUNTS else axis for axis in axes])
 
     def grow(scope: tuple[int, ...]) -> list[int]:
         if not scope:
             return []
         choices = [var for var in scope if n_states[var] > 0]
         if not choices or (len(scope) == 1 and rng.random() < 0.5):
-            return [_leaf(builder, rng, n_states, var) for var in scope]
+            return [_leaf(builder, rng, n_states, var, axes[var] == COUNTS) for var in scope]
         var = int(rng.choice(choices))
         rest = tuple(other for other in scope if other != var)
         children = []
@@ -102,7 +104,7 @@ def random_structured_circuit(
     """
     of_vtree, rng = np.random.default_rng(vtree), np.random.default_rng([seed, vtree])
     n_states, axes = _variables(of_vtree, n_features, kinds)
-    builder = CircuitBuilder(n_states, axes)
+    builder = CircuitBuilder(n_states, [None if axis == COUNTS else axis for axis in axes])
 
     def parts_of(scope: list[int]) -> list[list[int]]:
         if len(scope) == 3 and of_vtree.random() < 0.5:
@@ -122,7 +124,8 @@ def random_structured_circuit(
 
     def grow(scope: list[int]) -> list[int]:
         if len(scope) == 1:
-            nodes = [_leaf(builder, rng, n_states, scope[0]) for _ in range(width + 1)]
+            counts = axes[scope[0]] == COUNTS
+            nodes = [_leaf(builder, rng, n_states, scope[0], counts) for _ in range(width + 1)]
             return nodes if rng.random() < 0.5 else mixtures(nodes, width)
         below = [grow(part) for part in parts_of(scope)]
         n_products = width + int(rng.integers(0, 2))
@@ -167,11 +170,21 @@ def random_rows(seed: int, circuit: Circuit, n_rows: int, missing: float = 0.3) 
         has_axis = circuit.axis_ptr[var + 1] > circuit.axis_ptr[var]
         if circuit.n_states[var] and not has_axis:
             rows[:, var] = rng.integers(0, circuit.n_states[var], n_rows)
+        if POISSON in circuit.leaf_family[circuit.leaf_var == var]:
+            rows[:, var] = rng.poisson(2.0, n_rows)
     rows[rng.random(rows.shape) < missing] = np.nan
     return rows
 
 
-def _leaf(builder: CircuitBuilder, rng: np.random.Generator, n_states: list[int], var: int) -> int:
+def _leaf(
+    builder: CircuitBuilder,
+    rng: np.random.Generator,
+    n_states: list[int],
+    var: int,
+    counts: bool,
+) -> int:
+    if counts:
+        return builder.poisson(var, rng.uniform(0.5, 6.0))
     if n_states[var] == 0:
         return builder.gaussian(var, rng.normal(), rng.uniform(0.3, 2.0))
     return builder.discrete(var, log_simplex(rng, n_states[var]))
@@ -184,14 +197,15 @@ def _variables(rng: np.random.Generator, n_features: int, kinds: str) -> tuple[l
         "gaussian": ["gaussian"],
         "histogram": ["histogram"],
         "mixed": ["binary", "discrete", "gaussian", "histogram"],
+        "counts": ["binary", "gaussian", "poisson", "poisson"],
     }[kinds]
     n_states: list[int] = []
     axes: list = []
     for _ in range(n_features):
         kind = rng.choice(choices)
-        axes.append(AXIS if kind == "histogram" else None)
-        sizes = {"binary": 2, "discrete": int(rng.integers(2, 5)), "gaussian": 0, "histogram": 5}
-        n_states.append(sizes[str(kind)])
+        axes.append({"histogram": AXIS, "poisson": COUNTS}.get(str(kind)))
+        sizes = {"binary": 2, "discrete": int(rng.integers(2, 5)), "histogram": 5}
+        n_states.append(sizes.get(str(kind), 0))
     return n_states, axes
 
 

@@ -14,11 +14,13 @@ from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
 from skpc.variables import CATEGORICAL, GAUSSIAN, HISTOGRAM, Axis, AxisTable
-from skpc.variables.families import variable_of_two_measures
+from skpc.variables.families import POISSON, variable_of_two_measures
 
 _NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 #: How far the probabilities of a distribution may be from summing to one.
 _TOLERANCE = 1e-6
+#: Counts far above are better told by a Gaussian: all that are likely are listed for kernels.
+_GREATEST_RATE = 1e6
 
 
 class CircuitBuilder:
@@ -163,6 +165,31 @@ class CircuitBuilder:
                 f"a gaussian leaf needs a finite mean and a positive sd, got {mean} and {sd}"
             )
         return self._leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
+
+    def poisson(self, var: int, rate: float) -> int:
+        """Add a Poisson leaf, for a variable of counts.
+
+        Parameters
+        ----------
+        var : int
+            A numeric variable without an axis; its cells are 0, 1, 2, ...
+        rate : float
+            The mean, at most 1e6.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        self._check_var(var)
+        if self._n_states[var] != 0:
+            raise ValueError(
+                f"variable {var} has {self._n_states[var]} states; a poisson leaf needs a "
+                "numeric variable without an axis (n_states 0)"
+            )
+        if not 0 < rate <= _GREATEST_RATE:
+            raise ValueError(f"a poisson leaf needs a rate in (0, {_GREATEST_RATE:g}], got {rate}")
+        return self._leaf((var,), POISSON, np.array([rate], dtype=np.float64))
 
     def product(self, children: Sequence[int]) -> int:
         """Add a product of nodes with disjoint scopes.

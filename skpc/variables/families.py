@@ -11,6 +11,7 @@ as :class:`Columns`.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +19,23 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import fast_exp, inlined
 from skpc._random import draw_index, normal, uniform
-from skpc.variables import gaussian
+from skpc.variables import gaussian, poisson
 from skpc.variables.axis import Axis, bin_of, draw_in_bin, log_bin_density
 from skpc.variables.forms import Bins, Form, Normals, Points
 from skpc.variables.gaussian import add_gaussian, log_gaussian, log_gaussian_line
+from skpc.variables.poisson import (
+    add_poisson,
+    draw_poisson,
+    log_base,
+    log_poisson,
+    log_poisson_line,
+)
 from skpc.variables.states import add_states, state_line, updated_log_prob
 
-CATEGORICAL, GAUSSIAN, HISTOGRAM = 0, 1, 2
+CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON = 0, 1, 2, 3
 
 #: The families of formulas, and the file of each.
-_FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian}
+_FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson}
 
 
 class Leaves(NamedTuple):
@@ -342,7 +350,7 @@ def needed_cell(columns: Columns, var: int) -> str:
     """What a cell of a variable must be, in words."""
     if is_category(columns, var):
         return f"one of the states 0..{columns.n_states[var] - 1}"
-    return "a finite number"
+    return "a whole number, 0 or more," if columns.family[var] == POISSON else "a finite number"
 
 
 # The kernels below take the few facts of a leaf one by one: handing over the arrays of all leaves
@@ -365,6 +373,8 @@ def log_leaf_line(
     """Log values of a leaf on a block of rows."""
     if family == GAUSSIAN:
         log_gaussian_line(first, log_table, var, values, n, lines, out)
+    elif family == POISSON:
+        log_poisson_line(first, log_table, var, values, n, lines, out)
     else:
         state_line(first, n_states, log_table, var, codes, n, lines, out)
 
@@ -392,9 +402,12 @@ def leaf_line(
 @inlined
 def cell_value(family: int, first: int, table: Floats, code: int, x: float, in_logs: bool) -> float:
     """Value of a leaf on one cell, or its log with a log table."""
-    if family != GAUSSIAN:
+    if family == GAUSSIAN:
+        value = log_gaussian(table[first], table[first + 1], table[first + 2], table[first + 3], x)
+    elif family == POISSON:
+        value = log_poisson(table[first], table[first + 1], table[first + 2], x)
+    else:
         return table[first + code]
-    value = log_gaussian(table[first], table[first + 1], table[first + 2], table[first + 3], x)
     return value if in_logs else fast_exp(value)
 
 
@@ -415,6 +428,8 @@ def add_statistics(
     """Add the sufficient statistics of a leaf, weighted by a line of flows."""
     if family == GAUSSIAN:
         add_gaussian(first, table, var, values, n, lines, flow, statistic)
+    elif family == POISSON:
+        add_poisson(first, var, values, n, lines, flow, statistic)
     else:
         add_states(first, n_states, var, codes, n, lines, flow, statistic)
 
@@ -434,6 +449,8 @@ def draw(
     """Draw a value from a leaf, with random stream ``j``."""
     if family == GAUSSIAN:
         return table[first] + normal(streams, j) / table[first + 1]
+    if family == POISSON:
+        return draw_poisson(table[first + 1], streams, j)
     state = draw_index(table, first, n_states, uniform(streams, j))
     if family == HISTOGRAM:
         return draw_in_bin(axis, axis_begin, axis_end, state, uniform(streams, j))
@@ -455,6 +472,8 @@ def read_cell(columns: Columns, var: int, x: float) -> tuple[int, float]:
             return -1, 0.0
         state = int(x)
         return (state if state == x else -1), 0.0
+    if columns.family[var] == POISSON:
+        return (0 if x >= 0 and x < np.inf and x == math.floor(x) else -1), log_base(x)
     return (0 if abs(x) < np.inf else -1), columns.log_peak[var]
 
 

@@ -11,6 +11,7 @@ from scipy.integrate import quad
 
 from skpc.circuit import LEAF, PRODUCT, Circuit
 from skpc.variables import GAUSSIAN, HISTOGRAM
+from skpc.variables.families import POISSON
 
 
 def axis_of(circuit: Circuit, var: int):
@@ -37,10 +38,16 @@ def leaf_density(circuit: Circuit, node: int, x: float) -> float:
     if family == GAUSSIAN:
         z = (x - param[0]) / param[1]
         return math.exp(-0.5 * z * z) / (param[1] * math.sqrt(2 * math.pi))
+    if family == POISSON:
+        return count_probability(param[0], x)
     if family == HISTOGRAM:
         state, density = state_and_density(circuit, int(circuit.leaf_var[node]), x)
         return math.exp(param[state]) * density
     return math.exp(param[int(x)])
+
+
+def count_probability(rate: float, x: float) -> float:
+    return math.exp(x * math.log(rate) - rate - math.lgamma(x + 1.0))
 
 
 def evaluate(circuit: Circuit, row: np.ndarray, leaf_value, node: int | None = None, add=sum):
@@ -85,7 +92,7 @@ def leaf_expectation(circuit: Circuit, node: int, function) -> float:
                 lambda x: function(x) * leaf_density(circuit, node, x), low, high, epsabs=1e-13
             )[0]
         return total
-    states = range(circuit.n_states[var])
+    states = range(circuit.n_states[var] or 200)
     return sum(function(s) * leaf_density(circuit, node, float(s)) for s in states)
 
 
@@ -113,7 +120,8 @@ def leaf_mode_density(circuit: Circuit, node: int, x: float) -> float:
         inside = [(a + b) / 2 for a, b in pairwise(edges)]
         points = [np.nextafter(edges[0], -np.inf), *inside, edges[-1]]
         return max(leaf_density(circuit, node, point) for point in points)
-    return max(leaf_density(circuit, node, float(s)) for s in range(circuit.n_states[var]))
+    states = range(circuit.n_states[var] or 200)
+    return max(leaf_density(circuit, node, float(s)) for s in states)
 
 
 def node_flows(circuit: Circuit, row: np.ndarray) -> np.ndarray:
@@ -149,6 +157,8 @@ def share_below(circuit: Circuit, row: np.ndarray, var: int, x: float) -> float:
         param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
         if circuit.leaf_family[node] == GAUSSIAN:
             return 0.5 * math.erfc((param[0] - x) / (param[1] * math.sqrt(2.0)))
+        if circuit.leaf_family[node] == POISSON:
+            return sum(count_probability(param[0], float(k)) for k in range(math.floor(x) + 1))
         return sum(math.exp(p) * share for p, share in zip(param, _shares_below(circuit, var, x)))
 
     return evaluate(circuit, row, value) / density(circuit, row)

@@ -10,7 +10,8 @@ import numpy as np
 from skpc.circuit import LEAF, SUM, Circuit
 from skpc.kernels import RBF, Delta, ExponentialHamming
 from skpc.variables import GAUSSIAN, Axis, Bins, Normals, Points
-from tests.naive.circuit import leaf_density
+from skpc.variables.families import POISSON
+from tests.naive.circuit import count_probability, leaf_density
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 
@@ -49,7 +50,8 @@ def points_of(distribution, gamma: float) -> list[tuple[np.ndarray, np.ndarray]]
 def expectation(kernel, left, right) -> np.ndarray:
     """A column kernel under each pair of two lists of distributions, by quadrature."""
     gamma = getattr(kernel, "gamma", 1.0)
-    if not isinstance(kernel, RBF) and not isinstance(left, Points):
+    points = isinstance(left, Points) or isinstance(right, Points)
+    if not isinstance(kernel, RBF) and not points:
         return _matching(kernel, left, right)
     lefts, rights = points_of(left, gamma), points_of(right, gamma)
     found = np.empty((len(lefts), len(rights)))
@@ -156,6 +158,9 @@ def univariate(circuit, var: int, part):
     param = circuit.param[circuit.param_ptr[part] : circuit.param_ptr[part + 1]]
     if circuit.leaf_family[part] == GAUSSIAN:
         return Normals(param[:1], param[1:])
+    if circuit.leaf_family[part] == POISSON:
+        counts = np.arange(200.0)
+        return Points(counts, np.array([[count_probability(param[0], k) for k in counts]]))
     prob = np.exp(param)[np.newaxis]
     return Bins(Axis.of(axis), prob) if len(axis) else states(prob)
 

@@ -1,0 +1,138 @@
+"""Poisson leaves, for counts: 0, 1, 2, ... without an upper end.
+
+Table of a leaf: log rate, rate, log value of a missing cell. Statistics: count and sum of the
+observed cells, and the count of the missing ones.
+
+A count x is the most probable under the rate x. Its probability there is taken out of all leaves
+(:func:`log_base`), so that the values inside a circuit lie in [0, 1] and no leaf needs log(x!).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from skpc._arrays import Floats
+from skpc._jit import fast_log, inlined, kernel
+from skpc._random import Streams, uniform
+from skpc.variables.forms import Points
+
+ON_INTEGERS = True
+N_PARAMS = 1
+N_ENTRIES = 3
+
+#: Standard deviations, and counts beyond them, that hold all but 1e-17 of the mass.
+_WIDTH, _MARGIN = 12.0, 40.0
+#: Rates whose exponential is far from the smallest float.
+_RATE_OF_A_DRAW = 500.0
+_SMALLEST_RATE = 1e-9
+
+
+@inlined
+def log_base(x: float) -> float:
+    """Greatest log probability that any rate gives a count."""
+    return x * math.log(x) - x - math.lgamma(x + 1.0) if x > 0.0 else 0.0
+
+
+@inlined
+def log_poisson(log_rate: float, rate: float, missing: float, x: float) -> float:
+    """Log probability relative to :func:`log_base`."""
+    some = x if x > 0.0 else 1.0
+    relative = x * (log_rate - fast_log(some)) + (x - rate)
+    return relative if x == x else missing
+
+
+@inlined
+def log_poisson_line(
+    first: int, table: Floats, var: int, values: Floats, n: int, lines: Floats, out: int
+) -> None:
+    """Log probabilities on a block of rows."""
+    log_rate, rate, missing = table[first], table[first + 1], table[first + 2]
+    for r in range(n):
+        lines[out, r] = log_poisson(log_rate, rate, missing, values[var, r])
+
+
+@kernel
+def add_poisson(
+    first: int, var: int, values: Floats, n: int, lines: Floats, flow: int, statistic: Floats
+) -> None:
+    """Add the statistics of a line of flows."""
+    count, total, missing = 0.0, 0.0, 0.0
+    for r in range(n):
+        x = values[var, r]
+        seen = lines[flow, r] if x == x else 0.0
+        count += seen
+        total += seen * (x if x == x else 0.0)
+        missing += lines[flow, r] - seen
+    statistic[first] += count
+    statistic[first + 1] += total
+    statistic[first + 2] += missing
+
+
+@inlined
+def draw_poisson(rate: float, streams: Streams, j: int) -> float:
+    """Draw a count: waiting times until one unit of time is over, part by part of the rate."""
+    found = 0.0
+    while rate > 0.0:
+        part = min(rate, _RATE_OF_A_DRAW)
+        rate -= part
+        left = uniform(streams, j)
+        while left > math.exp(-part):
+            left *= uniform(streams, j)
+            found += 1.0
+    return found
+
+
+def log_peak(rate: Floats) -> Floats:
+    """No density is in common to all counts."""
+    return np.zeros(len(rate))
+
+
+def entries(rate: Floats, highest: Floats) -> Floats:
+    """Tables of many leaves, one a column."""
+    return np.array([np.log(rate), rate, np.zeros(len(rate))])
+
+
+def mode(table: Floats) -> tuple[Floats, Floats]:
+    """Most probable count of each leaf, and its log probability."""
+    count = np.floor(table[1])
+    return count, xlogy(count, table[1]) - table[1] - gammaln(count + 1.0)
+
+
+def moments(rate: Floats, centre: Floats) -> tuple[Floats, Floats]:
+    """Mean and mean square around a centre."""
+    return rate - centre, (rate - centre) ** 2 + rate
+
+
+def form(rate: Floats) -> Points:
+    """What kernels and predictive values see: the counts that any of the rates makes likely."""
+    low, high = float(rate.min()), float(rate.max())
+    first = max(0.0, math.floor(low - _WIDTH * math.sqrt(low) - _MARGIN))
+    count = np.arange(first, high + _WIDTH * math.sqrt(high) + _MARGIN)
+    rate = rate[:, np.newaxis]
+    return Points(count, np.exp(xlogy(count, rate) - rate - gammaln(count + 1.0)))
+
+
+def updated(
+    statistic: Floats, param: Floats, pseudo_count: Floats, column_mean: Floats, column_sd: Floats
+) -> Floats:
+    """The M-step of many leaves, each with ``pseudo_count`` cells distributed like its column.
+
+    ``statistic`` has shape (3, n_leaves). A leaf without any count stays as it is. The rate is
+    kept above 1e-9.
+    """
+    (rate,), (observed, total, missing) = param, statistic
+    count = observed + missing + pseudo_count
+    found = total + missing * rate + pseudo_count * column_mean
+    found = np.maximum(found / np.where(count > 0, count, 1.0), _SMALLEST_RATE)
+    return np.where(count > 0, found, param)
+
+
+def log_prior(rate: Floats, column_mean: Floats, column_sd: Floats) -> Floats:
+    """Mean log probability (nats) of a leaf over cells distributed like its column.
+
+    The mean of log(x!), which no rate changes, is left out.
+    """
+    return column_mean * np.log(rate) - rate
