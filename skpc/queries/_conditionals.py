@@ -148,7 +148,8 @@ def _score(
     plan: Plan,
     table: np.ndarray,
     weight: np.ndarray,
-    cells: Cells,
+    codes: np.ndarray,
+    values: np.ndarray,
     lines: np.ndarray,
     in_logs: bool,
     i: int,
@@ -163,8 +164,7 @@ def _score(
         leaf = ~child
         var = plan.leaves.var[leaf]
         family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
-        code, x = cells.codes[var, r], cells.values[var, r]
-        value = cell_value(family, first, table, code, x, in_logs)
+        value = cell_value(family, first, table, codes[var, r], values[var, r], in_logs)
     return fast_exp(weight[a] + value - lines[i, r]) if in_logs else weight[a] * value
 
 
@@ -211,6 +211,7 @@ def _reach(
 ) -> None:
     """List the nodes that each row reaches from the root, and the weights by which it does."""
     n_inner = len(plan.is_sum)
+    codes, values = cells.codes, cells.values
     table = tables.log_table if in_logs else tables.table
     weight = tables.log_weight if in_logs else tables.weight
     alive = np.empty(n_inner, np.int8)
@@ -233,7 +234,7 @@ def _reach(
                     score[a] = 1.0
                 elif total == 0.0 or not one_for_all:
                     r = column[j]
-                    score[a] = _score(plan, table, weight, cells, lines, in_logs, i, a, r)
+                    score[a] = _score(plan, table, weight, codes, values, lines, in_logs, i, a, r)
                     total += score[a]
                 if plan.arg[a] >= 0 and score[a] > 0.0:
                     alive[plan.arg[a]] = 1

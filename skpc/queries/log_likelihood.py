@@ -80,10 +80,11 @@ def _along_induced_trees(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
     plan: InducedPlan = induced_plan(circuit.structure)
     value, columns, leaves = induced_values(circuit), circuit.columns, circuit.structure.leaves
     log_table = leaf_tables(leaves, circuit.param, columns)
+    table = plan_of(circuit.structure).plan.leaves
 
     def work(part: np.ndarray, start: int) -> None:
         target = out[start : start + len(part)]
-        bad = walk(plan, value, leaves, log_table, columns, part, target)
+        bad = walk(plan, value, table, log_table, columns, part, target)
         refuse_cell(columns, part, bad, start)
 
     over_chunks(rows, work)
@@ -92,7 +93,7 @@ def _along_induced_trees(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
 
 def _feed_forward(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
     program, columns = plan_of(circuit.structure), circuit.columns
-    tables = tables_of(circuit, leaf_tables(program.plan.leaves, circuit.param, columns))
+    tables = tables_of(circuit, leaf_tables(circuit.structure.leaves, circuit.param, columns))
     out = np.empty(len(rows))
 
     def work(part: np.ndarray, start: int) -> None:

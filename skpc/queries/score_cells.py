@@ -125,7 +125,9 @@ def _differentiate(
     product: the product of those that stand before it. Dividing by the value of the argument would
     be less, but it may be zero, or so small that its digits are lost.
     """
-    is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
+    is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
+    codes, values = cells.codes, cells.values
+    table = tables.log_table if in_logs else tables.table
     sent, value, after = lines.shape[0] - FLOW, lines.shape[0] - VALUE, lines.shape[0] - SHARE
     zero, one = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
     out[:, :n] = zero
@@ -137,7 +139,7 @@ def _differentiate(
             before[0, :n] = derivative[slot[i], :n]
             for a in range(begin, end - 1):
                 if arg[a] < 0:
-                    leaf_values(plan.leaves, ~arg[a], tables, cells, n, in_logs, lines, value)
+                    leaf_values(leaves, ~arg[a], table, codes, values, n, in_logs, lines, value)
                 source = arg[a] if arg[a] >= 0 else value
                 _times(before, a - begin + 1, before, a - begin, lines, source, n, in_logs)
             lines[after, :n] = one
@@ -152,7 +154,7 @@ def _differentiate(
                 _times(lines, sent, before, a - begin, lines, after, n, in_logs)
                 if a > begin:
                     if child < 0:
-                        leaf_values(plan.leaves, ~child, tables, cells, n, in_logs, lines, value)
+                        leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, value)
                     source = child if child >= 0 else value
                     _times(lines, after, lines, after, lines, source, n, in_logs)
             if child < 0:

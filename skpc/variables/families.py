@@ -56,6 +56,15 @@ class Leaves(NamedTuple):
     first: Ints
 
 
+class LeafTable(NamedTuple):
+    """The few facts of all leaves that passes over a circuit read; see :class:`Leaves`."""
+
+    family: Ints
+    var: Ints
+    n_states: Ints
+    first: Ints
+
+
 class Columns(NamedTuple):
     """The variables of a circuit as kernels read them.
 
@@ -150,7 +159,7 @@ def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
 
 def linear_tables(log_table: Floats, leaves: Leaves) -> Floats:
     """The tables in the linear domain; those of formulas stay as they are."""
-    of_states = np.repeat(_has_states(leaves), np.diff(leaves.first))
+    of_states = np.repeat(has_states(leaves), np.diff(leaves.first))
     return np.where(of_states, np.exp(np.where(of_states, log_table, 0.0)), log_table)
 
 
@@ -266,9 +275,9 @@ def counts_like_columns(
         Number of cells of a categorical leaf that are distributed like the leaf itself.
     """
     count = np.full(len(param), like_column)
-    has_states = _has_states(leaves)
-    shares = [of_columns[var] for var in leaves.var[has_states]]
-    count[np.repeat(has_states, np.diff(leaves.param_ptr))] *= np.concatenate([[], *shares])
+    of_states = has_states(leaves)
+    shares = [of_columns[var] for var in leaves.var[of_states]]
+    count[np.repeat(of_states, np.diff(leaves.param_ptr))] *= np.concatenate([[], *shares])
     categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
     count[categorical] += as_learned * np.exp(param[categorical])
     return count
@@ -317,15 +326,15 @@ def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any
 
     Leaves of states share the states of their variable; of leaves of formulas each has a line.
     """
-    has_states, asked = _has_states(leaves), np.asarray(wanted)[leaves.var]
+    of_states, asked = has_states(leaves), np.asarray(wanted)[leaves.var]
     shift, n_lines = np.zeros(len(leaves.var), dtype=np.int64), columns.n_states.copy()
-    for var in np.unique(leaves.var[~has_states]):
+    for var in np.unique(leaves.var[~of_states]):
         leaf = np.flatnonzero(leaves.var == var)
         shift[leaf], n_lines[var] = np.arange(len(leaf)), len(leaf)
-    sizes = np.where(has_states, leaves.n_states, 1)
+    sizes = np.where(of_states, leaves.n_states, 1)
     feature = np.ones(sizes.sum())
-    chosen = np.repeat(has_states, np.diff(leaves.param_ptr))
-    feature[np.repeat(has_states, sizes)] = np.exp(param[chosen])
+    chosen = np.repeat(of_states, np.diff(leaves.param_ptr))
+    feature[np.repeat(of_states, sizes)] = np.exp(param[chosen])
     kept = np.repeat(asked, sizes)
     ptr = offsets(np.where(asked, sizes, 0))
     return Lines(ptr, feature[kept], shift, np.where(wanted, n_lines, 0))
@@ -493,12 +502,13 @@ class _States(NamedTuple):
     state: Ints
 
 
-def _has_states(leaves: Leaves) -> np.ndarray:
+def has_states(leaves: Leaves) -> np.ndarray:
+    """Which leaves have a probability for each state of their column; the others are formulas."""
     return ~np.isin(leaves.family, list(_FORMULAS))
 
 
 def _states_of(leaves: Leaves, columns: Columns) -> _States:
-    leaf = np.flatnonzero(_has_states(leaves))
+    leaf = np.flatnonzero(has_states(leaves))
     size = leaves.n_states[leaf]
     offset = np.cumsum(columns.n_states) - columns.n_states
     starts = (leaves.param_ptr[leaf], leaves.first[leaf], offset[leaves.var[leaf]])

@@ -25,14 +25,6 @@ def _greatest(score: Floats, n_children: int) -> int:
 
 
 @inlined
-def _total(score: Floats, n_children: int) -> float:
-    total = 0.0
-    for k in range(n_children):
-        total += score[k]
-    return total
-
-
-@inlined
 def _score(weight: float, value: float, whole: float, in_logs: bool, maximise: bool) -> float:
     """Weight times value of a child: itself, its log, or relative to the ``whole`` sum."""
     if not in_logs:
@@ -84,7 +76,7 @@ def descend(
             j = visitors[slot[i], k]
             first, last = begin, end
             if is_sum[i] == 1:
-                r = column[j]
+                r, total = column[j], 0.0
                 for a in range(begin, end):
                     child = arg[a]
                     if child >= 0:
@@ -98,10 +90,11 @@ def descend(
                         code, x = codes[var, r], values[var, r]
                         value = cell_value(family, entry, table, code, x, in_logs)
                     score[a - begin] = _score(weight[a], value, lines[i, r], in_logs, maximise)
+                    total += score[a - begin]
                 if maximise:
                     first = begin + _greatest(score, end - begin)
                 else:
-                    u = uniform(streams, j) * _total(score, end - begin)
+                    u = uniform(streams, j) * total
                     first = begin + draw_index(score, 0, end - begin, u)
                 last = first + 1
             for a in range(first, last):

@@ -53,7 +53,7 @@ class Evaluator:
         self.program = plan_of(circuit.structure)
         self.plan: Plan = self.program.plan
         self.columns = circuit.columns
-        leaves = self.plan.leaves
+        leaves = circuit.structure.leaves
         if maximise:
             observed = circuit.observed[leaves.node]
             log_table, self.mode = mode_tables(leaves, circuit.param, self.columns, observed)
@@ -70,7 +70,7 @@ class Evaluator:
     def log_values(self, row: Floats) -> tuple[Floats, bool]:
         """Log value of every node of the structure on one row, and whether it is possible."""
         block = self._evaluate(row, np.zeros(1, dtype=np.int64), self._workspace(), True)
-        leaves, n_inner = self.plan.leaves, len(self.plan.is_sum)
+        leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value = np.empty(self.circuit.n_nodes)
         for leaf, node in enumerate(leaves.node):
             var = leaves.var[leaf]

@@ -12,20 +12,20 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
-from skpc.variables import Columns, Leaves
-from skpc.variables.families import cell_value, read_cell
+from skpc.variables import Columns
+from skpc.variables.families import LeafTable, cell_value, has_states, read_cell
 
 
 class InducedPlan(NamedTuple):
     """Stops of the walk and where each state leads.
 
-    Stop ``s`` reads variable ``var[s]``. A leaf ``leaf[s]`` ends the walk. Otherwise (-1) a sum
-    takes entry ``first[s] + x`` in state ``x``: its value is that of edge ``source``, where -1 is
-    impossible, and its next stops are ``stop[ptr[entry]:ptr[entry + 1]]``. The last entry lists
-    the first stops.
+    Stop ``s`` reads variable ``var[s]``. If it is the formula of leaf ``leaf[s]``, the walk ends
+    there. Otherwise (-1) it takes entry ``first[s] + x`` in state ``x``: its value is that of edge
+    ``source``, or parameter ``source - n_edges``, or -1 for what is impossible; its next stops
+    are ``stop[ptr[entry]:ptr[entry + 1]]``. The last entry lists the first stops.
     """
 
     var: Ints
@@ -49,7 +49,8 @@ def induced_plan(structure: Structure) -> InducedPlan:
 
 def induced_values(circuit: Circuit) -> Floats:
     """The log value of each entry."""
-    return np.append(circuit.log_weight, -np.inf)[induced_plan(circuit.structure).source]
+    source = induced_plan(circuit.structure).source
+    return np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[source]
 
 
 def _make_plan(structure: Structure) -> InducedPlan:
@@ -58,25 +59,43 @@ def _make_plan(structure: Structure) -> InducedPlan:
     passes = (structure.kind == PRODUCT) | (~is_leaf & (n_children == 1))
     passes &= structure.decision_var < 0
     node = np.flatnonzero(~passes)
-    number, leaf = np.full(structure.n_nodes, -1), np.full(structure.n_nodes, -1)
+    number = np.full(structure.n_nodes, -1)
     number[node] = np.arange(len(node))
-    leaf[is_leaf] = np.arange(is_leaf.sum())
     var = np.where(is_leaf, structure.leaf_var, structure.decision_var)[node]
-    sizes = np.where(is_leaf[node], 0, structure.n_states[var])
+    of_states, leaf = has_states(structure.leaves), np.full(structure.n_nodes, -1)
+    formula = np.flatnonzero(~of_states)
+    leaf[structure.leaves.node[formula]] = formula
+    sizes = np.where(leaf[node] < 0, structure.n_states[var], 0)
     first = offsets(sizes)
-    source, below = np.full(first[-1] + 1, -1), np.full(first[-1] + 1, -1)
-    edge = np.flatnonzero(structure.decision_var[structure.edge_parent] >= 0)
-    entry = first[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
-    source[entry], below[entry] = edge, structure.child[edge]
-    below[-1] = structure.n_nodes - 1
+    source, below = _entry_sources(structure, node, first, number)
     parts = (structure.child_ptr.copy(), structure.child.copy(), number, below)
-    skip, leaf_var = np.append(np.repeat(var, sizes), -1), structure.leaf_var.copy()
+    skip = np.append(np.repeat(np.where(is_leaf[node], -1, var), sizes), -1)
     ptr = np.zeros(len(below) + 1, dtype=np.int64)
+    leaf_var = structure.leaf_var.copy()
     _next_stops(*parts, skip, leaf_var, ptr, np.empty(0, dtype=np.int64))
     ptr = offsets(ptr[:-1])
     stop = np.empty(ptr[-1], dtype=np.int64)
     _next_stops(*parts, skip, leaf_var, ptr, stop)
     return InducedPlan(var, leaf[node], first[:-1].copy(), source, ptr, stop)
+
+
+def _entry_sources(
+    structure: Structure, node: Ints, first: Ints, number: Ints
+) -> tuple[Ints, Ints]:
+    """Where each entry's value comes from, and the node below it (-1: none)."""
+    n_entries = int(first[-1])
+    source, below = np.full(n_entries + 1, -1), np.full(n_entries + 1, -1)
+    decided = structure.decision_var[structure.edge_parent] >= 0
+    edge = np.flatnonzero(decided)
+    entry = first[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
+    source[entry], below[entry] = edge, structure.child[edge]
+    leaf = np.flatnonzero(structure.kind[node] == LEAF)
+    size = np.diff(first)[leaf]
+    entry = ranges(first[leaf], size)
+    position = ranges(structure.param_ptr[node[leaf]], size)
+    source[entry] = structure.n_edges + position
+    below[-1] = structure.n_nodes - 1
+    return source, below
 
 
 @kernel
@@ -135,7 +154,7 @@ def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int,
 def walk(
     plan: InducedPlan,
     value: Floats,
-    leaves: Leaves,
+    leaves: LeafTable,
     log_table: Floats,
     columns: Columns,
     rows: Floats,

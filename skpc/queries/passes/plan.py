@@ -14,8 +14,7 @@ import numpy as np
 from skpc._arrays import offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import SUM, Circuit, Structure
-from skpc.variables import Leaves
-from skpc.variables.families import linear_tables
+from skpc.variables.families import LeafTable, linear_tables
 
 
 class Plan(NamedTuple):
@@ -33,8 +32,8 @@ class Plan(NamedTuple):
         Line of the working set that holds a node while it is alive.
     every : int64 array of shape (n_inner,)
         A line of its own for every node, for passes that come back to the values.
-    leaves : Leaves
-        The leaves and the layout of their tables.
+    leaves : LeafTable
+        The leaves and where their tables begin.
     """
 
     is_sum: np.ndarray
@@ -43,7 +42,7 @@ class Plan(NamedTuple):
     last_use: np.ndarray
     slot: np.ndarray
     every: np.ndarray
-    leaves: Leaves
+    leaves: LeafTable
 
 
 class Program(NamedTuple):
@@ -83,7 +82,7 @@ def tables_of(circuit: Circuit, log_table: np.ndarray) -> Tables:
     """Parameters in plan order, given the log tables of the leaves."""
     program = plan_of(circuit.structure)
     log_weight = np.append(circuit.log_weight, 0.0)[program.edge]
-    table = linear_tables(log_table, program.plan.leaves)
+    table = linear_tables(log_table, circuit.structure.leaves)
     return Tables(log_weight, np.exp(log_weight), log_table, table)
 
 
@@ -107,7 +106,8 @@ def _make_program(structure: Structure) -> Program:
     slot = np.empty(len(node), dtype=np.int64)
     last_use = np.zeros(len(arg), dtype=np.int8)
     n_slots = _assign_slots(ptr, arg, slot, last_use)
-    plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), leaves)
+    table = LeafTable(leaves.family, leaves.var, leaves.n_states, leaves.first)
+    plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), table)
     return Program(plan, n_slots, edge, node)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
-from skpc.variables import Leaves
-from skpc.variables.families import leaf_line, log_leaf_line
+from skpc.variables.families import LeafTable, leaf_line, log_leaf_line
 
 
 @inlined
@@ -61,7 +61,7 @@ def upward(
 ) -> None:
     """Evaluate all inner nodes in the linear domain; the last of the lines is scratch."""
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
-    weight = tables.weight
+    weight, table, codes, values = tables.weight, tables.table, cells.codes, cells.values
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
         out = slot[i]
@@ -72,7 +72,7 @@ def upward(
                 source = slot[child]
             else:
                 source = out if a == begin else scratch
-                leaf_values(leaves, ~child, tables, cells, n, False, lines, source)
+                leaf_values(leaves, ~child, table, codes, values, n, False, lines, source)
             if is_sum[i] == 0:
                 if a > begin:
                     _multiply_line(lines, out, source, n)
@@ -99,7 +99,8 @@ def upward_log(
     With ``maximise`` sums become maxima, as for the most probable completion.
     """
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
-    log_weight = tables.log_weight
+    log_weight, table = tables.log_weight, tables.log_table
+    codes, values = cells.codes, cells.values
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
         out = slot[i]
@@ -110,7 +111,7 @@ def upward_log(
             if child >= 0:
                 source = slot[child]
             else:
-                leaf_values(leaves, ~child, tables, cells, n, True, lines, source)
+                leaf_values(leaves, ~child, table, codes, values, n, True, lines, source)
             if a == begin:
                 _shift_line(lines, out, source, log_weight[a], n)
             elif is_sum[i] == 0:
@@ -123,27 +124,23 @@ def upward_log(
 
 @kernel
 def leaf_values(
-    leaves: Leaves,
+    leaves: LeafTable,
     leaf: int,
-    tables: Tables,
-    cells: Cells,
+    table: Floats,
+    codes: NDArray[np.int16],
+    values: Floats,
     n: int,
     in_logs: bool,
     lines: Floats,
     out: int,
 ) -> None:
-    """Values of a leaf on a block of rows, or their logs."""
+    """Values of a leaf on a block of rows; their logs from a log table."""
     family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, var, codes, values = (
-        leaves.n_states[leaf],
-        leaves.var[leaf],
-        cells.codes,
-        cells.values,
-    )
+    n_states, var = leaves.n_states[leaf], leaves.var[leaf]
     if in_logs:
-        log_leaf_line(family, first, n_states, var, tables.log_table, codes, values, n, lines, out)
+        log_leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
     else:
-        leaf_line(family, first, n_states, var, tables.table, codes, values, n, lines, out)
+        leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
 
 
 @kernel
@@ -157,6 +154,7 @@ def _log_of_sum(
     i: int,
 ) -> None:
     """Turn the maximum over the children of sum ``i`` into the log of their sum."""
+    table, codes, values = tables.log_table, cells.codes, cells.values
     scratch = lines.shape[0] - 1
     total = lines.shape[0] - 2
     out = slot[i]
@@ -168,7 +166,7 @@ def _log_of_sum(
         if child >= 0:
             source = slot[child]
         else:
-            leaf_values(plan.leaves, ~child, tables, cells, n, True, lines, source)
+            leaf_values(plan.leaves, ~child, table, codes, values, n, True, lines, source)
         shift = tables.log_weight[a]
         for r in range(n):
             if lines[out, r] > -np.inf:
