@@ -202,14 +202,21 @@ def _compare(
     columns: Columns, values: Floats, n: int, root: Floats, in_logs: bool, out: Floats
 ) -> None:
     """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
+    axis, ptr = columns.axis, columns.axis_ptr
     for var in range(out.shape[0]):
+        n_states, family, log_peak = (
+            columns.n_states[var],
+            columns.family[var],
+            columns.log_peak[var],
+        )
+        first, last = ptr[var], ptr[var + 1]
         for r in range(n):
             x = values[var, r]
             if x != x:
                 out[var, r] = np.nan
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
-            _, density = read_cell(columns, var, x)
+            _, density = read_cell(n_states, family, log_peak, axis, first, last, x)
             whole, rest = root[r], out[var, r]
             if not in_logs:
                 whole = math.log(whole) if whole > 0.0 else -np.inf

@@ -230,17 +230,13 @@ def bin_of(axis: Floats, first: int, last: int, x: float) -> int:
     """State of a value: the number of edges that are not above it."""
     low = first + 1
     high = last - 1
-    # Counting beats halving on few edges: it has no branch to mispredict.
-    while high - low > 32:
+    while low < high:
         middle = (low + high) >> 1
         if axis[middle] <= x:
             low = middle + 1
         else:
             high = middle
-    n_below = low - first - 1
-    for position in range(low, high):
-        n_below += int(axis[position] <= x)
-    return n_below
+    return low - first - 1
 
 
 @inlined
@@ -275,7 +271,19 @@ def _bin_rows(ptr: Ints, axis: Floats, rows: Floats, codes: np.ndarray) -> None:
             elif ptr[column] == ptr[column + 1]:
                 codes[row, column] = np.int16(number)
             else:
-                codes[row, column] = bin_of(axis, ptr[column], ptr[column + 1], number)
+                # bin_of, faster over many rows: counting beats halving on few edges, as it has
+                # no branch to mispredict. Inside the kernels of queries it is the slower one.
+                low, high = ptr[column] + 1, ptr[column + 1] - 1
+                while high - low > 32:
+                    middle = (low + high) >> 1
+                    if axis[middle] <= number:
+                        low = middle + 1
+                    else:
+                        high = middle
+                n_below = low - ptr[column] - 1
+                for position in range(low, high):
+                    n_below += np.int64(axis[position] <= number)
+                codes[row, column] = np.int16(n_below)
 
 
 @kernel

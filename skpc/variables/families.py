@@ -467,23 +467,25 @@ def draw(
 
 
 @inlined
-def read_cell(columns: Columns, var: int, x: float) -> tuple[int, float]:
-    """State (-1 if unreadable) of an observed cell, and its log base density."""
-    n_states = columns.n_states[var]
-    first = columns.axis_ptr[var]
-    last = columns.axis_ptr[var + 1]
+def read_cell(
+    n_states: int, family: int, log_peak: float, axis: Floats, first: int, last: int, x: float
+) -> tuple[int, float]:
+    """State (-1 if unreadable) of an observed cell, and its log base density.
+
+    The facts are those of the :class:`Columns` of its variable, whose axis is ``axis[first:last]``.
+    """
     if last > first:
-        state = bin_of(columns.axis, first, last, x)
-        density = log_bin_density(columns.axis, first, last, state, x)
+        state = bin_of(axis, first, last, x)
+        density = log_bin_density(axis, first, last, state, x)
         return (state if abs(x) < np.inf else -1), density
     if n_states > 0:
         if not (x >= 0 and x < n_states):
             return -1, 0.0
         state = int(x)
         return (state if state == x else -1), 0.0
-    if columns.family[var] == POISSON:
+    if family == POISSON:
         return (0 if x >= 0 and x < np.inf and x == math.floor(x) else -1), log_base(x)
-    return (0 if abs(x) < np.inf else -1), columns.log_peak[var]
+    return (0 if abs(x) < np.inf else -1), log_peak
 
 
 class _States(NamedTuple):

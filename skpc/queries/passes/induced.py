@@ -138,11 +138,14 @@ def _next_stops(
 def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int, float]:
     """States of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
     base = 0.0
+    n_states, family, log_peak = columns.n_states, columns.family, columns.log_peak
+    axis, ptr = columns.axis, columns.axis_ptr
     for var in range(rows.shape[1]):
         x = rows[r, var]
         if np.isnan(x):
             return -2, 0.0
-        state, density = read_cell(columns, var, x)
+        first, last = ptr[var], ptr[var + 1]
+        state, density = read_cell(n_states[var], family[var], log_peak[var], axis, first, last, x)
         if state < 0:
             return r * rows.shape[1] + var, 0.0
         codes[var] = state

@@ -72,9 +72,12 @@ def refuse_cell(columns: Columns, rows: Floats, cell: int, start: int) -> None:
 @kernel
 def first_unreadable(columns: Columns, rows: Floats) -> int:
     """Flat position of the first cell of complete rows that no leaf can read, or -1."""
+    n_states, family, log_peak = columns.n_states, columns.family, columns.log_peak
+    axis, ptr = columns.axis, columns.axis_ptr
     for r in range(rows.shape[0]):
         for var in range(rows.shape[1]):
-            state, _ = read_cell(columns, var, rows[r, var])
+            first, last, x = ptr[var], ptr[var + 1], rows[r, var]
+            state, _ = read_cell(n_states[var], family[var], log_peak[var], axis, first, last, x)
             if state < 0:
                 return r * rows.shape[1] + var
     return -1
@@ -132,20 +135,23 @@ def read_block(columns: Columns, rows: Floats, start: int, n: int, cells: Cells)
     """
     n_features = rows.shape[1]
     codes, values, base, incomplete = cells.codes, cells.values, cells.base, cells.incomplete
+    n_states, families, log_peaks = columns.n_states, columns.family, columns.log_peak
+    axis, ptr = columns.axis, columns.axis_ptr
     for r in range(n):
         base[r] = 0.0
     for var in range(n_features):
-        missing = columns.n_states[var]
+        missing, family, log_peak = n_states[var], families[var], log_peaks[var]
+        first, last, ignored = ptr[var], ptr[var + 1], columns.ignored[var]
         incomplete[var] = 0
         for r in range(n):
             x = rows[start + r, var]
             values[var, r] = x
-            if np.isnan(x) or columns.ignored[var]:
+            if np.isnan(x) or ignored:
                 codes[var, r] = missing
                 values[var, r] = np.nan
                 incomplete[var] = 1
             else:
-                state, density = read_cell(columns, var, x)
+                state, density = read_cell(missing, family, log_peak, axis, first, last, x)
                 if state < 0:
                     return (start + r) * n_features + var
                 codes[var, r] = state
