@@ -34,30 +34,50 @@ def row_value(kernel, x: np.ndarray, y: np.ndarray) -> float:
     return total
 
 
-def points_of(distribution, gamma: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Points and weights whose sums are the integrals of smooth functions, a list a member.
+#: Points, and weights of each member whose sums over the points are integrals of smooth functions.
+Rule = tuple[np.ndarray, np.ndarray]
 
-    ``gamma`` is that of the kernel to be integrated: panels are narrower than its bump.
+
+def points_of(distribution, gamma: float) -> list[Rule]:
+    """Lists of points and of weights that integrate smooth functions under each member in turn.
+
+    The members of Points and of Bins share their points: one list for all. ``gamma`` is that of
+    the kernel to be integrated: panels are narrower than its bump.
     """
     if isinstance(distribution, Points):
-        return [(distribution.value, prob) for prob in distribution.prob]
+        return [(distribution.value, distribution.prob)]
     if isinstance(distribution, Normals):
         return [_normal_points(m, s, gamma) for m, s in zip(distribution.mean, distribution.sd)]
     assert isinstance(distribution, Bins)
-    return [_bin_points(prob, distribution.axis.flat, gamma) for prob in distribution.prob]
+    return [_bin_points(distribution.prob, distribution.axis.flat, gamma)]
 
 
 def expectation(kernel, left, right) -> np.ndarray:
     """A column kernel under each pair of two lists of distributions, by quadrature."""
     gamma = getattr(kernel, "gamma", 1.0)
-    points = isinstance(left, Points) or isinstance(right, Points)
-    if not isinstance(kernel, RBF) and not points:
+    any_points = isinstance(left, Points) or isinstance(right, Points)
+    if not isinstance(kernel, RBF) and not any_points:
         return _matching(kernel, left, right)
-    lefts, rights = points_of(left, gamma), points_of(right, gamma)
-    found = np.empty((len(lefts), len(rights)))
-    for i, (x, u) in enumerate(lefts):
-        for j, (y, v) in enumerate(rights):
-            found[i, j] = sum(u[part] @ (_values(kernel, x[part], y) @ v) for part in _parts(x))
+    rights = points_of(right, gamma)
+    return np.vstack(
+        [
+            np.hstack([_double_sum(kernel, points, others) for others in rights])
+            for points in points_of(left, gamma)
+        ]
+    )
+
+
+def _double_sum(kernel, left: Rule, right: Rule) -> np.ndarray:
+    """The kernel between all pairs of points, weighted by those of each pair of members."""
+    (x, u), (y, v) = left, right
+    found = np.zeros((len(u), len(v)))
+    for part in (slice(start, start + 240) for start in range(0, len(x), 240)):
+        near = np.full(len(y), True)
+        if isinstance(kernel, RBF):
+            # What is left out is below exp(-60), and its weights sum to one.
+            reach = math.sqrt(60 / kernel.gamma)
+            near = (y > x[part].min() - reach) & (y < x[part].max() + reach)
+        found += u[:, part] @ (_values(kernel, x[part], y[near]) @ v[:, near].T)
     return found
 
 
@@ -78,10 +98,6 @@ def _values(kernel, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.array([[cell_value(kernel, a, b) for b in y] for a in x])
 
 
-def _parts(x: np.ndarray):
-    return (slice(start, start + 500) for start in range(0, len(x), 500))
-
-
 def _panels(low: float, high: float, widest: float) -> tuple[np.ndarray, np.ndarray]:
     edges = np.linspace(low, high, int((high - low) / widest) + 2)
     half = np.diff(edges)[:, None] / 2
@@ -89,28 +105,27 @@ def _panels(low: float, high: float, widest: float) -> tuple[np.ndarray, np.ndar
     return x, (half * WEIGHTS).ravel()
 
 
-def _normal_points(mean: float, sd: float, gamma: float) -> tuple[np.ndarray, np.ndarray]:
+def _normal_points(mean: float, sd: float, gamma: float) -> Points:
     if sd == 0.0:
-        return np.array([mean]), np.ones(1)
+        return np.array([mean]), np.ones((1, 1))
     x, w = _panels(mean - 9 * sd, mean + 9 * sd, 2 * min(sd, 1 / math.sqrt(gamma)))
-    return x, w * np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
+    w *= np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
+    return x, w[np.newaxis]
 
 
-def _bin_points(prob: np.ndarray, axis: np.ndarray, gamma: float):
+def _bin_points(prob: np.ndarray, axis: np.ndarray, gamma: float) -> Points:
     edges, bump = axis[1:-1], 1 / math.sqrt(gamma)
     points, weights = [], []
-    for scale, edge, sign, share in (
-        (axis[0], edges[0], -1, prob[0]),
-        (axis[-1], edges[-1], 1, prob[-1]),
-    ):
-        z, w = _panels(0.0, 40.0, min(2.5, 2 * bump / scale))
-        points.append(edge + sign * scale * z)
-        weights.append(share * w * np.exp(-z))
-    for share, (low, high) in zip(prob[1:-1], pairwise(edges)):
+    for edge, scale in ((edges[0], -axis[0]), (edges[-1], axis[-1])):
+        z, w = _panels(0.0, 40.0, min(2.5, 2 * bump / abs(scale)))
+        points.append(edge + scale * z)
+        weights.append(w * np.exp(-z))
+    for low, high in pairwise(edges):
         x, w = _panels(low, high, 2 * bump)
         points.append(x)
-        weights.append(share * w / (high - low))
-    return np.concatenate(points), np.concatenate(weights)
+        weights.append(w / (high - low))
+    shares = [prob[:, 0], prob[:, -1], *prob[:, 1:-1].T]
+    return np.concatenate(points), np.hstack([np.outer(p, w) for p, w in zip(shares, weights)])
 
 
 def induced_trees(circuit, node: int | None = None) -> list[tuple[float, dict[int, int]]]:

@@ -36,7 +36,7 @@ def second_moment(circuit, kernel, row, x, y) -> float:
     for weight, tree in naive.given_trees(circuit, row):
         for var, factor in enumerate(factors):
             leaf = naive.univariate(circuit, var, tree[var])
-            z, w = naive.points_of(leaf, 2 * getattr(factor, "gamma", 1.0))[0]
+            z, (w,) = naive.points_of(leaf, 2 * getattr(factor, "gamma", 1.0))[0]
             weight *= w @ [
                 naive.cell_value(factor, a, x[var]) * naive.cell_value(factor, a, y[var]) for a in z
             ]
