@@ -54,7 +54,7 @@ def warmup() -> None:
                 fitted.complete(holes, strategy=strategy, random_state=0)
             if hasattr(fitted, "circuit_"):
                 fitted.score_samples(holes, given=[0])
-                fitted.surprise(holes)
+                fitted.score_cells(holes)
                 fitted.interval(holes)
             else:
                 fitted.to_mixture(2, random_state=0)

@@ -23,24 +23,24 @@ every_density = pytest.mark.parametrize("density", DENSITIES, ids=lambda d: type
 def test_the_surprise_of_a_cell_is_its_density_given_the_rest(density):
     frame = table()
     density.fit(frame)
-    found = density.surprise(frame)
+    found = density.score_cells(frame)
     for name in frame:
         others = [column for column in frame if column != name]
         assert_allclose(found[name], density.score_samples(frame, given=others), atol=1e-9)
     holes = with_holes(frame)
-    assert_array_equal(np.isnan(density.surprise(holes)), holes.isna())
+    assert_array_equal(np.isnan(density.score_cells(holes)), holes.isna())
 
 
 @every_density
 def test_surprises_of_a_frame_are_a_frame_of_floats(density):
     frame = with_holes(table()).set_axis(range(7, 7 + len(table())))
-    found = density.fit(frame).surprise(frame)
+    found = density.fit(frame).score_cells(frame)
     assert isinstance(found, pd.DataFrame)
     assert found.index.equals(frame.index)
     assert list(found.columns) == list(frame.columns)
     assert set(found.dtypes) == {np.dtype(np.float64)}
     frame = polars_table()
-    found = density.fit(frame).surprise(frame)
+    found = density.fit(frame).score_cells(frame)
     assert isinstance(found, pl.DataFrame)
     assert found.schema == dict.fromkeys(frame.columns, pl.Float64)
     assert found.null_count().equals(frame.null_count())
@@ -53,7 +53,7 @@ def test_a_wrong_cell_is_the_most_surprising_one(density):
     density.fit(X)
     odd = np.repeat([[0.0], [1.0]], 6, axis=1)
     odd[0, 2], odd[1, 4] = 1.0, 0.0
-    assert density.surprise(odd).argmin(axis=1).tolist() == [2, 4]
+    assert density.score_cells(odd).argmin(axis=1).tolist() == [2, 4]
 
 
 @every_density
