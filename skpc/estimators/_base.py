@@ -270,10 +270,12 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
 
         Examples
         --------
+        >>> import numpy as np
         >>> from skpc import CutsetNetworkBD
-        >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
-        >>> model = CutsetNetworkBD().fit(X)
-        >>> model.sample(2, random_state=0, given=["sun", None]).round().tolist()
+        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+        >>> CutsetNetworkBD().fit(X).sample(2, random_state=0, given=[1.0, np.nan])
+        array([[1., 1.],
+               [1., 1.]])
         """
         check_is_fitted(self, "domain_")
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
