@@ -20,7 +20,7 @@ from skpc._validation import (
 from skpc.domain import Domain
 from skpc.estimators._base import TableEstimator, all_or_nothing
 from skpc.estimators.soft_learn import SoftLearnSPN
-from skpc.estimators.streaming import by_blocks
+from skpc.estimators.streaming import by_blocks, noted
 
 #: What the classifier asks of a density, and the parameters by which it declares the columns.
 _METHODS = ("score_samples", "marginals", "sample")
@@ -135,26 +135,27 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             cannot learn from the few rows of a class (a note names the class).
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight)
+            density = SoftLearnSPN(random_state=0) if self.density is None else self.density
+            _refuse_other_density(density)
+            table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
+            self.classes_, code = np.unique(labels, return_inverse=True)
+            self.class_count_ = np.bincount(code, weight)
+            declared = {name: getattr(density, name) for name in _DECLARATIONS}
+            self.domain_ = Domain.fit(table, sample_weight=weight, **declared)
+            rows = self.domain_.encode(table)
+            if self.joint:
+                self.densities_ = [self._learn(density, np.column_stack([rows, code]), weight)]
+            else:
+                self.densities_ = []
+                for c, (name, total) in enumerate(zip(self.classes_.tolist(), self.class_count_)):
+                    with noted(
+                        f"This came from the density of class {name!r}, which has rows of total "
+                        f"weight {total:g}."
+                    ):
+                        mine = _rows_of_class(rows, weight, code == c)
+                        self.densities_.append(self._learn(density, *mine))
+            self.class_prior_ = self._class_prior()
         return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        density = SoftLearnSPN(random_state=0) if self.density is None else self.density
-        _refuse_other_density(density)
-        table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
-        self.classes_, code = np.unique(labels, return_inverse=True)
-        self.class_count_ = np.bincount(code, weight)
-        declared = {name: getattr(density, name) for name in _DECLARATIONS}
-        self.domain_ = Domain.fit(table, sample_weight=weight, **declared)
-        rows = self.domain_.encode(table)
-        if self.joint:
-            self.densities_ = [self._learn(density, np.column_stack([rows, code]), weight)]
-        else:
-            self.densities_ = [
-                self._learn_class(density, c, *_rows_of_class(rows, weight, code == c))
-                for c in range(len(self.classes_))
-            ]
-        self.class_prior_ = self._class_prior()
 
     def _learn(self, density: Any, rows: Floats, weight: Floats) -> Any:
         """A clone of the density, fitted to encoded rows whose states are known beforehand."""
@@ -165,16 +166,6 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             states.append(np.arange(len(self.classes_)))
         learned = clone(density).set_params(categories=states, categorical_features=None)
         return learned.fit(rows, sample_weight=weight)
-
-    def _learn_class(self, density: Any, c: int, rows: Floats, weight: Floats) -> Any:
-        try:
-            return self._learn(density, rows, weight)
-        except Exception as error:
-            error.add_note(
-                f"This came from the density of class {self.classes_.tolist()[c]!r}, which has "
-                f"rows of total weight {self.class_count_[c]:g}."
-            )
-            raise
 
     def _class_prior(self) -> Floats:
         n_classes = len(self.classes_)

@@ -161,14 +161,11 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             cells and the circuit of the density is not structured-decomposable.
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight)
+            solver = SVR(epsilon=self.epsilon)
+            group = self._solve(solver, *self._training_rows(X, sample_weight, y, check_target))
+            self._expand(group, solver.dual_coef_, solver.intercept_)
+            self.n_iter_ = int(solver.n_iter_)
         return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        solver = SVR(epsilon=self.epsilon)
-        group = self._solve(solver, *self._training_rows(X, sample_weight, y, check_target))
-        self._expand(group, solver.dual_coef_, solver.intercept_)
-        self.n_iter_ = int(solver.n_iter_)
 
     @by_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:

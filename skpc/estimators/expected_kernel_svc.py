@@ -130,21 +130,18 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             have missing cells and the circuit of the density is not structured-decomposable.
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight)
+            table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
+            self.classes_, code = np.unique(labels, return_inverse=True)
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    "a classifier needs rows of two or more classes, got the one class "
+                    f"{self.classes_.tolist()[0]!r}"
+                )
+            solver = SVC()
+            group = self._solve(solver, table, weight, code)
+            self._expand(group, _of_pairs(solver), solver.intercept_)
+            self.n_iter_ = int(np.max(solver.n_iter_))
         return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
-        self.classes_, code = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "a classifier needs rows of two or more classes, got the one class "
-                f"{self.classes_.tolist()[0]!r}"
-            )
-        solver = SVC()
-        group = self._solve(solver, table, weight, code)
-        self._expand(group, _of_pairs(solver), solver.intercept_)
-        self.n_iter_ = int(np.max(solver.n_iter_))
 
     @by_blocks
     def decision_function(self, X: Any) -> Floats:

@@ -147,23 +147,20 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             weights.
         """
         with all_or_nothing(self):
-            self._fit(X, sample_weight)
+            density = self.density
+            if density is None:
+                density = CutsetNetworkBD(random_state=self.random_state)
+            if not hasattr(density, "complete"):
+                raise TypeError(
+                    "The density of CircuitImputer needs a method complete; found "
+                    f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
+                )
+            table, weight, _ = self._training_rows(X, sample_weight)
+            self.density_ = clone(density).fit(table, sample_weight=weight)
+            self.indicator_ = None
+            if self.add_indicator:
+                self.indicator_ = MissingIndicator(error_on_new=False).fit(_missing(table))
         return self
-
-    def _fit(self, X: Any, sample_weight: Any) -> None:
-        density = self.density
-        if density is None:
-            density = CutsetNetworkBD(random_state=self.random_state)
-        if not hasattr(density, "complete"):
-            raise TypeError(
-                "The density of CircuitImputer needs a method complete; found "
-                f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
-            )
-        table, weight, _ = self._training_rows(X, sample_weight)
-        self.density_ = clone(density).fit(table, sample_weight=weight)
-        self.indicator_ = None
-        if self.add_indicator:
-            self.indicator_ = MissingIndicator(error_on_new=False).fit(_missing(table))
 
     def transform(self, X: Any) -> Any:
         """Fill the missing cells.

@@ -71,7 +71,7 @@ def _blocks(X: Any) -> list[slice]:
 
 
 @contextmanager
-def _noted(note: str) -> Iterator[None]:
+def noted(note: str) -> Iterator[None]:
     """Add a note to the errors that come up meanwhile."""
     try:
         yield
@@ -81,7 +81,7 @@ def _noted(note: str) -> Iterator[None]:
 
 
 def _answer(call: Callable[[], Any], block: slice) -> Any:
-    with _noted(f"Rows are counted from row {block.start} of X, the first of a block."):
+    with noted(f"Rows are counted from row {block.start} of X, the first of a block."):
         return call()
 
 
@@ -109,7 +109,7 @@ def prepare_blocks(
     merged = _MergedRows()
     domain, unknown = None, ""
     for number, block in enumerate(blocks):
-        with _noted(f"This is in block {number} of the iterator, counted from 0."):
+        with noted(f"This is in block {number} of the iterator, counted from 0."):
             if not len(block):
                 continue
             if domain is None:
