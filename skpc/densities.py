@@ -109,11 +109,14 @@ class CircuitAnswers(NamedTuple):
         """See :class:`Density`."""
         chosen = np.arange(rows.shape[1]) if columns is None else np.asarray(columns)
         is_category = self.domain.is_categorical[chosen]
-        incomplete = np.isnan(rows[:, chosen]).any(axis=1)
-        filled, part = rows.copy(), rows[incomplete]
+        incomplete = np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
+        filled, part = rows.copy(), rows
+        if len(incomplete) < len(rows):
+            part = rows[incomplete]
         if not is_category.all():
-            numbers = chosen[~is_category]
-            filled[np.ix_(incomplete, numbers)] = moments(self.circuit, part)[0][:, numbers]
+            mean = moments(self.circuit, part)[0]
+            for column in chosen[~is_category].tolist():
+                filled[incomplete, column] = mean[:, column]
         if is_category.any():
             probability = marginals(self.circuit, part)
             for column in chosen[is_category].tolist():

@@ -138,13 +138,13 @@ def in_blocks(X, size):
     return (X[start : start + size] for start in range(0, len(X), size))
 
 
-@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("incomplete", [False, True])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_categories_are_learned_from_blocks_as_from_the_whole(holes, size):
+def test_categories_are_learned_from_blocks_as_from_the_whole(incomplete, size):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (200, 5)).astype(float)
     X[:, 1] = X[:, 0]
-    if holes:
+    if incomplete:
         X[rng.random(X.shape) < 0.2] = np.nan
     model = CutsetNetworkBD(categories=[[0, 1]] * 5, random_state=0)
     X[0] = 1.0  # The first block must show every column, whatever its size.

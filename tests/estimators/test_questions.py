@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 from skpc.domain import Domain, merge_rows
-from tests.estimators.test_common import numbers, polars_table, table, with_holes
+from tests.estimators.test_common import numbers, polars_table, table, with_missing_cells
 
 DENSITIES = [
     CutsetNetworkBD(random_state=0),
@@ -28,13 +28,13 @@ def test_the_score_of_a_cell_is_its_density_given_the_rest(density):
     for name in frame:
         others = [column for column in frame if column != name]
         assert_allclose(found[name], density.score_samples(frame, given=others), atol=1e-9)
-    holes = with_holes(frame)
-    assert_array_equal(np.isnan(density.score_cells(holes)), holes.isna())
+    incomplete = with_missing_cells(frame)
+    assert_array_equal(np.isnan(density.score_cells(incomplete)), incomplete.isna())
 
 
 @every_density
 def test_scores_of_the_cells_of_a_frame_are_a_frame_of_floats(density):
-    frame = with_holes(table()).set_axis(range(7, 7 + len(table())))
+    frame = with_missing_cells(table()).set_axis(range(7, 7 + len(table())))
     found = density.fit(frame).score_cells(frame)
     assert isinstance(found, pd.DataFrame)
     assert found.index.equals(frame.index)
@@ -96,11 +96,11 @@ def test_intervals_hold_the_share_of_numbers_that_they_promise(density):
     side = rng.choice([-1.0, 1.0], 4000)
     X = np.column_stack([3 * side, -3 * side]) + rng.normal(size=(4000, 2))
     density.fit(X[:2000])
-    holes = X[2000:].copy()
-    holes[:, 1] = np.nan
+    incomplete = X[2000:].copy()
+    incomplete[:, 1] = np.nan
     for level in (0.5, 0.9):
-        lower, upper = density.interval(holes, level=level)
-        assert_array_equal(lower[:, 0], holes[:, 0])
+        lower, upper = density.interval(incomplete, level=level)
+        assert_array_equal(lower[:, 0], incomplete[:, 0])
         inside = (lower[:, 1] < X[2000:, 1]) & (X[2000:, 1] < upper[:, 1])
         assert inside.mean() == pytest.approx(level, abs=0.05)
 
@@ -108,17 +108,17 @@ def test_intervals_hold_the_share_of_numbers_that_they_promise(density):
 @every_density
 def test_intervals_are_tables_of_the_same_kind(density):
     frame = table()
-    holes = with_holes(frame)
-    lower, upper = density.fit(frame).interval(holes)
+    incomplete = with_missing_cells(frame)
+    lower, upper = density.fit(frame).interval(incomplete)
     assert list(lower.columns) == list(frame.columns)
     numeric = ["size", "age"]
     assert not lower[numeric].isna().any().any()
     assert (lower[numeric] <= upper[numeric]).all().all()
     words = ["kind", "flag", "note"]
-    assert_array_equal(lower[words].isna(), holes[words].isna())
+    assert_array_equal(lower[words].isna(), incomplete[words].isna())
     assert isinstance(density.interval(polars_table())[0], pl.DataFrame)
     with pytest.raises(ValueError, match=r"level .* got 1"):
-        density.interval(holes, level=1)
+        density.interval(incomplete, level=1)
 
 
 @every_density
