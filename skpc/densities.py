@@ -7,20 +7,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+import skpc.queries as queries
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
-from skpc.queries import (
-    log_conditional,
-    log_likelihood,
-    marginals,
-    moments,
-    mpe,
-    quantiles,
-    sample,
-    sample_missing,
-    surprise,
-)
 
 
 class Density(Protocol):
@@ -94,16 +84,16 @@ class CircuitAnswers(NamedTuple):
     def log_density(self, rows: Floats, given: Any = None) -> Floats:
         """See :class:`Density`."""
         if given is None:
-            return log_likelihood(self.circuit, rows)
-        return log_conditional(self.circuit, rows, given)
+            return queries.log_likelihood(self.circuit, rows)
+        return queries.log_conditional(self.circuit, rows, given)
 
     def log_cells(self, rows: Floats) -> Floats:
         """See :class:`Density`."""
-        return surprise(self.circuit, rows)
+        return queries.surprise(self.circuit, rows)
 
     def marginals(self, rows: Floats) -> list[Floats]:
         """See :class:`Density`."""
-        return marginals(self.circuit, rows)
+        return queries.marginals(self.circuit, rows)
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`Density`."""
@@ -114,27 +104,27 @@ class CircuitAnswers(NamedTuple):
         if len(incomplete) < len(rows):
             part = rows[incomplete]
         if not is_category.all():
-            mean = moments(self.circuit, part)[0]
+            mean = queries.moments(self.circuit, part)[0]
             for column in chosen[~is_category].tolist():
                 filled[incomplete, column] = mean[:, column]
         if is_category.any():
-            probability = marginals(self.circuit, part)
+            probability = queries.marginals(self.circuit, part)
             for column in chosen[is_category].tolist():
                 filled[incomplete, column] = probability[column].argmax(axis=1)
         return filled
 
     def quantiles(self, rows: Floats, levels: Sequence[float]) -> Floats:
         """See :class:`Density`."""
-        return quantiles(self.circuit, rows, levels)
+        return queries.quantiles(self.circuit, rows, levels)
 
     def modes(self, rows: Floats) -> Floats:
         """See :class:`Density`."""
-        return mpe(self.circuit, rows)
+        return queries.mpe(self.circuit, rows)
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        return sample(self.circuit, n_rows, random_state)
+        return queries.sample(self.circuit, n_rows, random_state)
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        return sample_missing(self.circuit, rows, random_state)
+        return queries.sample_missing(self.circuit, rows, random_state)

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc._validation import check_table, check_weight
-from skpc.domain import Domain, _rows, column_moments, merge_rows, present_rows
+from skpc.domain import Domain, _merging, column_moments, merge_rows, present_rows
 from tests.naive import domain as naive
 
 CELLS = st.sampled_from([0.0, -0.0, 1.0, 2.0, 7.0, np.nan])
@@ -651,7 +651,7 @@ def test_rows_whose_hashes_collide_are_told_apart(monkeypatch):
     def hash_badly(bits, hashes):
         hashes[:] = np.where(np.isnan(bits.view(np.float64)[:, 0]), 1, 0)
 
-    monkeypatch.setattr(_rows, "_hash_rows", hash_badly)
+    monkeypatch.setattr(_merging, "_hash_rows", hash_badly)
     merged, total = merge_rows(rows, weight)
     assert len(merged) == 27
     assert naive.merge(merged, total) == naive.merge(rows, weight)
@@ -666,7 +666,7 @@ def test_rows_that_differ_in_few_bits_have_different_hashes():
     bits = ((numbers[:, None] >> np.arange(16)) & 1).astype(np.float64)
     for rows in (bits, numbers[:, None] * np.ones(3), numbers[:, None] * np.array([1.0, -1.0])):
         hashes = np.empty(len(rows), dtype=np.int64)
-        _rows._hash_rows(rows.view(np.int64), hashes)
+        _merging._hash_rows(rows.view(np.int64), hashes)
         assert len(np.unique(hashes)) == len(rows)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc.domain._rows import exact_parts, group_sums
+from skpc.domain._merging import exact_parts, group_sums
 
 __all__ = ["Axis", "histogram_axis"]
 
