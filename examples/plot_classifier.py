@@ -30,7 +30,7 @@ def lose(rows, rate):
 
 
 # %%
-# Accuracy against the share of lost pixels
+# Accuracy against the proportion of lost pixels
 # -----------------------------------------
 # The densities integrate lost pixels out, exactly, so nothing is imputed and nothing is trained
 # again.

@@ -42,9 +42,9 @@ for model in models.values():
 rates = np.arange(0.0, 1.0, 0.1)
 errors = {name: [] for name in models}
 for rate in rates:
-    holes = np.where(rng.random(X[test].shape) < rate, np.nan, X[test])
+    incomplete = np.where(rng.random(X[test].shape) < rate, np.nan, X[test])
     for name, model in models.items():
-        errors[name].append(np.sqrt(np.mean((model.predict(holes) - y[test]) ** 2)))
+        errors[name].append(np.sqrt(np.mean((model.predict(incomplete) - y[test]) ** 2)))
 
 # %%
 _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -61,7 +61,7 @@ ax.axhline(y[test].std(), color="#999999", lw=1, zorder=0)
 ax.text(0.0, y[test].std(), "mean of the target", color="#666666", va="bottom")
 ax.set_xlim(-0.02, 1.25)
 ax.set_xticks(rates[::2])
-ax.set_xlabel("share of the cells that are missing")
+ax.set_xlabel("proportion of the cells that are missing")
 ax.set_ylabel("root mean squared error")
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -1,12 +1,12 @@
 """
-===================================
-Filling holes, once or twenty times
-===================================
+===========================================
+Filling missing cells, once or twenty times
+===========================================
 
-A completed table is hardly ever the goal: something is computed from it. This example fills holes
-in a table of diabetes patients (scikit-learn ships it) in three ways, looks at what each does to
-the distribution of a column, and then estimates a linear regression from tables with holes, where
-one completion is not enough: *multiple imputation*.
+A completed table is hardly ever the goal: something is computed from it. This example fills the
+missing cells of a table of diabetes patients (scikit-learn ships it) in three ways, looks at what
+each does to the distribution of a column, and then estimates a linear regression from incomplete
+tables, where one completion is not enough: *multiple imputation*.
 """
 
 import matplotlib.pyplot as plt
@@ -24,15 +24,16 @@ predictors = ["bmi", "bp", "triglycerides"]
 
 # %%
 # The disease of everyone has been followed up, but the more it progressed, the more measurements
-# were lost: one in ten in the milder half of the patients, one in two in the other half. So holes
-# depend on a column that is observed. Such cells are *missing at random*, and what is left of a
-# column is not what it was.
+# were lost: one in ten in the milder half of the patients, one in two in the other half. So what
+# is missing depends on a column that is observed. Such cells are *missing at random*, and what is
+# left of a column is not what it was.
 rng = np.random.default_rng(0)
 severe = table["progression"] > table["progression"].median()
 lost = rng.random((len(table), 3)) < np.where(severe, 0.5, 0.1)[:, None]
-holes = table.copy()
-holes[predictors] = holes[predictors].mask(lost)
-print(f"{lost.mean():.0%} of the cells lost; {len(holes.dropna())} of {len(table)} rows complete")
+incomplete = table.copy()
+incomplete[predictors] = incomplete[predictors].mask(lost)
+n_complete = len(incomplete.dropna())
+print(f"{lost.mean():.0%} of the cells lost; {n_complete} of {len(table)} rows complete")
 
 # %%
 # Three strategies
@@ -41,9 +42,9 @@ print(f"{lost.mean():.0%} of the cells lost; {len(holes.dropna())} of {len(table
 # density is a mixture of five cutset networks: a single one knows each column through one other
 # at a time, too little for a regression on three.
 imputer = CircuitImputer(CutsetNetworkBD(n_components=5, random_state=0))
-imputer.set_output(transform="pandas").fit(holes)
+imputer.set_output(transform="pandas").fit(incomplete)
 filled = {
-    strategy: imputer.set_params(strategy=strategy, random_state=0).transform(holes)
+    strategy: imputer.set_params(strategy=strategy, random_state=0).transform(incomplete)
     for strategy in ("mean", "mpe", "sample")
 }
 
@@ -94,14 +95,14 @@ def pool(fits):
 
 
 imputer.set_params(strategy="sample")
-draws = [imputer.set_params(random_state=seed).transform(holes) for seed in range(20)]
-column_means = SimpleImputer().set_output(transform="pandas").fit_transform(holes)
+draws = [imputer.set_params(random_state=seed).transform(incomplete) for seed in range(20)]
+column_means = SimpleImputer().set_output(transform="pandas").fit_transform(incomplete)
 results = {
     "full table": regress(table),
     "20 draws, pooled": pool([regress(drawn) for drawn in draws]),
     "filled once, mean": regress(filled["mean"]),
     "filled once, column means": regress(column_means),
-    "complete rows only": regress(holes.dropna()),
+    "complete rows only": regress(incomplete.dropna()),
 }
 
 _, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
@@ -119,13 +120,13 @@ plt.show()
 
 # %%
 # The rows that are complete are the milder cases, and their coefficients are too small. That is not
-# the luck of one draw of holes: with forty others, 65 % of the intervals of the complete rows
-# contained the coefficient of the full table, and 97 % of the pooled ones. In root mean square the
-# pooled coefficients were off by 3.9, 2.6 and 3.0, and those of the complete rows by 10.4, 4.9 and
-# 6.8. Tables filled once with posterior means were off by 4.0, 3.0 and 4.2, and their intervals,
-# too short because guesses count as measurements, contained 90 %. Column means were off by 3.1, 5.2
-# and 3.2: they weaken the columns' spread and their dependence alike, and what is left of the two
-# errors in a coefficient is hard to foresee. With draws from a single network the pooled
+# the luck of one draw of missing cells: with forty others, 65 % of the intervals of the complete
+# rows contained the coefficient of the full table, and 97 % of the pooled ones. In root mean square
+# the pooled coefficients were off by 3.9, 2.6 and 3.0, and those of the complete rows by 10.4, 4.9
+# and 6.8. Tables filled once with posterior means were off by 4.0, 3.0 and 4.2, and their
+# intervals, too short because guesses count as measurements, contained 90 %. Column means were off
+# by 3.1, 5.2 and 3.2: they weaken the columns' spread and their dependence alike, and what is left
+# of the two errors in a coefficient is hard to foresee. With draws from a single network the pooled
 # coefficients were off by 6.5, 4.6 and 5.4.
 #
 # Two things to keep in mind. The table that is filled must contain the outcome of the analysis

@@ -3,10 +3,10 @@
 Missing values: score, complete, doubt
 ======================================
 
-A density does three things with a row that has holes. It scores what is there; it completes what
-is not; and it says how sure it is. This example does all three on the wines of scikit-learn,
-thirteen measurements and the cultivar (a category), with three cells in ten removed, and checks
-the completions and the doubts against the cells that were removed.
+A density does three things with a row that has missing cells. It scores what is there; it
+completes what is not; and it says how sure it is. This example does all three on the wines of
+scikit-learn, thirteen measurements and the cultivar (a category), with three cells in ten removed,
+and checks the completions and the doubts against the cells that were removed.
 """
 
 import matplotlib.pyplot as plt
@@ -23,16 +23,16 @@ data = load_wine(as_frame=True)
 cultivars = np.array(["Barolo", "Grignolino", "Barbera"])
 table = data.data.assign(cultivar=cultivars[data.target])
 table = table.rename(columns={"od280/od315_of_diluted_wines": "od280/od315"})
-holes = np.random.default_rng(0).random(table.shape) < 0.3
-train, test, _, test_holes = train_test_split(
-    table.mask(holes), holes, test_size=0.4, random_state=0
+missing = np.random.default_rng(0).random(table.shape) < 0.3
+train, test, _, test_missing = train_test_split(
+    table.mask(missing), missing, test_size=0.4, random_state=0
 )
 truth = table.loc[test.index]
 
 # %%
 # Fitting
 # -------
-# Rows with holes are used as they are; the columns' counts come from the cells that are there.
+# Incomplete rows are used as they are; the columns' counts come from the cells that are there.
 # How much the parameters are smoothed matters on a table as small as this, with about a hundred
 # rows. Held-out likelihood chooses it, and a grid search needs no scorer for that: the score of an
 # estimator is the mean log-likelihood.
@@ -60,7 +60,7 @@ for name in table.columns[::-1]:
 
 # %%
 # Rows are comparable with each other if the same cells are missing. Scores of rows with different
-# holes are densities of different things.
+# missing cells are densities of different things.
 #
 # Completing
 # ----------
@@ -70,13 +70,13 @@ for name in table.columns[::-1]:
 # the spread and the correlations of the table.
 numeric = list(data.data.columns.map(lambda name: name.split("_of_diluted")[0]))
 scaler = StandardScaler().fit(train[numeric])
-hole = test_holes[:, :-1]
-unknown = test_holes[:, -1]
+removed_numbers = test_missing[:, :-1]
+unknown = test_missing[:, -1]
 
 
 def rms_error(filled):
     errors = scaler.transform(filled[numeric]) - scaler.transform(truth[numeric])
-    return np.sqrt(np.mean(errors[hole] ** 2))
+    return np.sqrt(np.mean(errors[removed_numbers] ** 2))
 
 
 def by_imputer(imputer):
@@ -127,7 +127,7 @@ draws = np.array(
 removed = truth[numeric].to_numpy()
 for claim in (0.5, 0.8, 0.9):
     low, high = np.quantile(draws, [(1 - claim) / 2, (1 + claim) / 2], axis=0)
-    inside = ((low <= removed) & (removed <= high))[hole].mean()
+    inside = ((low <= removed) & (removed <= high))[removed_numbers].mean()
     print(f"intervals that claim {claim:.0%} contain {inside:.0%}")
 
 # %%

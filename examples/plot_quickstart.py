@@ -3,7 +3,7 @@
 Quickstart
 ==========
 
-Fit a density to a table with holes, score rows it has not seen, and fill their missing cells.
+Fit a density to an incomplete table, score rows it has not seen, and fill their missing cells.
 
 The table is scikit-learn's breast cancer data: 30 measurements of cell nuclei and the diagnosis,
 a category. A fifth of the cells are removed, in the rows for training and in those for testing.
@@ -21,8 +21,8 @@ from skpc.plotting import MarginalsDisplay
 
 data = load_breast_cancer(as_frame=True)
 table = data.data.assign(diagnosis=data.target_names[data.target])
-holes = np.random.default_rng(0).random(table.shape) < 0.2
-train, test, _, test_holes = train_test_split(table.mask(holes), holes, random_state=0)
+missing = np.random.default_rng(0).random(table.shape) < 0.2
+train, test, _, test_missing = train_test_split(table.mask(missing), missing, random_state=0)
 truth = table.loc[test.index]
 
 # %%
@@ -36,7 +36,7 @@ alone = [CutsetNetworkBD(n_bins=5, param_ess=1).fit(train[[name]]) for name in t
 independent = sum(part.score(test[[name]]) for part, name in zip(alone, table))
 
 # %%
-# **Completion.** The baselines fill a hole with the mean of its column, or the most frequent
+# **Completion.** The baselines fill a cell with the mean of its column, or the most frequent
 # diagnosis. Errors of numbers are in standard deviations of their column.
 measured = data.feature_names
 scale = table[measured].std()
@@ -44,15 +44,15 @@ filled = model.complete(test)
 means = SimpleImputer().set_output(transform="pandas").fit(train[measured])
 error = (filled[measured] - truth[measured]) / scale
 error_of_means = (means.transform(test[measured]) - truth[measured]) / scale
-hole = test_holes[:, :-1]
+removed = test_missing[:, :-1]
 
-unknown = test_holes[:, -1]
+unknown = test_missing[:, -1]
 right = (filled.diagnosis == truth.diagnosis)[unknown].mean()
 right_by_mode = (truth.diagnosis == train.diagnosis.mode()[0])[unknown].mean()
 
 
 def rms(errors):
-    return np.sqrt(np.mean(errors.to_numpy()[hole] ** 2))
+    return np.sqrt(np.mean(errors.to_numpy()[removed] ** 2))
 
 
 print(f"{len(train)} rows for training, {len(test)} for testing, a fifth of the cells missing\n")

@@ -12,32 +12,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context as fit_context
+from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.utils import assert_all_finite
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from skpc._arrays import Floats
-
-__all__ = [
-    "HasMethods",
-    "Interval",
-    "StrOptions",
-    "check_finite",
-    "check_labels",
-    "check_magnitude",
-    "check_n_samples",
-    "check_table",
-    "check_target",
-    "check_weight",
-    "describe_column",
-    "fit_context",
-    "frame_library",
-    "missing_cells",
-    "output_library",
-    "read_cells",
-]
 
 _BLOCK = 32_768
 _LARGEST_TOTAL = 2.0**53
@@ -181,8 +163,9 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
     ValueError
         If ``y`` is None, has another length, or is not finite.
     """
-    labels = check_labels(estimator, y, n_rows)
-    return check_array(labels, ensure_2d=False, dtype=np.float64, input_name="y")
+    return check_array(
+        _one_for_each_row(estimator, y, n_rows), ensure_2d=False, dtype=np.float64, input_name="y"
+    )
 
 
 def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
@@ -204,8 +187,15 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If ``y`` is None, has another length, or holds NaN or infinity.
+        If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
     """
+    labels = _one_for_each_row(estimator, y, n_rows)
+    check_classification_targets(labels)
+    return labels
+
+
+def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+    """The values of ``y``, no more and no fewer than there are rows."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "

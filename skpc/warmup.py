@@ -40,26 +40,26 @@ def warmup() -> None:
     >>> warmup()  # doctest: +SKIP
     """
     for X in _tables():
-        holes = X.copy()
-        holes[::2, 0] = holes[1::3, -1] = np.nan
+        incomplete = X.copy()
+        incomplete[::2, 0] = incomplete[1::3, -1] = np.nan
         # Too many completions to be summed: trees are sampled.
-        holes[1, 1:] = np.nan
+        incomplete[1, 1:] = np.nan
         for density in _densities():
             fitted = density.fit(X)
-            for rows in (X, holes):
+            for rows in (X, incomplete):
                 fitted.score_samples(rows)
             fitted.sample(3, random_state=0)
-            fitted.marginals(holes)
+            fitted.marginals(incomplete)
             for strategy in ("mean", "mpe", "sample"):
-                fitted.complete(holes, strategy=strategy, random_state=0)
+                fitted.complete(incomplete, strategy=strategy, random_state=0)
             if hasattr(fitted, "circuit_"):
-                fitted.score_samples(holes, given=[0])
-                fitted.surprise(holes)
-                fitted.interval(holes)
+                fitted.score_samples(incomplete, given=[0])
+                fitted.score_cells(incomplete)
+                fitted.interval(incomplete)
             else:
                 fitted.to_mixture(2, random_state=0)
-        _fits_with_holes(X, holes)
-        _machines(X, holes)
+        _fits_with_missing_cells(X, incomplete)
+        _machines(X, incomplete)
     messages, labels = _tables()[1], np.arange(60) % 2
     KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0).predict(messages)
     LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
@@ -90,19 +90,19 @@ def _densities() -> list[CutsetNetworkBD | SoftLearnSPN | MixtureOfAllTrees]:
     ]
 
 
-def _fits_with_holes(X: np.ndarray, holes: np.ndarray) -> None:
-    CutsetNetworkBD(random_state=0).fit(holes)
-    SoftLearnSPN(random_state=0).fit(holes)
-    MixtureOfAllTrees(max_iter=1, random_state=0).fit(holes)
-    CircuitImputer().fit(X).transform(holes)
-    DensityClassifier().fit(X, X[:, 0] > X[0, 0]).predict_proba(holes)
+def _fits_with_missing_cells(X: np.ndarray, incomplete: np.ndarray) -> None:
+    CutsetNetworkBD(random_state=0).fit(incomplete)
+    SoftLearnSPN(random_state=0).fit(incomplete)
+    MixtureOfAllTrees(max_iter=1, random_state=0).fit(incomplete)
+    CircuitImputer().fit(X).transform(incomplete)
+    DensityClassifier().fit(X, X[:, 0] > X[0, 0]).predict_proba(incomplete)
 
 
-def _machines(X: np.ndarray, holes: np.ndarray) -> None:
+def _machines(X: np.ndarray, incomplete: np.ndarray) -> None:
     regressor = ExpectedKernelSVR().fit(X, X[:, 1])
-    regressor.predict(holes, return_std=True)
-    ExpectedKernelSVR().fit(holes, X[:, 1]).predict(holes)
-    ExpectedKernelSVC().fit(X, np.arange(len(X)) % 2).predict(holes)
+    regressor.predict(incomplete, return_std=True)
+    ExpectedKernelSVR().fit(incomplete, X[:, 1]).predict(incomplete)
+    ExpectedKernelSVC().fit(X, np.arange(len(X)) % 2).predict(incomplete)
 
 
 def _samplers() -> None:

@@ -15,7 +15,7 @@ LAYERS = [
     {"kernels", "counting"},
     {"queries"},
     {"learning", "all_trees", "factor_graphs", "messages"},
-    {"discrepancies"},
+    {"densities", "discrepancies"},
     {"estimators"},
     {"plotting", "datasets", "warmup"},
 ]

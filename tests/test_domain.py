@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc._validation import check_table, check_weight
-from skpc.domain import Domain, _rows, column_moments, merge_rows, present_rows
+from skpc.domain import Domain, _merging, column_moments, merge_rows, present_rows
 from tests.naive import domain as naive
 
 CELLS = st.sampled_from([0.0, -0.0, 1.0, 2.0, 7.0, np.nan])
@@ -186,12 +186,13 @@ def test_a_column_without_values_is_refused_by_name():
 def test_rows_of_weight_zero_are_not_there():
     table = object_table(["a", 1.0, 0.5], ["b", None, 9.5], ["a", 3.0, 1.5])
     weight = np.array([1.0, 0.0, 2.0])
-    domain = Domain.fit(table, sample_weight=weight, n_bins=2)
+    present, positive = present_rows(table, weight)
+    domain = Domain.fit(present, sample_weight=positive, n_bins=2)
     alone = Domain.fit(table[[0, 2]], sample_weight=weight[[0, 2]], n_bins=2)
     assert domain.n_states.tolist() == alone.n_states.tolist()
     np.testing.assert_array_equal(domain.axes[2][0], alone.axes[2][0])
     with pytest.raises(ValueError, match="Every value of column 1 is missing"):
-        Domain.fit(table, sample_weight=np.array([0.0, 1.0, 0.0]))
+        Domain.fit(present_rows(table, np.array([0.0, 1.0, 0.0]))[0])
 
 
 def test_too_many_observed_categories_are_refused_by_name():
@@ -622,7 +623,7 @@ def test_merging_equals_a_dictionary_of_rows(rows, data):
     weights = st.sampled_from([0.0, 1.0, 0.3, 0.1, 7.0, 1e-9])
     weight = data.draw(hnp.arrays(np.float64, len(rows), elements=weights))
     weight[0] = 1.0
-    merged, total = merge_rows(rows, weight)
+    merged, total = merge_rows(*present_rows(rows, weight))
     assert naive.merge(merged, total) == naive.merge(rows, weight)
     assert len(merged) == len(naive.merge(rows, weight))
 
@@ -650,7 +651,7 @@ def test_rows_whose_hashes_collide_are_told_apart(monkeypatch):
     def hash_badly(bits, hashes):
         hashes[:] = np.where(np.isnan(bits.view(np.float64)[:, 0]), 1, 0)
 
-    monkeypatch.setattr(_rows, "_hash_rows", hash_badly)
+    monkeypatch.setattr(_merging, "_hash_rows", hash_badly)
     merged, total = merge_rows(rows, weight)
     assert len(merged) == 27
     assert naive.merge(merged, total) == naive.merge(rows, weight)
@@ -665,7 +666,7 @@ def test_rows_that_differ_in_few_bits_have_different_hashes():
     bits = ((numbers[:, None] >> np.arange(16)) & 1).astype(np.float64)
     for rows in (bits, numbers[:, None] * np.ones(3), numbers[:, None] * np.array([1.0, -1.0])):
         hashes = np.empty(len(rows), dtype=np.int64)
-        _rows._hash_rows(rows.view(np.int64), hashes)
+        _merging._hash_rows(rows.view(np.int64), hashes)
         assert len(np.unique(hashes)) == len(rows)
 
 

@@ -19,9 +19,6 @@ from skpc.circuit import Circuit, CircuitBuilder
 from skpc.domain import Domain, group_codes
 from skpc.variables import AxisTable
 
-__all__ = ["AllTreesDensity"]
-
-
 #: Effective sample size below which an answer hangs on a handful of trees.
 _FEW_TREES = 10
 #: Equal rows share their trees, but so many draws at most those of one sample of trees: if few of
@@ -56,7 +53,7 @@ class AllTreesDensity(NamedTuple):
     >>> trees = AllTrees(np.array([0, 2, 4, 5]), np.ones((3, 3)), half, np.zeros(5), False)
     >>> domain = Domain.fit(np.array([[0.0, 1.0], [1.0, 0.0]]))
     >>> density = AllTreesDensity(Components(np.zeros(1), (trees,)), domain, 0, "collapsed", 100)
-    >>> np.exp(density.log_likelihood(np.array([[0.0, 1.0], [0.0, np.nan]]))).round(2)
+    >>> np.exp(density.log_density(np.array([[0.0, 1.0], [0.0, np.nan]]))).round(2)
     array([0.25, 0.5 ])
     """
 
@@ -66,27 +63,25 @@ class AllTreesDensity(NamedTuple):
     method: str
     n_samples: int
 
-    def log_likelihood(self, rows: Floats) -> Floats:
-        """Log density of each row in nats, its missing cells summed out."""
-        codes = self._codes(rows)
-        found, size = self._log_probability(codes)
-        _warn_of_few_trees(size)
-        return np.asarray(found + self._axes.log_density(codes, rows))
+    def log_density(self, rows: Floats, given: Ints | None = None) -> Floats:
+        """Log density of each row in nats, or of its other cells given those of some columns.
 
-    def log_conditional(self, rows: Floats, given: Ints) -> Floats:
-        """Log density of the other cells of each row given those of some columns, in nats.
-
-        If a single cell is asked for, its probability is the one in :meth:`marginals`. If there are
-        more, the ratio of the estimated probabilities p of the row and k of the known cells may
-        exceed one. With r, the average over the trees of k of the probability of the asked cells,
-        p / (p + k (1 - r)) cannot, and has the smaller error.
+        Missing cells are summed out. The probability of a single other cell is the one in
+        :meth:`marginals`. For several, the ratio of the estimated probabilities p of the row and k
+        of the known cells may exceed one. With r, the average over the trees of k of the
+        probability of the other cells, p / (p + k (1 - r)) cannot, and has the smaller error.
         """
-        found, size = self._log_conditional(rows, given)
+        if given is None:
+            codes = self._codes(rows)
+            found, size = self._log_probability(codes)
+            found = np.asarray(found + self._axes.log_density(codes, rows))
+        else:
+            found, size = self._log_conditional(rows, given)
         _warn_of_few_trees(size)
         return found
 
     def _log_conditional(self, rows: Floats, given: Ints) -> tuple[Floats, Floats]:
-        """The same, and the effective sample size of each row."""
+        """Log density of the other cells given some columns, and the effective sample sizes."""
         codes = self._codes(rows)
         asked = codes.copy()
         asked[:, given] = -1
@@ -128,18 +123,21 @@ class AllTreesDensity(NamedTuple):
         _warn_of_few_trees(size[group])
         return np.split(found[group], first[1:], axis=1)
 
-    def expected(self, rows: Floats) -> Floats:
-        """The rows with posterior means of missing numbers, most probable missing categories."""
-        filled = rows.copy()
-        for column, prob in enumerate(self.marginals(rows)):
-            missing = np.isnan(rows[:, column])
+    def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
+        """The rows with posterior means of missing numbers, most probable missing categories.
+
+        Those of all columns come from one and the same sample of trees.
+        """
+        filled, marginals = rows.copy(), self.marginals(rows)
+        for column in range(rows.shape[1]) if columns is None else columns:
+            prob, missing = marginals[column], np.isnan(rows[:, column])
             if self.domain.is_categorical[column]:
                 filled[missing, column] = prob[missing].argmax(axis=1)
             else:
                 filled[missing, column] = prob[missing] @ self.domain.axis_of(column).moments()[0]
         return filled
 
-    def surprise(self, rows: Floats) -> Floats:
+    def log_cells(self, rows: Floats) -> Floats:
         """Log density of each observed cell given the other observed cells of its row, in nats."""
         found, least = np.full(rows.shape, np.nan), np.full(len(rows), np.inf)
         for column in range(rows.shape[1]):

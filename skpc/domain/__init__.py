@@ -1,7 +1,7 @@
 """What each column of a table is, and the rows that learners and circuits see."""
 
 from skpc.domain._domain import Domain
-from skpc.domain._rows import (
+from skpc.domain._merging import (
     column_moments,
     group_codes,
     group_rows,

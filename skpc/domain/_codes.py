@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 
-__all__ = ["CodeTable", "all_are_codes", "recode"]
-
 
 class CodeTable(NamedTuple):
     """The numeric categories of all columns, one behind the other.

@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["columns_of"]
 
-
-def columns_of(
+def column_numbers(
     chosen: NDArray[Any],
     n_columns: int,
     names: Sequence[Any] | None,
@@ -36,6 +34,8 @@ def columns_of(
     ValueError
         If it is none of the three, or there is no such column.
     """
+    if chosen.size == 0:
+        return np.empty(0, dtype=np.intp)
     if chosen.ndim == 1 and chosen.dtype.kind == "b":
         if len(chosen) != n_columns:
             raise ValueError(

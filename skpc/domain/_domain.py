@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._codes import CodeTable, all_are_codes, recode
-from skpc.domain._columns import columns_of
-from skpc.domain._rows import present_rows
+from skpc.domain._columns import column_numbers
 from skpc.domain._states import MAX_STATES, choose_categories
 from skpc.domain._tables import Cells, Form, read_table
 from skpc.domain._writing import fill_table, insert_column, write_table
 from skpc.variables import Axis, AxisTable
-
-__all__ = ["Domain"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -95,7 +92,7 @@ class Domain:
         n_bins : int or None, default=None
             Largest number of interior bins of the axis of a numeric column. None: no axes.
         sample_weight : ndarray of shape (n_rows,) or None, default=None
-            As ``check_weight`` returns it. Rows of weight zero are not there.
+            Positive: :func:`present_rows` leaves out the rows of weight zero.
         handle_unknown : {"missing", "error"}, default="missing"
             Whether an undeclared category is taken as missing or refused.
 
@@ -111,9 +108,7 @@ class Domain:
             1e150 are refused.
         """
         _check_options(n_bins, handle_unknown)
-        if sample_weight is None:
-            sample_weight = np.ones(len(table))
-        table, weight = present_rows(table, sample_weight)
+        weight = np.ones(len(table)) if sample_weight is None else sample_weight
         form = Form.of(table)
         cells = read_table(table)
         chosen = choose_categories(cells, form.names, categorical_features, categories)
@@ -162,10 +157,9 @@ class Domain:
         ValueError
             If there is no such column.
         """
-        found = np.atleast_1d(np.asarray(chosen))
-        if found.size == 0:
-            return np.empty(0, dtype=np.intp)
-        return columns_of(found, self.n_features, self.feature_names, parameter)
+        return column_numbers(
+            np.atleast_1d(np.asarray(chosen)), self.n_features, self.feature_names, parameter
+        )
 
     @property
     def feature_names(self) -> tuple[Any, ...] | None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["describe_dtype", "restore_dtype"]
-
 #: Name of the dtype, and what it was made with.
 Description = tuple[Any, ...]
 

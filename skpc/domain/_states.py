@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from skpc._jit import kernel
 from skpc._validation import describe_column, missing_cells, read_cells
-from skpc.domain._columns import columns_of
+from skpc.domain._columns import column_numbers
 from skpc.domain._tables import Cells
-
-__all__ = ["MAX_STATES", "choose_categories"]
 
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
@@ -148,18 +146,9 @@ def _categorical_mask(
             mask |= is_small
             mask[[*cells.strings, *cells.bools]] = True
         return mask
+    words = "'auto', 'from_dtype', None, "
     chosen = np.asarray(categorical_features)
-    if chosen.size == 0:
-        return mask
-    mask[
-        columns_of(
-            chosen,
-            len(mask),
-            names,
-            "categorical_features",
-            or_strings="'auto', 'from_dtype', None, ",
-        )
-    ] = True
+    mask[column_numbers(chosen, len(mask), names, "categorical_features", words)] = True
     return mask
 
 

@@ -11,8 +11,6 @@ from skpc._arrays import Floats
 from skpc._validation import check_finite, describe_column, frame_library, read_cells
 from skpc.domain._dtypes import describe_dtype, restore_dtype
 
-__all__ = ["Cells", "Form", "read_table"]
-
 
 @dataclass(frozen=True)
 class Form:
@@ -93,12 +91,11 @@ def read_table(table: Any) -> Cells:
     ValueError
         If a number is complex or infinite.
     """
-    form = Form.of(table)
-    if form.library == "numpy" and table.dtype != object:
+    if isinstance(table, np.ndarray) and table.dtype != object:
         # Kernels are compiled for one flavour of array; nothing is copied where it fits already.
         numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
         return Cells(numbers, {}, {}, frozenset())
-    numbers = np.full(table.shape, np.nan)
+    form, numbers = Form.of(table), np.full(table.shape, np.nan)
     strings: dict[int, NDArray[np.object_]] = {}
     declared: dict[int, list[Any] | None] = {}
     bools = set()

@@ -10,8 +10,6 @@ from skpc._arrays import Floats
 from skpc._validation import frame_library, missing_cells
 from skpc.domain._tables import Form
 
-__all__ = ["fill_table", "insert_column", "write_table"]
-
 Column = NDArray[Any]
 
 

@@ -1,36 +1,30 @@
-"""What all estimators of densities have in common, and those with a circuit inside."""
+"""What all estimators of tables have in common, and those of densities."""
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._validation import check_table, check_weight
-from skpc.circuit import Circuit
-from skpc.domain import Domain, merge_rows, present_rows
-from skpc.estimators._blocks import MergedRows, by_blocks, noted, representatives
-from skpc.estimators._questions import CellQuestions
-from skpc.queries import (
-    log_conditional,
-    log_likelihood,
-    marginals,
-    moments,
-    mpe,
-    quantiles,
-    sample,
-    sample_missing,
-    score_cells,
+from skpc._arrays import Floats
+from skpc._validation import (
+    StrOptions,
+    check_n_samples,
+    check_table,
+    check_weight,
+    fit_context,
+    frame_library,
 )
-
-__all__ = ["CircuitDensity", "TableDensity", "all_or_nothing", "hold_out"]
+from skpc.circuit import Circuit
+from skpc.densities import CircuitAnswers, Density
+from skpc.domain import Domain, merge_rows, present_rows
+from skpc.estimators.streaming import by_blocks
 
 _STRATEGIES = ("mean", "mpe", "sample")
 
@@ -48,97 +42,164 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
 
 
 def hold_out(
-    rows: np.ndarray, weight: np.ndarray, share: float, random_state: np.random.RandomState
+    rows: Any, weight: Floats, fraction: float, random_state: np.random.RandomState
 ) -> tuple[Any, ...]:
     """Rows and weights for learning, and those held out: None where that would be all or nothing.
 
     A row of weight n is dealt with as n rows of weight one: a part of its weight is held out.
     """
     copies = np.ceil(weight)
-    held = weight * (random_state.binomial(copies.astype(np.int64), share) / copies)
+    held = weight * (random_state.binomial(copies.astype(np.int64), fraction) / copies)
     kept = weight - held
     if not (held > 0).any() or not (kept > 0).any():
         return rows, weight, None, None
     return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
 
 
-def _some_cell(rows: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Leave out the rows without any cell."""
+def with_some_cell(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Leave out the rows without any cell, which tell nothing."""
     some = ~np.isnan(rows).all(axis=1)
     return rows[some], weight[some]
 
 
-class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
+class TableEstimator(BaseEstimator):
+    """An estimator that learns from tables of numbers and categories with missing cells."""
+
+    def _training_rows(
+        self,
+        X: Any,
+        sample_weight: Any,
+        y: Any = None,
+        check_y: Callable[[Any, Any, int], Any] | None = None,
+    ) -> tuple[Any, Floats, Any]:
+        """The checked table, its weights and its targets, without the rows of weight zero."""
+        table = check_table(self, X, reset=True)
+        target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
+        weight = check_weight(sample_weight, len(table))
+        return *present_rows(table, weight), target[weight > 0.0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+class TableDensity(DensityMixin, TableEstimator, ABC):
     """Density estimation on tables of numbers and categories.
 
-    A subclass learns ``domain_`` and a distribution of encoded rows in ``fit``, from the rows that
-    :meth:`_prepare` returns; it answers for that distribution in the methods without a body.
+    A subclass learns the distribution ``_density`` of encoded rows in :meth:`_learn`; whatever is
+    asked of the estimator, it asks of that.
     """
+
+    #: Of the parameters that all densities have.
+    _parameter_constraints: dict[str, list[Any]] = {
+        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
+        "categories": [StrOptions({"auto"}), list],
+        "handle_unknown": [StrOptions({"missing", "error"})],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
 
     domain_: Domain
 
-    def _prepare(
-        self, X: Any, sample_weight: Any, n_bins: int | None
-    ) -> tuple[Domain, np.ndarray, np.ndarray]:
-        """Learn the domain; return it with the distinct encoded rows and their weights.
+    @property
+    @abstractmethod
+    def _density(self) -> Density:
+        """The distribution of encoded rows."""
 
-        Rows without any cell are left out.
-        """
-        table = check_table(self, X, reset=True)
-        table, weight = present_rows(table, check_weight(sample_weight, len(table)))
+    @abstractmethod
+    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        """Learn from encoded rows under ``domain_``; see :meth:`fit_rows`."""
+
+    def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
+        with all_or_nothing(self):
+            domain, rows, weight = self._prepare(X, sample_weight)
+            if X_val is not None:
+                X_val = domain.encode(check_table(self, X_val, reset=False))
+            return self.fit_rows(domain, rows, weight, X_val)
+
+    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
+        """Learn the domain; return it with the distinct encoded rows and their weights."""
+        table, weight, _ = self._training_rows(X, sample_weight)
         domain = Domain.fit(
             table,
             categorical_features=self.categorical_features,
             categories=self.categories,
-            n_bins=n_bins,
+            n_bins=getattr(self, "n_bins", None),
             sample_weight=weight,
             handle_unknown=self.handle_unknown,
         )
-        return domain, *_some_cell(*merge_rows(domain.encode(table), weight))
+        return domain, *merge_rows(domain.encode(table), weight)
 
-    def _prepare_blocks(
-        self, blocks: Iterator[Any], n_bins: int
-    ) -> tuple[Domain, np.ndarray, np.ndarray]:
-        """The same from blocks of rows, of which the first tells the domain.
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit_rows(
+        self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
+    ) -> Self:
+        """Learn from encoded rows under a domain that is known: ``fit`` for composing estimators.
 
-        Numbers are those that stand for their bins, so that rows repeat and can be counted.
+        Several densities can share one domain. The parameters that say what the columns are
+        (``categorical_features``, ``categories``, ``n_bins``, ``handle_unknown``) do not matter.
+
+        Parameters
+        ----------
+        domain : Domain
+            What the columns are, with bins for the numeric ones (``n_bins``) where the learner
+            needs these.
+        rows : ndarray of shape (n_rows, n_features)
+            Distinct encoded rows, as :func:`skpc.domain.merge_rows` returns them; NaN marks
+            missing cells.
+        weight : ndarray of shape (n_rows,)
+            Their positive weights.
+        rows_val : ndarray of shape (n_validation_rows, n_features), default=None
+            Encoded rows of weight one for early stopping, where the learner has any. None holds
+            out some of the training rows.
+
+        Returns
+        -------
+        TableDensity
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If rows and weights do not fit the domain or each other, or it lacks bins.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc import CutsetNetworkBD
+        >>> from skpc.domain import Domain, merge_rows
+        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+        >>> domain = Domain.fit(X, n_bins=10)
+        >>> rows, weight = merge_rows(domain.encode(X), np.ones(100))
+        >>> model = CutsetNetworkBD().fit_rows(domain, rows, weight)
+        >>> model.predict_column([[1.0, np.nan]], 1)
+        array([1.])
         """
-        merged = MergedRows()
-        domain, unknown = None, ""
-        for number, block in enumerate(blocks):
-            with noted(f"This is in block {number} of the iterator, counted from 0."):
-                if not len(block):
-                    continue
-                if domain is None:
-                    domain, rows, weight = self._prepare(block, None, n_bins)
-                else:
-                    rows, found = self._encode_block(domain, block)
-                    weight = np.ones(len(rows))
-                    unknown = unknown or (found and f"{found} (Row of block {number}.)")
-                merged.add(representatives(domain, rows), weight)
-        if domain is None:
-            raise ValueError("An iterator of blocks needs at least one block of rows; found none.")
-        if unknown:
-            message = f"Categories that are not in the first block count as missing. {unknown}"
-            warnings.warn(message, stacklevel=2)
-        return domain, *_some_cell(*merged.result())
+        if rows.shape != (len(weight), domain.n_features):
+            raise ValueError(
+                f"rows must have shape ({len(weight)}, {domain.n_features}), a row for each weight "
+                f"and a column for each of the domain, got {rows.shape}"
+            )
+        with all_or_nothing(self):
+            self.domain_, self.n_features_in_ = domain, domain.n_features
+            names = domain.feature_names or ()
+            if names and all(isinstance(name, str) for name in names):
+                self.feature_names_in_ = np.array(names, dtype=object)
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            self._learn(*with_some_cell(rows, weight), rows_val)
+        return self
 
-    def _encode_block(self, domain: Domain, block: Any) -> tuple[np.ndarray, str]:
-        """The encoded rows of a block, and what is said of a category that is not known."""
-        table = check_table(self, block, reset=False)
-        try:
-            return replace(domain, handle_unknown="error").encode(table), ""
-        except ValueError as error:
-            return domain.encode(table), str(error)
-
-    def _encode(self, X: Any) -> tuple[Any, np.ndarray]:
+    def _encode(self, X: Any) -> tuple[Any, Floats]:
         """The checked table and its encoded rows."""
         check_is_fitted(self, "domain_")
         table = check_table(self, X, reset=False)
         return table, self.domain_.encode(table)
 
     @by_blocks
-    def score_samples(self, X: Any, given: Any = None) -> np.ndarray:
+    def score_samples(self, X: Any, given: Any = None) -> Floats:
         """Log density of each row, with missing cells integrated out.
 
         Parameters
@@ -161,9 +222,8 @@ class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
             If ``given`` names a column that is not there.
         """
         _, rows = self._encode(X)
-        if given is None:
-            return self._log_likelihood(rows)
-        return self._log_conditional(rows, self.domain_.columns(given, "given"))
+        known = None if given is None else self.domain_.columns(given, "given")
+        return self._density.log_density(rows, known)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows.
@@ -182,7 +242,7 @@ class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
         """
         return float(np.mean(self.score_samples(X)))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
         """Draw rows from the fitted distribution.
 
         Parameters
@@ -192,17 +252,45 @@ class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
         random_state : int, RandomState instance or None, default=None
             The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
             own ``random_state`` is not used.
+        given : array-like or DataFrame of one row, default=None
+            What is known of the rows; NaN (or None) marks the columns to draw. The rows drawn have
+            these cells, and the others jointly given them. A category that is not known counts as
+            missing. None draws all columns.
 
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
             Complete rows in original units; a DataFrame with the original names and dtypes where
             the estimator was fitted on one.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is negative, or ``given`` is not one row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc import CutsetNetworkBD
+        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+        >>> CutsetNetworkBD().fit(X).sample(2, random_state=0, given=[1.0, np.nan])
+        array([[1., 1.],
+               [1., 1.]])
         """
         check_is_fitted(self, "domain_")
-        return self.domain_.decode(self._sample(n_samples, random_state))
+        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        if given is None:
+            return self.domain_.decode(self._density.draw(n_samples, random_state))
+        _, rows = self._encode([given] if np.ndim(given) == 1 else given)
+        if len(rows) != 1:
+            raise ValueError(
+                f"given must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of "
+                "a DataFrame"
+            )
+        repeated = np.repeat(rows, n_samples, axis=0)
+        return self.domain_.decode(self._density.draw_missing(repeated, random_state))
 
-    def marginals(self, X: Any) -> list[np.ndarray]:
+    def marginals(self, X: Any) -> list[Floats]:
         """Posterior distribution of every cell given the observed cells of its row.
 
         Parameters
@@ -219,7 +307,7 @@ class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
             gives. An observed cell has probability one for its own state.
         """
         _, rows = self._encode(X)
-        return self._marginals(rows)
+        return self._density.marginals(rows)
 
     @by_blocks
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
@@ -250,60 +338,119 @@ class TableDensity(CellQuestions, DensityMixin, BaseEstimator, ABC):
             raise ValueError(f"strategy must be one of {_STRATEGIES}, got {strategy!r}")
         table, rows = self._encode(X)
         if strategy == "mean":
-            filled = self._expected_rows(rows)
+            filled = self._density.means(rows)
         elif strategy == "mpe":
-            filled = self._mpe(rows)
+            filled = self._density.modes(rows)
         else:
-            filled = self._sample_missing(rows, random_state)
+            filled = self._density.draw_missing(rows, check_random_state(random_state))
         return self.domain_.fill(table, filled)
 
-    def _expected_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Posterior means of the numbers, most probable states of the categories."""
-        incomplete = np.isnan(rows).any(axis=1)
-        categorical = self.domain_.is_categorical
-        filled, part = rows.copy(), rows[incomplete]
-        if not categorical.all():
-            part = np.where(categorical, part, self._means(part))
-        if categorical.any():
-            prob = self._marginals(rows[incomplete])
-            for column in np.flatnonzero(categorical):
-                part[:, column] = prob[column].argmax(axis=1)
-        filled[incomplete] = part
-        return filled
+    @by_blocks
+    def score_cells(self, X: Any) -> Any:
+        """Log density of each cell given all other observed cells of its row.
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
 
-    @abstractmethod
-    def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
-        """Log density of encoded rows, missing cells integrated out."""
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category
+            that is not known. A DataFrame has float columns and the names and index of ``X``. The
+            lowest cell of a row is the one that makes it odd. Compare categories with each other;
+            the density of a number depends on its unit.
 
-    @abstractmethod
-    def _log_conditional(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray:
-        """Log density of the other cells of encoded rows, given those of some columns."""
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc import CutsetNetworkBD
+        >>> X = np.repeat([[0, 0, 0], [1, 1, 1]], 50, axis=0)
+        >>> CutsetNetworkBD().fit(X).score_cells([[1, 0, 1]]).argmin(axis=1)
+        array([1])
+        """
+        table, rows = self._encode(X)
+        return self.domain_.tabulate(self._density.log_cells(rows), like=table)
 
-    @abstractmethod
-    def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Probabilities of the states of every cell, one array a column."""
+    @by_blocks
+    def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:
+        """Bounds between which each missing number lies, given the observed cells of its row.
 
-    @abstractmethod
-    def _means(self, rows: np.ndarray) -> np.ndarray:
-        """Encoded rows with the posterior means of the missing numbers."""
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        level : float, default=0.9
+            Probability that a number lies between its bounds; it lies below them, and above them,
+            with half of the rest each.
 
-    @abstractmethod
-    def _mpe(self, rows: np.ndarray) -> np.ndarray:
-        """Encoded rows with a jointly most probable completion."""
+        Returns
+        -------
+        lower, upper : ndarray or DataFrame of shape (n_samples, n_features)
+            Tables of the kind of ``X``, in original units. Observed cells are as they were; a
+            missing category, which has no order, is missing in both.
 
-    @abstractmethod
-    def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
-        """Encoded rows, drawn."""
+        Raises
+        ------
+        ValueError
+            If the level is not between 0 and 1.
 
-    @abstractmethod
-    def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
-        """Encoded rows with a joint draw of the missing cells."""
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc import SoftLearnSPN
+        >>> X = np.random.default_rng(0).normal(size=(1000, 1))
+        >>> SoftLearnSPN().fit(X).interval([[np.nan]])
+        (array([[-1.6...]]), array([[1.5...]]))
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
+        table, rows = self._encode(X)
+        lower, upper = self._density.quantiles(rows, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        return self.domain_.fill(table, lower), self.domain_.fill(table, upper)
+
+    @by_blocks
+    def predict_column(self, X: Any, column: Any) -> Any:
+        """One column as the others tell it; what the rows hold in it is not looked at.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A DataFrame may lack the column altogether.
+        column : int or str
+            Number or name of the column.
+
+        Returns
+        -------
+        ndarray or Series of shape (n_samples,)
+            The posterior mean of a number, the most probable category; a Series with the dtype of
+            the column where ``X`` is a DataFrame.
+
+        Raises
+        ------
+        ValueError
+            If there is no such column.
+
+        Examples
+        --------
+        >>> from skpc import CutsetNetworkBD
+        >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
+        >>> CutsetNetworkBD().fit(X).predict_column([[None, 29.0], [None, 10.0]], 0)
+        array(['sun', 'rain'], dtype=object)
+        """
+        check_is_fitted(self, "domain_")
+        chosen = int(self.domain_.columns([column], "column")[0])
+        table, rows = self._encode(self.domain_.with_column(X, chosen))
+        hidden = rows.copy()
+        hidden[:, chosen] = np.nan
+        hidden[:, chosen] = self._density.means(hidden, [chosen])[:, chosen]
+        decoded = self.domain_.decode(hidden, like=table)
+        library = frame_library(decoded)
+        if library is None:
+            states = self.domain_.categories[chosen]
+            return decoded[:, chosen].astype(np.float64 if states is None else states.dtype)
+        return decoded.iloc[:, chosen] if library == "pandas" else decoded.to_series(chosen)
 
 
 class CircuitDensity(TableDensity):
@@ -311,31 +458,6 @@ class CircuitDensity(TableDensity):
 
     circuit_: Circuit
 
-    def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
-        return log_likelihood(self.circuit_, rows)
-
-    def _log_conditional(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray:
-        return log_conditional(self.circuit_, rows, given)
-
-    def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
-        return [
-            np.empty((len(rows), 0)) if p is None else p for p in marginals(self.circuit_, rows)
-        ]
-
-    def _means(self, rows: np.ndarray) -> np.ndarray:
-        return moments(self.circuit_, rows)[0]
-
-    def _surprise(self, rows: np.ndarray) -> np.ndarray:
-        return score_cells(self.circuit_, rows)
-
-    def _quantiles(self, rows: np.ndarray, levels: list[float]) -> np.ndarray:
-        return quantiles(self.circuit_, rows, levels)
-
-    def _mpe(self, rows: np.ndarray) -> np.ndarray:
-        return mpe(self.circuit_, rows)
-
-    def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
-        return sample(self.circuit_, n_samples, random_state)
-
-    def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
-        return sample_missing(self.circuit_, rows, random_state)
+    @property
+    def _density(self) -> Density:
+        return CircuitAnswers(self.circuit_, self.domain_)

@@ -6,25 +6,26 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._arrays import Floats, Ints
 from skpc._validation import Interval, StrOptions, check_table
 from skpc.circuit import Circuit
-from skpc.domain import Domain, group_rows, merge_rows, present_rows
+from skpc.domain import Domain, group_rows, merge_rows
+from skpc.estimators._base import TableDensity, TableEstimator
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
-
-__all__ = ["ExpectedKernelMachine"]
 
 #: Complete rows that are evaluated at a time.
 _POINTS = 2048
 
 
-class ExpectedKernelMachine(BaseEstimator):
+class ExpectedKernelMachine(TableEstimator):
     """A machine of libsvm beside a density of the features.
 
     A subclass gives the solver its parameters and puts coefficients on the support vectors.
@@ -37,23 +38,16 @@ class ExpectedKernelMachine(BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
-        "random_state": ["random_state"],
+    } | {
+        name: TableDensity._parameter_constraints[name]
+        for name in ("categorical_features", "random_state")
     }
 
-    density_: Any
-    support_vectors_: np.ndarray
-    dual_coef_: np.ndarray
-    intercept_: np.ndarray
-    gamma_: float
-
-    def _solve(self, solver: Any, table: Any, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def _solve(self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]) -> Ints:
         """Fit the density and the solver; return the merged support vector behind each of its own.
 
         The solver sees each distinct pair of row and target once, with the sum of its weights.
         """
-        target = target[weight > 0.0]
-        table, weight = present_rows(table, weight)
         self.density_ = _fitted_density(self, table, weight)
         domain = self.density_.domain_
         rows, weight = merge_rows(np.column_stack([domain.encode(table), target]), weight)
@@ -72,7 +66,7 @@ class ExpectedKernelMachine(BaseEstimator):
         self.support_vectors_, group = group_rows(rows[solver.support_])
         return group
 
-    def _expand(self, group: np.ndarray, coefficients: np.ndarray, intercept: np.ndarray) -> None:
+    def _expand(self, group: Ints, coefficients: Floats, intercept: Floats) -> None:
         """Keep the functions; the coefficients of equal support vectors are added.
 
         ``coefficients`` has shape (n_functions, n_support_vectors) before merging.
@@ -87,11 +81,10 @@ class ExpectedKernelMachine(BaseEstimator):
             self._product_kernel(),
         )
 
-    def _mean(self, rows: np.ndarray) -> np.ndarray:
+    def _mean(self, rows: Floats) -> Floats:
         """Expected values of the functions given encoded rows, shape (n_rows, n_functions)."""
-        complete = ~np.isnan(rows).any(axis=1)
-        if not len(self.support_vectors_) or np.isnan(self.support_vectors_).any():
-            complete[:] = False
+        usable = len(self.support_vectors_) > 0 and not np.isnan(self.support_vectors_).any()
+        complete = usable & ~np.isnan(rows).any(axis=1)
         found = np.empty((len(rows), len(self.dual_coef_)))
         if complete.any():
             found[complete] = self._at_points(rows[complete])
@@ -99,7 +92,7 @@ class ExpectedKernelMachine(BaseEstimator):
             found[~complete] = self._expansion.mean(rows[~complete])
         return found
 
-    def _at_points(self, rows: np.ndarray) -> np.ndarray:
+    def _at_points(self, rows: Floats) -> Floats:
         """Values of the functions at complete encoded rows: by products of matrices."""
         domain = self.density_.domain_
         vectors = _one_hot(domain, self.support_vectors_)
@@ -120,18 +113,12 @@ class ExpectedKernelMachine(BaseEstimator):
             [category if c else number for c in self.density_.domain_.is_categorical]
         )
 
-    def _encode(self, X: Any) -> np.ndarray:
+    def _encode(self, X: Any) -> Floats:
         check_is_fitted(self)
         return np.asarray(self.density_.domain_.encode(check_table(self, X, reset=False)))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
 
-
-def _fitted_density(machine: Any, table: Any, weight: np.ndarray) -> Any:
+def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
     """Fit a clone of the density of a machine, and check that it has a circuit."""
     if machine.density is None:
         density: Any = CutsetNetworkBD(structured=True, random_state=machine.random_state)
@@ -167,7 +154,7 @@ def _hand_down(machine: Any, density: Any) -> None:
         )
 
 
-def _one_hot(domain: Domain, rows: np.ndarray) -> np.ndarray:
+def _one_hot(domain: Domain, rows: Floats) -> Floats:
     """Numbers as they are, a column for each category; NaN where the cell is missing."""
     blocks = []
     for column, is_categorical, states in zip(rows.T, domain.is_categorical, domain.n_states):
@@ -178,16 +165,16 @@ def _one_hot(domain: Domain, rows: np.ndarray) -> np.ndarray:
     return np.hstack(blocks)
 
 
-def _scale(numbers: np.ndarray, weight: np.ndarray) -> float:
+def _scale(numbers: Floats, weight: Floats) -> float:
     """One over the number of columns times the variance of their cells, missing ones skipped."""
-    share = ~np.isnan(numbers) * weight[:, np.newaxis]
+    weights = ~np.isnan(numbers) * weight[:, np.newaxis]
     value = np.where(np.isnan(numbers), 0.0, numbers)
-    mean = np.average(value, weights=share)
-    variance = np.average((value - mean) ** 2, weights=share)
+    mean = np.average(value, weights=weights)
+    variance = np.average((value - mean) ** 2, weights=weights)
     return float(1.0 / (numbers.shape[1] * variance)) if variance > 0.0 else 1.0
 
 
-def _refuse_unstructured(density: Any, rows: np.ndarray) -> None:
+def _refuse_unstructured(density: Any, rows: Floats) -> None:
     if not density.circuit_.structured_decomposable:
         raise ValueError(
             f"{int(np.isnan(rows).any(axis=1).sum())} distinct training rows have missing cells, "

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["progress"]
-
 
 @contextmanager
 def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float], None]]:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skpc._arrays import Floats
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.counting import as_numbers
 from skpc.domain import Domain, column_moments
-from skpc.estimators._base import CircuitDensity, all_or_nothing
+from skpc.estimators._base import CircuitDensity
 from skpc.estimators._progress import progress
+from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
     Mixture,
     cutset_circuit,
@@ -31,8 +33,6 @@ from skpc.queries import (
     uniform_pseudo_counts,
 )
 
-__all__ = ["CutsetNetworkBD"]
-
 #: Iterations of EM on the parameters once the structure stands.
 _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
@@ -42,7 +42,7 @@ _EM_TOL = 3e-4
 #: where there would be less than a hundred rows or missing cells for each, but as many as
 #: ``n_components`` in any case. Mixtures of networks filled no better and took longer.
 _FILLING_TREES = 20
-_SHARE_OF_TREE = 100
+_ROWS_OF_TREE = 100
 #: Mixtures learned for that in turn, each but the first from rows filled by the one before.
 _FILLINGS = 2
 #: Distinct rows from which these are learned: they draw no better after more, which take longer.
@@ -173,7 +173,8 @@ class CutsetNetworkBD(CircuitDensity):
     array([[1., 1., 0.]])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints = {
+        **CircuitDensity._parameter_constraints,
         "criterion": [StrOptions({"bd", "bic"})],
         "ess": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -185,24 +186,9 @@ class CutsetNetworkBD(CircuitDensity):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
-        "categories": [StrOptions({"auto"}), list],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
-        "handle_unknown": [StrOptions({"missing", "error"})],
         "n_jobs": [None, Integral],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
-
-    circuit_: Circuit
-    domain_: Domain
-    n_parameters_: int
-    n_cuts_: int
-    score_criterion_: float
-    weights_: np.ndarray
-    lower_bound_: float
-    n_iter_: int
-    converged_: bool
 
     def __init__(
         self,
@@ -274,101 +260,84 @@ class CutsetNetworkBD(CircuitDensity):
             the weights are negative or all zero, an iterator has no block or comes with weights,
             or a structured mixture is asked for.
         """
+        return self._fit(X, sample_weight)
+
+    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
+        if not isinstance(X, Iterator):
+            return super()._prepare(X, sample_weight)
+        if sample_weight is not None:
+            raise ValueError("sample_weight needs a table; X is an iterator of blocks.")
+        return prepare_blocks(
+            self, X, lambda block: super(CutsetNetworkBD, self)._prepare(block, None)
+        )
+
+    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         if self.structured and self.n_components > 1:
             raise ValueError(
                 "structured=True needs n_components=1, got n_components="
                 f"{self.n_components}: the networks of a mixture have structures of their own, and "
                 "the mixture would not be structured-decomposable"
             )
-        with all_or_nothing(self):
-            self._fit(X, sample_weight)
-        return self
-
-    def _fit(self, X: Any, sample_weight: Any) -> None:
-        if isinstance(X, Iterator):
-            if sample_weight is not None:
-                raise ValueError("sample_weight needs a table; X is an iterator of blocks.")
-            domain, rows, weight = self._prepare_blocks(X, self.n_bins)
-        else:
-            domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
         random_state = check_random_state(self.random_state)
         complete = rows
         if np.isnan(rows).any():
-            complete = self._filled(domain, rows, weight, random_state)
-        mixture = self._learn(
-            domain,
-            complete,
-            weight,
-            self.n_components,
-            self.max_depth,
-            self.structured,
-            random_state,
-        )
-        circuit = self._parametrised(domain, rows, weight, mixture)
-        self.domain_, self.circuit_ = domain, circuit
-        self.weights_ = np.ones(1)
-        if len(mixture.networks) > 1:
+            complete = self._filled(rows, weight, random_state)
+        mixture = self._mixture(complete, weight, self.n_components, random_state)
+        networks, circuit = mixture.networks, self._parametrised(rows, weight, mixture)
+        self.circuit_, self.weights_ = circuit, np.ones(1)
+        if len(networks) > 1:
             self.weights_ = np.exp(circuit.log_weight[circuit.child_ptr[-2] :])
         self.lower_bound_ = float(np.average(log_likelihood(circuit, rows), weights=weight))
         self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
-        networks = mixture.networks
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
 
-    def _filled(
-        self,
-        domain: Domain,
-        rows: np.ndarray,
-        weight: np.ndarray,
-        random_state: np.random.RandomState,
-    ) -> np.ndarray:
+    def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
-        some, share = rows, weight
+        some, some_weight = rows, weight
         if len(rows) > _FILLING_ROWS:
             chosen = random_state.choice(len(rows), _FILLING_ROWS, replace=False)
-            some, share = rows[chosen], weight[chosen]
-        n_trees = int(min(share.sum(), _missing_cells(some, share))) // _SHARE_OF_TREE
+            some, some_weight = rows[chosen], weight[chosen]
+        n_trees = int(min(some_weight.sum(), _missing_cells(some, some_weight))) // _ROWS_OF_TREE
         n_trees = max(self.n_components, min(_FILLING_TREES, n_trees))
         complete = some
         for then in [some] * (_FILLINGS - 1) + [rows]:
-            trees = self._learn(domain, complete, share, n_trees, 0, False, random_state)
-            circuit = self._parametrised(domain, some, share, trees)
+            trees = self._mixture(complete, some_weight, n_trees, random_state, only_trees=True)
+            circuit = self._parametrised(some, some_weight, trees)
             complete = sample_missing(circuit, then, random_state)
         return complete
 
-    def _learn(
+    def _mixture(
         self,
-        domain: Domain,
-        rows: np.ndarray,
-        weight: np.ndarray,
+        rows: Floats,
+        weight: Floats,
         n_components: int,
-        max_depth: int | None,
-        structured: bool,
         random_state: np.random.RandomState,
+        only_trees: bool = False,
     ) -> Mixture:
-        """Learn networks from encoded rows."""
+        """Learn networks, or Chow-Liu trees, from complete encoded rows."""
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
         with progress(amount, "rows" if single else "iterations", self.verbose) as advance:
             learn = partial(
                 learn_cutset_network,
-                n_states=domain.n_states,
+                n_states=self.domain_.n_states,
                 criterion=self.criterion,
                 ess=self.ess,
                 alpha=self.alpha,
                 n_candidates=self.n_candidates,
-                max_depth=max_depth,
-                structured=structured,
+                max_depth=0 if only_trees else self.max_depth,
+                structured=self.structured and not only_trees,
                 advance=advance if single else None,
             )
             return learn_mixture(
                 rows,
-                domain.codes(rows),
+                self.domain_.codes(rows),
                 weight,
-                _points(domain, rows, weight),
+                _points(self.domain_, rows, weight),
                 learn,
-                partial(cutset_circuit, axes=domain.axes, param_ess=self.param_ess),
+                partial(cutset_circuit, axes=self.domain_.axes, param_ess=self.param_ess),
                 n_components=n_components,
                 max_iter=self.max_iter,
                 tol=self.tol,
@@ -378,33 +347,28 @@ class CutsetNetworkBD(CircuitDensity):
                 advance=(lambda done: None) if single else advance,
             )
 
-    def _parametrised(
-        self, domain: Domain, rows: np.ndarray, weight: np.ndarray, mixture: Mixture
-    ) -> Circuit:
+    def _parametrised(self, rows: Floats, weight: Floats, mixture: Mixture) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
-        circuit = mixture_circuit(mixture.networks, mixture.weights, domain.axes, self.param_ess)
-        if len(mixture.networks) == 1 and not np.isnan(rows).any():
-            return circuit
-        counts = self._pseudo_counts(circuit, len(mixture.networks))
+        networks, axes = mixture.networks, self.domain_.axes
+        circuit = mixture_circuit(networks, mixture.weights, axes, self.param_ess)
         n_missing = _missing_cells(rows, weight)
+        if len(networks) == 1 and not n_missing:
+            return circuit
+        counts: float | PseudoCounts = self.alpha
+        if self.criterion == "bd" or self.param_ess is not None:
+            ess = self.ess if self.param_ess is None else self.param_ess
+            counts = uniform_pseudo_counts(circuit, ess * len(networks))
         tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
         return fit_parameters(
             circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
         )
 
-    def _pseudo_counts(self, circuit: Circuit, n_components: int) -> float | PseudoCounts:
-        """The counts that smooth the parameters of the circuit, for EM."""
-        if self.criterion == "bic" and self.param_ess is None:
-            return self.alpha
-        ess = self.ess if self.param_ess is None else self.param_ess
-        return uniform_pseudo_counts(circuit, ess * n_components)
 
-
-def _missing_cells(rows: np.ndarray, weight: np.ndarray) -> float:
+def _missing_cells(rows: Floats, weight: Floats) -> float:
     return float(weight @ np.isnan(rows).sum(axis=1))
 
 
-def _points(domain: Domain, rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     """Rows as points for k-means; a missing coordinate is the mean of the others."""
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
     point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))

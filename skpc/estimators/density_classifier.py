@@ -5,31 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._arrays import Floats
 from skpc._validation import (
     check_labels,
     check_n_samples,
     check_table,
-    check_weight,
     fit_context,
 )
-from skpc.domain import Domain, present_rows
-from skpc.estimators._base import all_or_nothing
-from skpc.estimators._blocks import by_blocks
+from skpc.domain import Domain
+from skpc.estimators._base import TableEstimator, all_or_nothing
 from skpc.estimators.soft_learn import SoftLearnSPN
-
-__all__ = ["DensityClassifier"]
+from skpc.estimators.streaming import by_blocks, noted
 
 #: What the classifier asks of a density, and the parameters by which it declares the columns.
-_METHODS = ("score_samples", "marginals", "sample", "complete")
+_METHODS = ("score_samples", "marginals", "sample")
 _DECLARATIONS = ("categorical_features", "categories", "handle_unknown")
 
 
-class DensityClassifier(ClassifierMixin, BaseEstimator):
+class DensityClassifier(ClassifierMixin, TableEstimator):
     """Classifier by the densities of the classes, for rows with any cells missing.
 
     A clone of a density learns the rows of each class, and Bayes' rule turns densities into
@@ -78,7 +76,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     The density of class c, learned from rows of total weight n, is mixed with the density of all
-    classes, which gets the share 1 / (n + 1) of a single row more: the next row may be unlike any
+    classes, with the weight 1 / (n + 1) of a single row more: the next row may be unlike any
     that has been seen. That bounds the price of a wrong prediction. With ``joint`` nothing is
     mixed.
 
@@ -92,8 +90,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
     >>> from skpc import DensityClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = DensityClassifier().fit(X, y)
-    >>> holes = [[np.nan, np.nan, 1.4, np.nan], [6.0, np.nan, np.nan, 2.1]]
-    >>> model.predict(holes)
+    >>> model.predict([[np.nan, np.nan, 1.4, np.nan], [6.0, np.nan, np.nan, 2.1]])
     array([0, 2])
     >>> model.predict_proba(np.full((1, 4), np.nan)).round(2)
     array([[0.33, 0.33, 0.33]])
@@ -104,12 +101,6 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         "priors": ["array-like", None],
         "joint": ["boolean"],
     }
-
-    classes_: np.ndarray
-    class_count_: np.ndarray
-    class_prior_: np.ndarray
-    densities_: list[Any]
-    domain_: Domain
 
     def __init__(self, density: Any = None, *, priors: Any = None, joint: bool = False):
         self.density = density
@@ -144,33 +135,29 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             cannot learn from the few rows of a class (a note names the class).
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight)
+            density = SoftLearnSPN(random_state=0) if self.density is None else self.density
+            _refuse_other_density(density)
+            table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
+            self.classes_, code = np.unique(labels, return_inverse=True)
+            self.class_count_ = np.bincount(code, weight)
+            declared = {name: getattr(density, name) for name in _DECLARATIONS}
+            self.domain_ = Domain.fit(table, sample_weight=weight, **declared)
+            rows = self.domain_.encode(table)
+            if self.joint:
+                self.densities_ = [self._learn(density, np.column_stack([rows, code]), weight)]
+            else:
+                self.densities_ = []
+                for c, (name, total) in enumerate(zip(self.classes_.tolist(), self.class_count_)):
+                    with noted(
+                        f"This came from the density of class {name!r}, which has rows of total "
+                        f"weight {total:g}."
+                    ):
+                        mine = _rows_of_class(rows, weight, code == c)
+                        self.densities_.append(self._learn(density, *mine))
+            self.class_prior_ = self._class_prior()
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        density = SoftLearnSPN(random_state=0) if self.density is None else self.density
-        _refuse_other_density(density)
-        table = check_table(self, X, reset=True)
-        labels = check_labels(self, y, len(table))
-        check_classification_targets(labels)
-        weight = check_weight(sample_weight, len(table))
-        labels = labels[weight > 0.0]
-        table, weight = present_rows(table, weight)
-        self.classes_, code = np.unique(labels, return_inverse=True)
-        self.class_count_ = np.bincount(code, weight)
-        declared = {name: getattr(density, name) for name in _DECLARATIONS}
-        self.domain_ = Domain.fit(table, sample_weight=weight, **declared)
-        rows = self.domain_.encode(table)
-        if self.joint:
-            self.densities_ = [self._learn(density, np.column_stack([rows, code]), weight)]
-        else:
-            self.densities_ = [
-                self._learn_class(density, c, *_rows_of_class(rows, weight, code == c))
-                for c in range(len(self.classes_))
-            ]
-        self.class_prior_ = self._class_prior()
-
-    def _learn(self, density: Any, rows: np.ndarray, weight: np.ndarray) -> Any:
+    def _learn(self, density: Any, rows: Floats, weight: Floats) -> Any:
         """A clone of the density, fitted to encoded rows whose states are known beforehand."""
         states = [
             None if known is None else np.arange(len(known)) for known in self.domain_.categories
@@ -180,17 +167,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         learned = clone(density).set_params(categories=states, categorical_features=None)
         return learned.fit(rows, sample_weight=weight)
 
-    def _learn_class(self, density: Any, c: int, rows: np.ndarray, weight: np.ndarray) -> Any:
-        try:
-            return self._learn(density, rows, weight)
-        except Exception as error:
-            error.add_note(
-                f"This came from the density of class {self.classes_.tolist()[c]!r}, which has "
-                f"rows of total weight {self.class_count_[c]:g}."
-            )
-            raise
-
-    def _class_prior(self) -> np.ndarray:
+    def _class_prior(self) -> Floats:
         n_classes = len(self.classes_)
         if self.priors is None:
             if self.joint:
@@ -210,17 +187,17 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             )
         return prior
 
-    def _log_joint_prior(self) -> np.ndarray:
+    def _log_joint_prior(self) -> Floats:
         """Log probability of each class under the joint density."""
         return np.asarray(self.densities_[0].score_samples(self._class_alone()))
 
-    def _class_alone(self) -> np.ndarray:
+    def _class_alone(self) -> Floats:
         """One row for each class, of which nothing but the class is known."""
         codes = np.arange(len(self.classes_), dtype=np.float64)
         unknown = np.full((len(codes), self.domain_.n_features), np.nan)
         return np.column_stack([unknown, codes])
 
-    def _log_densities(self, rows: np.ndarray) -> np.ndarray:
+    def _log_densities(self, rows: Floats) -> Floats:
         """Log density of encoded rows given each class, shape (n_rows, n_classes)."""
         if not self.joint:
             return np.column_stack([density.score_samples(rows) for density in self.densities_])
@@ -235,21 +212,21 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             posterior[near] = density.marginals(unlabelled[near])[-1]
         return log_density[:, np.newaxis] + _log(posterior) - self._log_joint_prior()
 
-    def _other_share(self) -> np.ndarray:
-        """Share of the density of all classes in that of each class."""
-        return np.zeros(len(self.classes_)) if self.joint else 1.0 / (self.class_count_ + 1.0)
+    def _weight_of_all(self) -> Floats:
+        """Weight of the density of all classes in that of each class."""
+        return np.where(self.joint, 0.0, 1.0 / (self.class_count_ + 1.0))
 
-    def _log_joint(self, X: Any) -> np.ndarray:
+    def _log_joint(self, X: Any) -> Floats:
         """Log density of each row together with each class, shape (n_samples, n_classes)."""
         check_is_fitted(self)
         rows = self.domain_.encode(check_table(self, X, reset=False))
         log_density, log_prior = self._log_densities(rows), _log(self.class_prior_)
-        share = self._other_share()
+        weight = self._weight_of_all()
         of_all = np.logaddexp.reduce(log_density + log_prior, axis=1, keepdims=True)
-        return np.logaddexp(np.log1p(-share) + log_density, _log(share) + of_all) + log_prior
+        return np.logaddexp(np.log1p(-weight) + log_density, _log(weight) + of_all) + log_prior
 
     @by_blocks
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Any) -> Floats:
         """Log density of each row, whatever its class, with missing cells integrated out.
 
         Parameters
@@ -266,7 +243,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(np.logaddexp.reduce(self._log_joint(X), axis=1))
 
     @by_blocks
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> Floats:
         """Log probability of each class given the observed cells of each row.
 
         Parameters
@@ -287,7 +264,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         odds = odds - odds.max(axis=1, keepdims=True)
         return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Floats:
         """Probability of each class given the observed cells of each row.
 
         Parameters
@@ -302,7 +279,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row.
 
         Parameters
@@ -318,26 +295,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         log_proba = self.predict_log_proba(X)
         return np.asarray(self.classes_[log_proba.argmax(axis=1)])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-        y : array-like of shape (n_samples,)
-            Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            The accuracy.
-        """
-        return float(super().score(X, y, sample_weight))
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, np.ndarray]:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows and their classes.
 
         Parameters
@@ -360,7 +318,7 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
         n_classes, n_features = len(self.classes_), self.domain_.n_features
         code = random_state.choice(n_classes, n_samples, p=self.class_prior_)
         other = random_state.choice(n_classes, n_samples, p=self.class_prior_)
-        is_other = random_state.random_sample(n_samples) < self._other_share()[code]
+        is_other = random_state.random_sample(n_samples) < self._weight_of_all()[code]
         source = np.where(is_other, other, code)
         rows = np.empty((n_samples, n_features))
         for c in np.unique(source):
@@ -368,19 +326,12 @@ class DensityClassifier(ClassifierMixin, BaseEstimator):
             rows[mine] = self._draw(c, int(mine.sum()), random_state)
         return self.domain_.decode(rows), self.classes_[code]
 
-    def _draw(self, code: int, n_rows: int, random_state: np.random.RandomState) -> np.ndarray:
+    def _draw(self, code: int, n_rows: int, random_state: np.random.RandomState) -> Floats:
         """Encoded rows of one class."""
         if not self.joint:
             return np.asarray(self.densities_[code].sample(n_rows, random_state))
-        known = np.repeat(self._class_alone()[[code]], n_rows, axis=0)
-        drawn = self.densities_[0].complete(known, strategy="sample", random_state=random_state)
+        drawn = self.densities_[0].sample(n_rows, random_state, given=self._class_alone()[code])
         return np.asarray(drawn[:, :-1])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
 
 
 def _refuse_other_density(density: Any) -> None:
@@ -393,20 +344,18 @@ def _refuse_other_density(density: Any) -> None:
         )
 
 
-def _rows_of_class(
-    rows: np.ndarray, weight: np.ndarray, mine: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _rows_of_class(rows: Floats, weight: Floats, mine: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
     empty = np.isnan(rows[mine]).all(axis=0)
     if not empty.any():
         return rows[mine], weight[mine]
     of_all = np.where(empty, rows, np.nan)
     shown = ~np.isnan(of_all).all(axis=1)
-    share = weight[shown] / weight[shown].sum()
-    return np.vstack([rows[mine], of_all[shown]]), np.append(weight[mine], share)
+    as_one = weight[shown] / weight[shown].sum()
+    return np.vstack([rows[mine], of_all[shown]]), np.append(weight[mine], as_one)
 
 
-def _log(probability: np.ndarray) -> np.ndarray:
+def _log(probability: Floats) -> Floats:
     """Logarithm of probabilities, -inf for zero."""
     with np.errstate(divide="ignore"):
         return np.log(probability)

@@ -9,20 +9,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
 
-from skpc._validation import (
-    Interval,
-    check_n_samples,
-    check_table,
-    check_target,
-    check_weight,
-    fit_context,
-)
+from skpc._arrays import Floats
+from skpc._validation import Interval, check_n_samples, check_target, fit_context
 from skpc.estimators._base import all_or_nothing
-from skpc.estimators._blocks import by_blocks
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
+from skpc.estimators.streaming import by_blocks
 from skpc.queries import sample_missing
-
-__all__ = ["ExpectedKernelSVR"]
 
 
 class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
@@ -121,8 +113,6 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         "epsilon": [Interval(Real, 0, None, closed="left")],
     }
 
-    n_iter_: int
-
     def __init__(
         self,
         density: Any = None,
@@ -171,16 +161,11 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             cells and the circuit of the density is not structured-decomposable.
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight)
+            solver = SVR(epsilon=self.epsilon)
+            group = self._solve(solver, *self._training_rows(X, sample_weight, y, check_target))
+            self._expand(group, solver.dual_coef_, solver.intercept_)
+            self.n_iter_ = int(solver.n_iter_)
         return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        table = check_table(self, X, reset=True)
-        target = check_target(self, y, len(table))
-        solver = SVR(epsilon=self.epsilon)
-        group = self._solve(solver, table, target, check_weight(sample_weight, len(table)))
-        self._expand(group, solver.dual_coef_, solver.intercept_)
-        self.n_iter_ = int(solver.n_iter_)
 
     @by_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -222,7 +207,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         std[incomplete] = np.sqrt(np.maximum(variance, 0.0))
         return mean, std
 
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Predictions under completions drawn from the density given the observed features.
 
         Parameters
@@ -245,22 +230,3 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
         found = self._mean(filled)[:, 0] + self.intercept_[0]
         return np.asarray(found.reshape(len(rows), n_samples))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination of the predictions.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-        y : array-like of shape (n_samples,)
-            Target.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            R squared: 1 at best, 0 for a machine that always predicts the mean.
-        """
-        return float(super().score(X, y, sample_weight))

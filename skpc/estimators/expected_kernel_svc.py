@@ -6,16 +6,15 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
-from sklearn.utils.multiclass import check_classification_targets
 
-from skpc._validation import check_labels, check_table, check_weight, fit_context
+from skpc._arrays import Floats
+from skpc._validation import check_labels, fit_context
 from skpc.estimators._base import all_or_nothing
-from skpc.estimators._blocks import by_blocks
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
-
-__all__ = ["ExpectedKernelSVC"]
+from skpc.estimators.streaming import by_blocks
 
 
 class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
@@ -85,9 +84,6 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     array([ 1. , -0.8])
     """
 
-    classes_: np.ndarray
-    n_iter_: int
-
     def __init__(
         self,
         density: Any = None,
@@ -134,29 +130,21 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             have missing cells and the circuit of the density is not structured-decomposable.
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight)
+            table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
+            self.classes_, code = np.unique(labels, return_inverse=True)
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    "a classifier needs rows of two or more classes, got the one class "
+                    f"{self.classes_.tolist()[0]!r}"
+                )
+            solver = SVC()
+            group = self._solve(solver, table, weight, code)
+            self._expand(group, _of_pairs(solver), solver.intercept_)
+            self.n_iter_ = int(np.max(solver.n_iter_))
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        table = check_table(self, X, reset=True)
-        labels = check_labels(self, y, len(table))
-        check_classification_targets(labels)
-        weight = check_weight(sample_weight, len(table))
-        self.classes_, code = np.unique(labels[weight > 0.0], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "a classifier needs rows of two or more classes, got the one class "
-                f"{self.classes_.tolist()[0]!r}"
-            )
-        target = np.zeros(len(labels))
-        target[weight > 0.0] = code
-        solver = SVC()
-        group = self._solve(solver, table, target, weight)
-        self._expand(group, _of_pairs(solver), solver.intercept_)
-        self.n_iter_ = int(np.max(solver.n_iter_))
-
     @by_blocks
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Floats:
         """Expected margins given the observed features of each row.
 
         Parameters
@@ -185,7 +173,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             confidence[:, j] -= margin[:, pair]
         return np.asarray(votes + confidence / (3.0 * (np.abs(confidence) + 1.0)))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> NDArray[Any]:
         """The class of greatest decision for each row.
 
         Parameters
@@ -203,27 +191,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             return np.asarray(self.classes_[(decision > 0.0).astype(np.int64)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted.
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-        y : array-like of shape (n_samples,)
-            Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            The accuracy.
-        """
-        return float(super().score(X, y, sample_weight))
-
-
-def _of_pairs(solver: SVC) -> np.ndarray:
+def _of_pairs(solver: SVC) -> Floats:
     """The coefficients of the support vectors of a solver in the margin of each pair of classes."""
     if len(solver.n_support_) == 2:
         return np.asarray(solver.dual_coef_)

@@ -6,28 +6,24 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._validation import (
     StrOptions,
     check_table,
-    check_weight,
     fit_context,
     frame_library,
     missing_cells,
     output_library,
     read_cells,
 )
-from skpc.domain import present_rows
-from skpc.estimators._base import all_or_nothing
+from skpc.estimators._base import TableEstimator, all_or_nothing
 from skpc.estimators.cutset import CutsetNetworkBD
 
-__all__ = ["CircuitImputer"]
 
-
-class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     """Fill missing cells by what a density says of them, given the observed cells of their row.
 
     Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
@@ -78,7 +74,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
       since it prefers narrow bins.
     - "sample" keeps the distribution of the table: spread, quantiles, dependence. Cell by cell it
       is farther off than "mean". Several tables drawn with different seeds, analysed one by one,
-      show what the holes cost (multiple imputation). Seeds can be changed after ``fit``, by
+      show what the missing cells cost (multiple imputation). Seeds can be changed after ``fit``, by
       ``set_params``.
 
     Cells are taken to be missing at random: that they are missing says no more than the observed
@@ -110,9 +106,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         "add_indicator": ["boolean"],
         "random_state": ["random_state"],
     }
-
-    density_: Any
-    indicator_: MissingIndicator | None
 
     def __init__(
         self,
@@ -154,24 +147,20 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             weights.
         """
         with all_or_nothing(self):
-            self._fit(X, sample_weight)
+            density = self.density
+            if density is None:
+                density = CutsetNetworkBD(random_state=self.random_state)
+            if not hasattr(density, "complete"):
+                raise TypeError(
+                    "The density of CircuitImputer needs a method complete; found "
+                    f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
+                )
+            table, weight, _ = self._training_rows(X, sample_weight)
+            self.density_ = clone(density).fit(table, sample_weight=weight)
+            self.indicator_ = None
+            if self.add_indicator:
+                self.indicator_ = MissingIndicator(error_on_new=False).fit(_missing(table))
         return self
-
-    def _fit(self, X: Any, sample_weight: Any) -> None:
-        density = self.density
-        if density is None:
-            density = CutsetNetworkBD(random_state=self.random_state)
-        if not hasattr(density, "complete"):
-            raise TypeError(
-                "The density of CircuitImputer needs a method complete; found "
-                f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
-            )
-        table = check_table(self, X, reset=True)
-        table, weight = present_rows(table, check_weight(sample_weight, len(table)))
-        self.density_ = clone(density).fit(table, sample_weight=weight)
-        self.indicator_ = None
-        if self.add_indicator:
-            self.indicator_ = MissingIndicator(error_on_new=False).fit(_holes(table))
 
     def transform(self, X: Any) -> Any:
         """Fill the missing cells.
@@ -197,7 +186,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             filled = _write(_read(filled), library)
         if self.indicator_ is None:
             return filled
-        return _append(filled, self.indicator_.transform(_holes(table)), library)
+        return _append(filled, self.indicator_.transform(_missing(table)), library)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.
@@ -218,14 +207,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return names
         return np.concatenate([names, self.indicator_.get_feature_names_out(names)])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
 
-
-def _holes(table: Any) -> np.ndarray:
+def _missing(table: Any) -> np.ndarray:
     """NaN where a cell is missing, zero elsewhere: a table that MissingIndicator can read."""
     return np.where(missing_cells(np.asarray(table, dtype=object)), np.nan, 0.0)
 

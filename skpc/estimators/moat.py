@@ -9,20 +9,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import offsets
-from skpc._validation import (
-    Interval,
-    StrOptions,
-    check_n_samples,
-    check_table,
-    check_weight,
-    fit_context,
-)
+from skpc._arrays import Floats, Ints, offsets
+from skpc._validation import Interval, StrOptions, check_table, check_weight, fit_context
 from skpc.all_trees import (
     Adam,
     AllTreesDensity,
     ComponentParameters,
-    Components,
     DirectedParameters,
     IncompleteRows,
     TrainingOptions,
@@ -34,10 +26,8 @@ from skpc.all_trees import (
 )
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes, present_rows
-from skpc.estimators._base import TableDensity, all_or_nothing, hold_out
+from skpc.estimators._base import TableDensity, all_or_nothing, hold_out, with_some_cell
 from skpc.estimators._progress import progress
-
-__all__ = ["MixtureOfAllTrees"]
 
 
 class MixtureOfAllTrees(TableDensity):
@@ -79,7 +69,7 @@ class MixtureOfAllTrees(TableDensity):
         parameters of the best epoch. Otherwise the training rows are watched, and the last
         parameters returned.
     validation_fraction : float, default=0.1
-        Share of the rows held out if ``X_val`` is not given.
+        Proportion of the rows held out if ``X_val`` is not given.
     n_iter_no_change : int, default=5
         See ``tol``.
     alpha : float, default=1.0
@@ -162,7 +152,8 @@ class MixtureOfAllTrees(TableDensity):
     array([[1., 1., 0.]])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints = {
+        **TableDensity._parameter_constraints,
         "orientation": [StrOptions({"directed", "undirected"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"adam", "lbfgs"})],
@@ -176,23 +167,10 @@ class MixtureOfAllTrees(TableDensity):
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
         "n_inference_samples": [Interval(Integral, 1, None, closed="left")],
-        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
-        "categories": [StrOptions({"auto"}), list],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
-        "handle_unknown": [StrOptions({"missing", "error"})],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
-    mixture_: Components
-    weights_: np.ndarray
-    edge_probabilities_: np.ndarray
-    scores_: list[float]
-    n_iter_: int
-    converged_: bool
     _adam: Adam
-    _seed: int
-    _vector: np.ndarray
 
     def __init__(
         self,
@@ -252,7 +230,7 @@ class MixtureOfAllTrees(TableDensity):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; a weight of two equals the row twice, zero its absence.
         X_val : array-like or DataFrame of shape (n_validation_samples, n_features), default=None
-            Rows for early stopping. None holds out a share of the rows of ``X``. In a ``Pipeline``
+            Rows for early stopping. None holds out some rows of ``X``. In a ``Pipeline``
             name it in ``transform_input``, or it comes untransformed.
 
         Returns
@@ -266,16 +244,13 @@ class MixtureOfAllTrees(TableDensity):
             If a column holds nothing but missing cells, a cell is infinite, the weights are
             negative or all zero, or there are more components than rows.
         """
-        with all_or_nothing(self):
-            self._fit(X, sample_weight, X_val)
-        return self
+        return self._fit(X, sample_weight, X_val)
 
-    def _fit(self, X: Any, sample_weight: Any, X_val: Any) -> None:
-        domain, codes, weight, random_state = self._prepare_codes(X, sample_weight)
+    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        codes, weight, random_state = self._training_codes(rows, weight)
         validation, n_held = None, 0.0
-        if self.early_stopping and X_val is not None:
-            rows_val = domain.encode(check_table(self, X_val, reset=False))
-            merged = merge_codes(domain.codes(rows_val), np.ones(len(rows_val)))
+        if self.early_stopping and rows_val is not None:
+            merged = merge_codes(self.domain_.codes(rows_val), np.ones(len(rows_val)))
             validation = IncompleteRows(*merged, random_state)
         elif self.early_stopping:
             codes, weight, held, held_weight = hold_out(
@@ -284,14 +259,14 @@ class MixtureOfAllTrees(TableDensity):
             if held is not None:
                 validation = IncompleteRows(held, held_weight, random_state)
                 n_held = held_weight.sum()
-        parameters, vector = self._start(domain, codes, weight, random_state, n_held)
+        parameters, vector = self._start(codes, weight, random_state, n_held)
         with progress(self.max_iter, "epochs", self.verbose) as advance:
             trained = train_trees(
                 parameters,
                 vector,
                 IncompleteRows(codes, weight, random_state),
                 validation,
-                self._options(weight.sum(), domain.n_features),
+                self._options(weight.sum(), codes.shape[1]),
                 random_state,
                 advance,
             )
@@ -329,9 +304,10 @@ class MixtureOfAllTrees(TableDensity):
         """
         with all_or_nothing(self):
             if not hasattr(self, "domain_"):
-                domain, *codes_and_rest = self._prepare_codes(X, sample_weight)
-                _refuse_single_states(domain)
-                self._set_parameters(*self._start(domain, *codes_and_rest))
+                self.domain_, *rows_and_weight = self._prepare(X, sample_weight)
+                _refuse_single_states(self.domain_)
+                codes_and_rest = self._training_codes(*with_some_cell(*rows_and_weight))
+                self._set_parameters(*self._start(*codes_and_rest))
                 self.scores_, self.n_iter_, self.converged_ = [], 0, False
             self._partial_fit(X, sample_weight)
         return self
@@ -339,12 +315,11 @@ class MixtureOfAllTrees(TableDensity):
     def _partial_fit(self, X: Any, sample_weight: Any) -> None:
         table = check_table(self, X, reset=False)
         table, weight = present_rows(table, check_weight(sample_weight, len(table)))
-        rows = self.domain_.encode(table)
-        codes, weight = merge_codes(self.domain_.codes(rows), weight)
+        codes, weight = merge_codes(self.domain_.codes(self.domain_.encode(table)), weight)
         # The averages are changed in place, and an interruption must not leave half a pass.
         adam = self._adam.copy()
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
-        parameters = self._parameters(self.domain_)
+        parameters = self._parameters()
         vector, _, score = adam_pass(
             parameters,
             self._vector,
@@ -357,21 +332,17 @@ class MixtureOfAllTrees(TableDensity):
         self.scores_, self.n_iter_, self._adam = [*self.scores_, score], self.n_iter_ + 1, adam
         self._set_parameters(parameters, vector)
 
-    def _prepare_codes(self, X: Any, sample_weight: Any) -> tuple[Any, ...]:
-        """Domain, distinct rows of states, their weights, and the source of all that is random."""
-        domain, rows, weight = self._prepare(X, sample_weight, self.n_bins)
+    def _training_codes(
+        self, rows: Floats, weight: Floats
+    ) -> tuple[Ints, Floats, np.random.RandomState]:
+        """Distinct rows of states, their weights, and the source of all that is random."""
         random_state = check_random_state(self.random_state)
         self._seed = int(random_state.randint(2**31))
-        return domain, *merge_codes(domain.codes(rows), weight), random_state
+        return *merge_codes(self.domain_.codes(rows), weight), random_state
 
     def _start(
-        self,
-        domain: Domain,
-        codes: np.ndarray,
-        weight: np.ndarray,
-        random_state: Any,
-        n_held: float = 0.0,
-    ) -> tuple[ComponentParameters, np.ndarray]:
+        self, codes: Ints, weight: Floats, random_state: np.random.RandomState, n_held: float = 0.0
+    ) -> tuple[ComponentParameters, Floats]:
         """Where training starts; ``n_held`` rows are held out."""
         if self.n_components > max(weight.sum(), 1):
             held = f" and {n_held:g} more held out for early_stopping" if n_held else ""
@@ -379,15 +350,14 @@ class MixtureOfAllTrees(TableDensity):
                 f"n_components={self.n_components} must not exceed the number of rows to learn "
                 f"from, found {weight.sum():g} sample(s){held}; choose fewer components"
             )
-        parameters = self._parameters(domain)
-        vector = start_trees(parameters, codes, weight, domain.n_states, self.alpha, random_state)
-        self.domain_, self._adam = domain, Adam.of(len(vector))
+        parameters, n_states = self._parameters(), self.domain_.n_states
+        vector = start_trees(parameters, codes, weight, n_states, self.alpha, random_state)
+        self._adam = Adam.of(len(vector))
         return parameters, vector
 
-    def _parameters(self, domain: Domain) -> ComponentParameters:
+    def _parameters(self) -> ComponentParameters:
         kind = DirectedParameters if self.orientation == "directed" else UndirectedParameters
-        ptr = offsets(domain.n_states)
-        return ComponentParameters(kind(ptr), self.n_components)
+        return ComponentParameters(kind(offsets(self.domain_.n_states)), self.n_components)
 
     def _options(self, total: float, n_features: int) -> TrainingOptions:
         batch_size = self.batch_size
@@ -402,13 +372,13 @@ class MixtureOfAllTrees(TableDensity):
             self.n_iter_no_change,
         )
 
-    def _set_parameters(self, parameters: ComponentParameters, vector: np.ndarray) -> None:
+    def _set_parameters(self, parameters: ComponentParameters, vector: Floats) -> None:
         self._vector, self.mixture_ = vector, parameters.model(vector)
         self.weights_ = np.exp(self.mixture_.log_weight)
         edges = [model.edge_probabilities() for model in self.mixture_.models]
         self.edge_probabilities_ = np.tensordot(self.weights_, edges, axes=1)
 
-    def effective_sample_size(self, X: Any) -> np.ndarray:
+    def effective_sample_size(self, X: Any) -> Floats:
         """How many independent draws of a tree given the row its estimate is worth.
 
         Parameters
@@ -450,37 +420,6 @@ class MixtureOfAllTrees(TableDensity):
         if not isinstance(n_trees, Integral) or n_trees < 1:
             raise ValueError(f"n_trees must be an integer of 1 or more; got {n_trees!r}.")
         return self._density.sampled_circuit(int(n_trees), check_random_state(random_state))
-
-    def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
-        return self._density.log_likelihood(rows)
-
-    def _log_conditional(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray:
-        return self._density.log_conditional(rows, given)
-
-    def _marginals(self, rows: np.ndarray) -> list[np.ndarray]:
-        return self._density.marginals(rows)
-
-    def _means(self, rows: np.ndarray) -> np.ndarray:
-        return self._density.expected(rows)
-
-    def _expected_rows(self, rows: np.ndarray) -> np.ndarray:
-        # Numbers and categories from one and the same sample of trees.
-        return self._density.expected(rows)
-
-    def _surprise(self, rows: np.ndarray) -> np.ndarray:
-        return self._density.surprise(rows)
-
-    def _quantiles(self, rows: np.ndarray, levels: list[float]) -> np.ndarray:
-        return self._density.quantiles(rows, levels)
-
-    def _mpe(self, rows: np.ndarray) -> np.ndarray:
-        return self._density.modes(rows)
-
-    def _sample(self, n_samples: int, random_state: Any) -> np.ndarray:
-        return self._density.draw(check_n_samples(n_samples), check_random_state(random_state))
-
-    def _sample_missing(self, rows: np.ndarray, random_state: Any) -> np.ndarray:
-        return self._density.draw_missing(rows, check_random_state(random_state))
 
     @property
     def _density(self) -> AllTreesDensity:

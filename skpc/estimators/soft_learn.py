@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 from sklearn.utils import check_random_state
 
-from skpc._validation import Interval, StrOptions, check_table, fit_context
-from skpc.circuit import PRODUCT, SUM, Circuit
-from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity, all_or_nothing, hold_out
+from skpc._arrays import Floats
+from skpc._validation import Interval, StrOptions, fit_context
+from skpc.circuit import PRODUCT, SUM
+from skpc.estimators._base import CircuitDensity, hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import fit_parameters
 
-__all__ = ["SoftLearnSPN"]
-
-#: Share of the rows on which refinement watches the likelihood, where no others are given.
+#: Fraction of the rows on which refinement watches the likelihood, where no others are given.
 _HELD_OUT = 0.1
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
@@ -57,7 +56,7 @@ class SoftLearnSPN(CircuitDensity):
     min_weight : float, default=8.0
         A part of no more weight than this becomes fully factorised.
     prune : float, default=1e-2
-        A row of which less than this share has come to a part is left out there.
+        A row is left out of a part to which less than this proportion of it has come.
     max_iter : int, default=100
         Greatest number of iterations of a clustering.
     n_refine : int, default=50
@@ -122,7 +121,8 @@ class SoftLearnSPN(CircuitDensity):
     array([ -2., -11.,  -2.])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints = {
+        **CircuitDensity._parameter_constraints,
         "assignment": [StrOptions({"soft", "hard"})],
         "clusterer": [StrOptions({"kmeans", "em"})],
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -133,19 +133,7 @@ class SoftLearnSPN(CircuitDensity):
         "prune": [Interval(Real, 0, 1, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_refine": [Interval(Integral, 0, None, closed="left")],
-        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
-        "categories": [StrOptions({"auto"}), list],
-        "handle_unknown": [StrOptions({"missing", "error"})],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
-
-    circuit_: Circuit
-    domain_: Domain
-    n_sums_: int
-    n_products_: int
-    depth_: int
-    n_iter_: int
 
     def __init__(
         self,
@@ -211,22 +199,18 @@ class SoftLearnSPN(CircuitDensity):
             If a column holds nothing but missing cells, a cell is infinite, or the weights are
             negative or all zero.
         """
-        with all_or_nothing(self):
-            self._fit(X, sample_weight, X_val)
-        return self
+        return self._fit(X, sample_weight, X_val)
 
-    def _fit(self, X: Any, sample_weight: Any, X_val: Any) -> None:
-        domain, rows, weight = self._prepare(X, sample_weight, None)
-        random_state = check_random_state(self.random_state)
-        rows_val, weight_val = None, None
-        if X_val is not None:
-            rows_val = domain.encode(check_table(self, X_val, reset=False))
-        elif self.n_refine:
+    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
+        self.domain_ = replace(self.domain_, axes=None)
+        random_state, weight_val = check_random_state(self.random_state), None
+        if rows_val is None and self.n_refine:
             rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
         options = SoftLearnOptions(*(getattr(self, name) for name in SoftLearnOptions._fields))
         with progress(weight.sum() * rows.shape[1], "cells", self.verbose) as advance:
             circuit = learn_soft_circuit(
-                rows, weight, domain.n_states, options, random_state, advance
+                rows, weight, self.domain_.n_states, options, random_state, advance
             )
         self.n_iter_ = 0
         if self.n_refine:
@@ -241,7 +225,7 @@ class SoftLearnSPN(CircuitDensity):
                 tol=_TOL * rows.shape[1],
                 return_n_iter=True,
             )
-        self.domain_, self.circuit_ = domain, circuit
+        self.circuit_ = circuit
         self.n_sums_ = int((circuit.kind == SUM).sum())
         self.n_products_ = int((circuit.kind == PRODUCT).sum())
         self.depth_ = circuit.depth

@@ -46,10 +46,10 @@ def with_numbers(row):
 def test_missing_numbers_are_integrated_out(kind):
     density = random_density(kind)
     row = np.array([1.0, NAN, 0.0])
-    p = np.exp(density.log_likelihood(with_numbers(row)))
-    found = np.exp(density.log_likelihood(row[np.newaxis]))
+    p = np.exp(density.log_density(with_numbers(row)))
+    found = np.exp(density.log_density(row[np.newaxis]))
     assert_allclose(found, np.trapezoid(p, GRID), rtol=1e-3)
-    means = density.expected(row[np.newaxis])
+    means = density.means(row[np.newaxis])
     assert means[0, 1] == pytest.approx(np.trapezoid(p * GRID, GRID) / found[0], rel=1e-3)
 
 
@@ -57,10 +57,10 @@ def test_missing_numbers_are_integrated_out(kind):
 def test_marginals_are_ratios_of_likelihoods(kind):
     density = random_density(kind)
     row = np.array([[NAN, 1.2, NAN]])
-    whole = density.log_likelihood(row)
+    whole = density.log_density(row)
     marginals = density.marginals(row)
     for state in range(3):
-        joint = density.log_likelihood(np.array([[state, 1.2, NAN]]))
+        joint = density.log_density(np.array([[state, 1.2, NAN]]))
         assert_allclose(marginals[0][0, state], np.exp(joint - whole)[0], rtol=1e-10)
     assert marginals[1].sum() == pytest.approx(1.0)
     assert marginals[1].max() == pytest.approx(1.0)
@@ -73,18 +73,18 @@ def test_no_single_cell_improves_a_mode(kind):
     found = density.modes(rows)
     assert found[1, 0] == 2.0
     for mode in found:
-        best = density.log_likelihood(mode[np.newaxis])[0]
-        assert density.log_likelihood(with_numbers(mode)).max() <= best + 1e-9
+        best = density.log_density(mode[np.newaxis])[0]
+        assert density.log_density(with_numbers(mode)).max() <= best + 1e-9
         for state in range(2):
             other = np.array([[mode[0], mode[1], state]])
-            assert density.log_likelihood(other)[0] <= best + 1e-9
+            assert density.log_density(other)[0] <= best + 1e-9
 
 
 def test_draws_of_missing_cells_follow_the_density():
     density = random_density(DirectedParameters)
     rows = np.tile([NAN, NAN, 1.0], (4000, 1))
     drawn = density.draw_missing(rows, np.random.RandomState(0))
-    marginals, means = density.marginals(rows[:1]), density.expected(rows[:1])
+    marginals, means = density.marginals(rows[:1]), density.means(rows[:1])
     share = np.bincount(drawn[:, 0].astype(int), minlength=3) / 4000
     assert_allclose(share, marginals[0][0], atol=0.03)
     assert drawn[:, 1].mean() == pytest.approx(means[0, 1], abs=4 * drawn[:, 1].std() / 60)
@@ -95,7 +95,7 @@ def test_samples_score_as_those_of_a_sampled_circuit():
     density = random_density(UndirectedParameters)
     rows = density.draw(3000, np.random.RandomState(0))
     circuit = density.sampled_circuit(3000, np.random.RandomState(1))
-    gap = density.log_likelihood(rows) - log_likelihood(circuit, rows)
+    gap = density.log_density(rows) - log_likelihood(circuit, rows)
     assert 0.0 <= gap.mean() < 0.01
 
 
@@ -103,9 +103,9 @@ def test_equal_rows_have_equal_answers_whatever_the_others():
     density = random_density(DirectedParameters)._replace(n_samples=1)
     rows = np.full((3, 3), NAN)
     rows[1] = [1.0, 2.0, 0.0]
-    found = density.log_likelihood(rows)
+    found = density.log_density(rows)
     assert found[0] == found[2]
-    assert found[1] == density.log_likelihood(rows[1:2])[0]
+    assert found[1] == density.log_density(rows[1:2])[0]
     assert_array_equal(density.effective_sample_size(rows[1:2]), [np.inf])
 
 
@@ -116,8 +116,8 @@ def test_conditionals_of_few_completions_are_exact_ratios(kind):
     for given in ([0], [1], [0, 2], []):
         known = np.full_like(rows, NAN)
         known[:, given] = rows[:, given]
-        expected = density.log_likelihood(rows) - density.log_likelihood(known)
-        found = density.log_conditional(rows, np.array(given, dtype=np.int64))
+        expected = density.log_density(rows) - density.log_density(known)
+        found = density.log_density(rows, np.array(given, dtype=np.int64))
         assert_allclose(found, expected, atol=1e-10)
 
 
@@ -128,15 +128,15 @@ def test_estimated_conditionals_of_categories_are_near_the_truth_and_never_posit
     density = random_density(kind)._replace(n_samples=400)
     rows = np.array([[1.0, 1.2, NAN], [0.0, -1.0, NAN], [NAN, 0.3, NAN], [2.0, 1.2, 1.0]])
     cases = [np.array([1]), np.array([1, 2]), np.array([2]), np.array([], dtype=np.int64)]
-    truth = [density.log_conditional(rows, given) for given in cases]
+    truth = [density.log_density(rows, given) for given in cases]
     monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
     for given, expected in zip(cases, truth):
-        found = density.log_conditional(rows, given)
+        found = density.log_density(rows, given)
         assert_allclose(found, expected, atol=0.3)
-        assert_array_equal(found[2:], density.log_conditional(rows[2:], given))
+        assert_array_equal(found[2:], density.log_density(rows[2:], given))
         if 1 in given:
             assert (found <= 0.0).all()
-    assert density.log_conditional(rows, cases[-1])[3] == density.log_likelihood(rows)[3]
+    assert density.log_density(rows, cases[-1])[3] == density.log_density(rows)[3]
 
 
 def test_the_conditional_of_one_category_is_its_marginal(monkeypatch):
@@ -144,7 +144,7 @@ def test_the_conditional_of_one_category_is_its_marginal(monkeypatch):
     density = random_density(DirectedParameters)._replace(n_samples=20)
     marginals = density.marginals(np.array([[NAN, 1.2, NAN]]))[0][0]
     rows = np.array([[0.0, 1.2, NAN], [1.0, 1.2, NAN], [2.0, 1.2, NAN]])
-    assert_allclose(np.exp(density.log_conditional(rows, np.array([1, 2]))), marginals)
+    assert_allclose(np.exp(density.log_density(rows, np.array([1, 2]))), marginals)
 
 
 def test_equal_rows_have_different_draws_from_shared_trees(monkeypatch):
@@ -167,13 +167,13 @@ def test_answers_that_hang_on_few_trees_come_with_one_warning(monkeypatch):
     rows = np.array([[NAN, 1.2, NAN], [1.0, 1.2, 0.0], [NAN, 1.2, NAN]])
     given = np.array([1])
     questions = [
-        lambda: density.log_likelihood(rows),
+        lambda: density.log_density(rows),
         lambda: density.marginals(rows),
-        lambda: density.expected(rows),
+        lambda: density.means(rows),
         lambda: density.modes(rows),
         lambda: density.draw_missing(rows, np.random.RandomState(0)),
-        lambda: density.log_conditional(np.where(rows > 1, rows, 0.0), given),
-        lambda: density.surprise(rows),
+        lambda: density.log_density(np.where(rows > 1, rows, 0.0), given),
+        lambda: density.log_cells(rows),
         lambda: density.quantiles(rows, [0.5]),
     ]
     for question in questions:

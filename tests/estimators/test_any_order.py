@@ -21,7 +21,7 @@ DENSITIES = [
 
 
 def table(seed: int) -> np.ndarray:
-    """A table with holes; its columns are the same for every seed."""
+    """A table with missing cells; its columns are the same for every seed."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.permutation(np.arange(40.0) % 3), rng.normal(size=(40, 2))])
     X[rng.random(X.shape) < 0.1] = np.nan

@@ -16,7 +16,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
-from skpc.estimators import _blocks
+from skpc.estimators import streaming
 
 DENSITIES = [
     CutsetNetworkBD(n_components=2, random_state=0),
@@ -57,7 +57,7 @@ def answers(model, X):
         "given": model.score_samples(X, given=[0]),
         "complete": model.complete(X),
         "mpe": model.complete(X, "mpe"),
-        "surprise": model.surprise(X),
+        "score_cells": model.score_cells(X),
         "lower": lower,
         "upper": upper,
         "predict_column": model.predict_column(X, 0),
@@ -67,7 +67,7 @@ def answers(model, X):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of ten rows of three cells."""
-    return lambda: monkeypatch.setattr(_blocks, "_CELLS", 30)
+    return lambda: monkeypatch.setattr(streaming, "_CELLS", 30)
 
 
 @pytest.mark.parametrize("model", [*DENSITIES, *PREDICTORS], ids=repr)
@@ -118,9 +118,9 @@ def test_no_rows_are_refused_as_they_are_everywhere():
         model.score_samples(table()[:0])
 
 
-@pytest.mark.parametrize("ask", ["score_samples", "surprise", "complete"])
+@pytest.mark.parametrize("ask", ["score_samples", "score_cells", "complete"])
 def test_memory_does_not_grow_with_a_table_on_disk(ask, tmp_path, monkeypatch):
-    monkeypatch.setattr(_blocks, "_CELLS", 2**15)
+    monkeypatch.setattr(streaming, "_CELLS", 2**15)
     model = CutsetNetworkBD(random_state=0).fit(table())
     peaks = []
     for n_rows in (50_000, 200_000):
@@ -138,13 +138,13 @@ def in_blocks(X, size):
     return (X[start : start + size] for start in range(0, len(X), size))
 
 
-@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("incomplete", [False, True])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_categories_are_learned_from_blocks_as_from_the_whole(holes, size):
+def test_categories_are_learned_from_blocks_as_from_the_whole(incomplete, size):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (200, 5)).astype(float)
     X[:, 1] = X[:, 0]
-    if holes:
+    if incomplete:
         X[rng.random(X.shape) < 0.2] = np.nan
     model = CutsetNetworkBD(categories=[[0, 1]] * 5, random_state=0)
     X[0] = 1.0  # The first block must show every column, whatever its size.

@@ -6,7 +6,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from skpc import CutsetNetworkBD
-from skpc.estimators import _blocks
+from skpc.estimators import streaming
 
 distributed = pytest.importorskip("distributed", reason="dask is optional")
 
@@ -42,7 +42,7 @@ def test_two_processes_find_what_one_finds(monkeypatch):
     rows = rng.integers(0, 2, (2_000, 12)).astype(float)
     rows[:, 1] = rows[:, 0]
     rows[rng.random(rows.shape) < 0.1] = np.nan
-    monkeypatch.setattr(_blocks, "_CELLS", 6_000)  # four blocks of rows
+    monkeypatch.setattr(streaming, "_CELLS", 6_000)  # four blocks of rows
 
     def answers():
         mixture = CutsetNetworkBD(n_components=3, n_init=2, max_iter=5, random_state=0)
@@ -50,7 +50,7 @@ def test_two_processes_find_what_one_finds(monkeypatch):
         search.fit(rows)
         yield mixture.fit(rows).score_samples(rows)
         yield search.cv_results_["mean_test_score"]
-        yield search.best_estimator_.surprise(rows)
+        yield search.best_estimator_.score_cells(rows)
         yield search.best_estimator_.complete(rows, "sample", random_state=0)
 
     at_home = list(answers())

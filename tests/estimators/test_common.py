@@ -69,7 +69,7 @@ def polars_table() -> pl.DataFrame:
     )
 
 
-def with_holes(frame: pd.DataFrame, share: float = 0.3, seed: int = 1) -> pd.DataFrame:
+def with_missing_cells(frame: pd.DataFrame, share: float = 0.3, seed: int = 1) -> pd.DataFrame:
     mask = np.random.default_rng(seed).random(frame.shape) < share
     return frame.astype({"flag": object, "age": float}).mask(mask)
 
@@ -116,9 +116,9 @@ def test_missing_cells_are_integrated_out_when_scoring(density):
     parts = np.repeat(X[:5], 3, axis=0)
     parts[:, 0] = np.tile([0.0, 1.0, 2.0], 5)
     total = np.exp(density.score_samples(parts)).reshape(5, 3).sum(axis=1)
-    holes = X[:5].copy()
-    holes[:, 0] = np.nan
-    assert_allclose(np.exp(density.score_samples(holes)), total, rtol=1e-9)
+    incomplete = X[:5].copy()
+    incomplete[:, 0] = np.nan
+    assert_allclose(np.exp(density.score_samples(incomplete)), total, rtol=1e-9)
     assert_allclose(density.score_samples(np.full((2, 3), np.nan)), 0.0, atol=1e-9)
 
 
@@ -138,21 +138,21 @@ def test_the_density_of_a_number_integrates_to_one(density):
 def test_completions_keep_observed_cells(density, strategy):
     frame = table()
     density = clone(density).fit(frame)
-    holes = with_holes(frame)
-    full = density.complete(holes, strategy=strategy, random_state=0)
+    incomplete = with_missing_cells(frame)
+    full = density.complete(incomplete, strategy=strategy, random_state=0)
     assert list(full.columns) == list(frame.columns)
     assert not full.isna().any().any()
-    seen = holes.notna()
-    assert full[seen].astype(object).where(seen).equals(holes.astype(object).where(seen))
+    seen = incomplete.notna()
+    assert full[seen].astype(object).where(seen).equals(incomplete.astype(object).where(seen))
 
 
 @every_density
 def test_completions_beat_a_guess(density):
     frame = table(600)
     density = clone(density).fit(frame[:400])
-    holes = frame[400:].copy()
-    holes["kind"] = pd.Categorical([None] * 200, categories=["low", "mid", "top"])
-    found = density.complete(holes)["kind"]
+    incomplete = frame[400:].copy()
+    incomplete["kind"] = pd.Categorical([None] * 200, categories=["low", "mid", "top"])
+    found = density.complete(incomplete)["kind"]
     assert (found.to_numpy() == frame[400:]["kind"].to_numpy()).mean() > 0.8
 
 
@@ -167,9 +167,9 @@ def test_an_unknown_strategy_is_refused(density):
 def test_marginals_are_distributions_and_observed_cells_are_certain(density):
     frame = table()
     density = clone(density).fit(frame)
-    found = density.marginals(with_holes(frame))
+    found = density.marginals(with_missing_cells(frame))
     assert len(found) == frame.shape[1]
-    seen = with_holes(frame).notna().to_numpy()
+    seen = with_missing_cells(frame).notna().to_numpy()
     for column, prob in enumerate(found):
         assert prob.shape == (len(frame), density.domain_.n_states[column])
         if prob.shape[1] == 0:  # numbers without bins
@@ -235,10 +235,10 @@ def test_polars_tables_come_back_with_names_and_dtypes(density):
     drawn = density.sample(40, random_state=0)
     assert isinstance(drawn, pl.DataFrame)
     assert drawn.schema == frame.schema
-    holes = frame.with_columns(
+    incomplete = frame.with_columns(
         pl.when(pl.col("flag")).then(None).otherwise(pl.col("size")).alias("size")
     )
-    full = density.complete(holes)
+    full = density.complete(incomplete)
     assert full["size"].null_count() == 0
     assert full.select("kind", "flag", "note", "age").equals(
         frame.select("kind", "flag", "note", "age")
@@ -306,7 +306,7 @@ def test_tags_tell_what_the_estimator_takes(density):
 
 @every_density
 def test_missing_cells_and_whole_missing_rows_are_allowed_in_training(density):
-    frame = with_holes(table())
+    frame = with_missing_cells(table())
     frame.iloc[3] = None
     density = clone(density).fit(frame)
     assert np.all(np.isfinite(density.score_samples(frame)))

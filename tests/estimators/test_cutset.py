@@ -174,12 +174,12 @@ def test_fewer_distinct_rows_than_components_are_no_obstacle():
     assert np.all(np.isfinite(mixture.score_samples(X)))
 
 
-def test_parameters_learned_with_holes_come_from_the_observed_cells():
+def test_parameters_learned_with_missing_cells_come_from_the_observed_cells():
     """With cells missing at random, EM finds the table that the complete rows have."""
     complete = switch_rows(4000)
-    holes = np.where(np.random.default_rng(1).random(complete.shape) < 0.3, np.nan, complete)
+    incomplete = np.where(np.random.default_rng(1).random(complete.shape) < 0.3, np.nan, complete)
     a = CutsetNetworkBD().fit(complete)
-    b = CutsetNetworkBD(random_state=0).fit(holes)
+    b = CutsetNetworkBD(random_state=0).fit(incomplete)
     test = switch_rows(2000, seed=2)
     assert a.n_cuts_ >= 1
     assert b.n_cuts_ >= 1
@@ -190,13 +190,13 @@ def test_parameters_learned_with_holes_come_from_the_observed_cells():
 def test_learning_from_what_is_there_beats_imputing_the_most_frequent_value(n_components):
     """Half of the cells are missing; the rows to be scored are complete."""
     complete = three_kinds(4000, 0)
-    holes = np.where(np.random.default_rng(1).random(complete.shape) < 0.5, np.nan, complete)
+    incomplete = np.where(np.random.default_rng(1).random(complete.shape) < 0.5, np.nan, complete)
     model = CutsetNetworkBD(n_components=n_components, random_state=0)
-    imputed = SimpleImputer(strategy="most_frequent").fit_transform(holes)
+    imputed = SimpleImputer(strategy="most_frequent").fit_transform(incomplete)
     test = three_kinds(2000, 2)
-    with_holes = model.fit(holes).score(test)
-    assert with_holes > model.fit(imputed).score(test) + 0.5
-    assert with_holes > model.fit(complete).score(test) - 0.1
+    with_missing_cells = model.fit(incomplete).score(test)
+    assert with_missing_cells > model.fit(imputed).score(test) + 0.5
+    assert with_missing_cells > model.fit(complete).score(test) - 0.1
 
 
 @pytest.mark.parametrize("n_components", [1, 2])
@@ -247,7 +247,7 @@ def test_a_structured_mixture_is_refused():
         CutsetNetworkBD(structured=True, n_components=2).fit(switch_rows())
 
 
-def test_many_rows_with_holes_are_filled_from_what_some_of_them_teach(monkeypatch):
+def test_many_rows_with_missing_cells_are_filled_from_what_some_of_them_teach(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (5_000, 6)).astype(float)
     X[:, 1:3] = X[:, :1]

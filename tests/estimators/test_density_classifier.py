@@ -46,15 +46,15 @@ def mixed(n_rows: int = 150, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return table, np.array(["low", "mid", "top"])[kind]
 
 
-def holes(table: pd.DataFrame, share: float = 0.4, seed: int = 1) -> pd.DataFrame:
+def with_missing_cells(table: pd.DataFrame, share: float = 0.4, seed: int = 1) -> pd.DataFrame:
     return table.mask(np.random.default_rng(seed).random(table.shape) < share)
 
 
 @per_class
 def test_probabilities_are_those_of_bayes_rule(classifier):
     X, y = mixed()
-    model = clone(classifier).fit(holes(X), y)
-    rows = holes(X, seed=2)
+    model = clone(classifier).fit(with_missing_cells(X), y)
+    rows = with_missing_cells(X, seed=2)
     encoded = model.domain_.encode(rows)
     log_density = np.column_stack([d.score_samples(encoded) for d in model.densities_])
     expected = class_probabilities(log_density, model.class_prior_, model.class_count_)
@@ -66,7 +66,7 @@ def test_probabilities_are_those_of_bayes_rule(classifier):
 def test_joint_probabilities_are_posterior_marginals_of_the_class(density):
     X, y = mixed()
     model = DensityClassifier(density, joint=True).fit(X, y)
-    rows = holes(X)
+    rows = with_missing_cells(X)
     encoded = np.column_stack([model.domain_.encode(rows), np.full(len(X), np.nan)])
     joint = model.densities_[0]
     assert_allclose(model.predict_proba(rows), joint.marginals(encoded)[-1], rtol=1e-9)
@@ -77,7 +77,7 @@ def test_the_class_of_incomplete_rows_is_asked_for_once_and_the_density_is_that_
     X, y = mixed()
     density = MixtureOfAllTrees(max_iter=5, n_inference_samples=50, random_state=0)
     model = DensityClassifier(density, joint=True).fit(X, y)
-    rows = holes(X)
+    rows = with_missing_cells(X)
     encoded = np.column_stack([model.domain_.encode(rows), np.full(len(X), np.nan)])
     joint = model.densities_[0]
     assert_allclose(model.predict_proba(rows), joint.marginals(encoded)[-1], rtol=1e-9)
@@ -88,12 +88,13 @@ def test_the_class_of_incomplete_rows_is_asked_for_once_and_the_density_is_that_
 def test_joint_densities_of_classes_are_those_of_the_labelled_rows(density):
     X, y = mixed()
     model = DensityClassifier(density, joint=True).fit(X, y)
-    rows = model.domain_.encode(holes(X))
+    rows = model.domain_.encode(with_missing_cells(X))
     labelled = [
         model.densities_[0].score_samples(np.column_stack([rows, np.full(len(X), c)]))
         for c in range(3)
     ]
-    found = model.predict_log_proba(holes(X)) + model.score_samples(holes(X))[:, np.newaxis]
+    incomplete = with_missing_cells(X)
+    found = model.predict_log_proba(incomplete) + model.score_samples(incomplete)[:, np.newaxis]
     assert_allclose(found, np.column_stack(labelled), rtol=0.0, atol=1e-10)
 
 
@@ -210,14 +211,14 @@ def test_a_class_of_one_row_and_constant_columns_are_fine(classifier):
 def test_a_single_class_is_predicted_always(classifier):
     X, _ = mixed(30)
     model = clone(classifier).fit(X, np.full(30, "only"))
-    assert set(model.predict(holes(X))) == {"only"}
+    assert set(model.predict(with_missing_cells(X))) == {"only"}
     assert_allclose(model.predict_proba(X), 1.0)
 
 
 @every_classifier
 def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(classifier):
     X, y = mixed(90)
-    X = holes(X, 0.1)
+    X = with_missing_cells(X, 0.1)
     weight = np.random.default_rng(0).integers(0, 4, 90)
     weight[y == "top"] = 0
     a = clone(classifier).fit(X, y, sample_weight=weight)

@@ -56,7 +56,7 @@ def frame(n_rows: int = 150, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return table, size + 2.0 * (kind == 2)
 
 
-def with_holes(X, share: float = 0.3, seed: int = 1):
+def with_missing_cells(X, share: float = 0.3, seed: int = 1):
     mask = np.random.default_rng(seed).random(X.shape) < share
     return X.mask(mask) if isinstance(X, pd.DataFrame) else np.where(mask, np.nan, X)
 
@@ -69,9 +69,9 @@ def all_completions(row: np.ndarray, n_states) -> np.ndarray:
 def test_predictions_of_incomplete_rows_are_means_over_all_completions():
     X, y = categories()
     model = ExpectedKernelSVR(C=5.0).fit(X, y)
-    holes = with_holes(X[:25], 0.5)
-    mean, sd = model.predict(holes, return_std=True)
-    for row, found, spread in zip(holes, mean, sd):
+    incomplete = with_missing_cells(X[:25], 0.5)
+    mean, sd = model.predict(incomplete, return_std=True)
+    for row, found, spread in zip(incomplete, mean, sd):
         rows = all_completions(row, [3, 3, 2])
         weight = np.exp(log_likelihood(model.density_.circuit_, rows))
         values = model.predict(rows)
@@ -123,9 +123,9 @@ def test_complete_rows_equal_the_machine_itself(monkeypatch):
 def test_scale_is_that_of_scikit_learn_and_skips_missing_cells():
     X, y = numbers()
     assert ExpectedKernelSVR().fit(X, y).gamma_ == pytest.approx(1 / (3 * X.var()))
-    holes = with_holes(X)
-    model = ExpectedKernelSVR(random_state=0).fit(holes, y)
-    assert model.gamma_ == pytest.approx(1 / (3 * np.nanvar(holes)))
+    incomplete = with_missing_cells(X)
+    model = ExpectedKernelSVR(random_state=0).fit(incomplete, y)
+    assert model.gamma_ == pytest.approx(1 / (3 * np.nanvar(incomplete)))
     rows, target = categories()
     one_hot = OneHotEncoder(sparse_output=False).fit_transform(rows)
     assert ExpectedKernelSVR().fit(rows, target).gamma_ == pytest.approx(1 / (8 * one_hot.var()))
@@ -143,16 +143,16 @@ def test_a_row_without_any_cell_has_the_mean_prediction_of_the_density():
 def test_draws_of_predictions_have_the_mean_and_spread_that_predict_returns():
     table, y = frame()
     model = ExpectedKernelSVR(C=2.0).fit(table, y)
-    holes = with_holes(table)[:6]
-    mean, sd = model.predict(holes, return_std=True)
-    drawn = model.sample(holes, 4000, random_state=0)
+    incomplete = with_missing_cells(table)[:6]
+    mean, sd = model.predict(incomplete, return_std=True)
+    drawn = model.sample(incomplete, 4000, random_state=0)
     assert drawn.shape == (6, 4000)
     assert np.all(np.abs(drawn.mean(axis=1) - mean) <= 4 * sd / 63 + 1e-9)
     assert_allclose(drawn.std(axis=1), sd, rtol=0.1, atol=1e-9)
     assert_array_equal(
-        model.sample(holes, 3, random_state=5), model.sample(holes, 3, random_state=5)
+        model.sample(incomplete, 3, random_state=5), model.sample(incomplete, 3, random_state=5)
     )
-    assert model.sample(holes, 0).shape == (6, 0)
+    assert model.sample(incomplete, 0).shape == (6, 0)
 
 
 def test_equal_support_vectors_are_merged():
@@ -166,21 +166,21 @@ def test_equal_support_vectors_are_merged():
 @pytest.mark.parametrize("data", [categories, numbers, frame])
 def test_training_rows_may_have_missing_cells(data):
     X, y = data()
-    holes = with_holes(X, 0.2)
-    model = ExpectedKernelSVR(C=10.0, random_state=0).fit(holes, y)
+    incomplete = with_missing_cells(X, 0.2)
+    model = ExpectedKernelSVR(C=10.0, random_state=0).fit(incomplete, y)
     assert np.isnan(model.support_vectors_).any()
-    assert model.score(holes, y) > 0.5
+    assert model.score(incomplete, y) > 0.5
     assert model.score(X, y) > 0.5
-    again = clone(model).fit(holes, y)
+    again = clone(model).fit(incomplete, y)
     assert_array_equal(again.predict(X), model.predict(X))
     with pytest.raises(ValueError, match="return_std needs complete support vectors"):
         model.predict(X, return_std=True)
-    assert model.sample(holes[:2], 5, random_state=0).shape == (2, 5)
+    assert model.sample(incomplete[:2], 5, random_state=0).shape == (2, 5)
 
 
 def test_predictions_with_incomplete_support_vectors_are_expectations_on_both_sides():
     X, y = categories(60)
-    model = ExpectedKernelSVR(random_state=0).fit(with_holes(X), y)
+    model = ExpectedKernelSVR(random_state=0).fit(with_missing_cells(X), y)
     row = np.array([np.nan, 1.0, 0.0])
     circuit, kernel = model.density_.circuit_, model._expansion._kernel
     truth = model.intercept_[0] + sum(
@@ -193,9 +193,9 @@ def test_predictions_with_incomplete_support_vectors_are_expectations_on_both_si
 def test_missing_training_cells_need_a_structured_density():
     X, y = numbers()
     model = ExpectedKernelSVR(SoftLearnSPN(random_state=0))
-    assert model.fit(X, y).score(with_holes(X), y) > 0.2
+    assert model.fit(X, y).score(with_missing_cells(X), y) > 0.2
     with pytest.raises(ValueError, match=r"SoftLearnSPN is not; use CutsetNetworkBD\(struct"):
-        model.fit(with_holes(X), y)
+        model.fit(with_missing_cells(X), y)
     assert model.score(X, y) > 0.2
 
 
@@ -246,7 +246,7 @@ def test_the_density_is_cloned():
 
 def test_weight_two_is_the_row_twice_and_weight_zero_its_absence():
     X, y = categories(60)
-    for rows in (X, with_holes(X)):
+    for rows in (X, with_missing_cells(X)):
         weight = np.random.default_rng(0).integers(0, 4, 60)
         a = ExpectedKernelSVR(random_state=0).fit(rows, y, sample_weight=weight)
         many = np.repeat(rows, weight, axis=0), np.repeat(y, weight)
@@ -256,7 +256,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_its_absence():
 
 def test_a_grid_search_over_a_pipeline_reaches_the_density():
     table, y = frame()
-    holes = with_holes(table, 0.2)
+    incomplete = with_missing_cells(table, 0.2)
     columns = make_column_transformer(
         (StandardScaler(), ["size"]), remainder="passthrough", verbose_feature_names_out=False
     ).set_output(transform="pandas")
@@ -269,7 +269,7 @@ def test_a_grid_search_over_a_pipeline_reaches_the_density():
         },
         cv=3,
     ).fit(table, y)
-    assert search.score(holes, y) > 0.3
+    assert search.score(incomplete, y) > 0.3
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
 
 
@@ -278,8 +278,8 @@ def test_expected_predictions_beat_those_at_the_mean_when_the_function_bends():
     plain = make_pipeline(SimpleImputer(), SVR(C=10.0)).fit(X, y)
     model = ExpectedKernelSVR(C=10.0).fit(X, y)
     rows, target = numbers(500, seed=1)
-    holes = with_holes(rows, 0.4)
-    assert model.score(holes, target) > plain.score(holes, target) + 0.05
+    incomplete = with_missing_cells(rows, 0.4)
+    assert model.score(incomplete, target) > plain.score(incomplete, target) + 0.05
 
 
 def test_strings_and_unknown_categories_are_read_as_by_the_density():
@@ -295,8 +295,8 @@ def test_pickles_predict_alike():
     X, y = categories()
     model = ExpectedKernelSVR().fit(X, y)
     again = pickle.loads(pickle.dumps(model))
-    holes = with_holes(X)
-    for found, expected in zip(again.predict(holes, True), model.predict(holes, True)):
+    incomplete = with_missing_cells(X)
+    for found, expected in zip(again.predict(incomplete, True), model.predict(incomplete, True)):
         assert_array_equal(found, expected)
 
 
@@ -304,7 +304,7 @@ def test_targets_within_the_tube_leave_no_support_vector():
     X, y = categories()
     model = ExpectedKernelSVR(epsilon=10.0).fit(X, y)
     assert model.support_vectors_.shape == (0, 3)
-    mean, sd = model.predict(with_holes(X[:5]), return_std=True)
+    mean, sd = model.predict(with_missing_cells(X[:5]), return_std=True)
     assert_allclose(mean, model.intercept_[0])
     assert_array_equal(sd, 0.0)
 

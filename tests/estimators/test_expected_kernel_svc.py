@@ -16,7 +16,7 @@ def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
-def with_holes(X: np.ndarray, share: float = 0.3) -> np.ndarray:
+def with_missing_cells(X: np.ndarray, share: float = 0.3) -> np.ndarray:
     return np.where(np.random.default_rng(1).random(X.shape) < share, np.nan, X)
 
 
@@ -49,13 +49,13 @@ def test_missing_features_leave_most_flowers_in_their_species():
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     for density in (None, SoftLearnSPN(random_state=0)):
         model = ExpectedKernelSVC(density).fit(X, names)
-        assert model.score(with_holes(X), names) > 0.85
-        assert set(model.predict(with_holes(X))) == set(names)
+        assert model.score(with_missing_cells(X), names) > 0.85
+        assert set(model.predict(with_missing_cells(X))) == set(names)
 
 
 def test_training_rows_may_have_missing_cells():
     X, y = load_iris(return_X_y=True)
-    model = ExpectedKernelSVC(random_state=0).fit(with_holes(X, 0.2), y)
+    model = ExpectedKernelSVC(random_state=0).fit(with_missing_cells(X, 0.2), y)
     assert np.isnan(model.support_vectors_).any()
     assert model.score(X, y) > 0.85
 

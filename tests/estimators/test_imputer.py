@@ -55,17 +55,18 @@ def complete_table(n_rows: int = 120, seed: int = 0) -> pd.DataFrame:
     return frame.set_index("row " + frame.index.astype(str))
 
 
-def with_holes(frame: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
+def with_missing_cells(frame: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
     """Three cells in ten removed, but for the last column, whose dtype cannot say "missing"."""
     mask = np.random.default_rng(seed).random(frame.shape) < 0.3
     mask[:, -1] = False
     return frame.astype({"flag": object}).mask(mask)
 
 
-def polars_with_holes() -> pl.DataFrame:
-    holes = with_holes(complete_table())
+def polars_with_missing_cells() -> pl.DataFrame:
+    incomplete = with_missing_cells(complete_table())
     columns = {
-        name: [None if pd.isna(cell) else cell for cell in holes[name].tolist()] for name in holes
+        name: [None if pd.isna(cell) else cell for cell in incomplete[name].tolist()]
+        for name in incomplete
     }
     return pl.DataFrame(columns).with_columns(
         pl.col("kind").cast(pl.Enum(["low", "mid", "top"])),
@@ -75,8 +76,8 @@ def polars_with_holes() -> pl.DataFrame:
     )
 
 
-def numbers_with_holes(n_rows: int = 300, seed: int = 0) -> np.ndarray:
-    """Three columns that depend on each other, with holes in the last two."""
+def numbers_with_missing_cells(n_rows: int = 300, seed: int = 0) -> np.ndarray:
+    """Three columns that depend on each other, with missing cells in the last two."""
     rng = np.random.default_rng(seed)
     base = rng.normal(size=n_rows)
     X = np.column_stack([base, base + 0.5 * rng.normal(size=n_rows), rng.normal(size=n_rows)])
@@ -85,8 +86,8 @@ def numbers_with_holes(n_rows: int = 300, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_holes_are_filled_as_complete_fills_them_and_observed_cells_stay(strategy):
-    X = numbers_with_holes()
+def test_missing_cells_are_filled_as_complete_fills_them_and_observed_cells_stay(strategy):
+    X = numbers_with_missing_cells()
     filled = CircuitImputer(DENSITY, strategy=strategy, random_state=3).fit(X).transform(X)
     density = clone(DENSITY).fit(X)
     assert_array_equal(filled, density.complete(X, strategy=strategy, random_state=3))
@@ -97,7 +98,7 @@ def test_holes_are_filled_as_complete_fills_them_and_observed_cells_stay(strateg
 
 
 def test_the_density_given_is_cloned_and_its_settings_are_used():
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     density = CutsetNetworkBD(n_bins=3, n_components=2, random_state=5)
     imputer = CircuitImputer(density, random_state=1).fit(X)
     assert not hasattr(density, "circuit_")
@@ -106,7 +107,7 @@ def test_the_density_given_is_cloned_and_its_settings_are_used():
 
 
 def test_the_same_seed_draws_alike_and_another_one_does_not():
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     imputer = CircuitImputer(DENSITY, strategy="sample", random_state=0).fit(X)
     first = imputer.transform(X)
     assert_array_equal(imputer.transform(X), first)
@@ -117,10 +118,10 @@ def test_the_same_seed_draws_alike_and_another_one_does_not():
 
 
 def test_draws_keep_the_spread_that_means_lose():
-    X = numbers_with_holes(1500)
-    hole = np.isnan(X[:, 2])
+    X = numbers_with_missing_cells(1500)
+    lost = np.isnan(X[:, 2])
     mean, draw = (
-        CircuitImputer(strategy=strategy, random_state=0).fit_transform(X)[hole, 2].std()
+        CircuitImputer(strategy=strategy, random_state=0).fit_transform(X)[lost, 2].std()
         for strategy in ("mean", "sample")
     )
     assert mean < 0.2
@@ -129,7 +130,7 @@ def test_draws_keep_the_spread_that_means_lose():
 
 @pytest.mark.parametrize("as_frame", [False, True])
 def test_indicator_columns_and_names_agree_with_those_of_simple_imputer(as_frame):
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     X = pd.DataFrame(X, columns=["a", "b", "c"]) if as_frame else X
     new = X.copy()
     if as_frame:
@@ -148,7 +149,7 @@ def test_indicator_columns_and_names_agree_with_those_of_simple_imputer(as_frame
 
 
 def test_names_out_are_names_in_and_other_names_are_refused():
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     assert CircuitImputer().fit(X).get_feature_names_out().tolist() == ["x0", "x1", "x2"]
     assert CircuitImputer().fit(X).get_feature_names_out(["a", "b", "c"]).tolist() == [*"abc"]
     imputer = CircuitImputer().fit(pd.DataFrame(X, columns=["a", "b", "c"]))
@@ -158,14 +159,14 @@ def test_names_out_are_names_in_and_other_names_are_refused():
 
 
 def test_the_indicator_covers_no_rows_of_weight_zero():
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     weight = (~np.isnan(X[:, 1])).astype(float)
     imputer = CircuitImputer(add_indicator=True).fit(X, sample_weight=weight)
     assert imputer.indicator_.features_.tolist() == [2]
 
 
 def test_a_weight_of_two_equals_the_row_twice():
-    X = numbers_with_holes(80)
+    X = numbers_with_missing_cells(80)
     weight = np.random.default_rng(0).integers(0, 3, 80)
     a = CircuitImputer(DENSITY).fit(X, sample_weight=weight)
     b = CircuitImputer(DENSITY).fit(np.repeat(X, weight, axis=0))
@@ -175,52 +176,54 @@ def test_a_weight_of_two_equals_the_row_twice():
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_pandas_output_keeps_dtypes_index_and_observed_cells(strategy):
     frame = complete_table()
-    holes = with_holes(frame)
+    incomplete = with_missing_cells(frame)
     imputer = CircuitImputer(strategy=strategy, random_state=0).set_output(transform="pandas")
-    filled = imputer.fit(holes).transform(holes)
-    assert filled.dtypes.equals(holes.dtypes)
-    assert filled.index.equals(holes.index)
+    filled = imputer.fit(incomplete).transform(incomplete)
+    assert filled.dtypes.equals(incomplete.dtypes)
+    assert filled.index.equals(incomplete.index)
     assert not filled.isna().any().any()
-    seen = holes.notna()
+    seen = incomplete.notna()
     assert filled.where(seen, None).astype(object).equals(frame.where(seen, None).astype(object))
     assert set(filled["flag"]) == {True, False}
     assert imputer.transform(frame).equals(frame)
 
 
 def test_pandas_indicators_are_bools_behind_the_columns():
-    holes = with_holes(complete_table())
+    incomplete = with_missing_cells(complete_table())
     imputer = CircuitImputer(add_indicator=True).set_output(transform="pandas")
-    filled = imputer.fit_transform(holes)
-    marks = filled.iloc[:, holes.shape[1] :]
+    filled = imputer.fit_transform(incomplete)
+    marks = filled.iloc[:, incomplete.shape[1] :]
     assert marks.columns.tolist() == [f"missingindicator_{name}" for name in CELLS]
-    assert_array_equal(marks, holes[CELLS].isna())
+    assert_array_equal(marks, incomplete[CELLS].isna())
     assert set(marks.dtypes) == {np.dtype(bool)}
-    assert marks.index.equals(holes.index)
+    assert marks.index.equals(incomplete.index)
 
 
 def test_polars_output_keeps_the_schema():
-    holes = polars_with_holes()
+    incomplete = polars_with_missing_cells()
     imputer = CircuitImputer(DENSITY, add_indicator=True).set_output(transform="polars")
-    filled = imputer.fit_transform(holes)
+    filled = imputer.fit_transform(incomplete)
     assert filled.columns == imputer.get_feature_names_out().tolist()
-    assert filled.select(holes.columns).schema == holes.schema
+    assert filled.select(incomplete.columns).schema == incomplete.schema
     assert sum(filled.null_count().row(0)) == 0
     for name in CELLS:
-        assert filled[f"missingindicator_{name}"].equals(holes[name].is_null())
-        seen = holes[name].is_not_null()
-        assert filled[name].filter(seen).equals(holes[name].filter(seen))
-    plain = CircuitImputer(DENSITY).set_output(transform="polars").fit(holes)
-    assert plain.transform(holes).equals(filled.select(holes.columns))
+        assert filled[f"missingindicator_{name}"].equals(incomplete[name].is_null())
+        seen = incomplete[name].is_not_null()
+        assert filled[name].filter(seen).equals(incomplete[name].filter(seen))
+    plain = CircuitImputer(DENSITY).set_output(transform="polars").fit(incomplete)
+    assert plain.transform(incomplete).equals(filled.select(incomplete.columns))
 
 
-@pytest.mark.parametrize("holes", [with_holes(complete_table()), polars_with_holes()])
-def test_arrays_come_out_of_frames_by_default(holes):
-    mixed = CircuitImputer(add_indicator=True).fit_transform(holes)
+@pytest.mark.parametrize(
+    "incomplete", [with_missing_cells(complete_table()), polars_with_missing_cells()]
+)
+def test_arrays_come_out_of_frames_by_default(incomplete):
+    mixed = CircuitImputer(add_indicator=True).fit_transform(incomplete)
     assert isinstance(mixed, np.ndarray)
     assert mixed.dtype == object
     assert mixed.shape == (120, 13)
     assert set(mixed[:, 0]) == {"low", "mid", "top"}
-    numeric = holes[["flag", "maybe", "age", "size"]]
+    numeric = incomplete[["flag", "maybe", "age", "size"]]
     filled = CircuitImputer().fit_transform(numeric)
     assert filled.dtype == np.float64
     assert set(filled[:, 0]) == {0.0, 1.0}
@@ -228,13 +231,13 @@ def test_arrays_come_out_of_frames_by_default(holes):
 
 
 def test_the_global_configuration_of_scikit_learn_is_heard():
-    holes = with_holes(complete_table())
+    incomplete = with_missing_cells(complete_table())
     with config_context(transform_output="pandas"):
-        assert CircuitImputer().fit_transform(holes).dtypes.equals(holes.dtypes)
+        assert CircuitImputer().fit_transform(incomplete).dtypes.equals(incomplete.dtypes)
 
 
 def test_a_frame_of_one_library_can_leave_as_one_of_the_other():
-    pandas, polars = with_holes(complete_table()), polars_with_holes()
+    pandas, polars = with_missing_cells(complete_table()), polars_with_missing_cells()
     imputer = CircuitImputer(DENSITY, add_indicator=True)
     a = imputer.set_output(transform="polars").fit_transform(pandas)
     b = imputer.set_output(transform="pandas").fit_transform(polars)
@@ -249,7 +252,7 @@ def test_a_frame_of_one_library_can_leave_as_one_of_the_other():
 
 
 def test_arrays_of_objects_become_typed_columns_where_frames_are_asked_for():
-    cells = with_holes(complete_table())[["name", "maybe", "size"]].to_numpy(dtype=object)
+    cells = with_missing_cells(complete_table())[["name", "maybe", "size"]].to_numpy(dtype=object)
     imputer = CircuitImputer().fit(cells)
     filled = imputer.transform(cells)
     assert filled.dtype == object
@@ -265,12 +268,12 @@ def test_arrays_of_objects_become_typed_columns_where_frames_are_asked_for():
 
 
 def test_rows_without_any_cell_get_what_is_best_without_evidence():
-    X = numbers_with_holes(1000)
+    X = numbers_with_missing_cells(1000)
     imputer = CircuitImputer().fit(X)
     assert_allclose(imputer.transform(np.full((1, 3), np.nan))[0], np.nanmean(X, axis=0), atol=0.2)
 
 
-def test_a_pipeline_predicts_rows_with_holes_better_than_means_let_it():
+def test_a_pipeline_predicts_rows_with_missing_cells_better_than_means_let_it():
     X, y = load_diabetes(return_X_y=True)
     X = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
     ours = make_pipeline(CircuitImputer(DENSITY), LinearRegression()).fit(X[:300], y[:300])
@@ -279,7 +282,7 @@ def test_a_pipeline_predicts_rows_with_holes_better_than_means_let_it():
 
 
 def test_grid_search_reaches_the_parameters_of_the_density():
-    X = numbers_with_holes(120)
+    X = numbers_with_missing_cells(120)
     y = X[:, 0]
     pipeline = make_pipeline(CircuitImputer(DENSITY), LinearRegression())
     grid = {
@@ -293,7 +296,7 @@ def test_grid_search_reaches_the_parameters_of_the_density():
 
 
 def test_sample_weight_reaches_the_imputer_in_a_pipeline():
-    X, weight = numbers_with_holes(), np.random.default_rng(0).integers(1, 4, 300)
+    X, weight = numbers_with_missing_cells(), np.random.default_rng(0).integers(1, 4, 300)
     pipeline = make_pipeline(CircuitImputer(DENSITY), LinearRegression())
     pipeline.fit(X, np.arange(300.0), circuitimputer__sample_weight=weight)
     alone = CircuitImputer(DENSITY).fit(X, sample_weight=weight)
@@ -301,7 +304,7 @@ def test_sample_weight_reaches_the_imputer_in_a_pipeline():
 
 
 def test_pickles_fill_alike():
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     imputer = CircuitImputer(add_indicator=True, strategy="sample", random_state=0).fit(X)
     assert_array_equal(pickle.loads(pickle.dumps(imputer)).transform(X), imputer.transform(X))
 
@@ -309,7 +312,7 @@ def test_pickles_fill_alike():
 @pytest.mark.parametrize("density", [GaussianMixture(), "mixture"])
 def test_a_density_that_cannot_complete_is_refused(density):
     with pytest.raises(TypeError, match=r"needs a method complete; found .*ixture.*CutsetNetwork"):
-        CircuitImputer(density).fit(numbers_with_holes())
+        CircuitImputer(density).fit(numbers_with_missing_cells())
 
 
 @pytest.mark.parametrize(
@@ -323,7 +326,7 @@ def test_a_density_that_cannot_complete_is_refused(density):
 )
 def test_bad_parameters_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        CircuitImputer(**options).fit(numbers_with_holes())
+        CircuitImputer(**options).fit(numbers_with_missing_cells())
 
 
 def test_a_column_without_any_value_is_refused_in_fit_and_filled_in_transform():
@@ -342,7 +345,7 @@ def test_columns_in_another_order_are_refused():
 
 
 def test_a_failed_fit_leaves_the_imputer_as_it_was():
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     imputer = CircuitImputer(add_indicator=True).fit(X)
     before = imputer.transform(X)
     with pytest.raises(ValueError, match="column 3"):
@@ -355,7 +358,7 @@ def test_an_interrupted_fit_leaves_the_imputer_as_it_was(monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    X = numbers_with_holes()
+    X = numbers_with_missing_cells()
     imputer = CircuitImputer().fit(X)
     before = imputer.transform(X)
     monkeypatch.setattr("skpc.estimators.imputer.MissingIndicator", interrupt)

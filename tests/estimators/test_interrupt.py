@@ -117,7 +117,7 @@ def target(estimator, X: np.ndarray) -> np.ndarray | None:
     return np.arange(len(X)) % 2 if is_classifier(estimator) else None
 
 
-def holes(X: np.ndarray) -> np.ndarray:
+def with_missing_cells(X: np.ndarray) -> np.ndarray:
     return np.where(np.random.default_rng(9).random(X.shape) < 0.2, np.nan, X)
 
 
@@ -138,14 +138,14 @@ def assert_equal(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
 
 
 @every_fit
-@pytest.mark.parametrize("incomplete", [False, True], ids=["complete", "with holes"])
+@pytest.mark.parametrize("incomplete", [False, True], ids=["complete", "with missing cells"])
 def test_an_interrupted_fit_leaves_an_estimator_as_it_was(name, incomplete):
     new = clone(EVERY_FIT[name])
     if incomplete and isinstance(new, NUMBERS_ONLY):
         return
     X, other = table(60, 0), table(80, 1)[:, :2]
     y = target(new, other)
-    other = holes(other) if incomplete else other
+    other = with_missing_cells(other) if incomplete else other
     fitted = clone(new).fit(X, target(new, X))
     expected = answers(fitted, X)
 

@@ -25,7 +25,7 @@ def chain_rows(n_rows=600, n_columns=5, seed=0):
     return np.cumsum(flips, axis=1) % 2.0
 
 
-def with_holes(X, share, seed=0):
+def with_missing_cells(X, share, seed=0):
     return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
 
 
@@ -79,10 +79,10 @@ def test_a_stream_is_learned_batch_by_batch():
         model.partial_fit(chain_rows(50, n_columns=4))
 
 
-def test_a_stream_may_have_holes_and_categories_to_come():
+def test_a_stream_may_have_missing_cells_and_categories_to_come():
     model = MixtureOfAllTrees(categories=[[0, 1, 2]] * 5, random_state=0)
     for seed in range(3):
-        model.partial_fit(with_holes(chain_rows(100, seed=seed), 0.2))
+        model.partial_fit(with_missing_cells(chain_rows(100, seed=seed), 0.2))
     assert np.isfinite(model.score_samples([[2.0, 1.0, 0.0, 1.0, 2.0]])[0])
 
 
@@ -109,52 +109,52 @@ def test_an_interrupted_stream_leaves_the_estimator_as_it_was(monkeypatch):
 def test_estimates_repeat_pickle_and_do_not_depend_on_other_rows(orientation):
     X = chain_rows(300, 14)
     model = MixtureOfAllTrees(orientation=orientation, max_iter=5, n_inference_samples=50).fit(X)
-    holes = with_holes(X[:8], 0.8)
-    found = model.score_samples(holes)
-    assert_array_equal(model.score_samples(holes), found)
-    assert_array_equal(pickle.loads(pickle.dumps(model)).score_samples(holes), found)
-    assert_array_equal(model.score_samples(holes[3:5]), found[3:5])
+    incomplete = with_missing_cells(X[:8], 0.8)
+    found = model.score_samples(incomplete)
+    assert_array_equal(model.score_samples(incomplete), found)
+    assert_array_equal(pickle.loads(pickle.dumps(model)).score_samples(incomplete), found)
+    assert_array_equal(model.score_samples(incomplete[3:5]), found[3:5])
 
 
 def test_the_estimate_of_a_likelihood_comes_close_and_its_error_is_told():
     X = chain_rows(500, 14)
     model = MixtureOfAllTrees(max_iter=10, random_state=0).fit(X)
-    holes = np.full((1, 14), np.nan)
-    holes[0, [0, 13]] = 1.0, 0.0
-    exact = model.score_samples(holes)
-    assert np.isinf(model.effective_sample_size(holes)[0])
+    incomplete = np.full((1, 14), np.nan)
+    incomplete[0, [0, 13]] = 1.0, 0.0
+    exact = model.score_samples(incomplete)
+    assert np.isinf(model.effective_sample_size(incomplete)[0])
     assert np.isinf(model.effective_sample_size(X[:1])[0])
     model.set_params(n_inference_samples=200)
-    size = model.effective_sample_size(holes)[0]
+    size = model.effective_sample_size(incomplete)[0]
     assert 10 < size <= 200
-    assert_allclose(model.score_samples(holes), exact, atol=4 / np.sqrt(size))
+    assert_allclose(model.score_samples(incomplete), exact, atol=4 / np.sqrt(size))
 
 
 @pytest.mark.parametrize("inference", ["collapsed", "importance", "gibbs"])
 def test_a_column_given_the_others_is_never_more_than_certain(inference):
     X = chain_rows(500, 18)
     model = MixtureOfAllTrees(orientation="undirected", max_iter=10, random_state=0).fit(X)
-    holes = with_holes(X[:30], 0.6)
+    incomplete = with_missing_cells(X[:30], 0.6)
     given = [c for c in range(18) if c not in (3, 8)]
-    exact = model.set_params(n_inference_samples=8000).score_samples(holes, given=given)
+    exact = model.set_params(n_inference_samples=8000).score_samples(incomplete, given=given)
     model.set_params(n_inference_samples=150, inference=inference)
-    assert np.isfinite(model.effective_sample_size(holes)).sum() > 10
-    found = model.score_samples(holes, given=given)
+    assert np.isfinite(model.effective_sample_size(incomplete)).sum() > 10
+    found = model.score_samples(incomplete, given=given)
     assert found.max() <= 0.0
     assert_allclose(found, exact, atol=0.6)
-    assert_array_equal(model.score_samples(holes[4:9], given=given), found[4:9])
+    assert_array_equal(model.score_samples(incomplete[4:9], given=given), found[4:9])
 
 
 def test_a_category_given_the_others_has_the_probability_of_the_marginals():
     X = chain_rows(500, 14)
     model = MixtureOfAllTrees(max_iter=10, n_inference_samples=60, random_state=0).fit(X)
-    holes = with_holes(X[:20], 0.6)
-    holes[:, 5] = X[:20, 5]
-    hidden = holes.copy()
+    incomplete = with_missing_cells(X[:20], 0.6)
+    incomplete[:, 5] = X[:20, 5]
+    hidden = incomplete.copy()
     hidden[:, 5] = np.nan
     assert np.isfinite(model.effective_sample_size(hidden)).any()
     marginals = model.marginals(hidden)[5][np.arange(20), X[:20, 5].astype(int)]
-    found = model.score_samples(holes, given=[c for c in range(14) if c != 5])
+    found = model.score_samples(incomplete, given=[c for c in range(14) if c != 5])
     assert_allclose(np.exp(found), marginals, rtol=1e-10)
 
 
@@ -183,9 +183,9 @@ def test_a_sampled_mixture_answers_like_the_estimator():
 
 def test_the_mode_of_a_chain_is_constant():
     model = MixtureOfAllTrees(random_state=0).fit(chain_rows(2000))
-    holes = np.full((2, 5), np.nan)
-    holes[0, 0], holes[1, 4] = 1.0, 0.0
-    full = model.complete(holes, strategy="mpe")
+    incomplete = np.full((2, 5), np.nan)
+    incomplete[0, 0], incomplete[1, 4] = 1.0, 0.0
+    full = model.complete(incomplete, strategy="mpe")
     assert_array_equal(full, [[1.0] * 5, [0.0] * 5])
 
 
@@ -239,11 +239,11 @@ def test_verbose_shows_the_epochs(capsys):
 def test_importance_and_gibbs_answer_the_same_questions():
     X = chain_rows(400, 12)
     base = MixtureOfAllTrees(max_iter=5, n_inference_samples=300, random_state=0).fit(X)
-    holes = np.full((1, 12), np.nan)
-    holes[0, [2, 7]] = 1.0, 1.0
+    incomplete = np.full((1, 12), np.nan)
+    incomplete[0, [2, 7]] = 1.0, 1.0
     found = []
     for inference in ("collapsed", "importance", "gibbs"):
         model = clone(base).set_params(inference=inference).fit(X)
-        found.append(np.array([p[0, 1] for p in model.marginals(holes)]))
+        found.append(np.array([p[0, 1] for p in model.marginals(incomplete)]))
     assert_allclose(found[1], found[0], atol=0.12)
     assert_allclose(found[2], found[0], atol=0.12)

@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
-from tests.estimators.test_common import numbers, polars_table, table, with_holes
+from skpc.domain import Domain, merge_rows
+from tests.estimators.test_common import numbers, polars_table, table, with_missing_cells
 
 DENSITIES = [
     CutsetNetworkBD(random_state=0),
@@ -20,40 +21,40 @@ every_density = pytest.mark.parametrize("density", DENSITIES, ids=lambda d: type
 
 
 @every_density
-def test_the_surprise_of_a_cell_is_its_density_given_the_rest(density):
+def test_the_score_of_a_cell_is_its_density_given_the_rest(density):
     frame = table()
     density.fit(frame)
-    found = density.surprise(frame)
+    found = density.score_cells(frame)
     for name in frame:
         others = [column for column in frame if column != name]
         assert_allclose(found[name], density.score_samples(frame, given=others), atol=1e-9)
-    holes = with_holes(frame)
-    assert_array_equal(np.isnan(density.surprise(holes)), holes.isna())
+    incomplete = with_missing_cells(frame)
+    assert_array_equal(np.isnan(density.score_cells(incomplete)), incomplete.isna())
 
 
 @every_density
-def test_surprises_of_a_frame_are_a_frame_of_floats(density):
-    frame = with_holes(table()).set_axis(range(7, 7 + len(table())))
-    found = density.fit(frame).surprise(frame)
+def test_scores_of_the_cells_of_a_frame_are_a_frame_of_floats(density):
+    frame = with_missing_cells(table()).set_axis(range(7, 7 + len(table())))
+    found = density.fit(frame).score_cells(frame)
     assert isinstance(found, pd.DataFrame)
     assert found.index.equals(frame.index)
     assert list(found.columns) == list(frame.columns)
     assert set(found.dtypes) == {np.dtype(np.float64)}
     frame = polars_table()
-    found = density.fit(frame).surprise(frame)
+    found = density.fit(frame).score_cells(frame)
     assert isinstance(found, pl.DataFrame)
     assert found.schema == dict.fromkeys(frame.columns, pl.Float64)
     assert found.null_count().equals(frame.null_count())
 
 
 @every_density
-def test_a_wrong_cell_is_the_most_surprising_one(density):
+def test_a_wrong_cell_scores_lowest(density):
     rng = np.random.default_rng(0)
     X = np.repeat(rng.integers(0, 2, (400, 1)), 6, axis=1) ^ (rng.random((400, 6)) < 0.02)
     density.fit(X)
     odd = np.repeat([[0.0], [1.0]], 6, axis=1)
     odd[0, 2], odd[1, 4] = 1.0, 0.0
-    assert density.surprise(odd).argmin(axis=1).tolist() == [2, 4]
+    assert density.score_cells(odd).argmin(axis=1).tolist() == [2, 4]
 
 
 @every_density
@@ -95,11 +96,11 @@ def test_intervals_hold_the_share_of_numbers_that_they_promise(density):
     side = rng.choice([-1.0, 1.0], 4000)
     X = np.column_stack([3 * side, -3 * side]) + rng.normal(size=(4000, 2))
     density.fit(X[:2000])
-    holes = X[2000:].copy()
-    holes[:, 1] = np.nan
+    incomplete = X[2000:].copy()
+    incomplete[:, 1] = np.nan
     for level in (0.5, 0.9):
-        lower, upper = density.interval(holes, level=level)
-        assert_array_equal(lower[:, 0], holes[:, 0])
+        lower, upper = density.interval(incomplete, level=level)
+        assert_array_equal(lower[:, 0], incomplete[:, 0])
         inside = (lower[:, 1] < X[2000:, 1]) & (X[2000:, 1] < upper[:, 1])
         assert inside.mean() == pytest.approx(level, abs=0.05)
 
@@ -107,17 +108,17 @@ def test_intervals_hold_the_share_of_numbers_that_they_promise(density):
 @every_density
 def test_intervals_are_tables_of_the_same_kind(density):
     frame = table()
-    holes = with_holes(frame)
-    lower, upper = density.fit(frame).interval(holes)
+    incomplete = with_missing_cells(frame)
+    lower, upper = density.fit(frame).interval(incomplete)
     assert list(lower.columns) == list(frame.columns)
     numeric = ["size", "age"]
     assert not lower[numeric].isna().any().any()
     assert (lower[numeric] <= upper[numeric]).all().all()
     words = ["kind", "flag", "note"]
-    assert_array_equal(lower[words].isna(), holes[words].isna())
+    assert_array_equal(lower[words].isna(), incomplete[words].isna())
     assert isinstance(density.interval(polars_table())[0], pl.DataFrame)
     with pytest.raises(ValueError, match=r"level .* got 1"):
-        density.interval(holes, level=1)
+        density.interval(incomplete, level=1)
 
 
 @every_density
@@ -174,3 +175,103 @@ def test_arrays_give_arrays_of_the_kind_of_the_column(density):
     density.fit(words)
     assert set(density.predict_column(words, 0)) <= {"a", "b"}
     assert density.predict_column(words, 1).dtype == np.float64
+
+
+@every_density
+def test_draws_given_a_row_have_the_frequencies_of_its_conditionals(density):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 400)
+    X = np.column_stack([a, (a + rng.integers(0, 2, 400)) % 3, a ^ (rng.random(400) < 0.2)])
+    density.fit(X)
+    drawn = density.sample(4000, random_state=0, given=[np.nan, 2, np.nan])
+    assert_array_equal(drawn[:, 1], 2.0)
+    states = [column.tolist() for column in density.domain_.categories]
+    cells = np.array([[x, 2, z] for x in states[0] for z in states[2]])
+    probability = np.exp(density.score_samples(cells, given=[1]))
+    assert probability.sum() == pytest.approx(1.0)
+    frequency = [(drawn == cell).all(axis=1).mean() for cell in cells]
+    assert_allclose(frequency, probability, atol=0.03)
+
+
+@every_density
+def test_numbers_are_drawn_given_a_category_and_categories_given_a_number(density):
+    X = numbers(600)
+    density.fit(X)
+    for given in ([0, np.nan, np.nan], [2, np.nan, np.nan]):
+        mean = density.complete([given])[0, 2]
+        drawn = density.sample(2000, random_state=0, given=given)
+        assert drawn[:, 2].mean() == pytest.approx(mean, abs=0.2)
+    drawn = density.sample(2000, random_state=0, given=[[np.nan, np.nan, 1.5]])
+    assert_array_equal(drawn[:, 2], 1.5)
+    expected = density.marginals([[np.nan, np.nan, 1.5]])[0][0]
+    assert_allclose(np.bincount(drawn[:, 0].astype(int), minlength=3) / 2000, expected, atol=0.05)
+
+
+@every_density
+def test_draws_given_a_row_of_a_frame_have_the_dtypes_of_the_training_rows(density):
+    frame = table()
+    density.fit(frame)
+    given = frame[:1].astype({"flag": object, "age": float})
+    given[["kind", "flag", "age"]] = [[None, None, np.nan]]
+    drawn = density.sample(30, random_state=0, given=given)
+    assert drawn.dtypes.equals(frame.dtypes)
+    assert (drawn["size"] == frame["size"][0]).all()
+    assert (drawn["note"] == frame["note"][0]).all()
+    assert drawn["kind"].nunique() + drawn["age"].nunique() > 2
+    assert density.sample(30, random_state=0, given=given).equals(drawn)
+    assert density.sample(0, given=given).shape == (0, 5)
+    polars = density.fit(polars_table()).sample(3, given=polars_table()[:1])
+    assert polars.equals(polars_table()[[0, 0, 0]])
+
+
+@every_density
+def test_rows_given_for_draws_must_be_one(density):
+    X = numbers()
+    density.fit(X)
+    with pytest.raises(ValueError, match="given must have exactly one row, got 2"):
+        density.sample(3, given=X[:2])
+    with pytest.raises(ValueError, match="2 features, but .* is expecting 3"):
+        density.sample(3, given=[0.0, 1.0])
+    with pytest.raises(NotFittedError):
+        clone(density).sample(given=X[:1])
+
+
+@every_density
+@pytest.mark.parametrize("make", [numbers, table, polars_table])
+def test_densities_learn_from_rows_under_a_domain_as_from_a_table(density, make):
+    X = make()
+    domain = Domain.fit(X, n_bins=10)
+    rows, weight = merge_rows(domain.encode(X), np.ones(len(X)))
+    under = clone(density).fit_rows(domain, rows, weight)
+    fitted = clone(density).fit(X)
+    assert_array_equal(under.score_samples(X), fitted.score_samples(X))
+    assert under.n_features_in_ == fitted.n_features_in_
+    names = [getattr(m, "feature_names_in_", None) for m in (under, fitted)]
+    assert_array_equal(*names)
+    # The names are those of the last domain.
+    again = under.fit_rows(Domain.fit(numbers(), n_bins=10), numbers(), np.ones(200))
+    assert not hasattr(again, "feature_names_in_")
+
+
+@every_density
+def test_rows_that_do_not_fit_a_domain_are_refused_and_change_nothing(density):
+    X = numbers()
+    fitted = clone(density).fit(X)
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError, match=r"rows must have shape \(200, 3\), .* got \(200, 2\)"):
+        fitted.fit_rows(fitted.domain_, X[:, :2], np.ones(200))
+    if not isinstance(density, SoftLearnSPN):
+        with pytest.raises(ValueError, match="column 2 has no bins; fit the Domain with n_bins"):
+            fitted.fit_rows(Domain.fit(X), X, np.ones(200))
+    assert vars(fitted) == before
+
+
+def test_rows_of_early_stopping_are_those_that_are_handed_in():
+    X, X_val = numbers(), numbers(80, seed=1)
+    for density in DENSITIES[1:]:
+        expected = clone(density).fit(X, X_val=X_val)
+        domain = expected.domain_
+        rows = merge_rows(domain.encode(X), np.ones(len(X)))
+        found = clone(density).fit_rows(domain, *rows, domain.encode(X_val))
+        assert_array_equal(found.score_samples(X), expected.score_samples(X))
+        assert not np.array_equal(clone(density).fit(X).score_samples(X), found.score_samples(X))

@@ -41,7 +41,7 @@ ESTIMATORS = [
 every_estimator = pytest.mark.parametrize(
     "estimator", ESTIMATORS, ids=lambda e: re.sub(r"\W+", "_", repr(e))
 )
-#: What takes numbers alone, without holes.
+#: What takes numbers alone, without missing cells.
 NUMBERS_ONLY = (KernelEPOperator, LogisticEPClassifier)
 
 
@@ -145,7 +145,7 @@ def test_unusual_tables_work(estimator, name):
 
 @every_estimator
 @pytest.mark.parametrize("name", WITH_HOLES)
-def test_holes_and_strings_work_or_are_refused(estimator, name):
+def test_missing_cells_and_strings_work_or_are_refused(estimator, name):
     if isinstance(estimator, NUMBERS_ONLY):
         with pytest.raises(ValueError, match="NaN|could not convert string"):
             use(estimator, WITH_HOLES[name])

@@ -105,7 +105,7 @@ def _panels(low: float, high: float, widest: float) -> tuple[np.ndarray, np.ndar
     return x, (half * WEIGHTS).ravel()
 
 
-def _normal_points(mean: float, sd: float, gamma: float) -> Points:
+def _normal_points(mean: float, sd: float, gamma: float) -> Rule:
     if sd == 0.0:
         return np.array([mean]), np.ones((1, 1))
     x, w = _panels(mean - 9 * sd, mean + 9 * sd, 2 * min(sd, 1 / math.sqrt(gamma)))
@@ -113,7 +113,7 @@ def _normal_points(mean: float, sd: float, gamma: float) -> Points:
     return x, w[np.newaxis]
 
 
-def _bin_points(prob: np.ndarray, axis: np.ndarray, gamma: float) -> Points:
+def _bin_points(prob: np.ndarray, axis: np.ndarray, gamma: float) -> Rule:
     edges, bump = axis[1:-1], 1 / math.sqrt(gamma)
     points, weights = [], []
     for edge, scale in ((edges[0], -axis[0]), (edges[-1], axis[-1])):

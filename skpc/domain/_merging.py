@@ -14,14 +14,6 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, exact_parts, group_sums
 from skpc._jit import kernel
 
-__all__ = [
-    "column_moments",
-    "group_rows",
-    "merge_rows",
-    "present_rows",
-]
-
-
 _SIGN_BIT = np.int64(-(2**63))
 _MAGNITUDE = np.int64(2**63 - 1)
 _INFINITY_BITS = np.int64(0x7FF << 52)
@@ -84,14 +76,14 @@ def _group_rows(bits, hashes, order, group):
 
 
 def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Drop rows of weight zero, merge identical rows, and order the rest by their values.
+    """Merge identical rows, and order them by their values.
 
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_features), float64
         Encoded rows. NaN equals NaN and -0.0 equals 0.0.
     weight : ndarray of shape (n_rows,), float64
-        Not negative.
+        Positive.
 
     Returns
     -------
@@ -105,13 +97,10 @@ def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     --------
     >>> import numpy as np
     >>> rows = np.array([[1.0, np.nan], [0.0, 2.0], [1.0, np.nan]])
-    >>> distinct, weight = merge_rows(rows, np.array([1.0, 0.0, 3.0]))
-    >>> distinct
-    array([[ 1., nan]])
-    >>> weight
-    array([4.])
+    >>> distinct, weight = merge_rows(rows, np.array([1.0, 2.0, 3.0]))
+    >>> sorted(zip(weight.tolist(), distinct[:, 0].tolist()))
+    [(2.0, 0.0), (4.0, 1.0)]
     """
-    rows, weight = present_rows(rows, weight)
     distinct, group = group_rows(rows)
     large, small = exact_parts(weight)
     return distinct, group_sums(group, large) + group_sums(group, small)
@@ -244,12 +233,12 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     (array([3., 7.]), array([1.41421356, 1.        ]))
     """
     seen = ~np.isnan(rows)
-    share = seen * weight[:, np.newaxis]
-    total = share.sum(axis=0)
+    cell_weight = seen * weight[:, np.newaxis]
+    total = cell_weight.sum(axis=0)
     some = np.where(total > 0, total, 1.0)
     value = np.where(seen, rows, 0.0)
-    mean = (share * value).sum(axis=0) / some
-    variance = (share * (value - mean) ** 2).sum(axis=0) / some
+    mean = (cell_weight * value).sum(axis=0) / some
+    variance = (cell_weight * (value - mean) ** 2).sum(axis=0) / some
     # The mean of equal numbers can differ from them by its rounding: that is no deviation.
     lowest = np.where(seen, rows, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(seen, rows, -np.inf).max(axis=0, initial=-np.inf)

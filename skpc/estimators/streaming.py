@@ -1,9 +1,16 @@
-"""Tables that are larger than memory: answers for blocks of rows, and learning from a stream."""
+"""Tables that are larger than memory: answers for blocks of rows, and learning from a stream.
+
+Queries divide their rows too, but into pieces of work for threads, when a float64 copy of the table
+and its encoded rows stand in memory already. The blocks here bound these, and what is computed for
+each cell, so that a table mapped to a file is never read as a whole.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
@@ -12,10 +19,9 @@ import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._validation import check_finite
+from skpc._arrays import Floats
+from skpc._validation import check_finite, check_table
 from skpc.domain import Domain, merge_rows
-
-__all__ = ["MergedRows", "by_blocks", "noted", "representatives"]
 
 #: Cells of an array that are answered for at a time.
 _CELLS = 2**20
@@ -91,7 +97,44 @@ def _gathered(parts: Iterator[Any], blocks: list[slice]) -> Any:
     return tuple(wholes) if isinstance(part, tuple) else wholes[0]
 
 
-def representatives(domain: Domain, rows: np.ndarray) -> np.ndarray:
+def prepare_blocks(
+    estimator: Any, blocks: Iterator[Any], prepare: Callable[[Any], tuple[Domain, Floats, Floats]]
+) -> tuple[Domain, Floats, Floats]:
+    """Domain, distinct encoded rows and their weights, from blocks of rows.
+
+    ``prepare`` finds all three for the first block, which tells the domain. Numbers are those that
+    stand for their bins, so that rows repeat and can be counted.
+    """
+    merged = _MergedRows()
+    domain, unknown = None, ""
+    for number, block in enumerate(blocks):
+        with noted(f"This is in block {number} of the iterator, counted from 0."):
+            if not len(block):
+                continue
+            if domain is None:
+                domain, rows, weight = prepare(block)
+            else:
+                rows, found = _encode_block(domain, check_table(estimator, block, reset=False))
+                weight = np.ones(len(rows))
+                unknown = unknown or (found and f"{found} (Row of block {number}.)")
+            merged.add(_representatives(domain, rows), weight)
+    if domain is None:
+        raise ValueError("An iterator of blocks needs at least one block of rows; found none.")
+    if unknown:
+        message = f"Categories that are not in the first block count as missing. {unknown}"
+        warnings.warn(message, stacklevel=2)
+    return domain, *merged.result()
+
+
+def _encode_block(domain: Domain, table: Any) -> tuple[Floats, str]:
+    """The encoded rows of a block, and what is said of a category that is not known."""
+    try:
+        return replace(domain, handle_unknown="error").encode(table), ""
+    except ValueError as error:
+        return domain.encode(table), str(error)
+
+
+def _representatives(domain: Domain, rows: Floats) -> Floats:
     """Replace the numbers of encoded rows by the means of their bins, so that rows repeat."""
     codes, found = domain.codes(rows), rows.copy()
     for column in np.flatnonzero(~domain.is_categorical).tolist():
@@ -101,24 +144,24 @@ def representatives(domain: Domain, rows: np.ndarray) -> np.ndarray:
     return found
 
 
-class MergedRows:
+class _MergedRows:
     """Distinct rows and how often they came, gathered block by block."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[np.ndarray, np.ndarray]] = []
+        self._parts: list[tuple[Floats, Floats]] = []
 
-    def add(self, rows: np.ndarray, weight: np.ndarray) -> None:
+    def add(self, rows: Floats, weight: Floats) -> None:
         """Add encoded rows. Parts of similar size are merged, as in a merge sort."""
         part = merge_rows(rows, weight)
         while self._parts and len(self._parts[-1][0]) <= 2 * len(part[0]):
             part = _merged([self._parts.pop(), part])
         self._parts.append(part)
 
-    def result(self) -> tuple[np.ndarray, np.ndarray]:
+    def result(self) -> tuple[Floats, Floats]:
         """The distinct rows and their weights."""
         return _merged(self._parts)
 
 
-def _merged(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _merged(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     rows, weight = zip(*parts)
     return merge_rows(np.concatenate(rows), np.concatenate(weight))
