@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc.counting import count_state_pairs
 
 _Number = TypeVar("_Number", bound=np.number)
 
-#: Entries of the matrix of indicators that are made at a time.
-_INDICATORS = 4_000_000
 #: Information that no two variables fall short of, in nats.
 _FAINT = 1e-6
 
@@ -57,18 +56,12 @@ class PairTables(NamedTuple):
         PairTables
         """
         ptr = offsets(n_states)
-        pair = np.zeros((ptr[-1], ptr[-1]))
-        size = max(1, _INDICATORS // int(ptr[-1]))
-        for first in range(0, len(codes), size):
-            block = codes[first : first + size]
-            state = np.arange(ptr[-1]) - per_state(ptr[:-1], ptr)
-            indicator = (per_state(block, ptr, 1) == state).astype(np.float64)
-            pair += (indicator * weight[first : first + size, np.newaxis]).T @ indicator
-        share = 1.0 / per_state(n_states, ptr)
+        pair = count_state_pairs(codes, weight, n_states)
+        part = 1.0 / per_state(n_states, ptr)
         seen = block_sums(block_sums(pair, ptr, 0), ptr, 1)
         total = per_state(per_state(seen, ptr, 0), ptr, 1) + alpha
-        single = (pair.diagonal() + alpha * share) / total.diagonal()
-        return cls(ptr, single, (pair + alpha * np.outer(share, share)) / total)
+        single = (pair.diagonal() + alpha * part) / total.diagonal()
+        return cls(ptr, single, (pair + alpha * np.outer(part, part)) / total)
 
     def information(self) -> Floats:
         """Mutual information of every two variables, in nats; shape (n_features, n_features).

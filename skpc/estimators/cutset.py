@@ -17,7 +17,7 @@ from skpc.domain import Domain, column_moments
 from skpc.estimators._base import CircuitDensity, all_or_nothing
 from skpc.estimators._progress import progress
 from skpc.learning import (
-    Mixture,
+    CutsetMixture,
     cutset_circuit,
     learn_cutset_network,
     learn_mixture,
@@ -346,7 +346,7 @@ class CutsetNetworkBD(CircuitDensity):
         max_depth: int | None,
         structured: bool,
         random_state: np.random.RandomState,
-    ) -> Mixture:
+    ) -> CutsetMixture:
         """Learn networks from encoded rows."""
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
@@ -379,7 +379,7 @@ class CutsetNetworkBD(CircuitDensity):
             )
 
     def _parametrised(
-        self, domain: Domain, rows: np.ndarray, weight: np.ndarray, mixture: Mixture
+        self, domain: Domain, rows: np.ndarray, weight: np.ndarray, mixture: CutsetMixture
     ) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
         circuit = mixture_circuit(mixture.networks, mixture.weights, domain.axes, self.param_ess)
