@@ -42,7 +42,6 @@ class Slots(NamedTuple):
 class Counts(NamedTuple):
     """Rows, their weights and the weights of their pairs of slots."""
 
-    slots: Slots
     codes: NDArray[np.int16]
     row: Ints
     weight: Floats
@@ -107,9 +106,11 @@ def count_pairs(
 
 
 @kernel
-def _narrow_cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
+def _narrow_cells(
+    slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int
+) -> np.int64:
     """List the cells of a pair of columns from the pairs of their slots."""
-    slots, left = counts.slots, workspace.left
+    left = workspace.left
     first_i, end_i = slots.ptr[i], slots.ptr[i + 1]
     first_j, end_j = slots.ptr[j], slots.ptr[j + 1]
     rest = counts.total
@@ -146,9 +147,9 @@ def _list_cell(
 
 
 @kernel
-def _wide_cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
+def _wide_cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns by hashing its rows."""
-    n_columns = counts.slots.n_states[j]
+    n_columns = slots.n_states[j]
     last = len(workspace.key) - 1
     for r in range(len(counts.row)):
         state_i = np.int64(counts.codes[counts.row[r], i])
@@ -173,13 +174,12 @@ def _wide_cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.
 
 
 @kernel
-def _cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
+def _cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns, scaled up to the weight of all rows."""
-    slots = counts.slots
     if slots.wide[i] or slots.wide[j]:
-        n = _wide_cells(counts, workspace, i, j)
+        n = _wide_cells(slots, counts, workspace, i, j)
     else:
-        n = _narrow_cells(counts, workspace, i, j)
+        n = _narrow_cells(slots, counts, workspace, i, j)
     if n > 0 and (slots.has_missing[i] or slots.has_missing[j]):
         seen = 0.0
         for cell in range(n):
@@ -191,6 +191,7 @@ def _cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64
 
 @kernel
 def inform(
+    slots: Slots,
     counts: Counts,
     workspace: PairWorkspace,
     columns: Ints,
@@ -200,13 +201,12 @@ def inform(
     entropy: Floats,
 ) -> None:
     """Fill in the information of all pairs but plain ones, and the entropies given a column."""
-    slots = counts.slots
     for a in range(len(columns)):
         for b in range(a):
             if plain[a] and plain[b]:
                 continue
             i, j = columns[a], columns[b]
-            n = _cells(counts, workspace, i, j)
+            n = _cells(slots, counts, workspace, i, j)
             information, of_b, of_a = table_information(
                 workspace.row,
                 workspace.column,
@@ -226,6 +226,7 @@ def inform(
 
 @kernel
 def inform_plain(
+    slots: Slots,
     counts: Counts,
     columns: Ints,
     at: Ints,
@@ -238,7 +239,7 @@ def inform_plain(
     Here the margins of a column are the same in all its pairs, so what depends on them alone
     is worked out once: four logarithms are left for a pair.
     """
-    m, slots = len(at), counts.slots
+    m = len(at)
     smoothed_total = counts.total + 4.0 * pseudo_count
     slot = np.empty(m, np.int64)
     sides = np.zeros((m, 2))
@@ -305,6 +306,7 @@ def _cell_terms(
 
 @kernel
 def copy_edges(
+    slots: Slots,
     counts: Counts,
     workspace: PairWorkspace,
     columns: Ints,
@@ -316,7 +318,7 @@ def copy_edges(
 ) -> None:
     """Append the cells of the edges of a tree to those of its root."""
     for child in range(1, len(columns)):
-        n = _cells(counts, workspace, columns[parent[child]], columns[child])
+        n = _cells(slots, counts, workspace, columns[parent[child]], columns[child])
         for cell in range(n):
             at = ptr[child] + cell
             parent_state[at] = workspace.row[cell]

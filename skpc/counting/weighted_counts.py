@@ -64,12 +64,12 @@ class WeightedRows:
 
     def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column, scaled up for the missing ones."""
-        return _state_counts(self._counts, column)
+        return _state_counts(self._slots, self._counts, column)
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
         columns = np.arange(len(self.variables))
-        return _learn_tree(self._counts, columns, self.variables, score)
+        return _learn_tree(self._slots, self._counts, columns, self.variables, score)
 
     def information(self, score: Score) -> tuple[Ints, Floats]:
         """Mutual information of all pairs times the weight of the rows, and the entropies.
@@ -77,12 +77,14 @@ class WeightedRows:
         The information is in units, so that of several nodes can be added without rounding.
         """
         columns = np.arange(len(self.variables))
-        return _information(self._counts, _make_workspace(self._counts), columns, score)
+        workspace = _make_workspace(self._slots, len(self._codes))
+        return _information(self._slots, self._counts, workspace, columns, score)
 
     def tree_along(self, parent: Ints) -> ChowLiuTree:
         """The tree of a given structure, with the counts of these rows."""
         columns = np.arange(len(self.variables))
-        tables = _edge_tables(self._counts, _make_workspace(self._counts), columns, parent)
+        workspace = _make_workspace(self._slots, len(self._codes))
+        tables = _edge_tables(self._slots, self._counts, workspace, columns, parent)
         return ChowLiuTree(self.variables, parent, tables)
 
     def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
@@ -106,8 +108,8 @@ class WeightedRows:
             else:
                 pairs = self._count(row, weight, self._spare)
                 rest -= pairs
-            counts = Counts(self._slots, self._codes, row, weight, pairs, float(weight.sum()))
-            trees[state] = _learn_tree(counts, columns, variables, score)
+            counts = Counts(self._codes, row, weight, pairs, float(weight.sum()))
+            trees[state] = _learn_tree(self._slots, counts, columns, variables, score)
             if len(row) == 0:
                 empty = trees[state]
         return [trees[state] for state in range(len(proportion))]
@@ -136,7 +138,7 @@ class WeightedRows:
     def _counts(self) -> Counts:
         row = np.arange(len(self._codes))
         pairs = self._count(row, self._weight, self._pairs_buffer())
-        return Counts(self._slots, self._codes, row, self._weight, pairs, float(self._weight.sum()))
+        return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
 
     @cached_property
     def _spare(self) -> Floats:
@@ -174,8 +176,7 @@ def _make_slots(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Slo
     return Slots(n_states, state_ptr, of_state, ptr, state[counted], usual, wide, has_missing)
 
 
-def _state_counts(counts: Counts, column: int) -> Floats:
-    slots = counts.slots
+def _state_counts(slots: Slots, counts: Counts, column: int) -> Floats:
     in_state = np.zeros(slots.n_states[column] + 1)
     if slots.wide[column]:
         codes = counts.codes[counts.row, column]
@@ -190,38 +191,39 @@ def _state_counts(counts: Counts, column: int) -> Floats:
     return seen
 
 
-def _learn_tree(counts: Counts, columns: Ints, variables: Ints, score: Score) -> ScoredTree:
+def _learn_tree(
+    slots: Slots, counts: Counts, columns: Ints, variables: Ints, score: Score
+) -> ScoredTree:
     """Chow-Liu tree of some columns."""
-    workspace = _make_workspace(counts)
-    units, entropy = _information(counts, workspace, columns, score)
+    workspace = _make_workspace(slots, len(counts.row))
+    units, entropy = _information(slots, counts, workspace, columns, score)
     parent = np.empty(len(columns), np.int64)
     maximum_spanning_tree(units, parent)
-    tables = _edge_tables(counts, workspace, columns, parent)
+    tables = _edge_tables(slots, counts, workspace, columns, parent)
     return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
 
 
 def _information(
-    counts: Counts, workspace: PairWorkspace, columns: Ints, score: Score
+    slots: Slots, counts: Counts, workspace: PairWorkspace, columns: Ints, score: Score
 ) -> tuple[Ints, Floats]:
     """Mutual information (in units) of all pairs of some columns, and what each leaves over."""
-    slots = counts.slots
     n_states = slots.n_states[columns]
     pseudo_count = score.pseudo_count(n_states[:, np.newaxis], n_states)
     units = np.zeros(pseudo_count.shape, np.int64)
     entropy = np.zeros(len(columns))
     plain = (n_states == 2) & ~slots.has_missing[columns] & ~slots.wide[columns]
-    inform(counts, workspace, columns, plain, pseudo_count, units, entropy)
+    inform(slots, counts, workspace, columns, plain, pseudo_count, units, entropy)
     at = np.flatnonzero(plain)
     cell = float(score.pseudo_count(2, 2))
-    inform_plain(counts, columns, at, cell, units, entropy)
+    inform_plain(slots, counts, columns, at, cell, units, entropy)
     return units, entropy
 
 
 def _edge_tables(
-    counts: Counts, workspace: PairWorkspace, columns: Ints, parent: Ints
+    slots: Slots, counts: Counts, workspace: PairWorkspace, columns: Ints, parent: Ints
 ) -> CountTables:
     """Tables of the states of each column given those of its tree parent."""
-    slots, root = counts.slots, _state_counts(counts, int(columns[0]))
+    root = _state_counts(slots, counts, int(columns[0]))
     width = np.diff(slots.ptr)[columns] + 1
     wide = slots.wide[columns]
     size = np.where(wide | wide[parent], len(counts.row), width * width[parent])
@@ -233,7 +235,7 @@ def _edge_tables(
     count[: len(root)] = root
     ptr = np.zeros(len(columns) + 1, np.int64)
     ptr[1] = len(root)
-    copy_edges(counts, workspace, columns, parent, ptr, parent_state, state, count)
+    copy_edges(slots, counts, workspace, columns, parent, ptr, parent_state, state, count)
     n_cells = ptr[-1]
     n_states = slots.n_states[columns]
     n_parent_states = n_states[parent]
@@ -243,9 +245,8 @@ def _edge_tables(
     )
 
 
-def _make_workspace(counts: Counts) -> PairWorkspace:
-    slots = counts.slots
-    n_rows = len(counts.row) if slots.wide.any() else 0
+def _make_workspace(slots: Slots, n_rows: int) -> PairWorkspace:
+    n_rows = n_rows if slots.wide.any() else 0
     width = int(np.diff(slots.ptr).max()) + 1
     n_cells = max(n_rows, width * width)
     # At most half of the hash table is used, which keeps its chains short.
