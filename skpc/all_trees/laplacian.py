@@ -9,6 +9,9 @@ Here vertices are eliminated one after the other, but unlike in an LU factorisat
 summed anew from the weights that are left (Grassmann, Taksar and Heyman). Nothing is ever
 subtracted, so that every number is accurate to rounding even where the weights differ by a hundred
 orders of magnitude and the Laplacian is singular to working precision.
+
+:mod:`skpc.all_trees.determinants` eliminates the same way, eight rows side by side and for their
+sums alone; it stands apart because draws of trees need one graph and every step of its elimination.
 """
 
 from __future__ import annotations

@@ -29,9 +29,6 @@ _PACKED_AT_ONCE = 2**26
 #: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
 
-#: Fields of CountTables without the counts.
-_Shape = tuple[Ints, ...]
-
 
 def fits_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
     """Tell whether rows can be counted as bits: two states, no cell missing, whole weights."""
@@ -121,7 +118,7 @@ class BitRows:
         return out
 
     @cached_property
-    def _branch_shape(self) -> _Shape:
+    def _branch_shape(self) -> CountTables:
         return _tables_shape(len(self.variables) - 1)
 
     def _plogp_table(self, score: Score) -> Ints:
@@ -174,7 +171,7 @@ def _learn_tree(
     variables: Ints,
     score: Score,
     plogp: Ints,
-    shape: _Shape,
+    shape: CountTables,
 ) -> ScoredTree:
     """Chow-Liu tree of some columns of a table of pair counts."""
     ones = pairs.diagonal().copy()
@@ -201,7 +198,7 @@ def _edge_tables(
     n_rows: int,
     columns: NDArray[np.uint32],
     parent: Ints,
-    shape: _Shape,
+    shape: CountTables,
 ) -> CountTables:
     """Tables of four cells for the edges, of two for the root."""
     child, above = columns[1:], columns[parent[1:]]
@@ -212,12 +209,11 @@ def _edge_tables(
     count[1:, 1] = ones[child] - both
     count[1:, 0] = n_rows - ones[above] - count[1:, 1]
     count[0, 2:] = n_rows - ones[columns[0]], ones[columns[0]]
-    ptr, parent_state, state, n_parent_states, n_states = shape
-    return CountTables(ptr, parent_state, state, count.reshape(-1)[2:], n_parent_states, n_states)
+    return shape._replace(weight=count.reshape(-1)[2:])
 
 
-def _tables_shape(m: int) -> _Shape:
-    """All of the tables of a tree over m variables but the counts."""
+def _tables_shape(m: int) -> CountTables:
+    """The tables of a tree over m variables, still without counts."""
     ptr = np.arange(-2, 4 * m - 1, 4)
     ptr[0] = 0
     parent_state = np.tile(np.array([0, 0, 1, 1]), m)[2:]
@@ -225,7 +221,7 @@ def _tables_shape(m: int) -> _Shape:
     n_parent_states = np.full(m, 2)
     n_parent_states[0] = 1
     state = np.tile(np.array([0, 1]), 2 * m - 1)
-    return ptr, parent_state, state, n_parent_states, np.full(m, 2)
+    return CountTables(ptr, parent_state, state, np.empty(0), n_parent_states, np.full(m, 2))
 
 
 @kernel
