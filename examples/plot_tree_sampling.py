@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from skpc import MixtureOfAllTrees
-from skpc.all_trees import TreeTables, collapsed_estimates, gibbs_estimates, importance_estimates
+from skpc.all_trees.incomplete import estimate_rows, prepared
 
 # %%
 # The columns are 14 of the pixels of handwritten digits, black or white. Ten rows show six of them,
@@ -43,31 +43,32 @@ def exact_marginals(model):
 # %%
 # Three ways to sample: trees in view of the observed cells, the missing ones summed out in each
 # ("collapsed", what the estimator does where there are too many completions to sum); trees and
-# cells without a look at the row ("importance"); and a Markov chain ("Gibbs"). Each is run with 10
+# cells without a look at the row ("importance"); and a Markov chain ("gibbs"). Each is run with 10
 # to 1000 samples a row, on five seeds.
 methods = {
-    "collapsed": (collapsed_estimates, "#0072B2", "o-"),
-    "importance": (importance_estimates, "#E69F00", "s--"),
-    "Gibbs": (gibbs_estimates, "#009E73", "^:"),
+    "collapsed": ("#0072B2", "o-"),
+    "importance": ("#E69F00", "s--"),
+    "gibbs": ("#009E73", "^:"),
 }
 sizes = [10, 30, 100, 300, 1000]
-for estimate, *_ in methods.values():  # compile
-    estimate(TreeTables.of([[0.5, 0.5]] * 2, {}), [[0, 1, 1], [1, 0, 1]], [[0, -1]], [7])
+seeds = np.arange(10, dtype=np.uint64)
 _, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
 for ax, orientation in zip(axes, ("undirected", "directed")):
     model = MixtureOfAllTrees(
         orientation=orientation, categories=[[0, 1]] * 14, random_state=0
     ).fit(train)
     truth = exact_marginals(model)
-    trees = model.mixture_.models[0]
-    tables, into = trees.tree_tables(), trees.edges_into()
-    for name, (estimate, color, style) in methods.items():
+    trees = prepared(model.mixture_.models[0])
+    for name, (color, style) in methods.items():
         errors, milliseconds = [], []
+        estimate_rows(name, trees, rows, seeds, 1)  # compiles
         for size in sizes:
             start = time.process_time()
             found = [
-                estimate(tables, into, rows, np.arange(10) + 100 * seed, size).marginals[:, 1::2]
-                for seed in range(5)
+                estimate_rows(name, trees, rows, seeds + np.uint64(100 * k), size).marginals[
+                    :, 1::2
+                ]
+                for k in range(5)
             ]
             milliseconds.append(1000 * (time.process_time() - start) / 50)
             errors.append(np.mean([np.abs(f - truth)[rows < 0].mean() for f in found]))

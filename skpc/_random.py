@@ -1,4 +1,4 @@
-"""Random numbers inside kernels: streams of a seed, draws from them, and the mixing of bits."""
+"""Streams of random numbers inside kernels, draws from them, and the hashing of cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from skpc._jit import inlined, kernel
 
 Streams = NDArray[np.uint64]
 
+#: Odd 64-bit constants with irregular bits, as multiplicative hashing asks for.
+CELL_MULTIPLIER = np.uint64(0x9E6C63D0876A9A35)
+STATE_MULTIPLIER = np.uint64(0xF1357AEA2E62A9C5)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
 
 
 @inlined
@@ -29,6 +33,24 @@ def seed_streams(seed: int, first: int, streams: Streams) -> None:
     """Start the streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
     for j in range(len(streams)):
         streams[j] = mix_bits(seed ^ mix_bits(np.uint64(first + j) + _GOLDEN))
+
+
+def start_streams(seed: Any, n_streams: int, first: int = 0) -> Streams:
+    """The streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
+    streams = np.empty(n_streams, np.uint64)
+    seed_streams(seed, first, streams)
+    return streams
+
+
+def row_seeds(codes: NDArray[np.integer], seed: int) -> Streams:
+    """A seed for each row that depends on its cells and on ``seed`` alone, not on other rows."""
+    state = np.full(len(codes), seed, dtype=np.uint64)
+    for column in codes.T:
+        state ^= column.astype(np.int64).view(np.uint64)
+        state *= CELL_MULTIPLIER
+        state ^= state >> _SHIFT
+        state *= STATE_MULTIPLIER
+    return state ^ (state >> _SHIFT)
 
 
 @inlined

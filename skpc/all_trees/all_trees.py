@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
-from skpc.all_trees.laplacian import edges_into
+from skpc.all_trees.laplacian import hang_undirected
 from skpc.all_trees.tree_tables import TreeTables
-
-__all__ = ["AllTrees", "Expectation"]
 
 
 class Expectation(NamedTuple):
@@ -164,7 +162,7 @@ class AllTrees(NamedTuple):
 
         An undirected tree hangs from one of the variables.
         """
-        return edges_into(self.weight) if self.symmetric else self.weight[:-1].copy()
+        return hang_undirected(self.weight) if self.symmetric else self.weight[:-1].copy()
 
     @property
     def _vertices(self) -> Ints:

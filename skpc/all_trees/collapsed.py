@@ -4,12 +4,12 @@ The mixture gives the observed cells e of a row the probability p(e) = sum over 
 p(T) p(e | T). Each term is easy, but the sum is not: no polynomial algorithm is known, and with
 parameters of any sign the problem is NP-hard (theorem 1 of the paper). So trees are sampled:
 
-- :func:`collapsed_estimates`: trees are drawn from a proposal q and weighted by
+- :func:`collapsed_row`: trees are drawn from a proposal q and weighted by
   p(T) p(e | T) / q(T); within each tree the missing cells are summed out exactly.
-- :func:`importance_estimates`: trees are drawn from p(T), weighted by p(e | T), and the missing
+- :func:`importance_row`: trees are drawn from p(T), weighted by p(e | T), and the missing
   cells are drawn given the tree.
-- :func:`gibbs_estimates`: a Markov chain that draws a tree given all cells and then the missing
-  cells given the tree, both jointly.
+- :func:`~skpc.all_trees.gibbs.gibbs_row`: a Markov chain that draws a tree given all cells and
+  then the missing cells given the tree, both jointly.
 
 The proposal multiplies the weight of each edge u -> v by a factor z(u, v), so that it is again a
 distribution of spanning trees: p(T) / q(T) is the ratio of the two normalisers, both known, divided
@@ -23,35 +23,19 @@ the factor P(u, v) / (P(u) P(v)) of the edges whose ends are both observed, time
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
-from skpc._random import uniform
-from skpc.all_trees.estimates import (
-    Estimates,
-    Mixture,
-    Request,
-    RowTask,
-    adjust,
-    estimate_rows,
-    log_product,
-    stream_after,
-)
+from skpc._random import Streams, start_streams, uniform
+from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.spanning_trees import draw_trees
-from skpc.all_trees.tree_inference import draw_down, pass_down, pass_up, tree_order
+from skpc.all_trees.tree_inference import draw_down, pass_down, pass_up, tree_order, tree_workspace
 from skpc.all_trees.tree_tables import TreeTables
-
-__all__ = ["collapsed_estimates", "collapsed_row", "importance_estimates"]
-
-Streams = NDArray[np.uint64]
 
 #: Sweeps of the guess of the missing cells; more change the effective sample size by a per cent.
 _SWEEPS = 4
-_ALL = Request()
 
 
 @kernel
@@ -92,12 +76,9 @@ def _average(
     tables: TreeTables,
     parents: Ints,
     factor: Floats,
-    code: Ints,
-    whole: Ints,
+    task: RowTask,
     collapsed: bool,
     streams: Streams,
-    marginals: Floats,
-    draws: Ints,
 ) -> tuple[float, float, float]:
     """Weighted averages over sampled trees, for one row.
 
@@ -107,15 +88,11 @@ def _average(
     parents : array of shape (n_trees, n)
     factor : array of shape (n, n + 1)
         By what the weights of the proposal exceed those of the mixture.
-    code, whole : arrays of shape (n,)
-        The row, and the row with the cells whose probability is asked for.
+    task : RowTask
+        The row; its marginals and draws are overwritten.
     collapsed : bool
         Whether to sum out the missing cells in each tree, rather than to draw them.
     streams : array of shape (1,)
-    marginals : array of shape (n_states,) or (0,)
-        Overwritten.
-    draws : array of shape (n_draws, n)
-        Overwritten with the row, its missing cells filled.
 
     Returns
     -------
@@ -123,17 +100,16 @@ def _average(
         Log of the average weight; (sum of weights) ** 2 / sum of their squares; log of the average
         probability of the cells asked for.
     """
-    ptr, n = tables.ptr, len(code)
-    order, work = np.empty(n, np.int64), np.empty((2, n + 1), np.int64)
-    below, message, belief = np.empty(ptr[-1]), np.empty(ptr[-1]), np.empty(ptr[-1])
-    filled, weights = np.empty(n, np.int64), np.empty(len(parents))
-    is_asked = not np.array_equal(code, whole)
+    ptr, code, marginals = tables.ptr, task.code, task.marginals
+    workspace = tree_workspace(ptr)
+    filled, weights = np.empty(len(code), np.int64), np.empty(len(parents))
+    is_asked = not np.array_equal(code, task.whole)
     largest, total, squares, asked = -math.inf, 0.0, 0.0, 0.0
     marginals[:] = 0.0
     for tree in range(len(parents)):
         parent = parents[tree]
-        tree_order(parent, order, work)
-        log_evidence = pass_up(tables, parent, order, code, below, message)
+        tree_order(parent, workspace)
+        log_evidence = pass_up(tables, parent, code, workspace)
         log_weight = log_evidence - log_product(factor, parent)
         weights[tree] = log_weight
         if log_weight > largest:
@@ -149,156 +125,60 @@ def _average(
         total += weight
         squares += weight * weight
         if collapsed and len(marginals) > 0:
-            pass_down(tables, parent, order, code, below, message, belief)
+            pass_down(tables, parent, code, workspace)
             for s in range(len(marginals)):
-                marginals[s] += weight * belief[s]
+                marginals[s] += weight * workspace.belief[s]
         elif len(marginals) > 0:
-            for v in range(n):
-                filled[v] = code[v]
-            draw_down(tables, parent, order, below, streams, 0, filled)
-            for v in range(n):
+            filled[:] = code
+            draw_down(tables, parent, workspace, streams, 0, filled)
+            for v in range(len(code)):
                 marginals[ptr[v] + filled[v]] += weight
         if is_asked:
-            log_whole = pass_up(tables, parent, order, whole, below, message)
+            log_whole = pass_up(tables, parent, task.whole, workspace)
             asked += weight * math.exp(log_whole - log_evidence)
     for s in range(len(marginals)):
         marginals[s] /= total
-    if len(draws) > 0:
-        _draw(tables, parents, np.exp(weights - largest), code, streams, draws)
+    if len(task.draws) > 0:
+        _draw(tables, parents, np.exp(weights - largest), task, streams)
     log_asked = math.log(asked / total) if is_asked else 0.0
     return largest + math.log(total / len(parents)), total * total / squares, log_asked
 
 
 @kernel
 def _draw(
-    tables: TreeTables, parents: Ints, weights: Floats, code: Ints, streams: Streams, draws: Ints
+    tables: TreeTables, parents: Ints, weights: Floats, task: RowTask, streams: Streams
 ) -> None:
     """Fill the missing cells of a row: each time a tree by its weight, and the cells given it."""
-    n = len(code)
-    order, work = np.empty(n, np.int64), np.empty((2, n + 1), np.int64)
-    below, message = np.empty(tables.ptr[-1]), np.empty(tables.ptr[-1])
+    workspace = tree_workspace(tables.ptr)
+    # Summed once for all draws.
     cumulated = np.cumsum(weights)
-    for row in range(len(draws)):
+    for row in range(len(task.draws)):
         height = uniform(streams, 0) * cumulated[-1]
         parent = parents[np.searchsorted(cumulated, height)]
-        tree_order(parent, order, work)
-        pass_up(tables, parent, order, code, below, message)
-        for v in range(n):
-            draws[row, v] = code[v]
-        draw_down(tables, parent, order, below, streams, 0, draws[row])
+        tree_order(parent, workspace)
+        pass_up(tables, parent, task.code, workspace)
+        task.draws[row] = task.code
+        draw_down(tables, parent, workspace, streams, 0, task.draws[row])
 
 
-def collapsed_row(mixture: Mixture, task: RowTask) -> tuple[float, float, float]:
-    tables, into = mixture.tables, mixture.into
+def collapsed_row(trees: PreparedTrees, task: RowTask) -> tuple[float, float, float]:
+    """Estimate a row by collapsed importance sampling; see :func:`estimate_rows`.
+
+    The cost is O(n^3) and, for each sample, O(n^2) at worst to draw a tree and O(n k^2) for
+    inference with k states.
+    """
+    tables, into = trees.tables, trees.into
     belief, factor, proposal = np.empty(tables.ptr[-1]), np.empty_like(into), np.empty_like(into)
-    _guess(tables, mixture.edge, task.code, belief)
+    _guess(tables, trees.edge, task.code, belief)
     adjust(tables, into, belief, task.code, factor, proposal)
     parents, log_total = draw_trees(proposal, task.n_samples, task.seed)
-    log_mean, size, log_asked = _average_row(mixture, task, parents, factor, True)
-    return log_total - mixture.log_total + log_mean, size, log_asked
+    streams = start_streams(task.seed, 1, first=task.n_samples)
+    log_mean, size, log_asked = _average(tables, parents, factor, task, True, streams)
+    return log_total - trees.log_total + log_mean, size, log_asked
 
 
-def _importance_row(mixture: Mixture, task: RowTask) -> tuple[float, float, float]:
-    parents, _ = draw_trees(mixture.into.copy(), task.n_samples, task.seed)
-    return _average_row(mixture, task, parents, np.ones_like(mixture.into), False)
-
-
-def _average_row(
-    mixture: Mixture, task: RowTask, parents: Ints, factor: Floats, collapsed: bool
-) -> tuple[float, float, float]:
-    stream = stream_after(task.seed, task.n_samples)
-    return _average(
-        mixture.tables,
-        parents,
-        factor,
-        task.code,
-        task.whole,
-        collapsed,
-        stream,
-        task.marginals,
-        task.draws,
-    )
-
-
-def collapsed_estimates(
-    tables: TreeTables,
-    into: Any,
-    codes: Any,
-    seeds: Any,
-    n_samples: int = 1000,
-    request: Request = _ALL,
-) -> Estimates:
-    """Estimate rows with missing cells by collapsed importance sampling.
-
-    Parameters
-    ----------
-    tables : TreeTables
-        Positive probabilities of n variables given their parents.
-    into : array-like of shape (n, n + 1)
-        Weights of the edges into each variable, those of the roots last, as :func:`edges_into`
-        arranges them.
-    codes : array-like of shape (n_rows, n)
-        States, -1 where missing.
-    seeds : array-like of shape (n_rows,), uint64
-        The same seed gives a row the same estimates, whatever the other rows.
-    n_samples : int, default=1000
-        Number of trees for each row.
-    request : Request
-        What is needed; by default the marginals, and one draw for each row.
-
-    Returns
-    -------
-    Estimates
-        The probabilities themselves are unbiased, their logarithms are too low by about
-        ``0.5 / effective_sample_size``; errors fall with the square root of that size.
-
-    Raises
-    ------
-    ValueError
-        If a shape is wrong, a state out of range, a weight negative or not finite, a probability
-        below 1e-100; if no tree has a positive weight.
-
-    Notes
-    -----
-    For each row the cost is O(n^3) and, for each sample, O(n^2) at worst to draw a tree and
-    O(n k^2) for inference with k states.
-
-    Examples
-    --------
-    Two variables that are independent in one tree, and mostly equal in the two others.
-
-    >>> import numpy as np
-    >>> from skpc.all_trees import TreeTables, collapsed_estimates
-    >>> equal = [[0.9, 0.1], [0.1, 0.9]]
-    >>> tables = TreeTables.of([[0.5, 0.5]] * 2, {(0, 1): equal, (1, 0): equal})
-    >>> found = collapsed_estimates(tables, [[0, 1, 1], [1, 0, 1]], [[0, -1]], [7])
-    >>> np.exp(found.log_likelihood).round(2)
-    array([0.5])
-    >>> found.marginals.round(2)
-    array([[1.  , 0.  , 0.77, 0.23]])
-    """
-    return estimate_rows(collapsed_row, tables, into, codes, seeds, n_samples, request)
-
-
-def importance_estimates(
-    tables: TreeTables,
-    into: Any,
-    codes: Any,
-    seeds: Any,
-    n_samples: int = 1000,
-    request: Request = _ALL,
-) -> Estimates:
-    """Estimate rows with missing cells by importance sampling of trees and cells.
-
-    For comparison: arguments, result and errors are those of :func:`collapsed_estimates`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.all_trees import TreeTables, importance_estimates
-    >>> tables = TreeTables.of([[0.5, 0.5]] * 2, {})
-    >>> found = importance_estimates(tables, [[0, 1, 1], [1, 0, 1]], [[0, -1]], [7])
-    >>> found.effective_sample_size
-    array([1000.])
-    """
-    return estimate_rows(_importance_row, tables, into, codes, seeds, n_samples, request)
+def importance_row(trees: PreparedTrees, task: RowTask) -> tuple[float, float, float]:
+    """Estimate a row by importance sampling of trees and cells; for comparison."""
+    parents, _ = draw_trees(trees.into, task.n_samples, task.seed)
+    streams = start_streams(task.seed, 1, first=task.n_samples)
+    return _average(trees.tables, parents, np.ones_like(trees.into), task, False, streams)

@@ -14,8 +14,6 @@ from skpc.all_trees.directed import DirectedParameters
 from skpc.all_trees.pair_tables import PairTables
 from skpc.all_trees.undirected import UndirectedParameters
 
-__all__ = ["Components", "ComponentParameters"]
-
 
 class Components(NamedTuple):
     """A finite mixture of mixtures of all trees.
@@ -73,9 +71,9 @@ class ComponentParameters(NamedTuple):
     of_one: DirectedParameters | UndirectedParameters
     n_components: int
 
-    def start(self, tables: Sequence[PairTables], share: Floats) -> Floats:
-        """Parameters to start from: the tables of each component and its share of the rows."""
-        return np.concatenate([np.log(share), *(self.of_one.start(t) for t in tables)])
+    def start(self, tables: Sequence[PairTables], proportion: Floats) -> Floats:
+        """Parameters to start from: the tables of each component, its proportion of the rows."""
+        return np.concatenate([np.log(proportion), *(self.of_one.start(t) for t in tables)])
 
     def model(self, vector: Floats) -> Components:
         """The mixture that has these parameters."""
@@ -111,11 +109,11 @@ class ComponentParameters(NamedTuple):
             gradient = self.of_one.gradient(parts[0], expectation)
             return expectation.log_likelihood, np.append(0.0, gradient)
         log_joint = self.model(vector).log_joint(states)
-        share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
-        gradients = [share.sum(axis=0) - weight.sum() * softmax(vector[: self.n_components])]
-        for part, of_rows in zip(parts, share.T):
-            expectation = self.of_one.model(part).expect(states, np.ascontiguousarray(of_rows))
-            gradients.append(self.of_one.gradient(part, expectation))
+        part = softmax(log_joint, axis=1) * weight[:, np.newaxis]
+        gradients = [part.sum(axis=0) - weight.sum() * softmax(vector[: self.n_components])]
+        for of_model, of_rows in zip(parts, part.T):
+            expectation = self.of_one.model(of_model).expect(states, np.ascontiguousarray(of_rows))
+            gradients.append(self.of_one.gradient(of_model, expectation))
         return np.asarray(np.logaddexp.reduce(log_joint, axis=1)), np.concatenate(gradients)
 
     def _parts(self, vector: Floats) -> list[Floats]:

@@ -22,9 +22,6 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 
-__all__ = ["couple", "couple_gradient"]
-
-
 _MAX_ITER = 100
 #: Relative error of a marginal at which Newton's method has converged.
 _TOLERANCE = 1e-13
@@ -125,10 +122,10 @@ def _couple_states(
     n_v: int,
     ratio: Floats,
     link: Floats,
-    room: Floats,
+    workspace: Floats,
 ) -> None:
     """The ratios of two variables by Newton's method, with the scales of the rows eliminated."""
-    scale, step, tried = room[0], room[1], room[2]
+    scale, step, tried = workspace[0], workspace[1], workspace[2]
     scale[:n_v] = 0.0
     dual = _fit_rows(theta, single, u, n_u, v, n_v, scale, ratio)
     for _ in range(_MAX_ITER):
@@ -179,7 +176,7 @@ def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
     for v in range(len(ptr) - 1):
         widest = max(widest, ptr[v + 1] - ptr[v])
     link = np.empty((widest, widest))
-    room = np.empty((3, widest))
+    workspace = np.empty((3, widest))
     for i in range(len(ptr) - 1):
         u, n_u = ptr[i], ptr[i + 1] - ptr[i]
         for j in range(i):
@@ -187,7 +184,7 @@ def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
             if n_u == 2 and n_v == 2:
                 _couple_binary(theta, single, u, v, ratio)
             else:
-                _couple_states(theta, single, u, n_u, v, n_v, ratio, link, room)
+                _couple_states(theta, single, u, n_u, v, n_v, ratio, link, workspace)
             for s in range(u, u + n_u):
                 for t in range(v, v + n_v):
                     ratio[t, s] = ratio[s, t]

@@ -21,9 +21,6 @@ from scipy.linalg import lapack
 from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, add_products, fast_log, inlined, kernel
 
-__all__ = ["expected_edges", "log_tree_weights"]
-
-
 #: Vertices eliminated together.
 _PANEL = 4
 #: A smaller pivot is taken as this: its inverse may overflow.
@@ -118,7 +115,7 @@ def _eliminate(
     symmetric, invert : bool
         Whether the weights are, and whether the inverse is wanted.
     old, new : arrays of shape (4, n + 1, LANES)
-        Room for the vertices of a panel, before and after.
+        Workspace for the vertices of a panel, before and after.
     log_weight : array of shape (LANES,)
         The log weight of all trees is added.
     """
@@ -327,7 +324,7 @@ def _eliminate_row(
 def _eliminate_one_lane(into: Floats, symmetric: bool, invert: bool) -> tuple[float, Floats]:
     """What :func:`_eliminate_row` finds, whatever the weights."""
     lanes = np.repeat(into, LANES, axis=2)
-    room = np.empty((2, _PANEL, into.shape[1], LANES))
+    workspace = np.empty((2, _PANEL, into.shape[1], LANES))
     log_weight = np.zeros(LANES)
-    _eliminate(lanes, symmetric, invert, room[0], room[1], log_weight)
+    _eliminate(lanes, symmetric, invert, workspace[0], workspace[1], log_weight)
     return float(log_weight[0]), np.ascontiguousarray(lanes[:, :, :1])

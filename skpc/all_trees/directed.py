@@ -23,10 +23,7 @@ from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints
 from skpc.all_trees.all_trees import AllTrees, Expectation
-from skpc.all_trees.pair_tables import PairTables, block_sums, probabilities, spread
-
-__all__ = ["DirectedParameters"]
-
+from skpc.all_trees.pair_tables import PairTables, block_sums, per_state, probabilities
 
 #: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
 #: roots make for small trees, out of which training is slow to find: on plants, a root as likely as
@@ -65,7 +62,7 @@ class DirectedParameters(NamedTuple):
         weight = np.zeros((n_vertices, n_vertices))
         weight[:-1] = choice
         factor = np.zeros((ptr[-1], ptr[-1]))
-        factor[:-1] = spread(spread(choice, self.ptr, 0), ptr, 1)
+        factor[:-1] = per_state(per_state(choice, self.ptr, 0), ptr, 1)
         factor[:-1] *= table
         return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
 
@@ -73,12 +70,12 @@ class DirectedParameters(NamedTuple):
         """Derivative of the log-likelihood of weighted rows.
 
         It compares expected edges with those of the model: the posterior of an edge with its prior,
-        and the counts of a table with their share of the counts of the parent's state.
+        and the counts of a table with the counts expected of those of the parent's state.
         """
         _, table = self._read(vector)
         edge = expectation.edge[:-1]
         of_parent = block_sums(edge, self.ptr, 0)
-        of_table = edge - spread(of_parent, self.ptr, 0) * table
+        of_table = edge - per_state(of_parent, self.ptr, 0) * table
         ptr = np.append(self.ptr, self.ptr[-1] + 1)
         of_choice = block_sums(of_parent, ptr, 1) - expectation.prior_edge[:-1]
         return np.concatenate([of_choice.ravel(), of_table.ravel()])

@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
-from skpc._random import seed_streams
-from skpc.all_trees.laplacian import (
-    check_weights,
-    differentiate,
-    eliminate,
-    refuse_unreachable,
-    scale_rows,
-)
+from skpc.all_trees.spanning_trees import Elimination
 from skpc.all_trees.tree_inference import span
-from skpc.all_trees.tree_tables import TreeTables, check_codes, check_tables
-
-__all__ = [
-    "Estimates",
-    "Mixture",
-    "Request",
-    "RowTask",
-    "adjust",
-    "estimate_rows",
-    "log_product",
-    "stream_after",
-]
-
-Streams = NDArray[np.uint64]
+from skpc.all_trees.tree_tables import TreeTables
 
 #: Products of two weights or probabilities of this size do not vanish.
 _SMALLEST = 1e-100
@@ -83,8 +61,8 @@ class Estimates(NamedTuple):
     log_asked: Floats
 
     @classmethod
-    def room(cls, codes: Ints, n_states: int, request: Request) -> Estimates:
-        """Room for the answers to a request; the draws are copies of the rows."""
+    def empty(cls, codes: Ints, n_states: int, request: Request) -> Estimates:
+        """Arrays for the answers to a request; the draws are copies of the rows."""
         n_draws = np.broadcast_to(request.n_draws, len(codes))
         return cls(
             np.empty(len(codes)),
@@ -95,23 +73,35 @@ class Estimates(NamedTuple):
         )
 
 
-class Mixture(NamedTuple):
-    """A mixture of all trees, and what all rows need of it."""
+class PreparedTrees(NamedTuple):
+    """The trees of a mixture, and what all rows need of them."""
 
     tables: TreeTables
+    #: Weights of the edges into each variable, those of the roots last; shape (n, n + 1).
     into: Floats
     #: Probability of each edge, arranged as ``into``.
     edge: Floats
+    #: Log of the weight of all trees.
     log_total: float
 
     @classmethod
-    def of(cls, tables: TreeTables, into: Any) -> Mixture:
-        tables, n = check_tables(tables), tables.n_features
-        weights = np.array(into, dtype=np.float64, order="C")
-        if weights.shape != (n, n + 1):
-            raise ValueError(f"into must have shape ({n}, {n + 1}); found {weights.shape}.")
-        np.fill_diagonal(weights, 0.0)
-        check_weights(weights, "into")
+    def of(cls, tables: TreeTables, into: Floats) -> PreparedTrees:
+        """Find the edge probabilities.
+
+        Raises
+        ------
+        ValueError
+            If a shape is wrong, a weight negative or not finite, a probability below 1e-100; if no
+            tree has a positive weight.
+        """
+        n, n_states = tables.n_features, int(tables.ptr[-1]) - 1
+        if tables.conditional.shape != (n_states, n_states + 1):
+            raise ValueError(
+                f"conditional must have shape {(n_states, n_states + 1)}; found "
+                f"{tables.conditional.shape}."
+            )
+        if into.shape != (n, n + 1):
+            raise ValueError(f"into must have shape ({n}, {n + 1}); found {into.shape}.")
         variable = np.repeat(np.arange(n + 1), np.diff(tables.ptr))
         others = variable[:-1, np.newaxis] != variable
         smallest = tables.conditional.min(where=others, initial=1.0)
@@ -119,12 +109,22 @@ class Mixture(NamedTuple):
             raise ValueError(
                 f"Conditional probabilities must be at least {_SMALLEST:g}; found {smallest:g}."
             )
-        scaled = weights.copy()
-        log_scale = scale_rows(scaled)
-        eliminated, total, slope = scaled.copy(), np.empty(n), np.empty_like(scaled)
-        refuse_unreachable(eliminate(eliminated, total))
-        differentiate(eliminated, total, slope)
-        return cls(tables, weights, scaled * slope, float(log_scale + np.log(total).sum()))
+        graph, log_total = Elimination.of(into)
+        return cls(tables, into, graph.edge_probabilities, log_total)
+
+
+class RowTask(NamedTuple):
+    """What is to be estimated of one row, and arrays for the answers."""
+
+    code: Ints
+    #: The row with further cells; the same as ``code`` if none are asked for.
+    whole: Ints
+    seed: np.uint64
+    n_samples: int
+    #: Of shape (n_states,), or (0,) if not needed.
+    marginals: Floats
+    #: Of shape (n_draws, n).
+    draws: Ints
 
 
 @kernel
@@ -162,59 +162,3 @@ def log_product(factor: Floats, parent: Ints) -> float:
             log_product += math.log(product)
             product = 1.0
     return log_product + math.log(product)
-
-
-def stream_after(seed: np.uint64, n_used: int) -> Streams:
-    """The stream of random numbers that follows those of the trees."""
-    stream = np.empty(1, np.uint64)
-    seed_streams(seed, n_used, stream)
-    return stream
-
-
-class RowTask(NamedTuple):
-    """What is to be estimated of one row, and room for the answers."""
-
-    code: Ints
-    #: The row with further cells; the same as ``code`` if none are asked for.
-    whole: Ints
-    seed: np.uint64
-    n_samples: int
-    #: Of shape (n_states,), or (0,) if not needed.
-    marginals: Floats
-    #: Of shape (n_draws, n).
-    draws: Ints
-
-
-EstimateRow = Callable[[Mixture, RowTask], tuple[float, float, float]]
-
-
-def estimate_rows(
-    of_row: EstimateRow,
-    tables: TreeTables,
-    into: Any,
-    codes: Any,
-    seeds: Any,
-    n_samples: int,
-    request: Request,
-) -> Estimates:
-    """Check the arguments and estimate one row after the other, each from its own seed.
-
-    ``of_row`` overwrites marginals and draws of a row, and returns its log-likelihood, its
-    effective sample size and the log probability of the cells that are asked for.
-    """
-    mixture, rows = Mixture.of(tables, into), check_codes(tables, codes)
-    row_seeds = np.asarray(seeds, dtype=np.uint64)
-    if row_seeds.shape != (len(rows),):
-        raise ValueError(f"seeds must have shape ({len(rows)},); found {row_seeds.shape}.")
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1; found {n_samples}.")
-    wholes = rows if request.wholes is None else check_codes(tables, request.wholes)
-    found = Estimates.room(rows, len(tables.conditional), request)
-    last = np.cumsum(np.broadcast_to(request.n_draws, len(rows)))
-    draws = np.split(found.draws, last[:-1])
-    for row, (code, whole) in enumerate(zip(rows, wholes)):
-        task = RowTask(code, whole, row_seeds[row], n_samples, found.marginals[row], draws[row])
-        log_likelihood, size, log_asked = of_row(mixture, task)
-        found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
-        found.effective_sample_size[row] = size
-    return found

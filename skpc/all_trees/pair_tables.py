@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-
-__all__ = ["PairTables", "block_sums", "probabilities", "spread"]
+from skpc.counting import count_state_pairs
 
 _Number = TypeVar("_Number", bound=np.number)
 
-#: Entries of the matrix of indicators that are made at a time.
-_INDICATORS = 4_000_000
 #: Information that no two variables fall short of, in nats.
 _FAINT = 1e-6
 
@@ -59,18 +56,12 @@ class PairTables(NamedTuple):
         PairTables
         """
         ptr = offsets(n_states)
-        pair = np.zeros((ptr[-1], ptr[-1]))
-        size = max(1, _INDICATORS // int(ptr[-1]))
-        for first in range(0, len(codes), size):
-            block = codes[first : first + size]
-            state = np.arange(ptr[-1]) - spread(ptr[:-1], ptr)
-            indicator = (spread(block, ptr, 1) == state).astype(np.float64)
-            pair += (indicator * weight[first : first + size, np.newaxis]).T @ indicator
-        share = 1.0 / spread(n_states, ptr)
+        pair = count_state_pairs(codes, weight, n_states)
+        part = 1.0 / per_state(n_states, ptr)
         seen = block_sums(block_sums(pair, ptr, 0), ptr, 1)
-        total = spread(spread(seen, ptr, 0), ptr, 1) + alpha
-        single = (pair.diagonal() + alpha * share) / total.diagonal()
-        return cls(ptr, single, (pair + alpha * np.outer(share, share)) / total)
+        total = per_state(per_state(seen, ptr, 0), ptr, 1) + alpha
+        single = (pair.diagonal() + alpha * part) / total.diagonal()
+        return cls(ptr, single, (pair + alpha * np.outer(part, part)) / total)
 
     def information(self) -> Floats:
         """Mutual information of every two variables, in nats; shape (n_features, n_features).
@@ -89,7 +80,7 @@ def block_sums(table: Floats, ptr: Ints, axis: int) -> Floats:
     return np.add.reduceat(table, ptr[:-1], axis=axis)
 
 
-def spread(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Number]:
+def per_state(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Number]:
     """Give every state the value of its vertex along an axis."""
     return np.repeat(values, np.diff(ptr), axis=axis)
 
@@ -97,5 +88,5 @@ def spread(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Numbe
 def probabilities(logit: Floats, ptr: Ints) -> Floats:
     """Softmax over the states of each vertex, along the first axis."""
     largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)
-    found = np.exp(logit - spread(largest, ptr))
-    return found / spread(block_sums(found, ptr, 0), ptr)
+    found = np.exp(logit - per_state(largest, ptr))
+    return found / per_state(block_sums(found, ptr, 0), ptr)

@@ -11,8 +11,6 @@ from skpc.all_trees.tree_tables import TreeTables
 from skpc.circuit import CircuitBuilder
 from skpc.counting.tree_circuit import add_tree
 
-__all__ = ["add_sampled_trees"]
-
 
 def add_sampled_trees(
     builder: CircuitBuilder,

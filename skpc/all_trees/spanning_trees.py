@@ -22,32 +22,14 @@ one does not descend from S, and it is distributed as the parent of k.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
-from skpc._random import seed_streams, uniform
-from skpc.all_trees.laplacian import (
-    differentiate,
-    edges_into,
-    eliminate,
-    refuse_unreachable,
-    scale_rows,
-)
-from skpc.all_trees.tree_tables import check_integer
-
-__all__ = [
-    "Elimination",
-    "draw_trees",
-    "eliminate_graph",
-    "sample_spanning_trees",
-    "split_trees",
-    "walk_trees",
-]
-
+from skpc._random import Streams, start_streams, uniform
+from skpc.all_trees.laplacian import differentiate, eliminate, scale_rows
 
 #: Walks are taken up to this many steps per vertex; splitting costs as much as some ten of them.
 _STEPS_PER_VERTEX = 10.0
@@ -56,37 +38,73 @@ _STEPS_PER_VERTEX = 10.0
 class Elimination(NamedTuple):
     """What is left of a graph after the elimination of its vertices; n is the virtual root."""
 
-    #: Weights of the edges into each vertex, shape (n, n + 1).
+    #: Weights of the edges into each vertex, the largest of each one; shape (n, n + 1).
     into: Floats
     #: Weights when the first end was eliminated, as :func:`eliminate` leaves them.
     eliminated: Floats
     #: Weight into each vertex when it was eliminated, shape (n,).
     total: Floats
     #: Probability that u was then the parent of k, at ``[u, k]``; shape (n + 1, n).
-    share: Floats
+    probability: Floats
     #: Its sums over the parents up to u, at ``[k, u]``; shape (n, n + 1).
     cumulative: Floats
 
     @classmethod
-    def of(cls, into: Floats) -> Elimination:
-        """Eliminate the vertices of a graph, given by ``into`` with rows of largest weight one."""
-        n = len(into)
-        shapes = [(n, n + 1), (n,), (n + 1, n), (n, n + 1)]
-        graph = cls(into, *(np.empty(shape) for shape in shapes))
-        refuse_unreachable(eliminate_graph(graph))
-        return graph
+    def of(cls, into: Floats) -> tuple[Elimination, float]:
+        """Eliminate the vertices of a graph; return also the log of the weight of all trees.
+
+        Parameters
+        ----------
+        into : ndarray of shape (n, n + 1)
+            Weights into each vertex, those of the roots last. The diagonal is ignored.
+
+        Raises
+        ------
+        ValueError
+            If a weight is negative, infinite or NaN; if no tree has a positive weight.
+        """
+        scaled = into.copy()
+        np.fill_diagonal(scaled, 0.0)
+        wrong = scaled[~((scaled >= 0.0) & (scaled < np.inf))]
+        if len(wrong):
+            raise ValueError(f"Weights of edges must be finite and not negative; found {wrong[0]}.")
+        log_scale = scale_rows(scaled)
+        graph = new_elimination(len(into))._replace(into=scaled)
+        unreachable = eliminate_graph(graph)
+        if unreachable >= 0:
+            raise ValueError(
+                "A spanning tree needs a way of positive weight from a root to every vertex; found "
+                f"none to vertex {unreachable}. Give it an edge or a root weight (weights into one "
+                "vertex may differ by 300 orders of magnitude)."
+            )
+        return graph, float(log_scale + np.log(graph.total).sum())
 
     @property
-    def log_weight(self) -> float:
-        """Log of the weight of all trees."""
-        return float(np.log(self.total).sum())
+    def edge_probabilities(self) -> Floats:
+        """Probability of each edge in a random tree, arranged as ``into``.
+
+        It is the weight of the edge times the derivative of the log weight of all trees; its error
+        is of the order of rounding whatever the weights.
+        """
+        return self.into * self._slope
 
     @property
     def expected_steps(self) -> float:
         """Expected number of steps of the walks that make a tree."""
+        return float(self.into.sum(axis=1) @ self._slope[:, -1])
+
+    @property
+    def _slope(self) -> Floats:
         slope = np.empty_like(self.into)
         differentiate(self.eliminated, self.total, slope)
-        return float(self.into.sum(axis=1) @ slope[:, -1])
+        return slope
+
+
+@kernel
+def new_elimination(n: int) -> Elimination:
+    """The arrays for the elimination of n vertices."""
+    of_edges = np.empty((3, n, n + 1))
+    return Elimination(of_edges[0], of_edges[1], np.empty(n), np.empty((n + 1, n)), of_edges[2])
 
 
 @kernel
@@ -102,21 +120,22 @@ def eliminate_graph(graph: Elimination) -> int:
         for u in range(k + 1, n + 1):
             reached += graph.eliminated[k, u]
             graph.cumulative[k, u] = reached
-            graph.share[u, k] = graph.eliminated[k, u]
+            graph.probability[u, k] = graph.eliminated[k, u]
     return unreachable
 
 
 @inlined
-def _split(v: int, u: int, graph: Elimination, streams: NDArray[np.uint64], tree: int) -> int:
+def _split(v: int, u: int, graph: Elimination, streams: Streams, tree: int) -> int:
     """Draw the last eliminated vertex through which the edge u -> v goes; -1 if through none.
 
-    The edge is of the graph in which the first of its ends has just returned.
+    The edge is of the graph in which the first of its ends has just returned. The terms are
+    worked out on the way: most draws end after a few of them.
     """
-    weight = graph.eliminated[v, u] if u < v else graph.share[u, v] * graph.total[v]
+    weight = graph.eliminated[v, u] if u < v else graph.probability[u, v] * graph.total[v]
     left = uniform(streams, tree) * weight - graph.into[v, u]
     through = -1
     if left > 0.0:
-        first_part, second_part = graph.share[u], graph.eliminated[v]
+        first_part, second_part = graph.probability[u], graph.eliminated[v]
         for k in range(min(u, v)):
             term = first_part[k] * second_part[k]
             if term > 0.0:
@@ -142,7 +161,7 @@ def _first_reaching(cumulative: Floats, k: int, target: float) -> int:
 
 
 @kernel
-def split_trees(graph: Elimination, streams: NDArray[np.uint64], parents: Ints) -> None:
+def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
     """Draw trees by splitting, one for each stream.
 
     Parameters
@@ -228,7 +247,7 @@ def _alias_tables(into: Floats, threshold: Floats, alias: Ints) -> None:
 
 
 @kernel
-def walk_trees(into: Floats, streams: NDArray[np.uint64], parents: Ints) -> None:
+def walk_trees(into: Floats, streams: Streams, parents: Ints) -> None:
     """Draw trees by random walks, one for each stream; arguments as of :func:`split_trees`."""
     n = len(into)
     threshold, alias = np.empty((n, n + 1)), np.empty((n, n + 1), np.int64)
@@ -261,7 +280,7 @@ def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float
     Parameters
     ----------
     into : ndarray of shape (n, n + 1)
-        Weights into each vertex, those of the roots last. Overwritten: rows are scaled.
+        Weights into each vertex, those of the roots last.
     n_trees : int
         Number of trees.
     seed : uint64
@@ -277,70 +296,13 @@ def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float
     Raises
     ------
     ValueError
-        If there is no spanning tree of positive weight.
+        As :meth:`Elimination.of`.
     """
-    log_scale = scale_rows(into)
-    graph = Elimination.of(into)
-    streams, parents = np.empty(n_trees, np.uint64), np.empty((n_trees, len(into)), np.int64)
-    seed_streams(seed, 0, streams)
+    graph, log_weight = Elimination.of(into)
+    streams, parents = start_streams(seed, n_trees), np.empty((n_trees, len(into)), np.int64)
     # To compute the expected number of steps takes as long as to split some n / 3 trees.
     if n_trees > len(into) and graph.expected_steps < _STEPS_PER_VERTEX * len(into):
-        walk_trees(into, streams, parents)
+        walk_trees(graph.into, streams, parents)
     else:
         split_trees(graph, streams, parents)
-    return parents, log_scale + graph.log_weight
-
-
-def sample_spanning_trees(
-    weight: Any, root_weight: Any = None, n_trees: int = 1, seed: int = 0
-) -> Ints:
-    """Draw spanning trees with probability proportional to the product of their edge weights.
-
-    With ``root_weight`` the trees are directed: each vertex has one parent or is a root, and weighs
-    the edge from its parent or its weight as a root. All trees hang from a virtual root, so that a
-    draw is a forest of one or more trees.
-
-    Parameters
-    ----------
-    weight : array-like of shape (n, n)
-        Weight of the edge from u to v, finite and not negative; symmetric if ``root_weight`` is
-        None. The diagonal is ignored.
-    root_weight : array-like of shape (n,) or None, default=None
-        Weight of each vertex as a root; None for undirected trees.
-    n_trees : int, default=1
-        Number of trees.
-    seed : int, default=0
-        From 0 to 2 ** 64 - 1; the same seed gives the same trees.
-
-    Returns
-    -------
-    ndarray of shape (n_trees, n), int64
-        The parent of each vertex; -1 for roots. An undirected tree hangs from the vertex of the
-        greatest weight.
-
-    Raises
-    ------
-    ValueError
-        If a shape is wrong, or a weight is negative, infinite or NaN; if undirected weights are
-        not symmetric; if there is no spanning tree of positive weight.
-
-    Notes
-    -----
-    Wilson's random walks are used where their expected number of steps, which is computed, is
-    small; elsewhere trees are drawn in O(n^2) each after an elimination in O(n^3). Both are exact,
-    for weights into a vertex that differ by up to 300 orders of magnitude.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.all_trees import sample_spanning_trees
-    >>> chain = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0]])
-    >>> sample_spanning_trees(chain)
-    array([[ 1, -1,  1]])
-    >>> forests = sample_spanning_trees(chain, np.ones(3), n_trees=10_000, seed=0)
-    >>> float((forests == -1).sum(axis=1).mean().round(1))
-    1.6
-    """
-    count = check_integer("n_trees", n_trees, 2**63)
-    seed = check_integer("seed", seed, 2**64)
-    return draw_trees(edges_into(weight, root_weight), count, np.uint64(seed))[0]
+    return parents, log_weight

@@ -14,27 +14,14 @@ from skpc.all_trees.incomplete import estimate_missing, redraw_rows
 from skpc.all_trees.pair_tables import PairTables
 from skpc.counting.clustering import as_numbers, cluster_rows
 
-__all__ = [
-    "Adam",
-    "IncompleteRows",
-    "TrainedTrees",
-    "TrainingOptions",
-    "TrainingRows",
-    "adam_pass",
-    "start_trees",
-    "train_trees",
-    "usual_batch_size",
-]
-
-
 #: Decay of the averages of the gradient and of its square in Adam, as everybody sets them.
-_MEMORY, _SQUARE_MEMORY = 0.9, 0.999
-#: Keeps the steps of parameters small that hardly matter; among others, those of states that no
-#: row shows. Without, their probability would run to zero.
-_CAUTION = 1e-8
+_BETA1, _BETA2 = 0.9, 0.999
+#: Adam's epsilon keeps the steps of parameters small that hardly matter; among others, those of
+#: states that no row shows. Without, their probability would run to zero.
+_EPS = 1e-8
 #: Part of each row that is spread evenly over the components at the start, as in the mixtures of
 #: cutset networks: components sure of their own rows hardly move.
-_SPREAD = 0.3
+_EVEN_PART = 0.3
 #: Iterations of k-means at the start.
 _CLUSTERING = 100
 #: Trees from which the first completion of a row is drawn, and steps of the Markov chain that
@@ -94,10 +81,10 @@ class Adam(NamedTuple):
         """The change of the parameters that a gradient makes for."""
         self.n_steps[0] += 1
         steps = int(self.n_steps[0])
-        self.mean[:] += (1.0 - _MEMORY) * (gradient - self.mean)
-        self.square[:] += (1.0 - _SQUARE_MEMORY) * (gradient**2 - self.square)
-        scale = np.sqrt(self.square / (1.0 - _SQUARE_MEMORY**steps)) + _CAUTION
-        return rate / (1.0 - _MEMORY**steps) * self.mean / scale
+        self.mean[:] += (1.0 - _BETA1) * (gradient - self.mean)
+        self.square[:] += (1.0 - _BETA2) * (gradient**2 - self.square)
+        scale = np.sqrt(self.square / (1.0 - _BETA2**steps)) + _EPS
+        return rate / (1.0 - _BETA1**steps) * self.mean / scale
 
 
 class TrainingRows(NamedTuple):
@@ -232,9 +219,9 @@ def start_trees(
     points = as_numbers(np.where(codes < 0, np.nan, codes), n_states, none, none)
     distance = cluster_rows(points, weight, n_clusters, _CLUSTERING, random_state)
     member = distance.argmin(axis=1)[:, np.newaxis] == np.arange(k)
-    share = weight[:, np.newaxis] * ((1.0 - _SPREAD) * member + _SPREAD / k)
-    tables = [PairTables.of_rows(codes, part, n_states, alpha) for part in share.T]
-    return parameters.start(tables, share.sum(axis=0) / weight.sum())
+    part = weight[:, np.newaxis] * ((1.0 - _EVEN_PART) * member + _EVEN_PART / k)
+    tables = [PairTables.of_rows(codes, of_rows, n_states, alpha) for of_rows in part.T]
+    return parameters.start(tables, part.sum(axis=0) / weight.sum())
 
 
 def train_trees(

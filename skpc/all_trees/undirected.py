@@ -18,9 +18,7 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc.all_trees.all_trees import AllTrees, Expectation
 from skpc.all_trees.couplings import couple, couple_gradient
-from skpc.all_trees.pair_tables import PairTables, block_sums, probabilities, spread
-
-__all__ = ["UndirectedParameters"]
+from skpc.all_trees.pair_tables import PairTables, block_sums, per_state, probabilities
 
 
 class UndirectedParameters(NamedTuple):
@@ -48,7 +46,7 @@ class UndirectedParameters(NamedTuple):
     def model(self, vector: Floats) -> AllTrees:
         """The mixture that has these parameters."""
         weight, single, ratio = self._read(vector)
-        factor = spread(spread(weight, self.ptr, 0), self.ptr, 1) * ratio
+        factor = per_state(per_state(weight, self.ptr, 0), self.ptr, 1) * ratio
         return AllTrees(self.ptr, weight, factor, np.log(single), True)
 
     def gradient(self, vector: Floats, expectation: Expectation) -> Floats:
@@ -62,7 +60,7 @@ class UndirectedParameters(NamedTuple):
         of_weight = (of_edge - expectation.prior_edge)[np.tril_indices(len(of_edge), -1)]
         by_theta, by_single = np.zeros_like(ratio), expectation.state.copy()
         couple_gradient(single, ratio, self.ptr, expectation.edge, by_theta, by_single)
-        of_single = by_single - single * spread(block_sums(by_single, self.ptr, 0), self.ptr)
+        of_single = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
         return np.concatenate([of_weight, of_single, by_theta.ravel()])
 
     def _read(self, vector: Floats) -> tuple[Floats, Floats, Floats]:

@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel, popcount
-from skpc.counting.chow_liu import ChowLiuTree, binary_spanning_tree
+from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, binary_spanning_tree
 from skpc.counting.count_tables import CountTables
 from skpc.counting.mutual_information import UNITS_PER_NAT
-from skpc.counting.rows import ScoredTree
 from skpc.counting.scores import Score
-
-__all__ = ["BitRows", "fits_bits"]
 
 #: Rows (weights counted out) and cells beyond which the tables of this module, one number for
 #: each count and one bit for each cell, would take too much memory. They do not depend on
@@ -31,9 +28,6 @@ _MAX_CELLS = 2**31
 _PACKED_AT_ONCE = 2**26
 #: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
-
-#: Fields of CountTables without the counts.
-_Shape = tuple[Ints, ...]
 
 
 def fits_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
@@ -47,7 +41,7 @@ def fits_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
 
 
 class BitRows:
-    """The rows of a node as bits.
+    """The rows of a node as bits. No cell is missing, so that ``proportion`` is of no use.
 
     Parameters
     ----------
@@ -93,7 +87,7 @@ class BitRows:
         plogp = self._plogp_table(score)
         return _learn_tree(self._pairs, self._n_rows, columns, self.variables, score, plogp, shape)
 
-    def branch_trees(self, column: int, score: Score, share: Floats) -> list[ScoredTree]:
+    def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
         columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
         variables = self.variables[columns]
@@ -109,7 +103,7 @@ class BitRows:
         trees.append(_learn_tree(pairs, n_large, columns, variables, score, plogp, shape))
         return trees if small == 0 else trees[::-1]
 
-    def branch(self, column: int, state: int, share: Floats) -> BitRows:
+    def branch(self, column: int, state: int, proportion: Floats) -> BitRows:
         """The rows in a state of a column, without that column."""
         words = np.delete(self._select(column, state), column, axis=1)
         n_rows = int(self.state_counts(column)[state])
@@ -124,7 +118,7 @@ class BitRows:
         return out
 
     @cached_property
-    def _branch_shape(self) -> _Shape:
+    def _branch_shape(self) -> CountTables:
         return _tables_shape(len(self.variables) - 1)
 
     def _plogp_table(self, score: Score) -> Ints:
@@ -148,7 +142,7 @@ class BitRows:
 
     @cached_property
     def _spare(self) -> NDArray[np.uint32]:
-        """Room for the pair counts of a branch, used for one branch after the other."""
+        """Array for the pair counts of a branch, used for one branch after the other."""
         return self._buffer()
 
     def _buffer(self) -> NDArray[np.uint32]:
@@ -177,7 +171,7 @@ def _learn_tree(
     variables: Ints,
     score: Score,
     plogp: Ints,
-    shape: _Shape,
+    shape: CountTables,
 ) -> ScoredTree:
     """Chow-Liu tree of some columns of a table of pair counts."""
     ones = pairs.diagonal().copy()
@@ -189,11 +183,11 @@ def _learn_tree(
     binary_spanning_tree(
         pairs, ones, n_rows, columns, plogp, margin.astype(np.int64), parent, row_sums
     )
-    # Entropies are smoothed, the shares of the branches are not: the published networks
+    # Entropies are smoothed, the proportions of the branches are not: the published networks
     # come out only so.
     counts, smoothed = counts[:, columns], smoothed[:, columns]
-    spread = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
-    entropy = (counts * spread).sum(axis=0)
+    conditional = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
+    entropy = (counts * conditional).sum(axis=0)
     tables = _edge_tables(pairs, ones.astype(np.int64), n_rows, columns, parent, shape)
     return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
 
@@ -204,7 +198,7 @@ def _edge_tables(
     n_rows: int,
     columns: NDArray[np.uint32],
     parent: Ints,
-    shape: _Shape,
+    shape: CountTables,
 ) -> CountTables:
     """Tables of four cells for the edges, of two for the root."""
     child, above = columns[1:], columns[parent[1:]]
@@ -215,12 +209,11 @@ def _edge_tables(
     count[1:, 1] = ones[child] - both
     count[1:, 0] = n_rows - ones[above] - count[1:, 1]
     count[0, 2:] = n_rows - ones[columns[0]], ones[columns[0]]
-    ptr, parent_state, state, n_parent_states, n_states = shape
-    return CountTables(ptr, parent_state, state, count.reshape(-1)[2:], n_parent_states, n_states)
+    return shape._replace(weight=count.reshape(-1)[2:])
 
 
-def _tables_shape(m: int) -> _Shape:
-    """All of the tables of a tree over m variables but the counts."""
+def _tables_shape(m: int) -> CountTables:
+    """The tables of a tree over m variables, still without counts."""
     ptr = np.arange(-2, 4 * m - 1, 4)
     ptr[0] = 0
     parent_state = np.tile(np.array([0, 0, 1, 1]), m)[2:]
@@ -228,7 +221,7 @@ def _tables_shape(m: int) -> _Shape:
     n_parent_states = np.full(m, 2)
     n_parent_states[0] = 1
     state = np.tile(np.array([0, 1]), 2 * m - 1)
-    return ptr, parent_state, state, n_parent_states, np.full(m, 2)
+    return CountTables(ptr, parent_state, state, np.empty(0), n_parent_states, np.full(m, 2))
 
 
 @kernel

@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Ints
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc.counting.count_tables import CountTables
-
-__all__ = ["ChowLiuTree", "binary_spanning_tree", "maximum_spanning_tree"]
 
 
 class ChowLiuTree(NamedTuple):
@@ -30,6 +28,25 @@ class ChowLiuTree(NamedTuple):
     variables: Ints
     parent: Ints
     tables: CountTables
+
+
+class ScoredTree(NamedTuple):
+    """A Chow-Liu tree of some rows with what the search wants to know of them.
+
+    Parameters
+    ----------
+    tree : ChowLiuTree
+        The tree.
+    score : float
+        Its structure score in nats.
+    entropy : array of shape (m,)
+        Entropy in nats of the other variables given a variable, summed over them and times
+        the weight of the rows: what a cut on that variable leaves over (eqs. 13-15).
+    """
+
+    tree: ChowLiuTree
+    score: float
+    entropy: Floats
 
 
 @kernel

@@ -9,8 +9,6 @@ from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints, offsets
 
-__all__ = ["Numbers", "as_numbers", "cluster_rows", "soft_memberships"]
-
 
 class Numbers(NamedTuple):
     """Rows as points: their Euclidean distances count a different category as one."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
 
-__all__ = ["CountTables"]
-
 
 class CountTables(NamedTuple):
     """Weighted counts of a collection of variables, each given a parent.

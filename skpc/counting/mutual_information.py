@@ -8,12 +8,29 @@ order in which counts were summed nor on the way they were counted.
 import math
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import kernel
-
-__all__ = ["UNITS_PER_NAT", "table_information"]
+from skpc._jit import inlined, kernel
 
 #: Information times the weight of the rows is rounded to this many units per nat.
 UNITS_PER_NAT = 2.0**24
+
+
+@inlined
+def _take_sums(
+    work: Floats, at: int, state: int, empty: float, none_gained: float
+) -> tuple[float, float]:
+    """What a row or a column adds to the margins, and its entropy; both once, at its first cell.
+
+    ``empty`` and ``none_gained`` are the sums of a row or column without weight.
+    """
+    weight = work[at, state]
+    if weight <= 0.0:
+        return 0.0, 0.0
+    smoothed = weight + empty
+    log = math.log(smoothed)
+    gained = work[at + 1, state] + none_gained
+    work[at, state] = 0.0
+    work[at + 1, state] = 0.0
+    return smoothed * log - empty * math.log(empty), weight * (log - gained / smoothed)
 
 
 @kernel
@@ -41,7 +58,7 @@ def table_information(
         Added to every cell, listed or not; positive. Smoothed marginals are the sums of the
         smoothed cells.
     work : array of shape (4, >= max(n_rows, n_columns))
-        Room for sums, all zero before and after.
+        Workspace for sums, all zero before and after.
 
     Returns
     -------
@@ -70,24 +87,11 @@ def table_information(
     margins += n_columns * column_empty * math.log(column_empty)
     of_columns = 0.0
     of_rows = 0.0
-    # Each sum is used, and cleared, at the first of its cells.
     for i in range(n_cells):
-        weight = work[0, row[i]]
-        if weight > 0.0:
-            smoothed = weight + row_empty
-            log = math.log(smoothed)
-            margins += smoothed * log - row_empty * math.log(row_empty)
-            gained = work[1, row[i]] + n_columns * empty
-            of_columns += weight * (log - gained / smoothed)
-            work[0, row[i]] = 0.0
-            work[1, row[i]] = 0.0
-        weight = work[2, column[i]]
-        if weight > 0.0:
-            smoothed = weight + column_empty
-            log = math.log(smoothed)
-            margins += smoothed * log - column_empty * math.log(column_empty)
-            gained = work[3, column[i]] + n_rows * empty
-            of_rows += weight * (log - gained / smoothed)
-            work[2, column[i]] = 0.0
-            work[3, column[i]] = 0.0
+        margin, entropy = _take_sums(work, 0, row[i], row_empty, n_columns * empty)
+        margins += margin
+        of_columns += entropy
+        margin, entropy = _take_sums(work, 2, column[i], column_empty, n_rows * empty)
+        margins += margin
+        of_rows += entropy
     return (joint - margins) / total + math.log(total), of_columns, of_rows

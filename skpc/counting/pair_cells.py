@@ -15,39 +15,28 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_log, inlined, kernel
-from skpc.counting.mutual_information import table_information
-
-__all__ = [
-    "Counts",
-    "Layout",
-    "Room",
-    "copy_edges",
-    "count_pairs",
-    "count_states",
-    "inform",
-    "inform_plain",
-]
+from skpc.counting.mutual_information import UNITS_PER_NAT, table_information
 
 
-class Layout(NamedTuple):
+class Slots(NamedTuple):
     """Which states of a node's columns are counted, and where."""
 
     #: States of each column, int64 of shape (m,).
     n_states: Ints
-    #: Where the states of each column begin in ``slot``, missing first; int64 of shape (m + 1,).
+    #: Where the states of each column begin in ``of_state``, missing first; int64, shape (m + 1,).
     state_ptr: Ints
     #: Slot of each state of each column; -1 for one that is not counted; int64.
-    slot: Ints
-    #: The slots of column i are ``slot_ptr[i] .. slot_ptr[i + 1]``; int64 of shape (m + 1,).
-    slot_ptr: Ints
+    of_state: Ints
+    #: The slots of column i are ``ptr[i] .. ptr[i + 1]``; int64 of shape (m + 1,).
+    ptr: Ints
     #: State of each slot, -1 for missing; int64.
-    slot_state: Ints
+    state: Ints
     #: Most frequent state of each column; int64 of shape (m,).
     usual: Ints
     #: Whether each column is wide; bool of shape (m,).
     wide: NDArray[np.bool_]
     #: Whether a cell of each column is missing; bool of shape (m,).
-    gaps: NDArray[np.bool_]
+    has_missing: NDArray[np.bool_]
 
 
 class Counts(NamedTuple):
@@ -62,8 +51,8 @@ class Counts(NamedTuple):
     total: float
 
 
-class Room(NamedTuple):
-    """Room for the cells of one pair of columns and for counting them."""
+class PairWorkspace(NamedTuple):
+    """Arrays for the cells of one pair of columns and for counting them."""
 
     #: Row, column and weight of each cell listed.
     row: Ints
@@ -97,31 +86,33 @@ def count_pairs(
     row: Ints,
     weight: Floats,
     state_ptr: Ints,
-    slot: Ints,
+    of_state: Ints,
     out: Floats,
 ) -> None:
     """Add the weight of each row to all pairs of its slots."""
     m = codes.shape[1]
-    slots = np.empty(m, np.uint64)
+    in_row = np.empty(m, np.uint64)
     for r in range(len(row)):
         n_slots = 0
         cells = codes[row[r]]
         for v in range(m):
-            found = slot[state_ptr[v] + cells[v] + 1]
-            slots[n_slots] = np.uint64(found)
+            found = of_state[state_ptr[v] + cells[v] + 1]
+            in_row[n_slots] = np.uint64(found)
             n_slots += found >= 0
         for a in range(n_slots):
-            start = slots[a] * (slots[a] + np.uint64(1)) >> np.uint64(1)
+            start = in_row[a] * (in_row[a] + np.uint64(1)) >> np.uint64(1)
             for b in range(a + 1):
-                out[start + slots[b]] += weight[r]
+                out[start + in_row[b]] += weight[r]
 
 
 @kernel
-def _narrow_cells(layout: Layout, counts: Counts, room: Room, i: int, j: int) -> np.int64:
+def _narrow_cells(
+    slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int
+) -> np.int64:
     """List the cells of a pair of columns from the pairs of their slots."""
-    left = room.left
-    first_i, end_i = layout.slot_ptr[i], layout.slot_ptr[i + 1]
-    first_j, end_j = layout.slot_ptr[j], layout.slot_ptr[j + 1]
+    left = workspace.left
+    first_i, end_i = slots.ptr[i], slots.ptr[i + 1]
+    first_j, end_j = slots.ptr[j], slots.ptr[j + 1]
     rest = counts.total
     for t in range(first_j, end_j):
         left[t - first_j] = counts.pairs[t * (t + 3) // 2]
@@ -134,30 +125,32 @@ def _narrow_cells(layout: Layout, counts: Counts, room: Room, i: int, j: int) ->
             both = counts.pairs[high * (high + 1) // 2 + low]
             usual -= both
             left[t - first_j] -= both
-            n = _list_cell(room, n, layout.slot_state[s], layout.slot_state[t], both)
-        n = _list_cell(room, n, layout.slot_state[s], layout.usual[j], usual)
+            n = _list_cell(workspace, n, slots.state[s], slots.state[t], both)
+        n = _list_cell(workspace, n, slots.state[s], slots.usual[j], usual)
     for t in range(first_j, end_j):
         rest -= left[t - first_j]
-        n = _list_cell(room, n, layout.usual[i], layout.slot_state[t], left[t - first_j])
-    return _list_cell(room, n, layout.usual[i], layout.usual[j], rest)
+        n = _list_cell(workspace, n, slots.usual[i], slots.state[t], left[t - first_j])
+    return _list_cell(workspace, n, slots.usual[i], slots.usual[j], rest)
 
 
 @kernel
-def _list_cell(room: Room, n: np.int64, state_i: int, state_j: int, weight: float) -> np.int64:
+def _list_cell(
+    workspace: PairWorkspace, n: np.int64, state_i: int, state_j: int, weight: float
+) -> np.int64:
     """Append a cell to a list of n, unless it is empty or a state is missing."""
     if state_i < 0 or state_j < 0 or weight <= 0.0:
         return n
-    room.row[n] = state_i
-    room.column[n] = state_j
-    room.weight[n] = weight
+    workspace.row[n] = state_i
+    workspace.column[n] = state_j
+    workspace.weight[n] = weight
     return n + 1
 
 
 @kernel
-def _wide_cells(layout: Layout, counts: Counts, room: Room, i: int, j: int) -> np.int64:
+def _wide_cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns by hashing its rows."""
-    n_columns = layout.n_states[j]
-    last = len(room.key) - 1
+    n_columns = slots.n_states[j]
+    last = len(workspace.key) - 1
     for r in range(len(counts.row)):
         state_i = np.int64(counts.codes[counts.row[r], i])
         state_j = np.int64(counts.codes[counts.row[r], j])
@@ -165,46 +158,45 @@ def _wide_cells(layout: Layout, counts: Counts, room: Room, i: int, j: int) -> n
             continue
         key = state_i * n_columns + state_j
         place = (key * 0x9E3779B97F4A7C1 >> 20) & last
-        while room.key[place] != key and room.key[place] >= 0:
+        while workspace.key[place] != key and workspace.key[place] >= 0:
             place = (place + 1) & last
-        if room.key[place] < 0:
-            room.key[place] = key
-            room.held[place] = 0.0
-        room.held[place] += counts.weight[r]
+        if workspace.key[place] < 0:
+            workspace.key[place] = key
+            workspace.held[place] = 0.0
+        workspace.held[place] += counts.weight[r]
     n = np.int64(0)
     for place in range(last + 1):
-        key = room.key[place]
+        key = workspace.key[place]
         if key >= 0:
-            n = _list_cell(room, n, key // n_columns, key % n_columns, room.held[place])
-            room.key[place] = -1
+            n = _list_cell(workspace, n, key // n_columns, key % n_columns, workspace.held[place])
+            workspace.key[place] = -1
     return n
 
 
 @kernel
-def _cells(layout: Layout, counts: Counts, room: Room, i: int, j: int) -> np.int64:
+def _cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns, scaled up to the weight of all rows."""
-    if layout.wide[i] or layout.wide[j]:
-        n = _wide_cells(layout, counts, room, i, j)
+    if slots.wide[i] or slots.wide[j]:
+        n = _wide_cells(slots, counts, workspace, i, j)
     else:
-        n = _narrow_cells(layout, counts, room, i, j)
-    if n > 0 and (layout.gaps[i] or layout.gaps[j]):
+        n = _narrow_cells(slots, counts, workspace, i, j)
+    if n > 0 and (slots.has_missing[i] or slots.has_missing[j]):
         seen = 0.0
         for cell in range(n):
-            seen += room.weight[cell]
+            seen += workspace.weight[cell]
         for cell in range(n):
-            room.weight[cell] *= counts.total / seen
+            workspace.weight[cell] *= counts.total / seen
     return n
 
 
 @kernel
 def inform(
-    layout: Layout,
+    slots: Slots,
     counts: Counts,
-    room: Room,
+    workspace: PairWorkspace,
     columns: Ints,
     plain: NDArray[np.bool_],
     pseudo_count: Floats,
-    units_per_nat: float,
     units: Ints,
     entropy: Floats,
 ) -> None:
@@ -214,18 +206,18 @@ def inform(
             if plain[a] and plain[b]:
                 continue
             i, j = columns[a], columns[b]
-            n = _cells(layout, counts, room, i, j)
+            n = _cells(slots, counts, workspace, i, j)
             information, of_b, of_a = table_information(
-                room.row,
-                room.column,
-                room.weight,
+                workspace.row,
+                workspace.column,
+                workspace.weight,
                 n,
-                layout.n_states[i],
-                layout.n_states[j],
+                slots.n_states[i],
+                slots.n_states[j],
                 pseudo_count[a, b],
-                room.sums,
+                workspace.sums,
             )
-            rounded = np.int64(information * counts.total * units_per_nat + 0.5)
+            rounded = np.int64(information * counts.total * UNITS_PER_NAT + 0.5)
             units[a, b] = max(rounded, np.int64(0))
             units[b, a] = units[a, b]
             entropy[a] += of_b
@@ -234,12 +226,11 @@ def inform(
 
 @kernel
 def inform_plain(
-    layout: Layout,
+    slots: Slots,
     counts: Counts,
     columns: Ints,
     at: Ints,
     pseudo_count: float,
-    units_per_nat: float,
     units: Ints,
     entropy: Floats,
 ) -> None:
@@ -257,8 +248,8 @@ def inform_plain(
     own = np.zeros(m)
     for a in range(m):
         column = columns[at[a]]
-        slot[a] = layout.slot_ptr[column]
-        if layout.slot_ptr[column + 1] > slot[a]:
+        slot[a] = slots.ptr[column]
+        if slots.ptr[column + 1] > slot[a]:
             sides[a, 1] = counts.pairs[slot[a] * (slot[a] + 3) // 2]
         else:
             slot[a] = -1
@@ -281,7 +272,7 @@ def inform_plain(
         for b in range(a):
             p11, p10, p01, p00 = logs[0, b], logs[1, b], logs[2, b], logs[3, b]
             information = (p11 + p10 + p01 + p00 - margin[a] - margin[b]) / smoothed_total
-            rounded = np.int64(information * counts.total * units_per_nat + 0.5)
+            rounded = np.int64(information * counts.total * UNITS_PER_NAT + 0.5)
             units[at[a], at[b]] = max(rounded, np.int64(0))
             units[at[b], at[a]] = units[at[a], at[b]]
             entropy[at[a]] += own[a] - sides[a, 1] * (p11 + p10) - sides[a, 0] * (p01 + p00)
@@ -315,9 +306,9 @@ def _cell_terms(
 
 @kernel
 def copy_edges(
-    layout: Layout,
+    slots: Slots,
     counts: Counts,
-    room: Room,
+    workspace: PairWorkspace,
     columns: Ints,
     parent: Ints,
     ptr: Ints,
@@ -327,10 +318,10 @@ def copy_edges(
 ) -> None:
     """Append the cells of the edges of a tree to those of its root."""
     for child in range(1, len(columns)):
-        n = _cells(layout, counts, room, columns[parent[child]], columns[child])
+        n = _cells(slots, counts, workspace, columns[parent[child]], columns[child])
         for cell in range(n):
             at = ptr[child] + cell
-            parent_state[at] = room.row[cell]
-            state[at] = room.column[cell]
-            weight[at] = room.weight[cell]
+            parent_state[at] = workspace.row[cell]
+            state[at] = workspace.column[cell]
+            weight[at] = workspace.weight[cell]
         ptr[child + 1] = ptr[child] + n

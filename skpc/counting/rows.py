@@ -1,52 +1,40 @@
-"""What the search for a cutset network asks of the rows of a node."""
+"""The rows of a node of a cutset network, counted in the fastest way that fits them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import numpy as np
+from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.counting.chow_liu import ChowLiuTree
-from skpc.counting.scores import Score
+from skpc.counting.bit_counts import BitRows, fits_bits
+from skpc.counting.weighted_counts import WeightedRows
 
-__all__ = ["Rows", "ScoredTree"]
+#: What the search for a cutset network asks of rows, either kind answers: ``variables``,
+#: ``state_counts``, ``tree``, ``branch_trees`` and ``branch``.
+Rows = BitRows | WeightedRows
 
 
-class ScoredTree(NamedTuple):
-    """A Chow-Liu tree of some rows with what the search wants to know of them.
+def count_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variables: Ints) -> Rows:
+    """Make ready to count rows: as bits where these suffice, else with weights.
 
     Parameters
     ----------
-    tree : ChowLiuTree
-        The tree.
-    score : float
-        Its structure score in nats.
-    entropy : array of shape (m,)
-        Entropy in nats of the other variables given a variable, summed over them and times
-        the weight of the rows: what a cut on that variable leaves over (eqs. 13-15).
+    codes : array of shape (n_rows, m), int16, C-contiguous
+        State of each cell, -1 where it is missing.
+    weight : array of shape (n_rows,)
+        Positive weights.
+    n_states, variables : array of shape (m,)
+        Number of states of each column, and the variable it shows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.counting import count_rows
+    >>> codes = np.array([[0, 1], [1, 1]], dtype=np.int16)
+    >>> rows = count_rows(codes, np.ones(2), np.array([2, 2]), np.arange(2))
+    >>> rows.state_counts(1)
+    array([0., 2.])
     """
-
-    tree: ChowLiuTree
-    score: float
-    entropy: Floats
-
-
-class Rows(Protocol):
-    """The rows of a node over its free variables, and how they are counted."""
-
-    #: The free variables, increasing.
-    variables: Ints
-
-    def state_counts(self, column: int) -> Floats:
-        """Weight of the rows in each state of a column."""
-
-    def tree(self, score: Score) -> ScoredTree:
-        """Chow-Liu tree of all columns."""
-
-    def branch_trees(self, column: int, score: Score, share: Floats) -> list[ScoredTree]:
-        """Chow-Liu trees of the rows in each state of a column, over the other columns.
-
-        A row in which the column is missing is in every branch, with its share of the weight.
-        """
-
-    def branch(self, column: int, state: int, share: Floats) -> Rows:
-        """The rows in a state of a column, without that column."""
+    if fits_bits(codes, weight, n_states):
+        return BitRows.pack(codes, weight, variables)
+    return WeightedRows(codes, weight, variables, n_states)

@@ -10,32 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import kernel
+from skpc._jit import inlined, kernel
 from skpc.counting.count_tables import CountTables
-
-__all__ = ["BayesDirichlet", "Bic", "Score", "smoothed_log_probabilities"]
 
 #: One number of states, or an array of them.
 Sizes = int | Ints
-
-
-class Score(Protocol):
-    """What the search asks of a structure score."""
-
-    def pseudo_count(self, n_parent_states: Sizes, n_states: Sizes) -> Floats:
-        """Pseudo-count of each cell of tables of these sizes."""
-
-    def after_cut(self, n_branches: int) -> Score:
-        """The score that holds in the branches of a cut."""
-
-    def of_tables(self, tables: CountTables) -> float:
-        """Score in nats of count tables: those of a tree, or that of a cut."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +55,7 @@ class BayesDirichlet:
 
     def of_tables(self, tables: CountTables) -> float:
         """Log marginal likelihood in nats of count tables."""
-        return float(_log_marginal_likelihood(*_kernel_arguments(tables, self)))
+        return _table_score(tables, self, marginal=True)
 
 
 @dataclass(frozen=True)
@@ -109,8 +92,13 @@ class Bic:
 
     def of_tables(self, tables: CountTables) -> float:
         """Penalised log-likelihood in nats of count tables."""
-        fit = _smoothed_log_likelihood(*_kernel_arguments(tables, self))
-        return float(fit) - 0.5 * math.log(self.total) * tables.n_parameters
+        fit = _table_score(tables, self, marginal=False)
+        return fit - 0.5 * math.log(self.total) * tables.n_parameters
+
+
+#: What the search asks of a structure score, either one answers: ``pseudo_count``, ``after_cut``
+#: and ``of_tables``.
+Score = BayesDirichlet | Bic
 
 
 def smoothed_log_probabilities(tables: CountTables, score: Score) -> list[Floats]:
@@ -118,63 +106,40 @@ def smoothed_log_probabilities(tables: CountTables, score: Score) -> list[Floats
     return tables.log_probabilities(score.pseudo_count(tables.n_parent_states, tables.n_states))
 
 
-def _kernel_arguments(tables: CountTables, score: Score) -> tuple[NDArray[Any], ...]:
-    # No score looks at which state of the variable a cell belongs to.
-    ptr, parent_state, _, count, n_parent_states, n_states = tables
-    pseudo_count = score.pseudo_count(n_parent_states, n_states)
-    return ptr, parent_state, count, n_parent_states, n_states, pseudo_count
+def _table_score(tables: CountTables, score: Score, marginal: bool) -> float:
+    """Log marginal likelihood of count tables, or log-likelihood at smoothed parameters."""
+    pseudo_count = score.pseudo_count(tables.n_parent_states, tables.n_states)
+    return float(_sum_terms(tables, pseudo_count, marginal))
+
+
+@inlined
+def _none(pseudo_count: float, marginal: bool) -> float:
+    return math.lgamma(pseudo_count) if marginal else 0.0
+
+
+@inlined
+def _term(count: float, pseudo_count: float, none: float, marginal: bool) -> float:
+    """What a count adds, less what no count would add: the score is cells less rows."""
+    smoothed = count + pseudo_count
+    return math.lgamma(smoothed) - none if marginal else count * math.log(smoothed)
 
 
 @kernel
-def _log_marginal_likelihood(
-    ptr: Ints,
-    parent_state: Ints,
-    count: Floats,
-    n_parent_states: Ints,
-    n_states: Ints,
-    pseudo_count: Floats,
-) -> float:
-    """Sum over the rows of all tables of eq. 11."""
-    in_row = np.empty(n_parent_states.max(), np.float64)
+def _sum_terms(tables: CountTables, pseudo_count: Floats, marginal: bool) -> float:
+    """Sum over the rows of all tables of eq. 11, or of the smoothed log-likelihood."""
+    in_row = np.empty(tables.n_parent_states.max(), np.float64)
     score = 0.0
-    for i in range(len(n_states)):
+    for i in range(len(tables.n_states)):
         of_cell = pseudo_count[i]
-        of_row = of_cell * n_states[i]
-        empty_cell = math.lgamma(of_cell)
-        empty_row = math.lgamma(of_row)
-        for row in range(n_parent_states[i]):
-            in_row[row] = 0.0
-        for cell in range(ptr[i], ptr[i + 1]):
-            if count[cell] > 0.0:
-                in_row[parent_state[cell]] += count[cell]
-                score += math.lgamma(count[cell] + of_cell) - empty_cell
-        for row in range(n_parent_states[i]):
+        of_row = of_cell * tables.n_states[i]
+        no_cell, no_row = _none(of_cell, marginal), _none(of_row, marginal)
+        in_row[: tables.n_parent_states[i]] = 0.0
+        for cell in range(tables.ptr[i], tables.ptr[i + 1]):
+            count = tables.weight[cell]
+            if count > 0.0:
+                in_row[tables.parent_state[cell]] += count
+                score += _term(count, of_cell, no_cell, marginal)
+        for row in range(tables.n_parent_states[i]):
             if in_row[row] > 0.0:
-                score -= math.lgamma(in_row[row] + of_row) - empty_row
-    return score
-
-
-@kernel
-def _smoothed_log_likelihood(
-    ptr: Ints,
-    parent_state: Ints,
-    count: Floats,
-    n_parent_states: Ints,
-    n_states: Ints,
-    pseudo_count: Floats,
-) -> float:
-    """Log-likelihood of all tables at the smoothed parameters."""
-    in_row = np.empty(n_parent_states.max(), np.float64)
-    score = 0.0
-    for i in range(len(n_states)):
-        of_cell = pseudo_count[i]
-        for row in range(n_parent_states[i]):
-            in_row[row] = 0.0
-        for cell in range(ptr[i], ptr[i + 1]):
-            if count[cell] > 0.0:
-                in_row[parent_state[cell]] += count[cell]
-                score += count[cell] * math.log(count[cell] + of_cell)
-        for row in range(n_parent_states[i]):
-            if in_row[row] > 0.0:
-                score -= in_row[row] * math.log(in_row[row] + of_cell * n_states[i])
+                score -= _term(in_row[row], of_row, no_row, marginal)
     return score

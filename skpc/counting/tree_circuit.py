@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from skpc._arrays import Floats, Ints
 from skpc.circuit import CircuitBuilder
 
-__all__ = ["add_tree"]
-
 
 def add_tree(
     builder: CircuitBuilder,

@@ -8,23 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.counting.chow_liu import ChowLiuTree, maximum_spanning_tree
+from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.counting.count_tables import CountTables
-from skpc.counting.mutual_information import UNITS_PER_NAT
 from skpc.counting.pair_cells import (
     Counts,
-    Layout,
-    Room,
+    PairWorkspace,
+    Slots,
     copy_edges,
     count_pairs,
     count_states,
     inform,
     inform_plain,
 )
-from skpc.counting.rows import ScoredTree
 from skpc.counting.scores import Score
-
-__all__ = ["WeightedRows"]
 
 #: Columns with more slots than this are wide.
 _MAX_COLUMN_SLOTS = 128
@@ -34,7 +30,10 @@ _MISSING = -1
 
 
 class WeightedRows:
-    """The rows of a node as codes with weights.
+    """The rows of a node as codes with weights, any number of states, and missing cells.
+
+    A row in which the column of a cut is missing is in every branch, with the proportion of its
+    weight that ``proportion`` gives to the state.
 
     Parameters
     ----------
@@ -65,12 +64,12 @@ class WeightedRows:
 
     def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column, scaled up for the missing ones."""
-        return _state_counts(self._layout, self._counts, column)
+        return _state_counts(self._slots, self._counts, column)
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
         columns = np.arange(len(self.variables))
-        return _learn_tree(self._layout, self._counts, columns, self.variables, score)
+        return _learn_tree(self._slots, self._counts, columns, self.variables, score)
 
     def information(self, score: Score) -> tuple[Ints, Floats]:
         """Mutual information of all pairs times the weight of the rows, and the entropies.
@@ -78,17 +77,17 @@ class WeightedRows:
         The information is in units, so that of several nodes can be added without rounding.
         """
         columns = np.arange(len(self.variables))
-        return _information(
-            self._layout, self._counts, _make_room(self._layout, self._counts), columns, score
-        )
+        workspace = _make_workspace(self._slots, len(self._codes))
+        return _information(self._slots, self._counts, workspace, columns, score)
 
     def tree_along(self, parent: Ints) -> ChowLiuTree:
         """The tree of a given structure, with the counts of these rows."""
-        columns, room = np.arange(len(self.variables)), _make_room(self._layout, self._counts)
-        tables = _edge_tables(self._layout, self._counts, room, columns, parent)
+        columns = np.arange(len(self.variables))
+        workspace = _make_workspace(self._slots, len(self._codes))
+        tables = _edge_tables(self._slots, self._counts, workspace, columns, parent)
         return ChowLiuTree(self.variables, parent, tables)
 
-    def branch_trees(self, column: int, score: Score, share: Floats) -> list[ScoredTree]:
+    def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
         columns = np.delete(np.arange(len(self.variables)), column)
         variables = self.variables[columns]
@@ -97,8 +96,8 @@ class WeightedRows:
         rest = self._counts.pairs.copy()
         trees = {}
         empty = None
-        for state in sorted(range(len(share)), key=lambda state: state == fullest):
-            row, weight = self._select(column, state, share)
+        for state in sorted(range(len(proportion)), key=lambda state: state == fullest):
+            row, weight = self._select(column, state, proportion)
             if len(row) == 0 and empty is not None:
                 # One tree serves all branches without rows: there may be thousands.
                 trees[state] = empty
@@ -107,51 +106,56 @@ class WeightedRows:
                 # Rounding must not leave less than nothing.
                 pairs = np.maximum(rest, 0.0, out=rest)
             else:
-                pairs = _count(self._layout, self._codes, row, weight, self._spare)
+                pairs = self._count(row, weight, self._spare)
                 rest -= pairs
             counts = Counts(self._codes, row, weight, pairs, float(weight.sum()))
-            trees[state] = _learn_tree(self._layout, counts, columns, variables, score)
+            trees[state] = _learn_tree(self._slots, counts, columns, variables, score)
             if len(row) == 0:
                 empty = trees[state]
-        return [trees[state] for state in range(len(share))]
+        return [trees[state] for state in range(len(proportion))]
 
-    def branch(self, column: int, state: int, share: Floats) -> WeightedRows:
+    def branch(self, column: int, state: int, proportion: Floats) -> WeightedRows:
         """The rows in a state of a column, without that column."""
-        row, weight = self._select(column, state, share)
+        row, weight = self._select(column, state, proportion)
         codes = np.delete(self._codes[row], column, axis=1)
         variables, n_states = np.delete(self.variables, column), np.delete(self._n_states, column)
         return WeightedRows(codes, weight, variables, n_states)
 
-    def _select(self, column: int, state: int, share: Floats) -> tuple[Ints, Floats]:
+    def _select(self, column: int, state: int, proportion: Floats) -> tuple[Ints, Floats]:
         """Rows of a branch and their weights there."""
         cells = self._codes[:, column]
-        if not self._layout.gaps[column]:
+        if not self._slots.has_missing[column]:
             row = np.flatnonzero(cells == state)
             return row, self._weight[row]
         row = np.flatnonzero((cells == state) | (cells == _MISSING))
-        return row, self._weight[row] * np.where(cells[row] == _MISSING, share[state], 1.0)
+        return row, self._weight[row] * np.where(cells[row] == _MISSING, proportion[state], 1.0)
 
     @cached_property
-    def _layout(self) -> Layout:
-        return _lay_out(self._codes, self._weight, self._n_states)
+    def _slots(self) -> Slots:
+        return _make_slots(self._codes, self._weight, self._n_states)
 
     @cached_property
     def _counts(self) -> Counts:
         row = np.arange(len(self._codes))
-        pairs = _count(self._layout, self._codes, row, self._weight, self._pairs_buffer())
+        pairs = self._count(row, self._weight, self._pairs_buffer())
         return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
 
     @cached_property
     def _spare(self) -> Floats:
-        """Room for the counts of a branch, used for one branch after the other."""
+        """Array for the counts of a branch, used for one branch after the other."""
         return self._pairs_buffer()
 
     def _pairs_buffer(self) -> Floats:
-        n_slots = len(self._layout.slot_state)
+        n_slots = len(self._slots.state)
         return np.empty(n_slots * (n_slots + 1) // 2)
 
+    def _count(self, row: Ints, weight: Floats, out: Floats) -> Floats:
+        out[:] = 0.0
+        count_pairs(self._codes, row, weight, self._slots.state_ptr, self._slots.of_state, out)
+        return out
 
-def _lay_out(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Layout:
+
+def _make_slots(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Slots:
     state_ptr = offsets(n_states + 1)
     in_state = np.zeros(state_ptr[-1])
     count_states(codes, weight, state_ptr, in_state)
@@ -166,95 +170,74 @@ def _lay_out(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Layout
     wide = n_slots > _MAX_COLUMN_SLOTS
     wide[narrow_first[np.cumsum(n_slots[narrow_first]) > _MAX_SLOTS]] = True
     counted &= ~wide[column]
-    slot = np.where(counted, np.cumsum(counted) - 1, -1)
-    slot_ptr = offsets(np.where(wide, 0, n_slots))
-    gaps = in_state[state_ptr[:-1]] > 0
-    return Layout(n_states, state_ptr, slot, slot_ptr, state[counted], usual, wide, gaps)
+    of_state = np.where(counted, np.cumsum(counted) - 1, -1)
+    ptr = offsets(np.where(wide, 0, n_slots))
+    has_missing = in_state[state_ptr[:-1]] > 0
+    return Slots(n_states, state_ptr, of_state, ptr, state[counted], usual, wide, has_missing)
 
 
-def _count(
-    layout: Layout,
-    codes: NDArray[np.int16],
-    row: Ints,
-    weight: Floats,
-    out: Floats,
-) -> Floats:
-    out[:] = 0.0
-    count_pairs(codes, row, weight, layout.state_ptr, layout.slot, out)
-    return out
-
-
-def _state_counts(layout: Layout, counts: Counts, column: int) -> Floats:
-    in_state = np.zeros(layout.n_states[column] + 1)
-    if layout.wide[column]:
+def _state_counts(slots: Slots, counts: Counts, column: int) -> Floats:
+    in_state = np.zeros(slots.n_states[column] + 1)
+    if slots.wide[column]:
         codes = counts.codes[counts.row, column]
         in_state += np.bincount(codes + 1, weights=counts.weight, minlength=len(in_state))
     else:
-        slots = np.arange(layout.slot_ptr[column], layout.slot_ptr[column + 1])
-        in_state[layout.slot_state[slots] + 1] = counts.pairs[slots * (slots + 3) // 2]
-        in_state[layout.usual[column] + 1] = max(counts.total - in_state.sum(), 0.0)
+        slot = np.arange(slots.ptr[column], slots.ptr[column + 1])
+        in_state[slots.state[slot] + 1] = counts.pairs[slot * (slot + 3) // 2]
+        in_state[slots.usual[column] + 1] = max(counts.total - in_state.sum(), 0.0)
     seen = in_state[1:]
-    if layout.gaps[column] and seen.any():
+    if slots.has_missing[column] and seen.any():
         seen = seen * (counts.total / seen.sum())
     return seen
 
 
 def _learn_tree(
-    layout: Layout,
-    counts: Counts,
-    columns: Ints,
-    variables: Ints,
-    score: Score,
+    slots: Slots, counts: Counts, columns: Ints, variables: Ints, score: Score
 ) -> ScoredTree:
     """Chow-Liu tree of some columns."""
-    room = _make_room(layout, counts)
-    units, entropy = _information(layout, counts, room, columns, score)
+    workspace = _make_workspace(slots, len(counts.row))
+    units, entropy = _information(slots, counts, workspace, columns, score)
     parent = np.empty(len(columns), np.int64)
     maximum_spanning_tree(units, parent)
-    tables = _edge_tables(layout, counts, room, columns, parent)
+    tables = _edge_tables(slots, counts, workspace, columns, parent)
     return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
 
 
 def _information(
-    layout: Layout, counts: Counts, room: Room, columns: Ints, score: Score
+    slots: Slots, counts: Counts, workspace: PairWorkspace, columns: Ints, score: Score
 ) -> tuple[Ints, Floats]:
     """Mutual information (in units) of all pairs of some columns, and what each leaves over."""
-    n_states = layout.n_states[columns]
+    n_states = slots.n_states[columns]
     pseudo_count = score.pseudo_count(n_states[:, np.newaxis], n_states)
     units = np.zeros(pseudo_count.shape, np.int64)
     entropy = np.zeros(len(columns))
-    plain = (n_states == 2) & ~layout.gaps[columns] & ~layout.wide[columns]
-    inform(layout, counts, room, columns, plain, pseudo_count, UNITS_PER_NAT, units, entropy)
+    plain = (n_states == 2) & ~slots.has_missing[columns] & ~slots.wide[columns]
+    inform(slots, counts, workspace, columns, plain, pseudo_count, units, entropy)
     at = np.flatnonzero(plain)
     cell = float(score.pseudo_count(2, 2))
-    inform_plain(layout, counts, columns, at, cell, UNITS_PER_NAT, units, entropy)
+    inform_plain(slots, counts, columns, at, cell, units, entropy)
     return units, entropy
 
 
 def _edge_tables(
-    layout: Layout,
-    counts: Counts,
-    room: Room,
-    columns: Ints,
-    parent: Ints,
+    slots: Slots, counts: Counts, workspace: PairWorkspace, columns: Ints, parent: Ints
 ) -> CountTables:
     """Tables of the states of each column given those of its tree parent."""
-    root = _state_counts(layout, counts, int(columns[0]))
-    width = np.diff(layout.slot_ptr)[columns] + 1
-    size = np.where(
-        layout.wide[columns] | layout.wide[columns[parent]], len(counts.row), width * width[parent]
-    )
+    root = _state_counts(slots, counts, int(columns[0]))
+    width = np.diff(slots.ptr)[columns] + 1
+    wide = slots.wide[columns]
+    size = np.where(wide | wide[parent], len(counts.row), width * width[parent])
     size[0] = len(root)
-    end = np.cumsum(size)
-    parent_state, state = np.zeros((2, end[-1]), np.int64)
-    count = np.empty(end[-1])
+    n_most = int(size.sum())
+    parent_state, state = np.zeros((2, n_most), np.int64)
+    count = np.empty(n_most)
     state[: len(root)] = np.arange(len(root))
     count[: len(root)] = root
     ptr = np.zeros(len(columns) + 1, np.int64)
     ptr[1] = len(root)
-    copy_edges(layout, counts, room, columns, parent, ptr, parent_state, state, count)
+    copy_edges(slots, counts, workspace, columns, parent, ptr, parent_state, state, count)
     n_cells = ptr[-1]
-    n_states = layout.n_states[columns]
+    n_states = slots.n_states[columns]
     n_parent_states = n_states[parent]
     n_parent_states[0] = 1
     return CountTables(
@@ -262,18 +245,18 @@ def _edge_tables(
     )
 
 
-def _make_room(layout: Layout, counts: Counts) -> Room:
-    n_rows = len(counts.row) if layout.wide.any() else 0
-    width = int(np.diff(layout.slot_ptr).max()) + 1
+def _make_workspace(slots: Slots, n_rows: int) -> PairWorkspace:
+    n_rows = n_rows if slots.wide.any() else 0
+    width = int(np.diff(slots.ptr).max()) + 1
     n_cells = max(n_rows, width * width)
     # At most half of the hash table is used, which keeps its chains short.
     n_places = 1 << (2 * n_rows).bit_length()
-    return Room(
+    return PairWorkspace(
         row=np.empty(n_cells, np.int64),
         column=np.empty(n_cells, np.int64),
         weight=np.empty(n_cells),
         left=np.empty(width),
-        sums=np.zeros((4, int(layout.n_states.max()))),
+        sums=np.zeros((4, int(slots.n_states.max()))),
         key=np.full(n_places, -1, np.int64),
         held=np.empty(n_places),
     )

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums
 from skpc._jit import kernel
+from skpc._random import CELL_MULTIPLIER, STATE_MULTIPLIER
 
 _SIGN_BIT = np.int64(-(2**63))
 _MAGNITUDE = np.int64(2**63 - 1)
 _INFINITY_BITS = np.int64(0x7FF << 52)
 _NAN_BITS = np.int64(0x7FF8 << 48)
-# Odd 64-bit constants with irregular bits, as multiplicative hashing asks for.
-_CELL_MULTIPLIER = np.uint64(0x9E6C63D0876A9A35)
-_STATE_MULTIPLIER = np.uint64(0xF1357AEA2E62A9C5)
 _SEED = np.uint64(0xD1B54A32D192ED03)
 
 
@@ -38,8 +36,8 @@ def _hash_rows(bits, hashes):
             # A product carries bits upwards only, and small numbers differ only in their top
             # bits as floats; the shifts bring these down.
             word = np.uint64(cell)
-            word = (word ^ (word >> np.uint64(32))) * _CELL_MULTIPLIER
-            state = (state ^ word ^ (word >> np.uint64(29))) * _STATE_MULTIPLIER
+            word = (word ^ (word >> np.uint64(32))) * CELL_MULTIPLIER
+            state = (state ^ word ^ (word >> np.uint64(29))) * STATE_MULTIPLIER
             state ^= state >> np.uint64(32)
         hashes[row] = np.int64(state)
 

@@ -19,7 +19,7 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
-    Mixture,
+    CutsetMixture,
     cutset_circuit,
     learn_cutset_network,
     learn_mixture,
@@ -315,7 +315,7 @@ class CutsetNetworkBD(CircuitDensity):
         n_components: int,
         random_state: np.random.RandomState,
         only_trees: bool = False,
-    ) -> Mixture:
+    ) -> CutsetMixture:
         """Learn networks, or Chow-Liu trees, from complete encoded rows."""
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
@@ -347,7 +347,7 @@ class CutsetNetworkBD(CircuitDensity):
                 advance=(lambda done: None) if single else advance,
             )
 
-    def _parametrised(self, rows: Floats, weight: Floats, mixture: Mixture) -> Circuit:
+    def _parametrised(self, rows: Floats, weight: Floats, mixture: CutsetMixture) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
         networks, axes = mixture.networks, self.domain_.axes
         circuit = mixture_circuit(networks, mixture.weights, axes, self.param_ess)

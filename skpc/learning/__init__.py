@@ -1,15 +1,18 @@
-"""From encoded rows to circuits."""
+"""From encoded rows to circuits.
+
+Internal: no promise of stability.
+"""
 
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.independence import independent_groups
-from skpc.learning.mixture import Mixture, learn_mixture
+from skpc.learning.mixture import CutsetMixture, learn_mixture
 from skpc.learning.network import CutsetNetwork
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 
 __all__ = [
+    "CutsetMixture",
     "CutsetNetwork",
-    "Mixture",
     "SoftLearnOptions",
     "cutset_circuit",
     "independent_groups",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc.counting import ChowLiuTree, CountTables, maximum_spanning_tree
-from skpc.counting.scores import Score
-from skpc.counting.weighted_counts import WeightedRows
+from skpc.counting import ChowLiuTree, CountTables, Score, WeightedRows, maximum_spanning_tree
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
-
-__all__ = ["TOLERANCE", "grow_levels"]
 
 #: A cut must raise the score by more than this part of it: less may be rounding.
 TOLERANCE = 1e-11
@@ -60,32 +57,31 @@ def grow_levels(
 
 def _best_level(level: _Level, n_candidates: int, total_weight: float) -> tuple[int, _Level] | None:
     """The cut of a whole level with the largest score among those that raise it."""
+
+    def may_cut(column: int) -> bool:
+        # A cut that would make more branches than there are rows is not tried: all nodes are cut
+        # alike, also those without rows, and their number multiplies at each level.
+        counts = [node.state_counts(column) for node in level.nodes]
+        n_branches = len(counts) * len(counts[0])
+        return n_branches <= total_weight and bool(np.count_nonzero(sum(counts)) > 1)
+
     best = None
     to_beat = level.score
-    for column in _candidates(level, n_candidates, total_weight):
+    for column in promising_columns(level.entropy, n_candidates, may_cut):
         below = _cut(level, column)
         if below.score > to_beat + TOLERANCE * abs(to_beat):
             best, to_beat = (column, below), below.score
     return best
 
 
-def _candidates(level: _Level, n_candidates: int, total_weight: float) -> list[int]:
-    """The columns that leave the least entropy in the others, best first.
-
-    A cut that would make more branches than there are rows is not tried: all nodes are cut alike,
-    also those without rows, and their number multiplies at each level.
-    """
-    columns: list[int] = []
-    if len(level.entropy) < 2:
-        return columns
-    for column in np.argsort(level.entropy, kind="stable").tolist():
-        if len(columns) == n_candidates:
-            break
-        counts = [node.state_counts(column) for node in level.nodes]
-        n_branches = len(counts) * len(counts[0])
-        if n_branches <= total_weight and np.count_nonzero(sum(counts)) > 1:
-            columns.append(column)
-    return columns
+def promising_columns(
+    entropy: Floats, n_candidates: int, may_cut: Callable[[int], bool]
+) -> list[int]:
+    """The columns that leave the least entropy in the others among those to cut, best first."""
+    if len(entropy) < 2:
+        return []
+    by_entropy = np.argsort(entropy, kind="stable").tolist()
+    return list(islice(filter(may_cut, by_entropy), n_candidates))
 
 
 def _cut(level: _Level, column: int) -> _Level:
@@ -94,8 +90,8 @@ def _cut(level: _Level, column: int) -> _Level:
     for node in level.nodes:
         counts.append(node.state_counts(column))
         smoothed = counts[-1] + level.prior.pseudo_count(1, len(counts[-1]))
-        share = smoothed / smoothed.sum()
-        nodes += [node.branch(column, state, share) for state in range(len(share))]
+        proportion = smoothed / smoothed.sum()
+        nodes += [node.branch(column, state, proportion) for state in range(len(proportion))]
         score_of_cuts += level.prior.of_tables(CountTables.of_states(counts[-1]))
     return _with_trees(nodes, level.prior.after_cut(len(counts[0])), counts, score_of_cuts)
 

@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.counting import CountTables
-from skpc.counting.bit_counts import BitRows, fits_bits
-from skpc.counting.rows import Rows, ScoredTree
-from skpc.counting.scores import BayesDirichlet, Bic, Score
-from skpc.counting.weighted_counts import WeightedRows
-from skpc.learning._levels import TOLERANCE, grow_levels
+from skpc.counting import (
+    BayesDirichlet,
+    Bic,
+    CountTables,
+    Rows,
+    Score,
+    ScoredTree,
+    WeightedRows,
+    count_rows,
+)
+from skpc.learning._levels import TOLERANCE, grow_levels, promising_columns
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
-
-__all__ = ["learn_cutset_network"]
 
 
 class _Cut(NamedTuple):
@@ -25,7 +28,7 @@ class _Cut(NamedTuple):
 
     column: int
     counts: Floats
-    share: Floats
+    proportion: Floats
     trees: list[ScoredTree]
     score: float
 
@@ -92,7 +95,7 @@ def learn_cutset_network(
     -----
     Missing cells are handled by available cases: a pair is counted where both are seen and
     scaled up to the weight of all rows of the node. A row in which the variable of a cut is
-    missing goes down every branch with its share of the weight. A row without any cell seen
+    missing goes down every branch with its proportion of the weight. A row without any cell seen
     is left out.
 
     Examples
@@ -113,15 +116,9 @@ def learn_cutset_network(
     codes, weight = np.ascontiguousarray(codes[known]), weight[known]
     prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
     if structured:
-        rows_of_root = WeightedRows(codes, weight, varied, n_states[varied])
-        return grow_levels(
-            rows_of_root, prior, n_states, n_candidates, max_depth, advance or _unheard
-        )
-    rows: Rows
-    if fits_bits(codes, weight, n_states[varied]):
-        rows = BitRows.pack(codes, weight, varied)
-    else:
-        rows = WeightedRows(codes, weight, varied, n_states[varied])
+        level = WeightedRows(codes, weight, varied, n_states[varied])
+        return grow_levels(level, prior, n_states, n_candidates, max_depth, advance or _unheard)
+    rows = count_rows(codes, weight, n_states[varied], varied)
     return _grow(rows, prior, n_states, n_candidates, max_depth, advance or _unheard)
 
 
@@ -157,40 +154,29 @@ def _unheard(weight: float) -> None:
 
 def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:
     """The cut with the largest score among those that raise the score of the node's tree."""
+
+    def may_cut(column: int) -> bool:
+        return bool(np.count_nonzero(node.rows.state_counts(column)) > 1)
+
     best = None
     to_beat = node.learned.score
-    for column in _candidates(node, n_candidates):
+    for column in promising_columns(node.learned.entropy, n_candidates, may_cut):
         cut = _try_cut(node, column)
         if cut.score > to_beat + TOLERANCE * abs(to_beat):
             best, to_beat = cut, cut.score
     return best
 
 
-def _candidates(node: _Node, n_candidates: int) -> list[int]:
-    """The columns that leave the least entropy in the others, best first."""
-    columns: list[int] = []
-    if len(node.rows.variables) < 2:
-        return columns
-    for column in np.argsort(node.learned.entropy, kind="stable").tolist():
-        if len(columns) == n_candidates:
-            break
-        if np.count_nonzero(node.rows.state_counts(column)) > 1:
-            columns.append(column)
-    return columns
-
-
 def _try_cut(node: _Node, column: int) -> _Cut:
     counts = node.rows.state_counts(column)
     smoothed = counts + node.score.pseudo_count(1, len(counts))
-    share = smoothed / smoothed.sum()
-    trees = node.rows.branch_trees(column, node.score.after_cut(len(counts)), share)
+    proportion = smoothed / smoothed.sum()
+    trees = node.rows.branch_trees(column, node.score.after_cut(len(counts)), proportion)
     of_cut = node.score.of_tables(CountTables.of_states(counts))
-    return _Cut(column, counts, share, trees, of_cut + sum(tree.score for tree in trees))
+    return _Cut(column, counts, proportion, trees, of_cut + sum(tree.score for tree in trees))
 
 
 def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:
-    score = node.score.after_cut(len(cut.trees))
-    return [
-        _Node(node.rows.branch(cut.column, state, cut.share), tree, score, node.depth + 1, number)
-        for state, tree in enumerate(cut.trees)
-    ]
+    score, depth = node.score.after_cut(len(cut.trees)), node.depth + 1
+    branches = (node.rows.branch(cut.column, i, cut.proportion) for i in range(len(cut.trees)))
+    return [_Node(rows, tree, score, depth, number) for rows, tree in zip(branches, cut.trees)]

@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit, CircuitBuilder
-from skpc.counting import CountTables, add_tree
-from skpc.counting.scores import BayesDirichlet, Score, smoothed_log_probabilities
+from skpc.counting import (
+    BayesDirichlet,
+    CountTables,
+    Score,
+    add_tree,
+    smoothed_log_probabilities,
+)
 from skpc.learning.network import CutsetNetwork
-
-__all__ = ["cutset_circuit", "mixture_circuit"]
 
 
 def cutset_circuit(
@@ -52,7 +56,7 @@ def cutset_circuit(
 
 def mixture_circuit(
     networks: Sequence[CutsetNetwork],
-    weights: np.ndarray,
+    weights: Floats,
     axes: Sequence[Any] | None = None,
     param_ess: float | None = None,
 ) -> Circuit:

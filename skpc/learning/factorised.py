@@ -9,9 +9,6 @@ from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints, offsets
 
-__all__ = ["Design", "Leaves", "design_of", "estimate_leaves", "mixture_memberships"]
-
-
 #: The smallest standard deviation of a leaf, as a share of that of its column in all rows.
 _SMALLEST_SD = 1e-2
 #: EM stops when no membership moves by more.
@@ -55,7 +52,7 @@ def design_of(rows: Floats, n_states: Ints) -> Design:
 def estimate_leaves(
     design: Design,
     weight: Floats,
-    undivided: Floats,
+    row_weight: Floats,
     alpha: float,
     column_mean: Floats,
     column_sd: Floats,
@@ -63,7 +60,7 @@ def estimate_leaves(
     """Estimate the distribution of each column by itself.
 
     Probabilities are smoothed shares of weight (eq. 1 of the paper). Means are weighted; standard
-    deviations have Bessel's correction (eq. 2), in which a row of ``undivided`` weight two is two
+    deviations have Bessel's correction (eq. 2), in which a row of ``row_weight`` weight two is two
     rows that share its weight.
 
     Parameters
@@ -72,7 +69,7 @@ def estimate_leaves(
         The rows.
     weight : ndarray of shape (n_rows, n_components)
         Their weights in each component.
-    undivided : ndarray of shape (n_rows,)
+    row_weight : ndarray of shape (n_rows,)
         Their weights among all rows.
     alpha : float
         Laplace pseudo-count of each state.
@@ -94,7 +91,7 @@ def estimate_leaves(
     some = np.where(total > 0, total, 1.0)
     shift = offset.T @ weight / some
     square = (offset**2).T @ weight - some * shift**2
-    freedom = total - design.seen.T @ (weight**2 / undivided[:, np.newaxis]) / some
+    freedom = total - design.seen.T @ (weight**2 / row_weight[:, np.newaxis]) / some
     variance = np.maximum(square, 0.0) / np.where(freedom > 0, freedom, some)
     sd = np.maximum(np.sqrt(variance), _SMALLEST_SD * column_sd[:, np.newaxis])
     mean = column_mean[:, np.newaxis] + shift
@@ -115,8 +112,8 @@ def _log_densities(design: Design, leaves: Leaves) -> Floats:
 def mixture_memberships(
     design: Design,
     weight: Floats,
-    undivided: Floats,
-    share: Floats,
+    row_weight: Floats,
+    membership: Floats,
     alpha: float,
     column_mean: Floats,
     column_sd: Floats,
@@ -126,11 +123,11 @@ def mixture_memberships(
 
     Parameters
     ----------
-    design, undivided, alpha, column_mean, column_sd
+    design, row_weight, alpha, column_mean, column_sd
         See :func:`estimate_leaves`.
     weight : ndarray of shape (n_rows,)
         Weights of the rows.
-    share : ndarray of shape (n_rows, n_components)
+    membership : ndarray of shape (n_rows, n_components)
         Memberships to start from.
     max_iter : int
         Greatest number of iterations.
@@ -141,11 +138,12 @@ def mixture_memberships(
         Posterior memberships.
     """
     for _ in range(max_iter):
-        part = weight[:, np.newaxis] * share
-        leaves = estimate_leaves(design, part, undivided, alpha, column_mean, column_sd)
+        part = weight[:, np.newaxis] * membership
+        leaves = estimate_leaves(design, part, row_weight, alpha, column_mean, column_sd)
         with np.errstate(divide="ignore"):
             log_weight = np.log(part.sum(axis=0))
-        before, share = share, softmax(_log_densities(design, leaves) + log_weight, axis=1)
-        if np.abs(share - before).max() < _SETTLED:
+        before = membership
+        membership = softmax(_log_densities(design, leaves) + log_weight, axis=1)
+        if np.abs(membership - before).max() < _SETTLED:
             break
-    return share
+    return membership

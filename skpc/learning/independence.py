@@ -9,10 +9,9 @@ from scipy.stats import chi2
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
+from skpc.counting import count_state_pairs
 
-__all__ = ["independent_groups"]
-
-#: A margin below this share of all weight is what subtraction has left of zero.
+#: A margin below this part of all weight is what subtraction has left of zero.
 _NOTHING = 1e-9
 
 
@@ -53,84 +52,28 @@ def independent_groups(
     >>> independent_groups(codes, np.ones(20), np.array([2, 2, 2]), 0.01)
     array([0, 0, 1])
     """
-    indicators, first, shown = _indicators(codes, n_states)
-    gram = indicators.T @ (weight[:, np.newaxis] * indicators)
+    pairs = count_state_pairs(codes, weight, n_states)
     most = int(n_states.max()) if len(n_states) else 1
     critical = chi2.isf(significance, np.arange(1, (most - 1) ** 2 + 1))
     dependent = np.zeros((len(n_states), len(n_states)), dtype=np.bool_)
-    _test_pairs(gram, first, shown, n_states, critical, dependent)
+    _test_pairs(pairs, offsets(n_states), critical, dependent)
     return np.asarray(connected_components(dependent, directed=False)[1], dtype=np.int64)
 
 
-def _indicators(codes: NDArray[np.int16], n_states: Ints) -> tuple[Floats, Ints, Ints]:
-    """Indicators of what has to be counted together.
-
-    Those of all states but 0 of each column, which begin at ``first``, and of its cells that are
-    there, at ``shown``: one for all columns if no cell is missing.
-    """
-    first = offsets(n_states - 1)
-    n_columns = len(n_states)
-    complete = bool((codes >= 0).all())
-    shown = first[-1] + (np.zeros if complete else np.arange)(n_columns, dtype=np.int64)
-    indicators = np.empty((len(codes), int(first[-1]) + (1 if complete else n_columns)))
-    if (n_states == 2).all():
-        indicators[:, :n_columns] = codes == 1
-    else:
-        for column in range(n_columns):
-            states = np.arange(1, n_states[column])
-            indicators[:, first[column] : first[column + 1]] = codes[:, [column]] == states
-    indicators[:, first[-1] :] = 1.0 if complete else codes >= 0
-    return indicators, first, shown
-
-
 @kernel
-def _test_pairs(
-    gram: Floats,
-    first: Ints,
-    shown: Ints,
-    n_states: Ints,
-    critical: Floats,
-    out: NDArray[np.bool_],
-) -> None:
+def _test_pairs(pairs: Floats, ptr: Ints, critical: Floats, out: NDArray[np.bool_]) -> None:
     """Mark the pairs (a, b), b < a, whose statistic exceeds the critical value."""
-    most = n_states.max()
-    table = np.empty((most, most))
-    for a in range(len(n_states)):
+    for a in range(len(out)):
         for b in range(a):
-            _fill_table(gram, first, shown, n_states, a, b, table)
-            statistic, freedom = _chi_square(table, n_states[a], n_states[b])
+            table = pairs[ptr[a] : ptr[a + 1], ptr[b] : ptr[b + 1]]
+            statistic, freedom = _chi_square(table)
             out[a, b] = freedom > 0 and statistic > critical[freedom - 1]
 
 
 @kernel
-def _fill_table(
-    gram: Floats,
-    first: Ints,
-    shown: Ints,
-    n_states: Ints,
-    a: int,
-    b: int,
-    table: Floats,
-) -> None:
-    """The contingency table of a pair; what concerns state 0 is what the others leave."""
-    table[0, 0] = gram[shown[a], shown[b]]
-    for t in range(1, n_states[b]):
-        table[0, t] = gram[first[b] + t - 1, shown[a]]
-        table[0, 0] -= table[0, t]
-    for s in range(1, n_states[a]):
-        table[s, 0] = gram[first[a] + s - 1, shown[b]]
-        table[0, 0] -= table[s, 0]
-        for t in range(1, n_states[b]):
-            both = gram[first[a] + s - 1, first[b] + t - 1]
-            table[s, t] = both
-            table[s, 0] -= both
-            table[0, t] -= both
-            table[0, 0] += both
-
-
-@kernel
-def _chi_square(table: Floats, n_rows: int, n_columns: int) -> tuple[float, int]:
+def _chi_square(table: Floats) -> tuple[float, int]:
     """Statistic and degrees of freedom; none if either column has but one state."""
+    n_rows, n_columns = table.shape
     row, column = np.zeros(n_rows), np.zeros(n_columns)
     for s in range(n_rows):
         for t in range(n_columns):

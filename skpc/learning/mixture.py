@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 from sklearn.cluster import KMeans
 
+from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.learning.network import CutsetNetwork
 from skpc.queries import log_likelihood
-
-__all__ = ["Mixture", "learn_mixture"]
 
 #: A row leaves a component to which it belongs with less than this probability: what it would
 #: add to a count is less than rounding to print it.
@@ -22,15 +22,16 @@ _NEGLIGIBLE = 1e-6
 #: Part of each row that is spread evenly over the components at the start. Networks learned from
 #: k-means clusters alone are so sure of their own rows that hardly any ever moves; of nine of the
 #: Twenty Datasets, seven had a better validation likelihood with this than with 0.
-_SPREAD = 0.3
+_EVEN_PART = 0.3
 #: Structural EM stops once this many iterations together have improved by less than ``tol``.
 _PATIENCE = 3
 
-Learn = Callable[[np.ndarray, np.ndarray], CutsetNetwork]
+Codes = NDArray[np.int16]
+Learn = Callable[[Codes, Floats], CutsetNetwork]
 Build = Callable[[CutsetNetwork], Circuit]
 
 
-class Mixture(NamedTuple):
+class CutsetMixture(NamedTuple):
     """Networks, their circuits and weights, and how they were found.
 
     ``lower_bound`` is the mean log-likelihood (nats per row) of the training rows.
@@ -38,17 +39,17 @@ class Mixture(NamedTuple):
 
     networks: list[CutsetNetwork]
     circuits: list[Circuit]
-    weights: np.ndarray
+    weights: Floats
     lower_bound: float
     n_iter: int
     converged: bool
 
 
 def learn_mixture(
-    rows: np.ndarray,
-    codes: np.ndarray,
-    weight: np.ndarray,
-    start: np.ndarray,
+    rows: Floats,
+    codes: Codes,
+    weight: Floats,
+    start: Floats,
     learn: Learn,
     build: Build,
     *,
@@ -59,7 +60,7 @@ def learn_mixture(
     n_jobs: int | None,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],
-) -> Mixture:
+) -> CutsetMixture:
     """Learn a mixture by structural EM (section 6 of the paper), the best of several starts.
 
     Each iteration learns every network anew from rows weighted by their responsibilities, and
@@ -89,7 +90,7 @@ def learn_mixture(
 
     Returns
     -------
-    Mixture
+    CutsetMixture
         The iterate of greatest bound. Components that lose all rows are dropped.
     """
     if n_components > max(weight.sum(), 1):
@@ -98,11 +99,12 @@ def learn_mixture(
             f"{weight.sum():g} sample(s); choose fewer components"
         )
 
-    def one_start() -> Mixture:
+    def one_start() -> CutsetMixture:
         label = _clusters(start, weight, n_components, random_state)
         n_clusters = label.max() + 1
-        share = (1 - _SPREAD) * np.eye(n_clusters)[label] + _SPREAD / n_clusters
-        steps = _structural_em(rows, codes, weight, share, learn, build, n_jobs)
+        even = _EVEN_PART / n_clusters
+        responsibility = (1 - _EVEN_PART) * np.eye(n_clusters)[label] + even
+        steps = _structural_em(rows, codes, weight, responsibility, learn, build, n_jobs)
         return _best_iterate(steps, max_iter, tol, advance)
 
     n_starts = n_init if n_components > 1 else 1
@@ -110,8 +112,8 @@ def learn_mixture(
 
 
 def _clusters(
-    start: np.ndarray, weight: np.ndarray, n_components: int, random_state: np.random.RandomState
-) -> np.ndarray:
+    start: Floats, weight: Floats, n_components: int, random_state: np.random.RandomState
+) -> Ints:
     """The first component of each row, numbered without gaps."""
     n_clusters = min(n_components, len(np.unique(start, axis=0)))
     if n_clusters == 1:
@@ -121,8 +123,8 @@ def _clusters(
 
 
 def _best_iterate(
-    steps: Iterator[Mixture], max_iter: int, tol: float, advance: Callable[[float], object]
-) -> Mixture:
+    steps: Iterator[CutsetMixture], max_iter: int, tol: float, advance: Callable[[float], object]
+) -> CutsetMixture:
     """Run structural EM until it converges and return its best iterate."""
     best = next(steps)
     advance(1)
@@ -143,33 +145,37 @@ def _has_settled(bounds: list[float], tol: float) -> bool:
 
 
 def _structural_em(
-    rows: np.ndarray,
-    codes: np.ndarray,
-    weight: np.ndarray,
-    share: np.ndarray,
+    rows: Floats,
+    codes: Codes,
+    weight: Floats,
+    responsibility: Floats,
     learn: Learn,
     build: Build,
     n_jobs: int | None,
-) -> Iterator[Mixture]:
+) -> Iterator[CutsetMixture]:
     """Alternate networks and responsibilities, from given responsibilities on."""
     while True:
-        total = weight @ share
-        share, total = share[:, total > 0], total[total > 0]
+        total = weight @ responsibility
+        responsibility, total = responsibility[:, total > 0], total[total > 0]
         weights = total / total.sum()
-        networks = _learn_all(codes, weight, share, learn, n_jobs)
+        networks = _learn_all(codes, weight, responsibility, learn, n_jobs)
         circuits = [build(network) for network in networks]
         density = np.column_stack([log_likelihood(circuit, rows) for circuit in circuits])
         density += np.log(weights)
         bound = float(weight @ logsumexp(density, axis=1) / weight.sum())
-        yield Mixture(networks, circuits, weights, bound, 0, False)
-        share = softmax(density, axis=1)
-        share[share < _NEGLIGIBLE] = 0.0
+        yield CutsetMixture(networks, circuits, weights, bound, 0, False)
+        responsibility = softmax(density, axis=1)
+        responsibility[responsibility < _NEGLIGIBLE] = 0.0
 
 
 def _learn_all(
-    codes: np.ndarray, weight: np.ndarray, share: np.ndarray, learn: Learn, n_jobs: int | None
+    codes: Codes,
+    weight: Floats,
+    responsibility: Floats,
+    learn: Learn,
+    n_jobs: int | None,
 ) -> list[CutsetNetwork]:
-    if share.shape[1] == 1:
+    if responsibility.shape[1] == 1:
         return [learn(codes, weight)]
-    parts = ((codes[s > 0], (weight * s)[s > 0]) for s in share.T)
+    parts = ((codes[r > 0], (weight * r)[r > 0]) for r in responsibility.T)
     return list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))

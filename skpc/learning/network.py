@@ -8,10 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.counting import ChowLiuTree
-from skpc.counting.scores import Score
-
-__all__ = ["CutsetNetwork", "Visited", "frozen_network"]
+from skpc.counting import ChowLiuTree, Score
 
 
 @dataclass(frozen=True, eq=False)

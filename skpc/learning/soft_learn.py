@@ -17,8 +17,6 @@ from skpc.learning.independence import independent_groups
 from skpc.queries import PseudoCounts
 from skpc.variables.families import counts_like_columns
 
-__all__ = ["SoftLearnOptions", "learn_soft_circuit", "refinement_pseudo_counts"]
-
 #: Bins, of equal weight in each node, in which numbers are tested for independence.
 _TEST_BINS = 4
 
@@ -45,7 +43,7 @@ class _Part(NamedTuple):
     columns: Ints
     weight: Floats
     #: What the rows would weigh if no sum above had divided them.
-    undivided: Floats
+    row_weight: Floats
     #: Whether the columns may fall apart: not at the root, nor below a product.
     may_split: bool
 
@@ -71,11 +69,11 @@ class _Learner:
         rows: Floats,
         columns: Ints,
         weight: Floats,
-        undivided: Floats,
+        row_weight: Floats,
         may_split: bool,
     ) -> _Part:
         self.nodes.append(())
-        return _Part(len(self.nodes) - 1, rows, columns, weight, undivided, may_split)
+        return _Part(len(self.nodes) - 1, rows, columns, weight, row_weight, may_split)
 
     def step(self) -> float:
         """Settle one part; return how many cells, by weight, have reached a leaf."""
@@ -100,24 +98,24 @@ class _Learner:
         for number in range(group.max() + 1):
             chosen = group == number
             rows, same = group_rows(np.ascontiguousarray(part.rows[:, chosen]))
-            weight, undivided = (
+            weight, row_weight = (
                 np.bincount(same, of_row).astype(np.float64)
-                for of_row in (part.weight, part.undivided)
+                for of_row in (part.weight, part.row_weight)
             )
-            children.append(self._part(rows, part.columns[chosen], weight, undivided, False))
+            children.append(self._part(rows, part.columns[chosen], weight, row_weight, False))
         self._settle(part, "product", children, ())
         return True
 
     def _add(self, part: _Part) -> bool:
         """Make the part a sum, unless all rows fall into one cluster."""
-        share = self._memberships(part)
+        membership = self._memberships(part)
         children = []
-        for column in share.T:
+        for column in membership.T:
             weight = part.weight * column
-            kept = (weight > 0) & (weight >= self.options.prune * part.undivided)
+            kept = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if kept.any():
                 rows = part.rows if kept.all() else part.rows[kept]
-                children.append((rows, part.columns, weight[kept], part.undivided[kept], True))
+                children.append((rows, part.columns, weight[kept], part.row_weight[kept], True))
         if len(children) < 2:
             return False
         total = np.array([child[2].sum() for child in children])
@@ -136,7 +134,7 @@ class _Learner:
         found = estimate_leaves(
             design,
             part.weight[:, np.newaxis],
-            part.undivided,
+            part.row_weight,
             self.options.alpha,
             self.mean[numbers],
             self.sd[numbers],
@@ -162,10 +160,10 @@ class _Learner:
             numbers, part.weight, n_clusters, options.max_iter, self.random_state
         )
         if options.clusterer == "em":
-            share = mixture_memberships(
+            membership = mixture_memberships(
                 design_of(part.rows, states),
                 part.weight,
-                part.undivided,
+                part.row_weight,
                 np.eye(n_clusters)[distance.argmin(axis=1)],
                 options.alpha,
                 mean[states == 0],
@@ -173,10 +171,10 @@ class _Learner:
                 options.max_iter,
             )
         else:
-            share = soft_memberships(distance, options.beta)
+            membership = soft_memberships(distance, options.beta)
         if options.assignment == "hard":
-            return np.eye(n_clusters)[share.argmax(axis=1)]
-        return share
+            return np.eye(n_clusters)[membership.argmax(axis=1)]
+        return membership
 
     def _test_states(self, part: _Part) -> Ints:
         states = self.n_states[part.columns]

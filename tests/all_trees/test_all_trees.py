@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.all_trees import AllTrees, DirectedParameters, PairTables, UndirectedParameters
+from skpc.all_trees import AllTrees, DirectedParameters, UndirectedParameters
+from skpc.all_trees.pair_tables import PairTables
 from tests.naive import all_trees as naive
 
 N_STATES = [(2, 2), (2, 2, 2, 2), (3, 2, 4), (5, 1, 2, 3), (2, 3, 2, 2, 2)]

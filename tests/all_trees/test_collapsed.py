@@ -1,23 +1,33 @@
 import numpy as np
 import pytest
 
-from skpc.all_trees import (
-    Request,
-    TreeTables,
-    collapsed_estimates,
-    gibbs_estimates,
-    importance_estimates,
+from skpc.all_trees.collapsed import _average
+from skpc.all_trees.estimates import PreparedTrees, Request, RowTask, adjust
+from skpc.all_trees.incomplete import METHODS, estimate_rows
+from skpc.all_trees.tree_tables import TreeTables
+from tests.all_trees.test_laplacian import edges_into, log_weights
+from tests.all_trees.test_tree_inference import (
+    arranged,
     log_evidence,
+    random_tables,
     tree_marginals,
 )
-from skpc.all_trees.collapsed import _average
-from skpc.all_trees.estimates import adjust
-from skpc.all_trees.laplacian import edges_into
-from tests.all_trees.test_laplacian import log_weights
-from tests.all_trees.test_tree_inference import random_tables
 from tests.naive import spanning_trees as naive
 
-ALGORITHMS = [collapsed_estimates, importance_estimates, gibbs_estimates]
+EVERYTHING = Request()
+
+
+def estimator(method):
+    def estimates(tables, into, codes, seeds, n_samples=1000, request=EVERYTHING):
+        trees = PreparedTrees.of(tables, into)
+        seeds = np.array(seeds, dtype=np.uint64)
+        return estimate_rows(method, trees, codes, seeds, n_samples, request)
+
+    return estimates
+
+
+ALGORITHMS = [estimator(method) for method in METHODS]
+collapsed_estimates, _, gibbs_estimates = ALGORITHMS
 CODES = {
     (3, 2): [[-1, -1], [2, -1], [-1, 0], [1, 1]],
     (2, 5, 3): [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, 1]],
@@ -64,9 +74,8 @@ def test_importance_weights_undo_any_proposal_exactly(n_states):
         total, streams, marginals = 0.0, np.zeros(1, np.uint64), np.empty(n_all - 1)
         for parents in forests:
             tree, draws = np.array([parents]), codes[np.newaxis].copy()
-            log_mean, *_ = _average(
-                tables, tree, factor, codes, codes, True, streams, marginals, draws
-            )
+            task = RowTask(codes, codes, np.uint64(0), 1, marginals, draws)
+            log_mean, *_ = _average(tables, tree, factor, task, True, streams)
             proposed = np.prod([proposal[v, u] for v, u in enumerate(tree[0])])
             total += proposed * np.exp(log_mean - log_total)
         expected = naive.mixture_evidence(forests, code, root, given)
@@ -84,7 +93,7 @@ def test_undirected_mixtures_may_hang_from_any_vertex():
                 pair = joint.sum(axis=3 - u - v)
                 given[u, v] = (pair if u < v else pair.T) / root[u][:, np.newaxis]
     weight = np.exp(log_weights(3, 3)[2])
-    tables, into = TreeTables.of(root, given), edges_into(weight)
+    tables, into = arranged(root, given), edges_into(weight)
     trees = naive.probabilities(naive.undirected_log_weights(np.log(weight)))
     code = [1, -1, 0]
     hung = {
@@ -168,9 +177,9 @@ def test_a_mixture_of_one_tree_is_that_tree(estimates):
     into[range(4), parent] = 0.7
     code = [1, -1, -1, 0]
     found = estimates(tables, into, [code], [0], n_samples=4000)
-    expected = log_evidence(tables, [parent], [code])[0, 0]
+    expected = log_evidence(tables, parent, code)
     assert found.log_likelihood[0] == pytest.approx(expected, abs=1e-12)
-    marginals = tree_marginals(tables, [parent], [code])
+    marginals = tree_marginals(tables, parent, code)[np.newaxis]
     exact = estimates is collapsed_estimates
     np.testing.assert_allclose(found.marginals, marginals, atol=1e-13 if exact else 0.05)
 
@@ -222,15 +231,20 @@ def test_extreme_weights_and_many_columns_stay_finite():
     [
         ({"into": np.ones((2, 2))}, r"into must have shape \(2, 3\); found \(2, 2\)"),
         ({"into": np.zeros((2, 3))}, "none to vertex 0"),
-        ({"into": -np.ones((2, 3))}, "into must be finite and not negative; found -1.0"),
+        ({"into": -np.ones((2, 3))}, "must be finite and not negative; found -1.0"),
         ({"codes": [[0, 2]]}, r"codes\[0, 1\] must be a state in 0..1"),
         ({"seeds": [1, 2]}, r"seeds must have shape \(1,\); found \(2,\)"),
         ({"n_samples": 0}, "n_samples must be at least 1; found 0"),
-        ({"tables": TreeTables.of([[1.0, 0.0]] * 2, {})}, "must be at least 1e-100; found 0"),
+        ({"codes": [0, 1]}, r"codes must have shape \(n_rows, 2\); found \(2,\)"),
+        (
+            {"tables": TreeTables(np.array([0, 2, 4, 5]), np.ones((4, 4)))},
+            r"conditional must have shape \(4, 5\); found \(4, 4\)",
+        ),
+        ({"tables": arranged([[1.0, 0.0]] * 2, {})}, "must be at least 1e-100; found 0"),
     ],
 )
 def test_what_cannot_be_estimated_is_refused(change, message):
-    tables = TreeTables.of([[0.5, 0.5]] * 2, {})
+    tables = arranged([[0.5, 0.5]] * 2, {})
     arguments = {"tables": tables, "into": np.ones((2, 3)), "codes": [[0, -1]], "seeds": [1]}
     with pytest.raises(ValueError, match=message):
         collapsed_estimates(**{**arguments, **change})

@@ -4,15 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc.all_trees import (
-    ComponentParameters,
-    DirectedParameters,
-    Request,
-    UndirectedParameters,
-    estimate_missing,
-    redraw_rows,
-)
-from skpc.all_trees.incomplete import draw_rows, local_modes, row_seeds
+from skpc._random import row_seeds
+from skpc.all_trees import ComponentParameters, DirectedParameters, UndirectedParameters
+from skpc.all_trees.estimates import Request
+from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes, redraw_rows
 from skpc.all_trees.sampled_trees import add_sampled_trees
 from skpc.circuit import CircuitBuilder
 from skpc.queries import log_likelihood

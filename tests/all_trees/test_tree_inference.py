@@ -4,14 +4,52 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skpc.all_trees import (
-    TreeTables,
-    log_evidence,
-    sample_missing,
-    sample_spanning_trees,
-    tree_marginals,
+from skpc._arrays import offsets
+from skpc._random import start_streams
+from skpc.all_trees.spanning_trees import draw_trees
+from skpc.all_trees.tree_inference import (
+    draw_each,
+    pass_down,
+    pass_up,
+    tree_order,
+    tree_workspace,
 )
+from skpc.all_trees.tree_tables import TreeTables
 from tests.naive import spanning_trees as naive
+
+
+def arranged(root, given):
+    """Tables that stand alone, as all trees share them; pairs left out are independent."""
+    ptr = offsets([*map(len, root), 1])
+    alone = np.concatenate(root)
+    conditional = np.repeat(alone[:, np.newaxis], len(alone) + 1, axis=1)
+    for (u, v), table in given.items():
+        conditional[ptr[v] : ptr[v + 1], ptr[u] : ptr[u + 1]] = np.transpose(table)
+    return TreeTables(ptr, conditional)
+
+
+def passed_up(tables, parent, code):
+    """Arrays as the passes take them, and the log probability of the observed cells."""
+    parent, code = np.array(parent), np.array(code)
+    workspace = tree_workspace(tables.ptr)
+    tree_order(parent, workspace)
+    return parent, code, workspace, pass_up(tables, parent, code, workspace)
+
+
+def log_evidence(tables, parent, code):
+    return passed_up(tables, parent, code)[-1]
+
+
+def tree_marginals(tables, parent, code):
+    parent, code, workspace, _ = passed_up(tables, parent, code)
+    pass_down(tables, parent, code, workspace)
+    return workspace.belief[:-1].copy()
+
+
+def drawn(tables, parents, codes, seed=0):
+    filled = np.array(codes)
+    draw_each(tables, np.array(parents), start_streams(seed, len(filled)), filled)
+    return filled
 
 
 def random_tables(n_states, seed, zeros=0.0):
@@ -26,7 +64,7 @@ def random_tables(n_states, seed, zeros=0.0):
     root = [rows(1, k)[0] for k in n_states]
     pairs = [(u, v) for u in range(len(n_states)) for v in range(len(n_states)) if u != v]
     given = {(u, v): rows(n_states[u], n_states[v]) for u, v in pairs}
-    return root, given, TreeTables.of(root, given)
+    return root, given, arranged(root, given)
 
 
 def all_codes(n_states):
@@ -49,7 +87,7 @@ def test_evidence_is_the_sum_over_all_completions(n_states, parent):
     root, given, tables = random_tables(n_states, seed=len(n_states))
     codes = all_codes(n_states)
     expected = [naive.tree_evidence(parent, code, root, given) for code in codes.tolist()]
-    found = log_evidence(tables, [parent], codes)[:, 0]
+    found = [log_evidence(tables, parent, code) for code in codes]
     np.testing.assert_allclose(np.exp(found), expected, rtol=1e-13)
 
 
@@ -57,7 +95,7 @@ def test_evidence_is_the_sum_over_all_completions(n_states, parent):
 def test_marginals_are_ratios_of_evidence(n_states, parent):
     root, given, tables = random_tables(n_states, seed=10 + len(n_states))
     codes = all_codes(n_states)
-    found = tree_marginals(tables, [parent] * len(codes), codes)
+    found = np.array([tree_marginals(tables, parent, code) for code in codes])
     for row, code in enumerate(codes.tolist()):
         whole = naive.tree_evidence(parent, code, root, given)
         for v, k in enumerate(n_states):
@@ -73,8 +111,8 @@ def test_draws_come_as_often_as_their_conditional_probability(n_states, parent):
     root, given, tables = random_tables(n_states, seed=20 + len(n_states), zeros=0.3)
     n_draws = 20_000
     for code in ([-1] * len(n_states), [*([-1] * (len(n_states) - 1)), 0]):
-        drawn = sample_missing(tables, [parent] * n_draws, [code] * n_draws, seed=3)
-        found = Counter(map(tuple, drawn.tolist()))
+        draws = drawn(tables, [parent] * n_draws, [code] * n_draws, seed=3)
+        found = Counter(map(tuple, draws.tolist()))
         whole = naive.tree_evidence(parent, code, root, given)
         rows = naive.completions(code, n_states)
         expected = {r: naive.tree_probability(parent, r, root, given) / whole for r in rows}
@@ -83,79 +121,39 @@ def test_draws_come_as_often_as_their_conditional_probability(n_states, parent):
             assert abs(found[row] - n_draws * p) <= 6 * np.sqrt(n_draws * p) + 6
 
 
-def test_every_row_is_scored_in_every_tree():
+def test_one_workspace_serves_all_rows_and_trees():
     n_states = [2, 3, 2, 4, 5, 2, 3]
     _, _, tables = random_tables(n_states, 0)
-    trees = sample_spanning_trees(np.ones((7, 7)), np.ones(7), n_trees=5, seed=1)
+    trees, _ = draw_trees(np.ones((7, 8)), 5, np.uint64(1))
     codes = np.random.default_rng(0).integers(-1, n_states, (4, 7))
-    found = log_evidence(tables, trees, codes)
-    assert found.shape == (4, 5)
-    for row in range(4):
-        for tree in range(5):
-            alone = log_evidence(tables, trees[[tree]], codes[[row]])
-            assert alone[0, 0] == found[row, tree]
+    workspace = tree_workspace(tables.ptr)
+    for parent in trees:
+        tree_order(parent, workspace)
+        for code in codes:
+            assert pass_up(tables, parent, code, workspace) == log_evidence(tables, parent, code)
 
 
 @pytest.mark.parametrize("shape", ["star", "chain", "forest"])
 def test_a_row_of_many_unlikely_cells_does_not_underflow(shape):
     n = 500
     parents = {"star": [-1, *[0] * (n - 1)], "chain": [-1, *range(n - 1)], "forest": [-1] * n}
-    tables = TreeTables.of([[1 - 1e-9, 1e-9]] * n, {})
+    tables = arranged([[1 - 1e-9, 1e-9]] * n, {})
     code = np.ones(n, np.int64)
-    found = log_evidence(tables, [parents[shape]], [code])[0, 0]
+    found = log_evidence(tables, parents[shape], code)
     assert found == pytest.approx(n * np.log(1e-9), rel=1e-12)
     code[0] = -1
-    found = log_evidence(tables, [parents[shape]], [code])[0, 0]
+    found = log_evidence(tables, parents[shape], code)
     assert found == pytest.approx((n - 1) * np.log(1e-9), rel=1e-12)
-    marginals = tree_marginals(tables, [parents[shape]], [code])[0]
+    marginals = tree_marginals(tables, parents[shape], code)
     np.testing.assert_allclose(marginals[:2], [1 - 1e-9, 1e-9], rtol=1e-9)
 
 
-def test_impossible_cells_have_probability_zero_and_no_marginals():
-    identity = TreeTables.of([[0.5, 0.5]] * 3, {(0, 1): np.eye(2), (1, 2): np.eye(2)})
-    chain, codes = [[-1, 0, 1]], [[0, -1, 1]]
-    assert log_evidence(identity, chain, codes)[0, 0] == -np.inf
-    with pytest.raises(ValueError, match="observed cells of row 0 are impossible"):
-        tree_marginals(identity, chain, codes)
-    with pytest.raises(ValueError, match="observed cells of row 0 are impossible"):
-        sample_missing(identity, chain, codes)
-    np.testing.assert_array_equal(sample_missing(identity, chain, [[-1, -1, 1]]), [[1, 1, 1]])
+def test_impossible_cells_have_probability_zero_and_are_never_drawn():
+    identity = arranged([[0.5, 0.5]] * 3, {(0, 1): np.eye(2), (1, 2): np.eye(2)})
+    assert log_evidence(identity, [-1, 0, 1], [0, -1, 1]) == -np.inf
+    np.testing.assert_array_equal(drawn(identity, [[-1, 0, 1]], [[-1, -1, 1]]), [[1, 1, 1]])
 
 
 def test_pairs_that_are_left_out_are_independent():
-    tables = TreeTables.of([[0.25, 0.75], [0.5, 0.5]], {})
-    assert np.exp(log_evidence(tables, [[1, -1]], [[1, 0]])[0, 0]) == pytest.approx(0.375)
-
-
-@pytest.mark.parametrize(
-    ("parents", "codes", "message"),
-    [
-        ([[-1, 0, 0]], [[0, 0]], r"parents must have shape \(n_trees, 2\); found \(1, 3\)"),
-        ([[-1, 0]], [0, 0], r"codes must have shape \(n_rows, 2\); found \(2,\)"),
-        ([[-1, 0]], [[0, 3]], r"codes\[0, 1\] must be a state in 0..2 or -1 .* found 3"),
-        ([[-1, 2]], [[0, 0]], r"Parents must be in 0..1, or -1 for roots; found 2"),
-        ([[-1, 1]], [[0, 0]], r"above vertex 1 of tree 0 must not form a cycle"),
-        ([[1, 0]], [[0, 0]], r"above vertex 0 of tree 0 must not form a cycle"),
-        ([[-1, 0]] * 2, [[0, 0]], "Every row needs one tree; found 2 trees, 1 rows"),
-    ],
-)
-def test_what_is_no_tree_or_row_is_refused(parents, codes, message):
-    tables = random_tables([2, 3], 0)[2]
-    with pytest.raises(ValueError, match=message):
-        tree_marginals(tables, parents, codes)
-
-
-def test_tables_that_do_not_fit_are_refused():
-    tables = random_tables([2, 3], 0)[2]
-    with pytest.raises(ValueError, match=r"conditional must have shape \(5, 6\); found \(5, 5\)"):
-        log_evidence(tables._replace(conditional=tables.conditional[:, :5]), [[-1, 0]], [[0, 0]])
-
-
-def test_read_only_and_other_arrays_are_read_alike():
-    tables = random_tables([2, 3], 0)[2]
-    frozen = np.asfortranarray(tables.conditional)
-    frozen.flags.writeable = False
-    codes = np.array([[0, -1], [-1, 2]])
-    expected = log_evidence(tables, [[-1, 0]], codes)
-    other = tables._replace(conditional=frozen, ptr=tables.ptr.astype(np.int32))
-    np.testing.assert_array_equal(log_evidence(other, [[-1, 0]], codes.astype(np.int16)), expected)
+    tables = arranged([[0.25, 0.75], [0.5, 0.5]], {})
+    assert np.exp(log_evidence(tables, [1, -1], [1, 0])) == pytest.approx(0.375)

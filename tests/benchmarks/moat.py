@@ -36,13 +36,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc import MixtureOfAllTrees
-from skpc.all_trees import (
-    collapsed_estimates,
-    estimate_missing,
-    gibbs_estimates,
-    importance_estimates,
-)
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
+from skpc.all_trees.incomplete import METHODS, estimate_missing, estimate_rows, prepared
 from skpc.datasets import fetch_debd, make_missing
 from skpc.queries import log_likelihood
 
@@ -71,12 +66,6 @@ PAPER = {
     "ad": (-15.30, -16.02, -16.07, -15.45, np.nan),
 }
 ORIENTATIONS = ("directed", "undirected")
-METHODS = {
-    "estimator": None,
-    "collapsed": collapsed_estimates,
-    "importance": importance_estimates,
-    "gibbs": gibbs_estimates,
-}
 
 
 def main() -> None:
@@ -221,17 +210,15 @@ def _conditionals(orientations: list[str]) -> None:
 
 def _print_errors(model: Any, codes: np.ndarray, orientation: str, n_observed: int) -> None:
     trees = model.mixture_.models[0]
-    tables, into = trees.tree_tables(), trees.edges_into()
-
-    def through_the_estimator(tables: Any, into: Any, codes: Any, seeds: Any, n: int) -> Any:
-        return estimate_missing(model.mixture_, codes, seeds, "collapsed", n)
-
     truth = np.array([_exact_ones(trees, row) for row in codes])
     seeds = np.arange(len(codes), dtype=np.uint64)
-    for method, estimate in METHODS.items():
+    for method in ("estimator", *METHODS):
         for n_samples in (100, 1000):
             start = time.process_time()
-            found = (estimate or through_the_estimator)(tables, into, codes, seeds, n_samples)
+            if method == "estimator":
+                found = estimate_missing(model.mixture_, codes, seeds, "collapsed", n_samples)
+            else:
+                found = estimate_rows(method, prepared(trees), codes, seeds, n_samples)
             seconds = time.process_time() - start
             error = np.abs(found.marginals[:, 1::2] - truth)[codes < 0].mean()
             size = found.effective_sample_size.mean()

@@ -4,8 +4,8 @@
 
 Directed weights are log-uniform over e ** -spread to e ** spread, and half of the vertices are in
 pairs that hold each other by edges of weight e ** (2 spread). "steps" are the expected steps of the
-walks that make a tree; walks are only run where these are few. Inference is of rows of binary
-columns, a third of the cells missing, each in a tree of its own (evidence: one row in all trees).
+walks that make a tree; walks are only run where these are few. Draws fill rows of binary columns,
+a third of the cells missing, each in a tree of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skpc._random import seed_streams
-from skpc.all_trees import TreeTables, log_evidence, sample_missing, tree_marginals
-from skpc.all_trees.laplacian import edges_into, scale_rows
+from skpc._random import start_streams
 from skpc.all_trees.spanning_trees import Elimination, split_trees, walk_trees
+from skpc.all_trees.tree_inference import draw_each
+from skpc.all_trees.tree_tables import TreeTables
 
 
 def rate(run: Callable[[], object], n_items: int) -> float:
@@ -36,9 +36,7 @@ def random_graph(n: int, spread: float) -> np.ndarray:
     weight, roots = rng.uniform(-spread, spread, (n, n)), rng.uniform(-spread, spread, n)
     one = np.arange(0, n - 1, 4)
     weight[one, one + 1] = weight[one + 1, one] = 2 * spread
-    into = edges_into(np.exp(weight), np.exp(roots))
-    scale_rows(into)
-    return into
+    return np.exp(np.column_stack([weight.T, roots]))
 
 
 def binary_tables(n: int) -> TreeTables:
@@ -52,23 +50,20 @@ def measure(n: int, spread: float) -> list[float]:
     n_trees = 40_000 // n
     tables, into = binary_tables(n), random_graph(n, spread)
     codes = np.random.default_rng(2).integers(-1, 2, (n_trees, n))
-    graph = Elimination.of(into)
-    streams, parents = np.empty(n_trees, np.uint64), np.empty((n_trees, n), np.int64)
-    seed_streams(np.uint64(0), 0, streams)
+    graph, _ = Elimination.of(into)
+    streams, parents = start_streams(0, n_trees), np.empty((n_trees, n), np.int64)
     few = graph.expected_steps < 100 * n
     return [
         graph.expected_steps,
         rate(lambda: Elimination.of(into), 1),
         rate(lambda: split_trees(graph, streams, parents), n_trees),
-        rate(lambda: walk_trees(into, streams, parents), n_trees) if few else np.nan,
-        rate(lambda: log_evidence(tables, parents, codes[:1]), n_trees),
-        rate(lambda: tree_marginals(tables, parents, codes), n_trees),
-        rate(lambda: sample_missing(tables, parents, codes), n_trees),
+        rate(lambda: walk_trees(graph.into, streams, parents), n_trees) if few else np.nan,
+        rate(lambda: draw_each(tables, parents, streams, codes.copy()), n_trees),
     ]
 
 
 def main() -> None:
-    names = ("steps", "eliminated", "split", "walked", "evidence", "marginals", "draws")
+    names = ("steps", "eliminated", "split", "walked", "draws")
     print("columns spread" + "".join(f"{name:>13}" for name in names))
     for n in (16, 69, 100, 180, 500):
         for spread in (0.0, 3.0, 14.0):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from skpc.counting import UNITS_PER_NAT, binary_spanning_tree, maximum_spanning_tree
+from skpc.counting.chow_liu import binary_spanning_tree, maximum_spanning_tree
+from skpc.counting.mutual_information import UNITS_PER_NAT
 from tests.naive import chow_liu
 
 

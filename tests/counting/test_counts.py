@@ -79,13 +79,14 @@ def test_cells_of_weighted_rows_equal_a_double_loop(missing, wide, monkeypatch):
     codes[rng.random(codes.shape) < missing] = -1
     weight = rng.random(60)
     rows = WeightedRows(codes, weight, np.arange(5), n_states)
-    room = _weighted_counts._make_room(rows._layout, rows._counts)
-    assert rows._layout.wide.any() == wide
+    workspace = _weighted_counts._make_workspace(rows._slots, 60)
+    assert rows._slots.wide.any() == wide
     for i in range(5):
         for j in set(range(5)) - {i}:
             table = np.zeros((n_states[i], n_states[j]))
-            n = _cells(rows._layout, rows._counts, room, i, j)
-            table[room.row[:n], room.column[:n]] = room.weight[:n]
+            n = _cells(rows._slots, rows._counts, workspace, i, j)
+            row, column, held = workspace[:3]
+            table[row[:n], column[:n]] = held[:n]
             expected = chow_liu.pair_table(naive_rows(codes, weight), i, j, n_states.tolist())
             np.testing.assert_allclose(table, expected, atol=1e-12)
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from skpc.counting import table_information
+from skpc.counting.mutual_information import table_information
 from tests.naive import chow_liu
 
 
