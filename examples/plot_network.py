@@ -77,7 +77,8 @@ unknown = pd.DataFrame(
 )
 yes = list(model.domain_.categories[0]).index("yes")
 chances = unknown[["class", "sex"]].assign(
-    one_tree=tree.marginals(unknown)[0][:, yes], with_cuts=model.marginals(unknown)[0][:, yes]
+    one_tree=tree.marginals(unknown)[0].probabilities[:, yes],
+    with_cuts=model.marginals(unknown)[0].probabilities[:, yes],
 )
 survivors = people.assign(n=n_people).pivot_table(
     index=["class", "sex"], columns="survived", values="n", aggfunc="sum"

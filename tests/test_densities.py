@@ -68,9 +68,10 @@ def test_the_means_of_some_columns_are_those_among_all(density, columns):
 
 def test_the_most_probable_states_are_those_of_the_marginals(density):
     _, rows = rows_and_incomplete()
-    means, marginals = density.means(rows), density.marginals(rows)
+    means, cells = density.means(rows), density.posteriors(rows)
     for column in (0, 2):
-        assert_array_equal(means[:, column], marginals[column].argmax(axis=1))
+        assert_array_equal(means[:, column], cells[column].probabilities.argmax(axis=1))
+    assert_allclose(means[:, 1], cells[1].mean())
 
 
 def test_log_densities_follow_the_chain_rule(density):
@@ -87,6 +88,6 @@ def test_log_densities_follow_the_chain_rule(density):
 
 def test_medians_lie_where_half_of_the_draws_do(density):
     rows = np.tile([2.0, np.nan, 0.0], (2000, 1))
-    median = density.quantiles(rows[:1], [0.5])[0, 0, 1]
+    median = density.posteriors(rows[:1], [1])[0].quantile(0.5)[0]
     drawn = density.draw_missing(rows, np.random.RandomState(0))[:, 1]
     assert (drawn < median).mean() == pytest.approx(0.5, abs=0.05)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.sampled_trees import add_sampled_trees
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.domain import Domain, group_codes
-from skpc.variables import AxisTable
+from skpc.variables import AxisTable, Bins, Form, Points, Predictive
 
 #: Effective sample size below which an answer hangs on a handful of trees.
 _FEW_TREES = 10
@@ -108,7 +108,18 @@ class AllTreesDensity(NamedTuple):
         """What the answers for each row are worth in independent trees; infinite if exact."""
         return self._log_probability(self._codes(rows))[1]
 
-    def marginals(self, rows: Floats) -> list[Floats]:
+    def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
+        """Distribution of the cells of each column (of all where None) given the observed ones."""
+        marginals, found = self._marginals(rows), []
+        for column in range(rows.shape[1]) if columns is None else columns:
+            prob, labels = marginals[column], self.domain.categories[column]
+            form: Form = Points(np.arange(float(prob.shape[1])), prob)
+            if labels is None:
+                form = Bins(self.domain.axis_of(column), prob)
+            found.append(Predictive([form], rows[:, column], labels))
+        return found
+
+    def _marginals(self, rows: Floats) -> list[Floats]:
         """Probabilities of the states of every cell, one array a column."""
         distinct, group = group_codes(self._codes(rows))
         n_states = self.domain.n_states
@@ -129,7 +140,7 @@ class AllTreesDensity(NamedTuple):
 
         Those of all columns come from one and the same sample of trees.
         """
-        filled, marginals = rows.copy(), self.marginals(rows)
+        filled, marginals = rows.copy(), self._marginals(rows)
         for column in range(rows.shape[1]) if columns is None else columns:
             prob, missing = marginals[column], np.isnan(rows[:, column])
             if self.domain.is_categorical[column]:
@@ -149,18 +160,6 @@ class AllTreesDensity(NamedTuple):
         _warn_of_few_trees(least)
         return found
 
-    def quantiles(self, rows: Floats, levels: Sequence[float]) -> Floats:
-        """The rows with posterior quantiles of missing numbers, shape (n_levels, *rows.shape)."""
-        found = np.repeat(rows[np.newaxis], len(levels), axis=0)
-        prob = self.marginals(rows)
-        for column in np.flatnonzero(~self.domain.is_categorical).tolist():
-            missing = np.isnan(rows[:, column])
-            for filled, level in zip(found, levels):
-                filled[missing, column] = self.domain.axis_of(column).quantile(
-                    prob[column][missing], level
-                )
-        return found
-
     def modes(self, rows: Floats) -> Floats:
         """The rows completed such that no change of a single cell makes them more probable."""
         codes = self._codes(rows)
@@ -170,7 +169,7 @@ class AllTreesDensity(NamedTuple):
             for column, (is_numeric, n_states) in enumerate(zip(numeric, self.domain.n_states))
         ]
         with np.errstate(divide="ignore"):
-            values = [np.log(prob) + p for prob, p in zip(self.marginals(rows), peaks)]
+            values = [np.log(prob) + p for prob, p in zip(self._marginals(rows), peaks)]
         start = np.column_stack([value.argmax(axis=1) for value in values])
         found = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)
         filled = np.where(np.isnan(rows), found, rows)

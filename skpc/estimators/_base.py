@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
@@ -25,8 +25,11 @@ from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, merge_rows, present_rows
 from skpc.estimators.streaming import by_blocks
+from skpc.variables import Predictive
 
 _STRATEGIES = ("mean", "mpe", "sample")
+#: Rows whose posteriors are held at a time.
+_ROWS = 1024
 
 
 @contextmanager
@@ -290,7 +293,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         repeated = np.repeat(rows, n_samples, axis=0)
         return self.domain_.decode(self._density.draw_missing(repeated, random_state))
 
-    def marginals(self, X: Any) -> list[Floats]:
+    def marginals(self, X: Any) -> list[Predictive]:
         """Posterior distribution of every cell given the observed cells of its row.
 
         Parameters
@@ -300,14 +303,24 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
 
         Returns
         -------
-        list of ndarray
-            One array of shape (n_samples, n_states) a column: the probabilities of its categories
-            (``domain_.categories``), or of the bins of a numeric column between its two tails
-            (``domain_.axes``); none for a numeric column without bins, whose mean ``complete``
-            gives. An observed cell has probability one for its own state.
+        list of skpc.variables.Predictive
+            One a column, with ``probabilities`` of the categories ``labels`` or of the bins between
+            ``edges``, ``mean()``, ``quantile(level)``, ``cdf(x)`` and ``to_frame()``. An observed
+            cell has probability one for its own state.
+
+        Examples
+        --------
+        >>> from skpc import CutsetNetworkBD
+        >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
+        >>> sky, warmth = CutsetNetworkBD().fit(X).marginals([[None, 29.0], ["rain", None]])
+        >>> sky.labels, sky.probabilities.round(1)
+        (array(['rain', 'sun'], dtype=object), array([[0., 1.],
+               [1., 0.]]))
+        >>> warmth.mean().round()
+        array([29., 12.])
         """
         _, rows = self._encode(X)
-        return self._density.marginals(rows)
+        return self._density.posteriors(rows)
 
     @by_blocks
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
@@ -407,7 +420,12 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         table, rows = self._encode(X)
-        lower, upper = self._density.quantiles(rows, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        lower, upper = rows.copy(), rows.copy()
+        numbers = np.flatnonzero(~self.domain_.is_categorical)
+        for part in gen_batches(len(rows), _ROWS):
+            for column, cells in zip(numbers, self._density.posteriors(rows[part], numbers)):
+                lower[part, column] = cells.quantile(0.5 - 0.5 * level)
+                upper[part, column] = cells.quantile(0.5 + 0.5 * level)
         return self.domain_.fill(table, lower), self.domain_.fill(table, upper)
 
     @by_blocks

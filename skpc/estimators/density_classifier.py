@@ -209,7 +209,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         near = ~np.isneginf(log_density)
         posterior = np.zeros((len(rows), len(self.classes_)))
         if near.any():
-            posterior[near] = density.marginals(unlabelled[near])[-1]
+            (label,) = density._density.posteriors(unlabelled[near], [rows.shape[1]])
+            posterior[near] = label.probabilities
         return log_density[:, np.newaxis] + _log(posterior) - self._log_joint_prior()
 
     def _weight_of_all(self) -> Floats:

@@ -123,7 +123,8 @@ class MarginalsDisplay(ShowsParameters):
                 f"X must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of a "
                 "DataFrame"
             )
-        marginals = [prob[0] for prob in estimator.marginals(X)]
+        cells = [column.probabilities for column in estimator.marginals(X)]
+        marginals = [np.empty(0) if prob is None else prob[0] for prob in cells]
         return cls(probabilities=marginals, row=rows[0], domain=domain).plot(ax, columns=columns)
 
     def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> MarginalsDisplay:

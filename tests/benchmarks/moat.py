@@ -282,7 +282,7 @@ def _errors_and_sizes(model: Any, rows: np.ndarray) -> np.ndarray:
 
 
 def _answers(model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    ones = np.column_stack([p[:, -1] for p in model.marginals(rows)])
+    ones = np.column_stack([p.probabilities[:, -1] for p in model.marginals(rows)])
     return model.score_samples(rows), ones
 
 

@@ -170,10 +170,14 @@ def test_marginals_are_distributions_and_observed_cells_are_certain(density):
     found = density.marginals(with_missing_cells(frame))
     assert len(found) == frame.shape[1]
     seen = with_missing_cells(frame).notna().to_numpy()
-    for column, prob in enumerate(found):
-        assert prob.shape == (len(frame), density.domain_.n_states[column])
-        if prob.shape[1] == 0:  # numbers without bins
+    for column, cells in enumerate(found):
+        prob = cells.probabilities
+        assert (prob is None) == (density.domain_.n_states[column] == 0)
+        if prob is None:  # numbers without bins
+            middle = cells.quantile(0.5)
+            assert_allclose(cells.cdf(middle)[~seen[:, column]], 0.5, atol=1e-9)
             continue
+        assert prob.shape == (len(frame), density.domain_.n_states[column])
         assert_allclose(prob.sum(axis=1), 1.0)
         assert_allclose(prob[seen[:, column]].max(axis=1), 1.0)
 

@@ -69,7 +69,9 @@ def test_joint_probabilities_are_posterior_marginals_of_the_class(density):
     rows = with_missing_cells(X)
     encoded = np.column_stack([model.domain_.encode(rows), np.full(len(X), np.nan)])
     joint = model.densities_[0]
-    assert_allclose(model.predict_proba(rows), joint.marginals(encoded)[-1], rtol=1e-9)
+    assert_allclose(
+        model.predict_proba(rows), joint.marginals(encoded)[-1].probabilities, rtol=1e-9
+    )
     assert_allclose(model.score_samples(rows), joint.score_samples(encoded), rtol=1e-9, atol=1e-9)
 
 
@@ -80,7 +82,9 @@ def test_the_class_of_incomplete_rows_is_asked_for_once_and_the_density_is_that_
     rows = with_missing_cells(X)
     encoded = np.column_stack([model.domain_.encode(rows), np.full(len(X), np.nan)])
     joint = model.densities_[0]
-    assert_allclose(model.predict_proba(rows), joint.marginals(encoded)[-1], rtol=1e-9)
+    assert_allclose(
+        model.predict_proba(rows), joint.marginals(encoded)[-1].probabilities, rtol=1e-9
+    )
     assert_allclose(model.score_samples(rows), joint.score_samples(encoded), rtol=1e-9, atol=1e-9)
 
 

@@ -153,7 +153,7 @@ def test_a_category_given_the_others_has_the_probability_of_the_marginals():
     hidden = incomplete.copy()
     hidden[:, 5] = np.nan
     assert np.isfinite(model.effective_sample_size(hidden)).any()
-    marginals = model.marginals(hidden)[5][np.arange(20), X[:20, 5].astype(int)]
+    marginals = model.marginals(hidden)[5].probabilities[np.arange(20), X[:20, 5].astype(int)]
     found = model.score_samples(incomplete, given=[c for c in range(14) if c != 5])
     assert_allclose(np.exp(found), marginals, rtol=1e-10)
 
@@ -244,6 +244,6 @@ def test_importance_and_gibbs_answer_the_same_questions():
     found = []
     for inference in ("collapsed", "importance", "gibbs"):
         model = clone(base).set_params(inference=inference).fit(X)
-        found.append(np.array([p[0, 1] for p in model.marginals(incomplete)]))
+        found.append(np.array([p.probabilities[0, 1] for p in model.marginals(incomplete)]))
     assert_allclose(found[1], found[0], atol=0.12)
     assert_allclose(found[2], found[0], atol=0.12)

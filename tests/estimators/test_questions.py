@@ -203,7 +203,7 @@ def test_numbers_are_drawn_given_a_category_and_categories_given_a_number(densit
         assert drawn[:, 2].mean() == pytest.approx(mean, abs=0.2)
     drawn = density.sample(2000, random_state=0, given=[[np.nan, np.nan, 1.5]])
     assert_array_equal(drawn[:, 2], 1.5)
-    expected = density.marginals([[np.nan, np.nan, 1.5]])[0][0]
+    expected = density.marginals([[np.nan, np.nan, 1.5]])[0].probabilities[0]
     assert_allclose(np.bincount(drawn[:, 0].astype(int), minlength=3) / 2000, expected, atol=0.05)
 
 

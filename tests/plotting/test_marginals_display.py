@@ -45,7 +45,7 @@ def test_a_missing_category_has_a_bar_of_its_probability_for_each_state(model):
     row = one_row(price=4.0)
     ax = MarginalsDisplay.from_estimator(model, row, columns=["size"]).ax_[0]
     assert [label.get_text() for label in ax.get_yticklabels()] == list(SIZES)
-    np.testing.assert_allclose(bar_lengths(ax), model.marginals(row)[0][0])
+    np.testing.assert_allclose(bar_lengths(ax), model.marginals(row)[0].probabilities[0])
     assert ax.get_title() == "size (missing)"
 
 
@@ -54,7 +54,7 @@ def test_a_missing_number_has_a_density_that_holds_the_mass_of_every_bin(model):
     ax = MarginalsDisplay.from_estimator(model, row, columns=["price"]).ax_[0]
     x, density = ax.lines[0].get_data()
     edges, lower_scale, upper_scale = model.domain_.axes[1]
-    prob = model.marginals(row)[1][0]
+    prob = model.marginals(row)[1].probabilities[0]
     for state in range(1, len(edges)):
         inside = (x >= edges[state - 1]) & (x <= edges[state])
         height = prob[state] / (edges[state] - edges[state - 1])
@@ -86,7 +86,7 @@ def test_many_states_are_cut_to_the_most_probable_and_the_rest(model):
     row = one_row(size="small")
     ax = MarginalsDisplay.from_estimator(model, row, columns=["code"]).ax_[0]
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    prob = model.marginals(row)[2][0]
+    prob = model.marginals(row)[2].probabilities[0]
     best = sorted(np.argsort(-prob, kind="stable")[:11].tolist())
     assert labels == [*map(str, best), "(4 others)"]
     np.testing.assert_allclose(bar_lengths(ax)[:-1], prob[best])
@@ -109,7 +109,7 @@ def test_a_polars_row_is_drawn_as_the_pandas_row(table):
     cells = {"size": [None], "price": [4.0], "code": [3]}
     row = pl.DataFrame(cells, schema_overrides={"size": str})
     ax = MarginalsDisplay.from_estimator(model, row, columns=["size"]).ax_[0]
-    np.testing.assert_allclose(bar_lengths(ax), model.marginals(row)[0][0])
+    np.testing.assert_allclose(bar_lengths(ax), model.marginals(row)[0].probabilities[0])
 
 
 def test_one_axes_is_divided_among_the_columns(model):
