@@ -33,17 +33,6 @@ from skpc.factor_graphs import FactorGraph
 from skpc.factor_graphs.elimination import Layout, eliminate, lay_out
 from skpc.factor_graphs.vtree import children_first
 
-__all__ = [
-    "CollapsedRows",
-    "Terms",
-    "collapse_rows",
-    "complete_rows",
-    "patterns",
-    "refuse_neighbour",
-    "refuse_row",
-    "terms_of",
-]
-
 #: Rows of evidence that are eliminated together.
 _BATCH = 2048
 #: Memory beyond which the conditionals of all rows are refused.

@@ -8,8 +8,6 @@ import numpy as np
 from cvxopt import matrix, solvers
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["least_on_simplex"]
-
 #: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
 #: diagonal, where the optimum is zero up to rounding.
 _TOLERANCE, _NOTHING = 1e-6, 1e-10

@@ -9,8 +9,6 @@ from scipy.special import logsumexp
 
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 
-__all__ = ["neighbour_measure", "refuse_zeros", "stepped"]
-
 #: A node of q, one of the stepped p, and one of p, all of one scope.
 _Triple = tuple[int, int, int]
 

@@ -20,8 +20,6 @@ from skpc.factor_graphs import FactorGraph, min_fill_vtree
 from skpc.factor_graphs.elimination import Conditionals, draw_free, eliminate, table_marginals
 from skpc.kernels import Kernel
 
-__all__ = ["BlackBoxImportanceSampler"]
-
 #: Completions of a row beyond which exact expectations are refused.
 _MOST_COMPLETIONS = 2**16
 

@@ -15,8 +15,6 @@ from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
 from skpc.queries._ranks import common_rankings
 
-__all__ = ["kdsd"]
-
 
 def kdsd(
     q: Any,

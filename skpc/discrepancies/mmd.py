@@ -10,8 +10,6 @@ from skpc.circuit import Circuit
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
 
-__all__ = ["mmd2"]
-
 
 def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     """Squared maximum mean discrepancy, exact on the side of a circuit.

@@ -24,8 +24,6 @@ from skpc.factor_graphs import FactorGraph, min_fill_vtree
 from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
 from skpc.queries import log_likelihood
 
-__all__ = ["check_kernel", "check_operator", "discrete_cards", "stein_gram"]
-
 _OPERATORS = ("ratio", "barker")
 #: Rows of the matrix that a thread computes before it asks for more.
 _STRIPE = 8

@@ -28,8 +28,6 @@ from skpc.messages import (
     outer_width,
 )
 
-__all__ = ["KernelEPOperator"]
-
 #: The median of distances is that of the pairs among this many rows at most.
 _MEDIAN_ROWS = 1000
 #: Rows whose features are held at a time.

@@ -22,8 +22,6 @@ from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
 from skpc.messages.loops import LARGEST_FEATURE
 
-__all__ = ["LogisticEPClassifier"]
-
 #: z of a row of zeros is certain; a normal message needs some variance.
 _LEAST_VARIANCE = 1e-20
 #: Probabilities below this one are taken for it, so that log odds are finite.

@@ -11,8 +11,6 @@ from skpc.factor_graphs.elimination import Conditionals, eliminate, lay_out
 from skpc.factor_graphs.graph import FactorGraph
 from skpc.factor_graphs.vtree import check_vtree
 
-__all__ = ["compile", "log_partition"]
-
 #: What the nodes and edges of a table entry take of memory while a circuit is built.
 _CIRCUIT_BYTES = 1024
 

@@ -11,17 +11,6 @@ from skpc._arrays import offsets
 from skpc.factor_graphs.graph import FactorGraph
 from skpc.factor_graphs.vtree import children_first
 
-__all__ = [
-    "Conditionals",
-    "Layout",
-    "draw_free",
-    "eliminate",
-    "lay_out",
-    "positions",
-    "sum_out",
-    "table_marginals",
-]
-
 #: Memory beyond which elimination is refused, and what an entry takes at its peak.
 _MOST_BYTES = 2**31
 _TABLE_BYTES = 48

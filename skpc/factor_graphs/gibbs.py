@@ -19,8 +19,6 @@ from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
 
-__all__ = ["GibbsSampler"]
-
 #: How many random states are tried as the start of a chain.
 _N_STARTS = 1000
 

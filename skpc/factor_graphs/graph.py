@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["FactorGraph"]
-
 #: How far the probabilities of a row of a conditional table may be from summing to one.
 _TOLERANCE = 1e-6
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from skpc.factor_graphs.graph import FactorGraph
 
-__all__ = ["load_asia", "read_uai", "write_uai"]
-
 _HEADERS = ("MARKOV", "BAYES")
 #: Arrays of old versions of numpy have so many axes at most.
 _MOST_AXES = 32

@@ -16,8 +16,6 @@ import numpy as np
 
 from skpc.factor_graphs.graph import FactorGraph
 
-__all__ = ["check_vtree", "children_first", "min_fill_vtree"]
-
 
 def min_fill_vtree(graph: FactorGraph) -> np.ndarray:
     """A vtree by the min-fill heuristic.

@@ -10,9 +10,6 @@ from scipy.special import expit, log_expit
 
 from skpc._arrays import Floats
 
-__all__ = ["CompoundGammaFactor", "Factor", "LogisticFactor"]
-
-
 #: How far below its peak (nats) a density is negligible: exp(-40) is 4e-18.
 _DEPTH = 40.0
 #: Stands for a power of zero.

@@ -11,8 +11,6 @@ from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
 
 from skpc._arrays import Floats
 
-__all__ = ["FAMILIES", "Beta", "Gamma", "Message", "Normal"]
-
 
 class Message(ABC):
     """One message, or an array of messages, of an exponential family with two parameters.

@@ -15,9 +15,6 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.messages.layout import Moments
 
-__all__ = ["MessageFeatures", "embedding_products", "inner_widths", "outer_width"]
-
-
 _BLOCK = 2048
 #: Frequencies are the reciprocal roots of widths, and their squares have to be finite.
 _LEAST_WIDTH = 1e-300

@@ -13,9 +13,6 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._validation import describe_column
 from skpc.messages.families import FAMILIES, Gamma, Message
 
-__all__ = ["MessageLayout", "Moments", "message_moments"]
-
-
 _POINT = "point"
 _LOG_GAMMA = "log-gamma"
 #: Families of the two columns of a message.

@@ -17,9 +17,6 @@ from skpc._validation import check_magnitude
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
-__all__ = ["LARGEST_FEATURE", "LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
-
-
 _SCHEDULES = ("parallel", "serial")
 #: The posterior precision in any direction is kept above this share of the prior precision.
 _LEAST_PRECISION = 1e-6

@@ -14,9 +14,6 @@ from skpc.messages.families import Message
 from skpc.messages.layout import MessageLayout
 from skpc.messages.oracles import MessageOperator, check_messages
 
-__all__ = ["JustInTimeOperator", "LearnedOperator"]
-
-
 #: Rows predicted at a time: what follows a row that has to be learned is predicted again.
 _BLOCK = 256
 

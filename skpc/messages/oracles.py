@@ -16,9 +16,6 @@ from skpc.messages.factors import Factor
 from skpc.messages.families import Message
 from skpc.messages.layout import MessageLayout, message_moments
 
-__all__ = ["ImportanceSamplingOracle", "MessageOperator", "QuadratureOracle", "check_messages"]
-
-
 _BLOCK = 256
 
 

@@ -10,9 +10,6 @@ from scipy.linalg import blas, lapack
 
 from skpc._arrays import Floats
 
-__all__ = ["BayesianRegression"]
-
-
 _BLOCK = 256
 
 

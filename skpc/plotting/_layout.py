@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.plotting._canvas import (
-    BLUE,
-    GREY,
-    LIGHT_BLUE,
-    LIGHT_ORANGE,
-    ORANGE,
-    Page,
-    text_width,
-)
+from skpc.plotting._canvas import BLUE, LIGHT_BLUE, LIGHT_ORANGE, ORANGE, require_pyplot
 
+_POINTS_PER_INCH = 72
+_FONT_SIZE = 9.0
+_SMALLEST_FIGURE = (3.0, 1.5)
+_GREY = "#4D4D4D"
+_WHITE = {"boxstyle": "square,pad=0.1", "edgecolor": "none", "facecolor": "white"}
 # All in ems.
 HALF_BOX = 0.95
 _PADDING = 0.5
@@ -38,9 +35,68 @@ _STYLES: dict[str, dict[str, Any]] = {
     "sum": _boxed("circle,pad=0.3", BLUE, LIGHT_BLUE, "center"),
     "product": _boxed("circle,pad=0.3", ORANGE, LIGHT_ORANGE, "center"),
     "label": {"ha": "center"},
-    "note": {"ha": "left", "color": GREY},
+    "note": {"ha": "left", "color": _GREY},
+    "key": {"ha": "center", "color": _GREY},
+    "weight": {"ha": "center", "bbox": _WHITE},
     "upright": {"ha": "center", "va": "top", "rotation": 90},
 }
+
+
+def text_width(text: str) -> float:
+    """Width of the longest line of a text in ems."""
+    from matplotlib.textpath import TextPath
+
+    # The advance of a trailing space is not part of the outline, nor is any of "".
+    lines = [line for line in text.split("\n") if line.strip()]
+    return max(
+        (float(TextPath((0, 0), line, size=1).get_extents().width) for line in lines), default=0
+    )
+
+
+class Page(NamedTuple):
+    """An area of the size of a drawing, in ems: one em is one font size, downwards positive."""
+
+    ax: Any
+    font_size: float
+
+    @classmethod
+    def prepare(cls, caller: str, ax: Any, width: float, height: float) -> Page:
+        """Take the given axes, or new ones of the right size, and choose a font that fits."""
+        plt = require_pyplot(caller)
+        if ax is None:
+            inches = [extent * _FONT_SIZE / _POINTS_PER_INCH for extent in (width, height)]
+            size = [max(pair) for pair in zip(inches, _SMALLEST_FIGURE)]
+            ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
+        ax.set_axis_off()
+        figure_size, box = ax.figure.get_size_inches(), ax.get_position()
+        points = _POINTS_PER_INCH * figure_size * (box.width, box.height)
+        font_size = min(_FONT_SIZE, points[0] / width, points[1] / height)
+        # Margins on both sides keep the drawing in proportion where there is room to spare.
+        spare_x, spare_y = (points / font_size - (width, height)) / 2
+        ax.set_xlim(-spare_x, width + spare_x)
+        ax.set_ylim(height + spare_y, -spare_y)
+        return cls(ax, font_size)
+
+    def write(self, x: float, y: float, text: str, style: str, scale: float = 1.0) -> None:
+        """Write a text in the middle of a line."""
+        options = {"va": "center", "fontsize": scale * self.font_size, **_STYLES[style]}
+        self.ax.text(x, y, text, **options)
+
+    def edge(self, points: list[tuple[float, float]], arrow: bool) -> None:
+        """Draw a line through points, with an arrowhead at its end where asked for."""
+        from matplotlib.patches import FancyArrowPatch
+        from matplotlib.path import Path
+
+        patch = FancyArrowPatch(
+            path=Path(points),
+            arrowstyle="-|>" if arrow else "-",
+            mutation_scale=0.8 * self.font_size,
+            color=_GREY,
+            linewidth=0.9,
+            fill=arrow,
+            joinstyle="miter",
+        )
+        self.ax.add_patch(patch)
 
 
 class Block:
@@ -96,19 +152,14 @@ def draw_blocks(caller: str, blocks: list[Block], spacing: Spacing, key: str, ax
         for child in block.below if block.texts else ():
             page.edge([start, (x[child], y[child])], arrow=False)
         for child, weight in zip(block.below, block.weights):
-            _write_weight(page, start, (x[child], y[child]), weight, len(block.below))
+            # The edges of a block must be apart where their weights stand.
+            down = 0.5 if len(block.below) <= 2 else 0.75
+            at = [(1 - down) * a + down * b for a, b in zip(start, (x[child], y[child]))]
+            page.write(at[0], at[1], weight, "weight", 0.85)
         for dx, dy, text, style in block.texts:
-            page.write(x[number] + dx, y[number] + dy, text, **_STYLES[style])
-    page.write(width / 2, height - _MARGIN, key, color=GREY)
+            page.write(x[number] + dx, y[number] + dy, text, style)
+    page.write(width / 2, height - _MARGIN, key, "key")
     return page.ax
-
-
-def _write_weight(page: Page, start: Any, end: Any, weight: str, n_edges: int) -> None:
-    """Write on an edge, at a place where edges from the same block are apart."""
-    frame = {"boxstyle": "square,pad=0.1", "edgecolor": "none", "facecolor": "white"}
-    down = 0.5 if n_edges <= 2 else 0.75
-    at = [(1 - down) * a + down * b for a, b in zip(start, end)]
-    page.write(at[0], at[1], weight, bbox=frame, fontsize=0.85 * page.font_size)
 
 
 def _columns(blocks: list[Block], gap: float) -> Floats:

@@ -6,8 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from skpc.circuit import PRODUCT, Circuit
-from skpc.plotting._canvas import text_width
-from skpc.plotting._layout import HALF_BOX, Block, Spacing, draw_blocks
+from skpc.plotting._layout import HALF_BOX, Block, Spacing, draw_blocks, text_width
 from skpc.plotting._names import Names
 
 #: More boxes than this cannot be read on one page.

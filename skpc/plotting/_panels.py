@@ -9,8 +9,6 @@ import numpy as np
 from skpc.plotting._canvas import BLUE, LIGHT_BLUE, ORANGE
 from skpc.plotting._names import shown_value
 
-__all__ = ["draw_density", "draw_states"]
-
 _MAX_BARS = 12
 _TAIL_LENGTH = 3.0
 _TAIL_POINTS = 30
