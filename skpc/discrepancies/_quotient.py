@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from skpc._arrays import Floats
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 
 #: A node of q, one of the stepped p, and one of p, all of one scope.
@@ -18,8 +19,8 @@ class _Node(NamedTuple):
 
     kind: int
     parts: list[_Triple]
-    log_weight: np.ndarray
-    log_table: np.ndarray
+    log_weight: Floats
+    log_table: Floats
 
 
 def stepped(circuit: Circuit, variable: int) -> Circuit:

@@ -11,13 +11,14 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from skpc._arrays import Floats, Ints
 from skpc._repr import ShowsParameters
 from skpc.discrepancies._collapsed import patterns
 from skpc.discrepancies._quadratic import least_on_simplex
-from skpc.discrepancies.stein import check_kernel, check_operator, stein_gram
+from skpc.discrepancies.stein import check_kernel, check_stein_operator, stein_gram
 from skpc.domain import group_rows
 from skpc.factor_graphs import FactorGraph, min_fill_vtree
-from skpc.factor_graphs.elimination import Conditionals, draw_free, eliminate, table_marginals
+from skpc.factor_graphs.elimination import ConditionalTables, draw_free, eliminate, table_marginals
 from skpc.kernels import Kernel
 
 #: Completions of a row beyond which exact expectations are refused.
@@ -41,12 +42,13 @@ class BlackBoxImportanceSampler(ShowsParameters):
         variables that are collapsed in all samples.
     kernel : Kernel, default=None
         The base kernel between states; None is ``ExponentialHamming(1 / n_variables)``.
-    operator : {"ratio", "barker"}, default="ratio"
+    stein_operator : {"ratio", "barker"}, default="ratio"
         The Stein operator; see :func:`stein_gram`. "ratio" is the one of the literature. Its values
         grow with the ratios of probabilities of neighbouring states; where those are large,
         "barker", which is bounded, gives better weights.
     collapse : float, default=0.0
-        Share of variables to collapse in each sample, drawn anew for each, NaN cells counted in.
+        Proportion of the variables to collapse in each sample, drawn anew for each; NaN cells
+        count.
     random_state : int, RandomState instance or None, default=None
         Draws the variables to collapse.
 
@@ -83,11 +85,11 @@ class BlackBoxImportanceSampler(ShowsParameters):
 
     target: FactorGraph
     kernel: Kernel | None
-    operator: str
+    stein_operator: str
     collapse: float
     random_state: Any
-    samples_: np.ndarray
-    weights_: np.ndarray
+    samples_: Floats
+    weights_: Floats
     discrepancy_: float
 
     def __init__(
@@ -95,19 +97,19 @@ class BlackBoxImportanceSampler(ShowsParameters):
         target: FactorGraph,
         *,
         kernel: Kernel | None = None,
-        operator: str = "ratio",
+        stein_operator: str = "ratio",
         collapse: float = 0.0,
         random_state: Any = None,
     ) -> None:
         if not isinstance(target, FactorGraph):
             raise TypeError(f"target must be a FactorGraph, got {type(target).__name__}")
         check_kernel(kernel, target.n_variables)
-        check_operator(operator)
+        check_stein_operator(stein_operator)
         if not isinstance(collapse, Real) or not 0.0 <= collapse <= 1.0:
-            raise ValueError(f"collapse must be a share from 0 to 1, got {collapse!r}")
+            raise ValueError(f"collapse must be a proportion from 0 to 1, got {collapse!r}")
         self.target = target
         self.kernel = kernel
-        self.operator = operator
+        self.stein_operator = stein_operator
         self.collapse = collapse
         self.random_state = random_state
 
@@ -141,13 +143,13 @@ class BlackBoxImportanceSampler(ShowsParameters):
         rows = self._collapsed(rows)
         # Equal rows would make the matrix singular and their weights arbitrary.
         distinct, group = group_rows(rows)
-        gram = stein_gram(distinct, self.target, self.kernel, operator=self.operator)
+        gram = stein_gram(distinct, self.target, self.kernel, stein_operator=self.stein_operator)
         weights, value = least_on_simplex(gram)
         self.samples_, self.discrepancy_ = rows, value
         self.weights_ = (weights / np.bincount(group))[group]
         return self
 
-    def marginals(self) -> list[np.ndarray]:
+    def marginals(self) -> list[Floats]:
         """Marginal distribution of each variable under the weighted samples.
 
         Collapsed cells count with their conditional probabilities.
@@ -158,19 +160,19 @@ class BlackBoxImportanceSampler(ShowsParameters):
             The probabilities of the states of each variable.
         """
         self._check_fitted()
-        cards = self.target.cards
-        total = np.zeros(cards.sum())
+        n_states = self.target.n_states
+        total = np.zeros(n_states.sum())
         for members, rows, found in self._conditionals():
-            total += self.weights_[members] @ table_marginals(found, cards, rows)
-        parts = np.split(total, np.cumsum(cards)[:-1])
+            total += self.weights_[members] @ table_marginals(found, n_states, rows)
+        parts = np.split(total, np.cumsum(n_states)[:-1])
         return [part / part.sum() for part in parts]
 
     def expectation(
         self,
-        function: Callable[[np.ndarray], Any],
+        function: Callable[[Floats], Any],
         n_draws: int | None = None,
         random_state: Any = None,
-    ) -> np.ndarray:
+    ) -> Floats:
         """Mean of a function of states under the weighted samples.
 
         Parameters
@@ -201,7 +203,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         total: Any = 0.0
         for members, rows, found in self._conditionals():
             free = np.flatnonzero(np.isnan(rows[0]))
-            shape = self.target.cards[free].tolist()
+            shape = self.target.n_states[free].tolist()
             if math.prod(shape) > _MOST_COMPLETIONS:
                 raise ValueError(
                     f"sample {members[0]} has {math.prod(shape)} completions, more than "
@@ -215,7 +217,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
                 total += self.weights_[member] * np.tensordot(prob, function(complete), 1)
         return np.asarray(total)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw states: a sample by its weight, and its collapsed cells given the others.
 
         Parameters
@@ -239,8 +241,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
         if not hasattr(self, "weights_"):
             raise NotFittedError("this BlackBoxImportanceSampler has no weights; call fit first")
 
-    def _collapsed(self, rows: np.ndarray) -> np.ndarray:
-        """Empty further cells of each row, up to the share of ``collapse``."""
+    def _collapsed(self, rows: Floats) -> Floats:
+        """Empty further cells of each row, up to the proportion ``collapse``."""
         random = check_random_state(self.random_state)
         wanted = int(self.collapse * rows.shape[1] + 1e-9)
         order = random.uniform(size=rows.shape)
@@ -249,15 +251,15 @@ class BlackBoxImportanceSampler(ShowsParameters):
         rows[rank < wanted] = np.nan
         return rows
 
-    def _conditionals(self) -> list[tuple[np.ndarray, np.ndarray, Conditionals]]:
+    def _conditionals(self) -> list[tuple[Ints, Floats, ConditionalTables]]:
         """For each pattern of collapsed cells: which samples, their rows, their conditionals."""
         target, rows = self.target, self.samples_
         return [
-            (members, rows[members], eliminate(target, layout, rows[members]))
-            for members, layout in patterns(target, min_fill_vtree(target), rows)
+            (members, rows[members], eliminate(target, plan, rows[members]))
+            for members, plan in patterns(target, min_fill_vtree(target), rows)
         ]
 
-    def _completed(self, chosen: np.ndarray, random_state: Any) -> np.ndarray:
+    def _completed(self, chosen: Ints, random_state: Any) -> Floats:
         """One completion of each of the chosen samples."""
         random = check_random_state(random_state)
         out = np.empty((len(chosen), self.target.n_variables))

@@ -11,9 +11,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
-from skpc._arrays import offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
-from skpc._random import seed_streams, uniform
+from skpc._random import Streams, seed_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
@@ -95,7 +95,7 @@ class GibbsSampler(ShowsParameters):
         self.n_chains = n_chains
         self.random_state = random_state
 
-    def sample(self, n_samples: int) -> np.ndarray:
+    def sample(self, n_samples: int) -> Floats:
         """Run the chains from new starts and take samples.
 
         Parameters
@@ -120,13 +120,13 @@ class GibbsSampler(ShowsParameters):
         starts = self._starts(rest, random)
         streams = np.empty(self.n_chains, dtype=np.uint64)
         seed_streams(np.uint64(random.randint(np.iinfo(np.int32).max)), 0, streams)
-        plan = _plan(rest)
+        factors = _flatten(rest)
         out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
             mine = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
             _run_chain(
-                plan,
+                factors,
                 moving,
                 starts[chain].copy(),
                 streams[chain : chain + 1].copy(),
@@ -145,10 +145,10 @@ class GibbsSampler(ShowsParameters):
         found[:, sorted(set(range(rest.n_variables)) - set(moving.tolist()))] = np.nan
         return found
 
-    def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> np.ndarray:
+    def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> Ints:
         starts = np.empty((self.n_chains, graph.n_variables), dtype=np.int64)
         for chain in range(self.n_chains):
-            tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.cards)
+            tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.n_states)
             possible = np.flatnonzero(graph.log_score(tried) > -np.inf)
             if not len(possible):
                 raise ValueError(
@@ -160,7 +160,7 @@ class GibbsSampler(ShowsParameters):
         return starts
 
 
-class _Plan(NamedTuple):
+class _FlatFactors(NamedTuple):
     """A factor graph as kernels read it.
 
     The terms of variable ``v`` are ``touch_ptr[v] .. touch_ptr[v + 1]``: term ``t`` reads table
@@ -168,17 +168,17 @@ class _Plan(NamedTuple):
     ``o`` runs over ``other_ptr[t] .. other_ptr[t + 1]``.
     """
 
-    log_table: np.ndarray
-    cards: np.ndarray
-    touch_ptr: np.ndarray
-    first: np.ndarray
-    step: np.ndarray
-    other_ptr: np.ndarray
-    other: np.ndarray
-    stride: np.ndarray
+    log_table: Floats
+    n_states: Ints
+    touch_ptr: Ints
+    first: Ints
+    step: Ints
+    other_ptr: Ints
+    other: Ints
+    stride: Ints
 
 
-def _plan(graph: FactorGraph) -> _Plan:
+def _flatten(graph: FactorGraph) -> _FlatFactors:
     terms: list[list[tuple[int, int]]] = [[] for _ in range(graph.n_variables)]
     for factor, scope in enumerate(graph.scopes):
         for axis, variable in enumerate(scope):
@@ -194,24 +194,24 @@ def _plan(graph: FactorGraph) -> _Plan:
         ends.append(len(other))
     tables = [np.zeros(0), *(table.ravel() for table in graph.log_tables)]
     touch_ptr = offsets([len(mine) for mine in terms])
-    lists = (graph.cards, touch_ptr, first, step, ends, other, stride)
+    lists = (graph.n_states, touch_ptr, first, step, ends, other, stride)
     arrays = (np.array(entries, dtype=np.int64) for entries in lists)
-    return _Plan(np.concatenate(tables), *arrays)
+    return _FlatFactors(np.concatenate(tables), *arrays)
 
 
 @kernel
 def _run_chain(
-    plan: _Plan,
-    moving: np.ndarray,
-    state: np.ndarray,
-    streams: np.ndarray,
+    factors: _FlatFactors,
+    moving: Ints,
+    state: Ints,
+    streams: Streams,
     burn_in: int,
     thinning: int,
     at_random: bool,
-    out: np.ndarray,
+    out: Ints,
 ) -> None:
     """Update ``state`` one variable at a time and copy it to each row of ``out`` in time."""
-    log_prob = np.empty(plan.cards.max())
+    log_prob = np.empty(factors.n_states.max())
     due = burn_in
     taken = 0
     turn = 0
@@ -223,35 +223,33 @@ def _run_chain(
             due = thinning
         if at_random:
             turn = int(uniform(streams, 0) * len(moving))
-        _update(plan, moving[turn], state, streams, log_prob)
+        _update(factors, moving[turn], state, streams, log_prob)
         turn = turn + 1 if turn + 1 < len(moving) else 0
         due -= 1
 
 
 @kernel
-def _update(
-    plan: _Plan, v: int, state: np.ndarray, streams: np.ndarray, log_prob: np.ndarray
-) -> None:
+def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_prob: Floats) -> None:
     """Draw variable ``v`` given all others."""
-    card = plan.cards[v]
-    for s in range(card):
+    n_states = factors.n_states[v]
+    for s in range(n_states):
         log_prob[s] = 0.0
-    for t in range(plan.touch_ptr[v], plan.touch_ptr[v + 1]):
-        entry = plan.first[t]
-        for o in range(plan.other_ptr[t], plan.other_ptr[t + 1]):
-            entry += state[plan.other[o]] * plan.stride[o]
-        for s in range(card):
-            log_prob[s] += plan.log_table[entry + s * plan.step[t]]
+    for t in range(factors.touch_ptr[v], factors.touch_ptr[v + 1]):
+        entry = factors.first[t]
+        for o in range(factors.other_ptr[t], factors.other_ptr[t + 1]):
+            entry += state[factors.other[o]] * factors.stride[o]
+        for s in range(n_states):
+            log_prob[s] += factors.log_table[entry + s * factors.step[t]]
     peak = log_prob[0]
-    for s in range(1, card):
+    for s in range(1, n_states):
         peak = max(peak, log_prob[s])
     total = 0.0
-    for s in range(card):
+    for s in range(n_states):
         log_prob[s] = math.exp(log_prob[s] - peak)
         total += log_prob[s]
     left = uniform(streams, 0) * total
     # Rounding may leave the last states unreached: the last possible one is taken then.
-    for s in range(card):
+    for s in range(n_states):
         if log_prob[s] > 0.0:
             state[v] = s
             left -= log_prob[s]

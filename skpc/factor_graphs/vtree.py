@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Ints
 from skpc.factor_graphs.graph import FactorGraph
 
 
-def min_fill_vtree(graph: FactorGraph) -> np.ndarray:
+def min_fill_vtree(graph: FactorGraph) -> Ints:
     """A vtree by the min-fill heuristic.
 
     Variables are eliminated one by one; the next is always one whose neighbours lack the fewest
@@ -91,7 +92,7 @@ def _cost(neighbours: list[set[int]], variable: int) -> tuple[int, int]:
     return len(around) * (len(around) - 1) - linked, len(around)
 
 
-def children_first(parent: np.ndarray) -> list[int]:
+def children_first(parent: Ints) -> list[int]:
     """The variables of a vtree, those of a subtree together and below before above."""
     children: list[list[int]] = [[] for _ in parent]
     for variable, above in enumerate(parent.tolist()):
@@ -106,7 +107,7 @@ def children_first(parent: np.ndarray) -> list[int]:
     return order[::-1]
 
 
-def check_vtree(graph: FactorGraph, vtree: Any) -> np.ndarray:
+def check_vtree(graph: FactorGraph, vtree: Any) -> Ints:
     """Check a vtree given by a user; None makes one by min-fill."""
     if vtree is None:
         return min_fill_vtree(graph)
@@ -126,7 +127,7 @@ def check_vtree(graph: FactorGraph, vtree: Any) -> np.ndarray:
     return parent
 
 
-def _refuse_apart(graph: FactorGraph, parent: np.ndarray, order: list[int]) -> None:
+def _refuse_apart(graph: FactorGraph, parent: Ints, order: list[int]) -> None:
     """Refuse a vtree in which two variables of one factor lie in different branches."""
     depth, above = {-1: 0}, parent.tolist()
     for variable in reversed(order):
