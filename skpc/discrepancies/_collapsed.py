@@ -160,7 +160,7 @@ def collapse_rows(
             )
         n_blocks = -(-len(members) * (1 + 2 * len(sampled)) // _BATCH)
         for block in np.array_split(members, n_blocks):
-            tables, ratios = _tables(graph, plan, rows, block, sampled, stein_operator)
+            tables, ratios = _tables(graph, plan, rows, block, stein_operator)
             parts.append(_Part(block, plan, tables))
             cells = np.ix_(block, sampled)
             ahead[cells], behind[cells] = np.split(ratios, 2, axis=1)
@@ -191,18 +191,14 @@ def terms_of(
 
 
 def _tables(
-    graph: FactorGraph,
-    plan: EliminationPlan,
-    rows: Floats,
-    members: Ints,
-    sampled: Ints,
-    stein_operator: str,
+    graph: FactorGraph, plan: EliminationPlan, rows: Floats, members: Ints, stein_operator: str
 ) -> tuple[Floats, Floats]:
     """Eliminate the collapsed variables given rows and all their neighbours at once.
 
     Returns conditional tables and the log ratios of the probabilities of the neighbours to those
     of the rows, first of those ahead, then of those behind.
     """
+    sampled = np.flatnonzero(~np.isnan(rows[members[0]]))
     n_rows, n_sampled = len(members), len(sampled)
     # A row itself, its neighbours one state ahead, and those one state back.
     evidence = np.repeat(rows[members, np.newaxis], 1 + 2 * n_sampled, axis=1)
@@ -212,13 +208,10 @@ def _tables(
     found = eliminate(graph, plan, evidence.reshape(-1, rows.shape[1]))
     log_prob = found.log_partition.reshape(n_rows, 1 + 2 * n_sampled)
     _refuse_impossible(log_prob, evidence, members, sampled)
-    n_entries = _n_entries(plan, n_sampled)
-    tables = np.empty((n_rows, 1 + n_sampled, n_entries))
-    if n_entries:
-        every = np.concatenate([found.weights[v] for v in plan.order], axis=1)
-        every = every.reshape(n_rows, -1, n_entries)
-        begin = 1 if stein_operator == "ratio" else 1 + n_sampled
-        tables[:, 0], tables[:, 1:] = every[:, 0], every[:, begin : begin + n_sampled]
+    every = np.concatenate([found.weights[v] for v in plan.order], axis=1)
+    begin = 1 if stein_operator == "ratio" else 1 + n_sampled
+    kept = [0, *range(begin, begin + n_sampled)]
+    tables = every.reshape(n_rows, 1 + 2 * n_sampled, -1)[:, kept, : _n_entries(plan, n_sampled)]
     return tables, log_prob[:, 1:] - log_prob[:, :1]
 
 

@@ -120,8 +120,7 @@ def plan_elimination(
     for v in range(len(order)):
         u = above[v]
         outer = [] if u < 0 else context[u] + ([] if known[u] else [u])
-        stride = _strides(context[v], n_states)
-        place.append(positions([n_states[w] for w in outer], [stride.get(w, 0) for w in outer]))
+        place.append(_positions(outer, context[v], n_states))
     return EliminationPlan(order, children, context, n_contexts, n_options, place, bucket, constant)
 
 
@@ -149,11 +148,15 @@ def _strides(variables: list[int], n_states: list[int]) -> dict[int, int]:
     return found
 
 
-def positions(sizes: list[int], strides: list[int]) -> Ints:
-    """For each joint state (the last one fastest) the sum of state times stride."""
+def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> Ints:
+    """For each joint state of a scope its place among those of some variables, last one fastest.
+
+    Variables outside of the scope are in state 0.
+    """
+    strides = _strides(variables, n_states)
     found = np.zeros(1, dtype=np.int64)
-    for size, stride in zip(sizes, strides):
-        found = (found[:, np.newaxis] + stride * np.arange(size)).ravel()
+    for v in scope:
+        found = (found[:, np.newaxis] + strides.get(v, 0) * np.arange(n_states[v])).ravel()
     return found
 
 
@@ -201,7 +204,7 @@ def _read_factor(graph: FactorGraph, factor: int, scope: list[int], evidence: Fl
     for variable in variables:
         if not np.isnan(evidence[0, variable]):
             first += stride[variable] * evidence[:, variable].astype(np.int64)
-    within = positions([n_states[v] for v in scope], [stride.get(v, 0) for v in scope])
+    within = _positions(scope, variables, n_states)
     return np.asarray(graph.log_tables[factor].ravel()[first[:, np.newaxis] + within])
 
 
@@ -254,7 +257,9 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     True
     """
     n_states = graph.n_states.tolist()
-    waiting = _checked_variables(graph, variables)
+    waiting = sorted({int(v) for v in variables})
+    if waiting and not 0 <= waiting[0] <= waiting[-1] < graph.n_variables:
+        raise ValueError(f"variables must be among 0..{graph.n_variables - 1}, got {waiting[:8]}")
     factors = list(zip(graph.scopes, graph.log_tables))
     while waiting:
         around = {
@@ -268,20 +273,12 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
         total = np.zeros(math.prod(sizes))
         for old, table in factors:
             if v in old:
-                stride = _strides(list(old), n_states)
-                total += table.ravel()[positions(sizes, [stride.get(u, 0) for u in scope])]
+                total += table.ravel()[_positions(scope, list(old), n_states)]
         summed = _normalised(total[np.newaxis], n_states[v])[0].reshape(sizes[:-1])
         factors = [factor for factor in factors if v not in factor[0]]
         factors.append((tuple(scope[:-1]), summed))
         n_states[v] = 1
     return FactorGraph(n_states, factors)
-
-
-def _checked_variables(graph: FactorGraph, variables: Any) -> list[int]:
-    found = sorted({int(v) for v in variables})
-    if found and not 0 <= found[0] <= found[-1] < graph.n_variables:
-        raise ValueError(f"variables must be among 0..{graph.n_variables - 1}, got {found[:8]}")
-    return found
 
 
 def table_marginals(found: ConditionalTables, n_states: Ints, evidence: Floats) -> Floats:
@@ -307,9 +304,8 @@ def table_marginals(found: ConditionalTables, n_states: Ints, evidence: Floats) 
         else:
             out[np.arange(n_batch), first[v] + evidence[:, v].astype(np.int64)] = 1.0
         for child in plan.children[v]:
-            share = np.zeros((n_batch, plan.n_contexts[child]))
-            np.add.at(share.T, plan.place[child], joint.T)
-            reach[child] = share
+            reach[child] = np.zeros((n_batch, plan.n_contexts[child]))
+            np.add.at(reach[child].T, plan.place[child], joint.T)
     return out
 
 

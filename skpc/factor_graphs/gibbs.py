@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
-from skpc._random import Streams, seed_streams, uniform
+from skpc._random import Streams, draw_index, seed_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
@@ -115,26 +115,19 @@ class GibbsSampler(ShowsParameters):
         """
         n_samples = check_n_samples(n_samples)
         rest = sum_out(self.graph, self.collapsed)
-        moving = np.array(sorted(set(range(rest.n_variables)) - {int(v) for v in self.collapsed}))
+        collapsed = np.unique([int(v) for v in self.collapsed]).astype(np.int64)
+        moving = np.setdiff1d(np.arange(rest.n_variables), collapsed)
         random = check_random_state(self.random_state)
         starts = self._starts(rest, random)
         streams = np.empty(self.n_chains, dtype=np.uint64)
         seed_streams(np.uint64(random.randint(np.iinfo(np.int32).max)), 0, streams)
-        factors = _flatten(rest)
+        factors, schedule = _flatten(rest), (self.burn_in, self.thinning, self.scan == "random")
         out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
             mine = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
-            _run_chain(
-                factors,
-                moving,
-                starts[chain].copy(),
-                streams[chain : chain + 1].copy(),
-                self.burn_in,
-                self.thinning,
-                self.scan == "random",
-                mine,
-            )
+            stream = streams[chain : chain + 1].copy()
+            _run_chain(factors, moving, starts[chain].copy(), stream, *schedule, mine)
             out[chain :: self.n_chains] = mine
 
         if len(moving):
@@ -142,7 +135,7 @@ class GibbsSampler(ShowsParameters):
                 delayed(run)(c) for c in range(self.n_chains)
             )
         found = out.astype(np.float64)
-        found[:, sorted(set(range(rest.n_variables)) - set(moving.tolist()))] = np.nan
+        found[:, collapsed] = np.nan
         return found
 
     def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> Ints:
@@ -247,11 +240,4 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
     for s in range(n_states):
         log_prob[s] = math.exp(log_prob[s] - peak)
         total += log_prob[s]
-    left = uniform(streams, 0) * total
-    # Rounding may leave the last states unreached: the last possible one is taken then.
-    for s in range(n_states):
-        if log_prob[s] > 0.0:
-            state[v] = s
-            left -= log_prob[s]
-            if left <= 0.0:
-                break
+    state[v] = draw_index(log_prob, 0, n_states, uniform(streams, 0) * total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -303,13 +304,10 @@ def _check_conditional(variable: int, table: Floats) -> None:
 
 
 def _refuse_cycle(parents: Sequence[Sequence[int]]) -> None:
-    waiting = {variable: set(above) for variable, above in enumerate(parents)}
-    while waiting:
-        free = [variable for variable, above in waiting.items() if not above & waiting.keys()]
-        if not free:
-            raise ValueError(
-                f"the parents of a Bayesian network form no cycle, but variables "
-                f"{sorted(waiting)[:8]} lie on or below one"
-            )
-        for variable in free:
-            del waiting[variable]
+    try:
+        TopologicalSorter(dict(enumerate(parents))).prepare()
+    except CycleError as error:
+        raise ValueError(
+            "the parents of a Bayesian network must form no cycle, but variables "
+            f"{sorted(set(error.args[1]))[:8]} lie on one"
+        ) from error

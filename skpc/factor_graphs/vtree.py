@@ -43,7 +43,7 @@ def min_fill_vtree(graph: FactorGraph) -> Ints:
     >>> min_fill_vtree(FactorGraph.ising_grid(1, 4, coupling=1.0))
     array([ 1,  2,  3, -1])
     """
-    neighbours = graph_neighbours(graph)
+    neighbours = _neighbours(graph)
     parent = np.full(graph.n_variables, -1)
     last_of: dict[int, set[int]] = {}
     position: dict[int, int] = {}
@@ -74,14 +74,12 @@ def min_fill_vtree(graph: FactorGraph) -> Ints:
     return parent
 
 
-def graph_neighbours(graph: FactorGraph) -> list[set[int]]:
+def _neighbours(graph: FactorGraph) -> list[set[int]]:
     """The variables that share a factor with each variable."""
     found: list[set[int]] = [set() for _ in range(graph.n_variables)]
     for scope in graph.scopes:
         for variable in scope:
-            found[variable].update(scope)
-    for variable, around in enumerate(found):
-        around.discard(variable)
+            found[variable].update(other for other in scope if other != variable)
     return found
 
 
