@@ -95,8 +95,7 @@ def _first_columns(distributions: Sequence[str]) -> Ints:
                 f"input_distributions may hold {', '.join(map(repr, (*_COLUMNS, _POINT)))}; "
                 f"found {family!r}."
             )
-    widths = [1 if family == _POINT else 2 for family in distributions]
-    return offsets(widths)
+    return offsets([1 if family == _POINT else 2 for family in distributions])
 
 
 def _moments(family: str, messages: Message) -> tuple[Floats, Floats]:

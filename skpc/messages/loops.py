@@ -193,8 +193,8 @@ class LinearEP(ShowsParameters):
     def _serial_sweep(self, state: _State, observed: Floats) -> None:
         for row in range(len(state.rows)):
             x, one = state.rows[row], slice(row, row + 1)
-            spread = state.covariance @ x
-            mean, variance = x @ state.mean, x @ spread
+            cross_covariance = state.covariance @ x
+            mean, variance = x @ state.mean, x @ cross_covariance
             new, known = self._answers(mean, variance, state.sites[one], observed[one])
             shift, precision = new[0] - state.sites[row]
             scale = 1.0 + precision * variance
@@ -202,8 +202,8 @@ class LinearEP(ShowsParameters):
                 state.n_skipped += 1
                 continue
             state.sites[row] = new[0]
-            state.covariance -= np.outer(precision / scale * spread, spread)
-            state.mean += (shift - precision * mean) / scale * spread
+            state.covariance -= np.outer(precision / scale * cross_covariance, cross_covariance)
+            state.mean += (shift - precision * mean) / scale * cross_covariance
 
     def _answers(
         self, mean: Floats, variance: Floats, sites: Floats, observed: Floats

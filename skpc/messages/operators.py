@@ -28,7 +28,7 @@ class LearnedOperator(ShowsParameters):
 
     Parameters
     ----------
-    operator : regressor
+    regressor : regressor
         Its ``predict`` gives the two numbers of the codec for each row of incoming messages.
     layout : MessageLayout
         The columns of the incoming messages, and the variable whose belief is given.
@@ -53,16 +53,16 @@ class LearnedOperator(ShowsParameters):
     True
     """
 
-    def __init__(self, operator: Any, layout: MessageLayout, *, codec: str = "scaled"):
+    def __init__(self, regressor: Any, layout: MessageLayout, *, codec: str = "scaled"):
         _check_codec(codec)
-        self.operator = operator
+        self.regressor = regressor
         self.layout = layout
         self.codec = codec
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
         rows = check_messages(messages, self.layout)
-        targets = np.asarray(self.operator.predict(rows))
+        targets = np.asarray(self.regressor.predict(rows))
         if targets.shape != (len(rows), 2):
             raise ValueError(
                 f"The regressor must predict the two numbers of the codec {self.codec!r}, shape "
@@ -81,7 +81,7 @@ class JustInTimeOperator(ShowsParameters):
 
     Parameters
     ----------
-    operator : regressor
+    regressor : regressor
         `KernelEPOperator`, or another with ``fit(X, y)``, ``partial_fit(X, y)`` and
         ``predict(X, return_std=True)``. If it has ``noise_variance_``, thresholds that it could
         not get below are refused.
@@ -93,7 +93,7 @@ class JustInTimeOperator(ShowsParameters):
         the codec "scaled" the first number is in standard deviations of the incoming message, and
         the second is the relative error of the variance. -8 accepts errors of 2 %.
     n_initial : int
-        Number of proper answers of the oracle to begin with. 0 for an operator that is fitted
+        Number of proper answers of the oracle to begin with. 0 for a regressor that is fitted
         already.
     codec : {"scaled", "mean-logvar", "natural"}, default="scaled"
         What is learned; see `CODECS`.
@@ -126,7 +126,7 @@ class JustInTimeOperator(ShowsParameters):
 
     def __init__(
         self,
-        operator: Any,
+        regressor: Any,
         oracle: MessageOperator,
         *,
         threshold: Any,
@@ -142,7 +142,7 @@ class JustInTimeOperator(ShowsParameters):
             )
         if n_initial < 0:
             raise ValueError(f"n_initial must be at least 0, got {n_initial!r}.")
-        self.operator = operator
+        self.regressor = regressor
         self.oracle = oracle
         self.layout = oracle.layout
         self.threshold = threshold
@@ -185,7 +185,7 @@ class JustInTimeOperator(ShowsParameters):
         incoming = self.layout.incoming(rows)
         if not self._fitted:
             return incoming, np.full((len(rows), 2), np.nan), 0
-        targets, std = self.operator.predict(rows, return_std=True)
+        targets, std = self.regressor.predict(rows, return_std=True)
         uncertainty = 2.0 * np.log(std)
         belief = CODECS[self.codec].decode(targets, incoming)
         unsure = (uncertainty >= self.threshold).any(axis=1) | ~belief.is_proper
@@ -201,18 +201,18 @@ class JustInTimeOperator(ShowsParameters):
             return belief
         target = CODECS[self.codec].encode(belief, self.layout.incoming(row))
         if self._fitted:
-            self.operator.partial_fit(row, target)
+            self.regressor.partial_fit(row, target)
             return belief
         self._initial.append((row, target))
         if len(self._initial) >= self.n_initial:
-            self.operator.fit(*(np.concatenate(parts) for parts in zip(*self._initial)))
+            self.regressor.fit(*(np.concatenate(parts) for parts in zip(*self._initial)))
             self._check_threshold()
             self._fitted = True
             self._initial = []
         return belief
 
     def _check_threshold(self) -> None:
-        noise = getattr(self.operator, "noise_variance_", None)
+        noise = getattr(self.regressor, "noise_variance_", None)
         if noise is None:
             return
         floor = np.log(noise)
@@ -223,5 +223,5 @@ class JustInTimeOperator(ShowsParameters):
                 f"threshold must be above {floor[output]:.2f}, the log of the noise variance of "
                 f"output {output}: no prediction can be surer than that, and the oracle would be "
                 f"asked every time. Found {self.threshold!r}; give a greater one, or make the "
-                "operator with a smaller noise_variance."
+                "regressor with a smaller noise_variance."
             )

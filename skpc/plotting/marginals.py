@@ -182,13 +182,11 @@ class MarginalsDisplay(ShowsParameters):
 
 def _panels(plt: Any, ax: Any, count: int) -> np.ndarray:
     """One Axes a panel: new ones, parts of the one given, or the ones given."""
-    if ax is not None and not hasattr(ax, "get_subplotspec"):
-        given = np.asarray(ax, dtype=object).ravel()
+    if ax is not None and (count == 1 or not hasattr(ax, "get_subplotspec")):
+        given = np.array([ax] if hasattr(ax, "get_subplotspec") else ax, dtype=object).ravel()
         if len(given) != count:
             raise ValueError(f"ax must hold {count} Axes, one for each column, got {len(given)}")
         return given
-    if ax is not None and count == 1:
-        return np.array([ax], dtype=object)
     n_columns = min(count, _PANELS_A_ROW)
     if ax is None:
         n_rows = -(-count // n_columns)
