@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -25,6 +26,7 @@ from skpc.kernels import Kernel
 _MOST_COMPLETIONS = 2**16
 
 
+@dataclass(repr=False, eq=False)
 class BlackBoxImportanceSampler(ShowsParameters):
     """Weight samples so that they stand for a factor graph, wherever they come from.
 
@@ -84,34 +86,22 @@ class BlackBoxImportanceSampler(ShowsParameters):
     """
 
     target: FactorGraph
-    kernel: Kernel | None
-    stein_operator: str
-    collapse: float
-    random_state: Any
-    samples_: Floats
-    weights_: Floats
-    discrepancy_: float
+    _: KW_ONLY
+    kernel: Kernel | None = None
+    stein_operator: str = "ratio"
+    collapse: float = 0.0
+    random_state: Any = None
+    samples_: Floats = field(init=False)
+    weights_: Floats = field(init=False)
+    discrepancy_: float = field(init=False)
 
-    def __init__(
-        self,
-        target: FactorGraph,
-        *,
-        kernel: Kernel | None = None,
-        stein_operator: str = "ratio",
-        collapse: float = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        if not isinstance(target, FactorGraph):
-            raise TypeError(f"target must be a FactorGraph, got {type(target).__name__}")
-        check_kernel(kernel, target.n_variables)
-        check_stein_operator(stein_operator)
-        if not isinstance(collapse, Real) or not 0.0 <= collapse <= 1.0:
-            raise ValueError(f"collapse must be a proportion from 0 to 1, got {collapse!r}")
-        self.target = target
-        self.kernel = kernel
-        self.stein_operator = stein_operator
-        self.collapse = collapse
-        self.random_state = random_state
+    def __post_init__(self) -> None:
+        if not isinstance(self.target, FactorGraph):
+            raise TypeError(f"target must be a FactorGraph, got {type(self.target).__name__}")
+        check_kernel(self.kernel, self.target.n_variables)
+        check_stein_operator(self.stein_operator)
+        if not isinstance(self.collapse, Real) or not 0.0 <= self.collapse <= 1.0:
+            raise ValueError(f"collapse must be a proportion from 0 to 1, got {self.collapse!r}")
 
     def fit(self, samples: Any) -> BlackBoxImportanceSampler:
         """Find the weights.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from skpc.factor_graphs.graph import FactorGraph
 _N_STARTS = 1000
 
 
+@dataclass(repr=False, eq=False)
 class GibbsSampler(ShowsParameters):
     """Draw dependent samples by updating one variable at a time given all others.
 
@@ -67,33 +69,22 @@ class GibbsSampler(ShowsParameters):
     0.7
     """
 
-    def __init__(
-        self,
-        graph: FactorGraph,
-        *,
-        collapsed: Sequence[int] = (),
-        scan: str = "systematic",
-        burn_in: int = 2000,
-        thinning: int = 1000,
-        n_chains: int = 1,
-        random_state: Any = None,
-    ) -> None:
-        if scan not in {"systematic", "random"}:
-            raise ValueError(f"scan must be 'systematic' or 'random', got {scan!r}")
-        for name, number, least in (
-            ("burn_in", burn_in, 0),
-            ("thinning", thinning, 1),
-            ("n_chains", n_chains, 1),
-        ):
+    graph: FactorGraph
+    _: KW_ONLY
+    collapsed: Sequence[int] = ()
+    scan: str = "systematic"
+    burn_in: int = 2000
+    thinning: int = 1000
+    n_chains: int = 1
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
+        if self.scan not in {"systematic", "random"}:
+            raise ValueError(f"scan must be 'systematic' or 'random', got {self.scan!r}")
+        for name, least in (("burn_in", 0), ("thinning", 1), ("n_chains", 1)):
+            number = getattr(self, name)
             if not isinstance(number, Integral) or number < least:
                 raise ValueError(f"{name} must be an integer of {least} or more, got {number!r}")
-        self.graph = graph
-        self.collapsed = collapsed
-        self.scan = scan
-        self.burn_in = burn_in
-        self.thinning = thinning
-        self.n_chains = n_chains
-        self.random_state = random_state
 
     def sample(self, n_samples: int) -> Floats:
         """Run the chains from new starts and take samples.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ def _check_codec(codec: str) -> None:
         raise ValueError(f"codec must be one of {tuple(CODECS)}, got {codec!r}.")
 
 
+@dataclass(repr=False, eq=False)
 class LearnedOperator(ShowsParameters):
     """A fitted regressor as a message operator.
 
@@ -53,11 +55,13 @@ class LearnedOperator(ShowsParameters):
     True
     """
 
-    def __init__(self, regressor: Any, layout: MessageLayout, *, codec: str = "scaled"):
-        _check_codec(codec)
-        self.regressor = regressor
-        self.layout = layout
-        self.codec = codec
+    regressor: Any
+    layout: MessageLayout
+    _: KW_ONLY
+    codec: str = "scaled"
+
+    def __post_init__(self) -> None:
+        _check_codec(self.codec)
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
@@ -71,6 +75,7 @@ class LearnedOperator(ShowsParameters):
         return CODECS[self.codec].decode(targets, self.layout.incoming(rows))
 
 
+@dataclass(repr=False, eq=False)
 class JustInTimeOperator(ShowsParameters):
     """A message operator that learns from an oracle whenever it is unsure (section 3.3).
 
@@ -124,35 +129,29 @@ class JustInTimeOperator(ShowsParameters):
     True
     """
 
-    def __init__(
-        self,
-        regressor: Any,
-        oracle: MessageOperator,
-        *,
-        threshold: Any,
-        n_initial: int,
-        codec: str = "scaled",
-    ):
-        _check_codec(codec)
-        bounds = np.asarray(threshold, dtype=np.float64)
+    regressor: Any
+    oracle: MessageOperator
+    _: KW_ONLY
+    threshold: Any
+    n_initial: int
+    codec: str = "scaled"
+
+    def __post_init__(self) -> None:
+        _check_codec(self.codec)
+        bounds = np.asarray(self.threshold, dtype=np.float64)
         if bounds.shape not in ((), (2,)) or np.isnan(bounds).any():
             raise ValueError(
                 "threshold must be one number, or one for each of the two numbers of the codec; "
-                f"found {threshold!r}."
+                f"found {self.threshold!r}."
             )
-        if n_initial < 0:
-            raise ValueError(f"n_initial must be at least 0, got {n_initial!r}.")
-        self.regressor = regressor
-        self.oracle = oracle
-        self.layout = oracle.layout
-        self.threshold = threshold
-        self.n_initial = n_initial
-        self.codec = codec
+        if self.n_initial < 0:
+            raise ValueError(f"n_initial must be at least 0, got {self.n_initial!r}.")
+        self.layout = self.oracle.layout
         self.n_oracle_calls_ = 0
         self.n_oracle_failures_ = 0
         self._initial: list[tuple[Floats, Floats]] = []
         self._trace: list[Floats] = []
-        self._fitted = n_initial == 0
+        self._fitted = self.n_initial == 0
         if self._fitted:
             self._check_threshold()
 
