@@ -13,7 +13,7 @@ from skpc._arrays import Floats
 #: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
 #: diagonal, where the optimum is zero up to rounding.
 _TOLERANCE, _NOTHING = 1e-6, 1e-10
-#: The solver is started anew, on another scale, so many times.
+#: How often the solver is started anew, on another scale.
 _N_STARTS = 4
 _OPTIONS = {"show_progress": False, "abstol": 1e-12, "reltol": 1e-10, "feastol": 1e-10}
 

@@ -193,7 +193,7 @@ def refuse_zeros(p: Circuit) -> None:
 
 
 def _undecided(p: Circuit, node: int, edge: int, below: list[list[int]]) -> list[int]:
-    """The parts of a term of a deciding sum, but for the indicator that decides."""
+    """The parts of a term of a deciding sum, without the indicator that decides."""
     term = int(p.child[edge])
     parts = below[term] if p.kind[term] == PRODUCT else [term]
     return [part for part in parts if p.leaf_var[part] != p.decision_var[node]]

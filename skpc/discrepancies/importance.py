@@ -40,8 +40,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
     Parameters
     ----------
     target : FactorGraph
-        The distribution that the samples shall stand for. It is positive everywhere, but for
-        variables that are collapsed in all samples.
+        The distribution that the samples shall stand for. It is positive everywhere, except at
+        states of variables that are collapsed in all samples.
     kernel : Kernel, default=None
         The base kernel between states; None is ``ExponentialHamming(1 / n_variables)``.
     stein_operator : {"ratio", "barker"}, default="ratio"
@@ -171,8 +171,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
             Takes complete rows of shape (n_rows, n_variables) and returns an array whose first
             axis has length n_rows.
         n_draws : int, default=None
-            Average over so many random completions of each sample. None averages over all of them,
-            exactly; a sample has as many as its collapsed variables have joint states.
+            Number of random completions of each sample to average over. None averages over all
+            completions, exactly; a sample has one for each joint state of its collapsed variables.
         random_state : int, RandomState instance or None, default=None
             Draws the completions.
 

@@ -274,7 +274,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         std : ndarray of the same shape
-            Standard deviations of the targets, noise included; only if asked for.
+            Standard deviations of the targets, noise included; only with ``return_std=True``.
         """
         mean, std = self._predict(X)
         return (mean, std) if return_std else mean

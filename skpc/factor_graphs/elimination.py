@@ -35,7 +35,7 @@ class EliminationPlan(NamedTuple):
         Entry ``e = context * n_options + state`` of the table of a variable's *parent* implies
         context ``place[variable][e]`` of the variable; the one entry 0 at a root.
     bucket : list of lists of int
-        The factors of which each variable is the lowest free one.
+        For each variable the factors whose lowest free variable it is.
     constant : list of int
         The factors without a free variable.
     """

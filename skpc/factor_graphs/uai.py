@@ -15,7 +15,7 @@ from skpc._arrays import Floats
 from skpc.factor_graphs.graph import FactorGraph
 
 _HEADERS = ("MARKOV", "BAYES")
-#: Arrays of old versions of numpy have so many axes at most.
+#: The most axes that an array of an old version of numpy can have.
 _MOST_AXES = 32
 _INTEGER = re.compile(r"[0-9]{1,15}\Z")
 _NUMBER = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?\Z")

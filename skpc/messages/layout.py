@@ -45,8 +45,8 @@ def message_moments(
         The parameters of the messages, side by side.
     distributions : sequence of {"normal", "beta", "gamma", "log-gamma", "point"}
         The families in the order of the columns: two columns each (mean and variance; alpha and
-        beta; shape and rate), one for a point mass. "log-gamma" is a gamma message of which the
-        logarithm of the variable is looked at.
+        beta; shape and rate), one for a point mass. "log-gamma" is a gamma message; its moments
+        are those of the logarithm of the variable.
     names : sequence or None, default=None
         Names of the columns, for error messages.
 
@@ -130,7 +130,7 @@ class MessageLayout:
     distributions : tuple of {"normal", "beta", "gamma"}
         Family of the message from each variable, in the order of the columns.
     target : int
-        Position of the variable whose belief is asked for.
+        Position of the variable whose belief is answered.
 
     Raises
     ------

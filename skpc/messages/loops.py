@@ -19,7 +19,7 @@ from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
 _SCHEDULES = ("parallel", "serial")
-#: The posterior precision in any direction is kept above this share of the prior precision.
+#: The posterior precision in any direction is kept above this fraction of the prior precision.
 _LEAST_PRECISION = 1e-6
 #: Moments of squares are taken, so fourth powers must not overflow.
 LARGEST_FEATURE = 1e70

@@ -25,8 +25,8 @@ class BayesianRegression:
     weights : ndarray of shape (n_features, n_outputs)
         Posterior means.
     triangle : ndarray of shape (n_features, n_features), Fortran order
-        The posterior covariance, of which the upper triangle alone is read and written: it can
-        then not lose its symmetry to rounding.
+        The posterior covariance. Only its upper triangle is read and written, so that it cannot
+        lose its symmetry to rounding.
     noise_variance : float
         Variance of the noise of the targets.
     n_rows : int

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from skpc.circuit import SUM, Circuit
-from skpc.plotting._layout import HALF_BOX, Block, Spacing, draw_blocks
+from skpc.plotting._layout import HALF_BOX, Block, draw_blocks
 from skpc.plotting._names import Names
 
-_SPACING = Spacing(1.0, 3.1)
+_GAPS = (1.0, 3.1)
 _KEY = "+ sum, with the weights of its edges; × product; below, the leaves"
 _MAX_WEIGHTS = 40
 
 
-def draw_graph(caller: str, circuit: Circuit, names: Names, ax: Any) -> Any:
+def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     """Draw all nodes, root on top and leaves in one layer below, and return the axes."""
     n_nodes = circuit.n_nodes
     show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= _MAX_WEIGHTS
@@ -38,7 +38,7 @@ def draw_graph(caller: str, circuit: Circuit, names: Names, ax: Any) -> Any:
         blocks.append(block)
     for block in blocks:
         block.layer += int(height[-1])
-    return draw_blocks(caller, blocks[::-1], _SPACING, _KEY, ax)
+    return draw_blocks(blocks[::-1], _GAPS, _KEY, ax)
 
 
 def _leaf_label(circuit: Circuit, names: Names, node: int) -> str:

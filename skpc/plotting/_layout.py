@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.plotting._canvas import BLUE, LIGHT_BLUE, LIGHT_ORANGE, ORANGE, require_pyplot
+from skpc.plotting._canvas import BLUE, LIGHT_BLUE, LIGHT_ORANGE, ORANGE
 
 _POINTS_PER_INCH = 72
 _FONT_SIZE = 9.0
@@ -60,10 +60,11 @@ class Page(NamedTuple):
     font_size: float
 
     @classmethod
-    def prepare(cls, caller: str, ax: Any, width: float, height: float) -> Page:
+    def prepare(cls, ax: Any, width: float, height: float) -> Page:
         """Take the given axes, or new ones of the right size, and choose a font that fits."""
-        plt = require_pyplot(caller)
         if ax is None:
+            import matplotlib.pyplot as plt
+
             inches = [extent * _FONT_SIZE / _POINTS_PER_INCH for extent in (width, height)]
             size = [max(pair) for pair in zip(inches, _SMALLEST_FIGURE)]
             ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
@@ -83,7 +84,7 @@ class Page(NamedTuple):
         self.ax.text(x, y, text, **options)
 
     def edge(self, points: list[tuple[float, float]], arrow: bool) -> None:
-        """Draw a line through points, with an arrowhead at its end where asked for."""
+        """Draw a line through points, with or without an arrowhead at its end."""
         from matplotlib.patches import FancyArrowPatch
         from matplotlib.path import Path
 
@@ -126,24 +127,18 @@ class Block:
         self.height = max(self.height, y + half_height)
 
 
-class Spacing(NamedTuple):
-    """The least distances between neighbours and between layers."""
+def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: Any) -> Any:
+    """Draw blocks over a line that explains them, and return the axes.
 
-    x: float
-    y: float
-
-
-def draw_blocks(caller: str, blocks: list[Block], spacing: Spacing, key: str, ax: Any) -> Any:
-    """Draw blocks, each one before those below it, over a line that explains them.
-
-    Returns the axes.
+    Each block stands before those below it. ``gaps`` are the least distances between neighbours
+    and between layers.
     """
-    x = _columns(blocks, spacing.x)
-    y = _layers(blocks, x, spacing.y)
+    x = _columns(blocks, gaps[0])
+    y = _layers(blocks, x, gaps[1])
     drawn = max(at + block.right for at, block in zip(x, blocks))
     width = max(drawn, _ROUNDING * text_width(key)) + 2 * _MARGIN
     height = max(at + block.height for at, block in zip(y, blocks)) + 5 * _MARGIN
-    page = Page.prepare(caller, ax, width, height)
+    page = Page.prepare(ax, width, height)
     x, y = x + (width - drawn) / 2, y + _MARGIN
     for number, block in enumerate(blocks):
         for arrow in block.arrows:

@@ -6,13 +6,13 @@ import math
 from typing import Any, NamedTuple
 
 from skpc.circuit import PRODUCT, Circuit
-from skpc.plotting._layout import HALF_BOX, Block, Spacing, draw_blocks, text_width
+from skpc.plotting._layout import HALF_BOX, Block, draw_blocks, text_width
 from skpc.plotting._names import Names
 
 #: More boxes than this cannot be read on one page.
 _MAX_BOXES = 300
 # In ems.
-_SPACING = Spacing(1.5, 1.1)
+_GAPS = (1.5, 1.1)
 _PITCH = 2.3
 _INDENT = 1.8
 _LABEL_HEIGHT = 3.6
@@ -113,9 +113,7 @@ def _decision(
     return Cut(variable, tuple(branches), n_cuts, n_variables)
 
 
-def draw_network(
-    caller: str, parts: list[Cut | Forest], names: Names, max_depth: int | None, ax: Any
-) -> Any:
+def draw_network(parts: list[Cut | Forest], names: Names, max_depth: int | None, ax: Any) -> Any:
     """Draw the network, first cut on top, and return the axes.
 
     What lies more than ``max_depth`` edges below the root is counted, not drawn.
@@ -130,7 +128,7 @@ def draw_network(
     key = "square boxes: variables of a Chow-Liu tree"
     if isinstance(parts[0], Cut):
         key = f"round boxes: cuts; {key}"
-    return draw_blocks(caller, writer.blocks, _SPACING, key, ax)
+    return draw_blocks(writer.blocks, _GAPS, key, ax)
 
 
 class _Writer:

@@ -125,16 +125,15 @@ class CircuitDisplay(ShowsParameters):
         ImportError
             If matplotlib is not installed.
         """
-        caller = f"{type(self).__name__}.plot"
-        require_pyplot(caller)
+        require_pyplot(f"{type(self).__name__}.plot")
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be None or at least 0, got {max_depth}")
         names, parts = Names(self.circuit, self.domain), read_network(self.circuit)
         if parts is not None:
-            self.ax_ = draw_network(caller, parts, names, max_depth, ax)
+            self.ax_ = draw_network(parts, names, max_depth, ax)
         else:
             self._refuse_graph(max_depth)
-            self.ax_ = draw_graph(caller, self.circuit, names, ax)
+            self.ax_ = draw_graph(self.circuit, names, ax)
         self.figure_ = self.ax_.figure
         return self
 
