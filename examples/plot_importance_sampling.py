@@ -50,7 +50,7 @@ for seed in range(n_chains):
         for operator in ("ratio", "barker"):
             for size in sizes:
                 sampler = BlackBoxImportanceSampler(
-                    target, operator=operator, collapse=share, random_state=seed
+                    target, stein_operator=operator, collapse=share, random_state=seed
                 ).fit(samples[:size])
                 errors.setdefault((operator, share, size), []).append(distance(sampler.marginals()))
                 sampler.weights_ = np.full(size, 1 / size)

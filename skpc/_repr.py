@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ShowsParameters"]
-
 #: Longer descriptions of a parameter are cut off.
 _MOST_LETTERS = 120
 

@@ -118,9 +118,9 @@ PUBLIC = {
         "QuadratureOracle",
         "WeightPosterior",
         "embedding_products",
-        "inner_widths",
+        "inner_length_scale_sq",
         "message_moments",
-        "outer_width",
+        "outer_length_scale_sq",
         "precision_posterior",
     ],
     "skpc.exceptions": ["IncompatibleError", "StructureError"],
@@ -189,7 +189,7 @@ def shown() -> dict[str, object]:
         ),
         by_factor: oracle,
         f"LinearEP(operator={by_factor}, n_iter=5)": LinearEP(oracle, n_iter=5),
-        f"JustInTimeOperator(operator=KernelEPOperator(), oracle={by_factor}, "
+        f"JustInTimeOperator(regressor=KernelEPOperator(), oracle={by_factor}, "
         "threshold=[-8.0, -7.0], n_initial=9)": learner,
         "ImportanceSamplingOracle(factor_sampler=<lambda>, proposal=(Normal(mean=0.0, "
         "variance=1.0),), output='normal', target=0)": inputs,

@@ -210,15 +210,15 @@ def _variables(rng: np.random.Generator, n_features: int, kinds: str) -> tuple[l
 
 
 def random_factor_graph(
-    seed: int, cards: tuple[int, ...] = (2, 3, 4), n_factors: int = 4, zeros: float = 0.0
+    seed: int, n_states: tuple[int, ...] = (2, 3, 4), n_factors: int = 4, zeros: float = 0.0
 ) -> FactorGraph:
     """A random factor graph with factors of one to three variables."""
     rng = np.random.default_rng(seed)
     factors = []
     for _ in range(n_factors):
-        size = int(rng.integers(1, min(3, len(cards)) + 1))
-        scope = rng.choice(len(cards), size, replace=False).tolist()
-        table = rng.normal(size=[cards[v] for v in scope])
+        size = int(rng.integers(1, min(3, len(n_states)) + 1))
+        scope = rng.choice(len(n_states), size, replace=False).tolist()
+        table = rng.normal(size=[n_states[v] for v in scope])
         table[rng.random(table.shape) < zeros] = -np.inf
         factors.append((scope, table))
-    return FactorGraph(cards, factors)
+    return FactorGraph(n_states, factors)

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-__all__ = ["URLS", "fetch_debd"]
-
 #: Where data sets are downloaded from. An entry may be replaced by the address of a mirror:
 #: ``{name}`` stands for the name of the file and ``{split}`` for train, valid or test; the files
 #: have one row a line, with commas between the cells.

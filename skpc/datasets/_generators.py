@@ -16,8 +16,6 @@ from skpc._validation import frame_library, missing_cells
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
 
-__all__ = ["make_chow_liu", "make_ising", "make_missing"]
-
 #: Joint states of the shorter side of a grid times its number of sites: a circuit of 2 GiB.
 _MOST_STATES = 2**20
 _MECHANISMS = ("mcar", "mar", "mnar")

@@ -26,23 +26,13 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
-from skpc._arrays import offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc.factor_graphs import FactorGraph
-from skpc.factor_graphs.elimination import Layout, eliminate, lay_out
+from skpc.factor_graphs.elimination import EliminationPlan, eliminate, plan_elimination
 from skpc.factor_graphs.vtree import children_first
-
-__all__ = [
-    "CollapsedRows",
-    "Terms",
-    "collapse_rows",
-    "complete_rows",
-    "patterns",
-    "refuse_neighbour",
-    "refuse_row",
-    "terms_of",
-]
 
 #: Rows of evidence that are eliminated together.
 _BATCH = 2048
@@ -60,10 +50,10 @@ class Terms(NamedTuple):
     its neighbours.
     """
 
-    move: np.ndarray
-    stay: np.ndarray
-    move_measure: np.ndarray
-    stay_measure: np.ndarray
+    move: Floats
+    stay: Floats
+    move_measure: Ints
+    stay_measure: Ints
 
 
 class CollapsedRows(NamedTuple):
@@ -71,17 +61,17 @@ class CollapsedRows(NamedTuple):
 
     Attributes
     ----------
-    cards : int64 array of shape (n_variables,)
+    n_states : int64 array of shape (n_variables,)
         Numbers of states.
     order, child_ptr, child : int64 arrays
         The vtree, children before parents, and the children of each variable.
     state : int64 array of shape (n_rows, n_variables)
         Sampled states, -1 where collapsed.
-    n_contexts, n_states : int64 arrays of shape (n_rows, n_variables)
+    n_contexts, n_options : int64 arrays of shape (n_rows, n_variables)
         Shapes of the conditional tables.
     table, place : int64 arrays of shape (n_rows, n_variables)
-        Where the table of a variable begins among those of a measure, and its ``Layout.place``
-        among ``places``.
+        Where the table of a variable begins among those of a measure, and its
+        ``EliminationPlan.place`` among ``places``.
     first, size : int64 arrays of shape (n_rows,)
         Measure ``m`` of a row begins at ``weights[first + m * size]``; a complete row has size 0.
     weights : float64 array
@@ -90,50 +80,46 @@ class CollapsedRows(NamedTuple):
         Contexts of children, one table entry after the other.
     """
 
-    cards: np.ndarray
-    order: np.ndarray
-    child_ptr: np.ndarray
-    child: np.ndarray
-    state: np.ndarray
-    n_contexts: np.ndarray
-    n_states: np.ndarray
-    table: np.ndarray
-    place: np.ndarray
-    first: np.ndarray
-    size: np.ndarray
-    weights: np.ndarray
-    places: np.ndarray
+    n_states: Ints
+    order: Ints
+    child_ptr: Ints
+    child: Ints
+    state: Ints
+    n_contexts: Ints
+    n_options: Ints
+    table: Ints
+    place: Ints
+    first: Ints
+    size: Ints
+    weights: Floats
+    places: Ints
 
 
 class _Part(NamedTuple):
-    """Rows with one pattern: their conditionals and log ratios to their neighbours.
+    """Rows with one pattern of collapsed variables, and their conditionals.
 
-    ``tables`` has shape (n_rows, n_measures, n_entries), ``ahead`` and ``behind`` have shape
-    (n_rows, n_sampled).
+    ``tables`` has shape (n_rows, n_measures, n_entries).
     """
 
-    members: np.ndarray
-    layout: Layout
-    sampled: np.ndarray
-    tables: np.ndarray
-    ahead: np.ndarray
-    behind: np.ndarray
+    members: Ints
+    plan: EliminationPlan
+    tables: Floats
 
 
 def patterns(
-    graph: FactorGraph, parent: np.ndarray, rows: np.ndarray
-) -> Iterator[tuple[np.ndarray, Layout]]:
+    graph: FactorGraph, parent: Ints, rows: Floats
+) -> Iterator[tuple[Ints, EliminationPlan]]:
     """The rows of each pattern of collapsed variables, and what depends on what there."""
     groups: dict[bytes, list[int]] = {}
     known = ~np.isnan(rows)
     for row, pattern in enumerate(known):
         groups.setdefault(pattern.tobytes(), []).append(row)
     for members in groups.values():
-        yield np.array(members), lay_out(graph, parent, known[members[0]])
+        yield np.array(members), plan_elimination(graph, parent, known[members[0]])
 
 
 def collapse_rows(
-    graph: FactorGraph, parent: np.ndarray, rows: np.ndarray, operator: str
+    graph: FactorGraph, parent: Ints, rows: Floats, stein_operator: str
 ) -> tuple[CollapsedRows, Terms]:
     """Find the conditionals of all rows and of their neighbours, and the terms they enter.
 
@@ -145,7 +131,7 @@ def collapse_rows(
         The vtree.
     rows : ndarray of shape (n_rows, n_variables)
         Sampled states, NaN where collapsed.
-    operator : {"ratio", "barker"}
+    stein_operator : {"ratio", "barker"}
         The Stein operator.
 
     Returns
@@ -162,10 +148,11 @@ def collapse_rows(
         memory.
     """
     parts = []
+    ahead, behind = np.zeros(rows.shape), np.zeros(rows.shape)
     n_bytes = 0
-    for members, layout in patterns(graph, parent, rows):
+    for members, plan in patterns(graph, parent, rows):
         sampled = np.flatnonzero(~np.isnan(rows[members[0]]))
-        n_bytes += 8 * len(members) * (1 + len(sampled)) * _n_entries(layout, len(sampled))
+        n_bytes += 8 * len(members) * (1 + len(sampled)) * _n_entries(plan, len(sampled))
         if n_bytes > _MOST_BYTES:
             raise ValueError(
                 f"the conditionals of {len(rows)} collapsed rows and their neighbours need more "
@@ -173,103 +160,99 @@ def collapse_rows(
             )
         n_blocks = -(-len(members) * (1 + 2 * len(sampled)) // _BATCH)
         for block in np.array_split(members, n_blocks):
-            parts.append(_part(graph, layout, rows, block, sampled, operator))
-    ahead, behind = np.zeros(rows.shape), np.zeros(rows.shape)
-    for part in parts:
-        ahead[np.ix_(part.members, part.sampled)] = part.ahead
-        behind[np.ix_(part.members, part.sampled)] = part.behind
-    terms = terms_of(ahead, behind, ~np.isnan(rows), operator)
-    return _flattened(graph.cards, parent, rows, parts), terms
+            tables, ratios = _tables(graph, plan, rows, block, stein_operator)
+            parts.append(_Part(block, plan, tables))
+            cells = np.ix_(block, sampled)
+            ahead[cells], behind[cells] = np.split(ratios, 2, axis=1)
+    terms = terms_of(ahead, behind, ~np.isnan(rows), stein_operator)
+    return _flattened(graph.n_states, parent, rows, parts), terms
 
 
-def complete_rows(rows: np.ndarray, cards: np.ndarray) -> CollapsedRows:
+def complete_rows(rows: Floats, n_states: Ints) -> CollapsedRows:
     """Rows without collapsed variables, which need no conditionals."""
-    return _flattened(cards, np.full(len(cards), -1), rows, [])
+    return _flattened(n_states, np.full(len(n_states), -1), rows, [])
 
 
-def terms_of(ahead: np.ndarray, behind: np.ndarray, sampled: np.ndarray, operator: str) -> Terms:
+def terms_of(
+    ahead: Floats, behind: Floats, sampled: NDArray[np.bool_], stein_operator: str
+) -> Terms:
     """The terms from log ratios of probabilities to the next and the previous state."""
-    own, neighbour = np.zeros(sampled.shape, dtype=np.int64), np.cumsum(sampled, axis=1) * sampled
-    if operator == "barker":
+    own = np.zeros(sampled.shape, dtype=np.int64)
+    neighbour = np.where(sampled, np.cumsum(sampled, axis=1), 0)
+    if stein_operator == "barker":
         return Terms(expit(behind), -expit(ahead), neighbour, own)
     largest = ahead.max(initial=0.0)
     if largest > _LARGEST_LOG_RATIO:
         raise ValueError(
             f"a neighbour of a row is exp({largest:.6g}) times as probable as the row, so that the "
-            'kernel matrix would overflow; use operator="barker", which is bounded'
+            'kernel matrix would overflow; use stein_operator="barker", which is bounded'
         )
     return Terms(np.ones_like(ahead), -np.exp(ahead), own, neighbour)
 
 
-def _part(
-    graph: FactorGraph,
-    layout: Layout,
-    rows: np.ndarray,
-    members: np.ndarray,
-    sampled: np.ndarray,
-    operator: str,
-) -> _Part:
-    """Eliminate the collapsed variables given rows and all their neighbours at once."""
+def _tables(
+    graph: FactorGraph, plan: EliminationPlan, rows: Floats, members: Ints, stein_operator: str
+) -> tuple[Floats, Floats]:
+    """Eliminate the collapsed variables given rows and all their neighbours at once.
+
+    Returns conditional tables and the log ratios of the probabilities of the neighbours to those
+    of the rows, first of those ahead, then of those behind.
+    """
+    sampled = np.flatnonzero(~np.isnan(rows[members[0]]))
     n_rows, n_sampled = len(members), len(sampled)
     # A row itself, its neighbours one state ahead, and those one state back.
     evidence = np.repeat(rows[members, np.newaxis], 1 + 2 * n_sampled, axis=1)
     for number, v in enumerate(sampled.tolist()):
         for cells, step in ((1 + number, 1), (1 + n_sampled + number, -1)):
-            evidence[:, cells, v] = (evidence[:, cells, v] + step) % graph.cards[v]
-    found = eliminate(graph, layout, evidence.reshape(-1, rows.shape[1]))
+            evidence[:, cells, v] = (evidence[:, cells, v] + step) % graph.n_states[v]
+    found = eliminate(graph, plan, evidence.reshape(-1, rows.shape[1]))
     log_prob = found.log_partition.reshape(n_rows, 1 + 2 * n_sampled)
     _refuse_impossible(log_prob, evidence, members, sampled)
-    ratios = log_prob[:, 1:] - log_prob[:, :1]
-    n_entries = _n_entries(layout, n_sampled)
-    tables = np.empty((n_rows, 1 + n_sampled, n_entries))
-    if n_entries:
-        every = np.concatenate([found.weights[v] for v in layout.order], axis=1)
-        every = every.reshape(n_rows, -1, n_entries)
-        begin = 1 if operator == "ratio" else 1 + n_sampled
-        tables[:, 0], tables[:, 1:] = every[:, 0], every[:, begin : begin + n_sampled]
-    return _Part(members, layout, sampled, tables, ratios[:, :n_sampled], ratios[:, n_sampled:])
+    every = np.concatenate([found.weights[v] for v in plan.order], axis=1)
+    begin = 1 if stein_operator == "ratio" else 1 + n_sampled
+    kept = [0, *range(begin, begin + n_sampled)]
+    tables = every.reshape(n_rows, 1 + 2 * n_sampled, -1)[:, kept, : _n_entries(plan, n_sampled)]
+    return tables, log_prob[:, 1:] - log_prob[:, :1]
 
 
-def _n_entries(layout: Layout, n_sampled: int) -> int:
+def _n_entries(plan: EliminationPlan, n_sampled: int) -> int:
     """Entries of all conditional tables of a row; none where there is nothing to condition."""
-    sizes = np.multiply(layout.n_contexts, layout.n_states)
-    return int(sizes.sum()) if n_sampled < len(layout.order) else 0
+    sizes = np.multiply(plan.n_contexts, plan.n_options)
+    return int(sizes.sum()) if n_sampled < len(plan.order) else 0
 
 
-def _flattened(
-    cards: np.ndarray, parent: np.ndarray, rows: np.ndarray, parts: list[_Part]
-) -> CollapsedRows:
+def _flattened(n_states: Ints, parent: Ints, rows: Floats, parts: list[_Part]) -> CollapsedRows:
     order = np.array(children_first(parent))
-    n_contexts, n_states = np.ones((2, *rows.shape), dtype=np.int64)
+    n_contexts, n_options = np.ones((2, *rows.shape), dtype=np.int64)
     table, place = np.zeros((2, *rows.shape), dtype=np.int64)
     first, size = np.zeros((2, len(rows)), dtype=np.int64)
     # A complete row reads the first entries wherever it meets a collapsed one.
     weights, places = [np.ones(1)], [np.zeros(1, dtype=np.int64)]
     n_weights = n_places = 1
     for part in parts:
-        members, layout, tables = part.members, part.layout, part.tables
+        members, plan, tables = part.members, part.plan, part.tables
         if not tables.shape[2]:
             continue
-        sizes = np.multiply(layout.n_contexts, layout.n_states)[order]
-        lengths = np.array([len(layout.place[v]) for v in order])
-        n_contexts[members], n_states[members] = layout.n_contexts, layout.n_states
+        sizes = np.multiply(plan.n_contexts, plan.n_options)[order]
+        lengths = np.array([len(plan.place[v]) for v in order])
+        n_contexts[members], n_options[members] = plan.n_contexts, plan.n_options
         table[np.ix_(members, order)] = np.cumsum(sizes) - sizes
         place[np.ix_(members, order)] = n_places + np.cumsum(lengths) - lengths
         size[members] = tables.shape[2]
         first[members] = n_weights + tables[0].size * np.arange(len(members))
         weights.append(tables.ravel())
-        places += [layout.place[v] for v in order]
+        places += [plan.place[v] for v in order]
         n_weights += tables.size
         n_places += int(lengths.sum())
-    children = [np.flatnonzero(parent == v) for v in range(len(cards))]
+    children = [np.flatnonzero(parent == v) for v in range(len(n_states))]
     return CollapsedRows(
-        cards=cards.copy(),
+        n_states=n_states.copy(),
         order=order,
         child_ptr=offsets([len(below) for below in children]),
         child=np.concatenate([np.zeros(0, dtype=np.int64), *children]),
         state=np.where(np.isnan(rows), -1.0, rows).astype(np.int64),
         n_contexts=n_contexts,
-        n_states=n_states,
+        n_options=n_options,
         table=table,
         place=place,
         first=first,
@@ -279,9 +262,7 @@ def _flattened(
     )
 
 
-def _refuse_impossible(
-    log_prob: np.ndarray, evidence: np.ndarray, members: np.ndarray, sampled: np.ndarray
-) -> None:
+def _refuse_impossible(log_prob: Floats, evidence: Floats, members: Ints, sampled: Ints) -> None:
     bad = np.argwhere(log_prob == -np.inf)
     if len(bad):
         row, number = bad[np.argmin(bad[:, 1])]
@@ -291,7 +272,7 @@ def _refuse_impossible(
         refuse_neighbour(int(members[row]), changed, evidence[row, number])
 
 
-def refuse_row(row: int, state: np.ndarray) -> NoReturn:
+def refuse_row(row: int, state: Floats) -> NoReturn:
     """Raise the error for a row that has probability zero."""
     raise ValueError(
         f"row {row} of the samples, {_listed(state)}, has probability zero under the target; "
@@ -299,7 +280,7 @@ def refuse_row(row: int, state: np.ndarray) -> NoReturn:
     )
 
 
-def refuse_neighbour(row: int, variable: int, state: np.ndarray) -> NoReturn:
+def refuse_neighbour(row: int, variable: int, state: Floats) -> NoReturn:
     """Raise the error for a neighbour of a row that has probability zero."""
     raise ValueError(
         "a Stein operator needs a target that is positive everywhere, but changing variable "
@@ -308,6 +289,6 @@ def refuse_neighbour(row: int, variable: int, state: np.ndarray) -> NoReturn:
     )
 
 
-def _listed(state: np.ndarray) -> str:
+def _listed(state: Floats) -> str:
     shown = ", ".join("?" if np.isnan(s) else f"{s:g}" for s in state[:16])
     return f"[{shown}{', ...' if len(state) > 16 else ''}]"

@@ -8,17 +8,17 @@ import numpy as np
 from cvxopt import matrix, solvers
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["least_on_simplex"]
+from skpc._arrays import Floats
 
 #: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
 #: diagonal, where the optimum is zero up to rounding.
 _TOLERANCE, _NOTHING = 1e-6, 1e-10
-#: The solver is started anew, on another scale, so many times.
+#: How often the solver is started anew, on another scale.
 _N_STARTS = 4
 _OPTIONS = {"show_progress": False, "abstol": 1e-12, "reltol": 1e-10, "feastol": 1e-10}
 
 
-def least_on_simplex(gram: np.ndarray) -> tuple[np.ndarray, float]:
+def least_on_simplex(gram: Floats) -> tuple[Floats, float]:
     """Minimise ``w' K w`` over non-negative weights that sum to one (equations 7 and 10).
 
     The tolerances of the solver are absolute, while the entries of Stein kernels vary over many
@@ -64,14 +64,14 @@ def least_on_simplex(gram: np.ndarray) -> tuple[np.ndarray, float]:
     return best, value
 
 
-def _judged(gram: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def _judged(gram: Floats, weights: Floats) -> tuple[float, float]:
     """The value of weights, and how far at most it is above the minimum."""
     slope = gram @ weights
     value = float(weights @ slope)
     return max(value, 0.0), 2.0 * (value - float(slope.min()))
 
 
-def _solved(gram: np.ndarray) -> np.ndarray:
+def _solved(gram: Floats) -> Floats:
     n = len(gram)
     try:
         found = solvers.qp(

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
+from skpc._arrays import Floats
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 
-__all__ = ["neighbour_measure", "refuse_zeros", "stepped"]
-
 #: A node of q, one of the stepped p, and one of p, all of one scope.
-_Triple = tuple[int, int, int]
+_Triple = tuple[int, ...]
 
 
 class _Node(NamedTuple):
-    """What a triple is: a leaf with a table, or parts with log weights (none at a product)."""
+    """What a triple is: a leaf, or parts. ``log_value`` has its table, or the weights of parts."""
 
     kind: int
     parts: list[_Triple]
-    log_weight: np.ndarray
-    log_table: np.ndarray
+    log_value: Floats
 
 
 def stepped(circuit: Circuit, variable: int) -> Circuit:
@@ -55,11 +54,7 @@ def neighbour_measure(q: Circuit, p: Circuit, variable: int) -> tuple[Circuit, f
     circuits = (q, stepped(p, variable), p)
     root = (q.n_nodes - 1, p.n_nodes - 1, p.n_nodes - 1)
     nodes, log_mass = _explored(circuits, root)
-    builder = CircuitBuilder(q.n_states)
-    made: dict[_Triple, int] = {}
-    for triple in _in_use(nodes, log_mass, root):
-        made[triple] = _add(builder, nodes[triple], log_mass, triple, made, circuits)
-    return builder.build(), log_mass[root]
+    return _built(q, nodes, log_mass, root), log_mass[root]
 
 
 def _explored(
@@ -94,9 +89,9 @@ def _explored(
 
 def _mass(node: _Node, log_mass: dict[_Triple, float]) -> float:
     if node.kind == LEAF:
-        return float(logsumexp(node.log_table))
+        return float(logsumexp(node.log_value))
     masses = np.array([log_mass[part] for part in node.parts])
-    return float(masses.sum() if node.kind == PRODUCT else logsumexp(node.log_weight + masses))
+    return float(masses.sum() if node.kind == PRODUCT else logsumexp(node.log_value + masses))
 
 
 def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
@@ -105,13 +100,12 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
         c.child[c.child_ptr[node] : c.child_ptr[node + 1]].tolist()
         for c, node in zip(circuits, triple)
     ]
-    empty = np.empty(0)
     # A product of one child passes for a sum of one term.
     opens = [kind == SUM or len(parts) == 1 for kind, parts in zip(kinds, below)]
     if any(opens):
         return _sum(circuits, triple, below, opens)
     if PRODUCT in kinds:
-        return _Node(PRODUCT, _matched(circuits, below), empty, empty)
+        return _Node(PRODUCT, _matched(circuits, below), np.empty(0))
     tables = [
         c.param[c.param_ptr[node] : c.param_ptr[node + 1]] for c, node in zip(circuits, triple)
     ]
@@ -119,7 +113,7 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
     log_table = np.full(len(possible), -np.inf)
     above, stepped_table, under = (table[possible] for table in tables)
     log_table[possible] = above + stepped_table - under
-    return _Node(LEAF, [], empty, log_table)
+    return _Node(LEAF, [], log_table)
 
 
 def _sum(
@@ -133,50 +127,41 @@ def _sum(
             options.append([(p, sign * w) for p, w in zip(parts, weights.tolist()) if w > -np.inf])
         else:
             options.append([(node, 0.0)])
-    triples: list[_Triple] = []
-    log_weight: list[float] = []
-    for a, first in options[0]:
-        for b, second in options[1]:
-            for c_, third in options[2]:
-                triples.append((a, b, c_))
-                log_weight.append(first + second + third)
-    return _Node(SUM, triples, np.array(log_weight), np.empty(0))
+    terms = list(product(*options))
+    triples = [tuple(part for part, _ in term) for term in terms]
+    return _Node(SUM, triples, np.array([sum(weight for _, weight in term) for term in terms]))
 
 
 def _matched(circuits: tuple[Circuit, ...], below: list[list[int]]) -> list[_Triple]:
     """Children of three products by their scopes, leaves first."""
     by_scope = [{c.scopes[part]: part for part in parts} for c, parts in zip(circuits, below)]
     scopes = sorted(by_scope[0], key=int.bit_count)
-    return [(by_scope[0][s], by_scope[1][s], by_scope[2][s]) for s in scopes]
+    return [tuple(found[scope] for found in by_scope) for scope in scopes]
 
 
-def _in_use(
-    nodes: dict[_Triple, _Node], log_mass: dict[_Triple, float], root: _Triple
-) -> list[_Triple]:
-    """The triples with mass that the root reaches, children first."""
+def _built(
+    q: Circuit, nodes: dict[_Triple, _Node], log_mass: dict[_Triple, float], root: _Triple
+) -> Circuit:
+    """The normalised circuit of the triples with mass that the root reaches."""
     used = {root}
     for triple in reversed(log_mass):
         if triple in used:
             used.update(part for part in nodes[triple].parts if log_mass[part] > -np.inf)
-    return [triple for triple in log_mass if triple in used]
-
-
-def _add(
-    builder: CircuitBuilder,
-    node: _Node,
-    log_mass: dict[_Triple, float],
-    triple: _Triple,
-    made: dict[_Triple, int],
-    circuits: tuple[Circuit, ...],
-) -> int:
-    if node.kind == LEAF:
-        variable = int(circuits[0].leaf_var[triple[0]])
-        return builder.discrete(variable, node.log_table - log_mass[triple])
-    if node.kind == PRODUCT:
-        return builder.product([made[part] for part in node.parts])
-    kept = [(part, w) for part, w in zip(node.parts, node.log_weight) if part in made]
-    log_weight = [w + log_mass[part] - log_mass[triple] for part, w in kept]
-    return builder.sum([made[part] for part, _ in kept], log_weight)
+    builder = CircuitBuilder(q.n_states)
+    made: dict[_Triple, int] = {}
+    for triple in (triple for triple in log_mass if triple in used):
+        node, mass = nodes[triple], log_mass[triple]
+        parts = [part for part in node.parts if part in made]
+        if node.kind == LEAF:
+            variable = int(q.leaf_var[triple[0]])
+            made[triple] = builder.discrete(variable, node.log_value - mass)
+        elif node.kind == PRODUCT:
+            made[triple] = builder.product([made[part] for part in parts])
+        else:
+            weights = zip(node.parts, node.log_value)
+            log_weight = [w + log_mass[part] - mass for part, w in weights if part in made]
+            made[triple] = builder.sum([made[part] for part in parts], log_weight)
+    return builder.build()
 
 
 def refuse_zeros(p: Circuit) -> None:
@@ -208,7 +193,7 @@ def refuse_zeros(p: Circuit) -> None:
 
 
 def _undecided(p: Circuit, node: int, edge: int, below: list[list[int]]) -> list[int]:
-    """The parts of a term of a deciding sum, but for the indicator that decides."""
+    """The parts of a term of a deciding sum, without the indicator that decides."""
     term = int(p.child[edge])
     parts = below[term] if p.kind[term] == PRODUCT else [term]
     return [part for part in parts if p.leaf_var[part] != p.decision_var[node]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -11,21 +12,21 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from skpc._arrays import Floats, Ints
 from skpc._repr import ShowsParameters
 from skpc.discrepancies._collapsed import patterns
 from skpc.discrepancies._quadratic import least_on_simplex
-from skpc.discrepancies.stein import check_kernel, check_operator, stein_gram
+from skpc.discrepancies.stein import check_kernel, check_stein_operator, stein_gram
 from skpc.domain import group_rows
 from skpc.factor_graphs import FactorGraph, min_fill_vtree
-from skpc.factor_graphs.elimination import Conditionals, draw_free, eliminate, table_marginals
+from skpc.factor_graphs.elimination import ConditionalTables, draw_free, eliminate, table_marginals
 from skpc.kernels import Kernel
-
-__all__ = ["BlackBoxImportanceSampler"]
 
 #: Completions of a row beyond which exact expectations are refused.
 _MOST_COMPLETIONS = 2**16
 
 
+@dataclass(repr=False, eq=False)
 class BlackBoxImportanceSampler(ShowsParameters):
     """Weight samples so that they stand for a factor graph, wherever they come from.
 
@@ -39,16 +40,17 @@ class BlackBoxImportanceSampler(ShowsParameters):
     Parameters
     ----------
     target : FactorGraph
-        The distribution that the samples shall stand for. It is positive everywhere, but for
-        variables that are collapsed in all samples.
+        The distribution that the samples shall stand for. It is positive everywhere, except at
+        states of variables that are collapsed in all samples.
     kernel : Kernel, default=None
         The base kernel between states; None is ``ExponentialHamming(1 / n_variables)``.
-    operator : {"ratio", "barker"}, default="ratio"
+    stein_operator : {"ratio", "barker"}, default="ratio"
         The Stein operator; see :func:`stein_gram`. "ratio" is the one of the literature. Its values
         grow with the ratios of probabilities of neighbouring states; where those are large,
         "barker", which is bounded, gives better weights.
     collapse : float, default=0.0
-        Share of variables to collapse in each sample, drawn anew for each, NaN cells counted in.
+        Proportion of the variables to collapse in each sample, drawn anew for each; NaN cells
+        count.
     random_state : int, RandomState instance or None, default=None
         Draws the variables to collapse.
 
@@ -84,34 +86,22 @@ class BlackBoxImportanceSampler(ShowsParameters):
     """
 
     target: FactorGraph
-    kernel: Kernel | None
-    operator: str
-    collapse: float
-    random_state: Any
-    samples_: np.ndarray
-    weights_: np.ndarray
-    discrepancy_: float
+    _: KW_ONLY
+    kernel: Kernel | None = None
+    stein_operator: str = "ratio"
+    collapse: float = 0.0
+    random_state: Any = None
+    samples_: Floats = field(init=False)
+    weights_: Floats = field(init=False)
+    discrepancy_: float = field(init=False)
 
-    def __init__(
-        self,
-        target: FactorGraph,
-        *,
-        kernel: Kernel | None = None,
-        operator: str = "ratio",
-        collapse: float = 0.0,
-        random_state: Any = None,
-    ) -> None:
-        if not isinstance(target, FactorGraph):
-            raise TypeError(f"target must be a FactorGraph, got {type(target).__name__}")
-        check_kernel(kernel, target.n_variables)
-        check_operator(operator)
-        if not isinstance(collapse, Real) or not 0.0 <= collapse <= 1.0:
-            raise ValueError(f"collapse must be a share from 0 to 1, got {collapse!r}")
-        self.target = target
-        self.kernel = kernel
-        self.operator = operator
-        self.collapse = collapse
-        self.random_state = random_state
+    def __post_init__(self) -> None:
+        if not isinstance(self.target, FactorGraph):
+            raise TypeError(f"target must be a FactorGraph, got {type(self.target).__name__}")
+        check_kernel(self.kernel, self.target.n_variables)
+        check_stein_operator(self.stein_operator)
+        if not isinstance(self.collapse, Real) or not 0.0 <= self.collapse <= 1.0:
+            raise ValueError(f"collapse must be a proportion from 0 to 1, got {self.collapse!r}")
 
     def fit(self, samples: Any) -> BlackBoxImportanceSampler:
         """Find the weights.
@@ -143,13 +133,13 @@ class BlackBoxImportanceSampler(ShowsParameters):
         rows = self._collapsed(rows)
         # Equal rows would make the matrix singular and their weights arbitrary.
         distinct, group = group_rows(rows)
-        gram = stein_gram(distinct, self.target, self.kernel, operator=self.operator)
+        gram = stein_gram(distinct, self.target, self.kernel, stein_operator=self.stein_operator)
         weights, value = least_on_simplex(gram)
         self.samples_, self.discrepancy_ = rows, value
         self.weights_ = (weights / np.bincount(group))[group]
         return self
 
-    def marginals(self) -> list[np.ndarray]:
+    def marginals(self) -> list[Floats]:
         """Marginal distribution of each variable under the weighted samples.
 
         Collapsed cells count with their conditional probabilities.
@@ -160,19 +150,19 @@ class BlackBoxImportanceSampler(ShowsParameters):
             The probabilities of the states of each variable.
         """
         self._check_fitted()
-        cards = self.target.cards
-        total = np.zeros(cards.sum())
+        n_states = self.target.n_states
+        total = np.zeros(n_states.sum())
         for members, rows, found in self._conditionals():
-            total += self.weights_[members] @ table_marginals(found, cards, rows)
-        parts = np.split(total, np.cumsum(cards)[:-1])
+            total += self.weights_[members] @ table_marginals(found, n_states, rows)
+        parts = np.split(total, np.cumsum(n_states)[:-1])
         return [part / part.sum() for part in parts]
 
     def expectation(
         self,
-        function: Callable[[np.ndarray], Any],
+        function: Callable[[Floats], Any],
         n_draws: int | None = None,
         random_state: Any = None,
-    ) -> np.ndarray:
+    ) -> Floats:
         """Mean of a function of states under the weighted samples.
 
         Parameters
@@ -181,8 +171,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
             Takes complete rows of shape (n_rows, n_variables) and returns an array whose first
             axis has length n_rows.
         n_draws : int, default=None
-            Average over so many random completions of each sample. None averages over all of them,
-            exactly; a sample has as many as its collapsed variables have joint states.
+            Number of random completions of each sample to average over. None averages over all
+            completions, exactly; a sample has one for each joint state of its collapsed variables.
         random_state : int, RandomState instance or None, default=None
             Draws the completions.
 
@@ -203,7 +193,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         total: Any = 0.0
         for members, rows, found in self._conditionals():
             free = np.flatnonzero(np.isnan(rows[0]))
-            shape = self.target.cards[free].tolist()
+            shape = self.target.n_states[free].tolist()
             if math.prod(shape) > _MOST_COMPLETIONS:
                 raise ValueError(
                     f"sample {members[0]} has {math.prod(shape)} completions, more than "
@@ -217,7 +207,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
                 total += self.weights_[member] * np.tensordot(prob, function(complete), 1)
         return np.asarray(total)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw states: a sample by its weight, and its collapsed cells given the others.
 
         Parameters
@@ -241,8 +231,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
         if not hasattr(self, "weights_"):
             raise NotFittedError("this BlackBoxImportanceSampler has no weights; call fit first")
 
-    def _collapsed(self, rows: np.ndarray) -> np.ndarray:
-        """Empty further cells of each row, up to the share of ``collapse``."""
+    def _collapsed(self, rows: Floats) -> Floats:
+        """Empty further cells of each row, up to the proportion ``collapse``."""
         random = check_random_state(self.random_state)
         wanted = int(self.collapse * rows.shape[1] + 1e-9)
         order = random.uniform(size=rows.shape)
@@ -251,15 +241,15 @@ class BlackBoxImportanceSampler(ShowsParameters):
         rows[rank < wanted] = np.nan
         return rows
 
-    def _conditionals(self) -> list[tuple[np.ndarray, np.ndarray, Conditionals]]:
+    def _conditionals(self) -> list[tuple[Ints, Floats, ConditionalTables]]:
         """For each pattern of collapsed cells: which samples, their rows, their conditionals."""
         target, rows = self.target, self.samples_
         return [
-            (members, rows[members], eliminate(target, layout, rows[members]))
-            for members, layout in patterns(target, min_fill_vtree(target), rows)
+            (members, rows[members], eliminate(target, plan, rows[members]))
+            for members, plan in patterns(target, min_fill_vtree(target), rows)
         ]
 
-    def _completed(self, chosen: np.ndarray, random_state: Any) -> np.ndarray:
+    def _completed(self, chosen: Ints, random_state: Any) -> Floats:
         """One completion of each of the chosen samples."""
         random = check_random_state(random_state)
         out = np.empty((len(chosen), self.target.n_variables))

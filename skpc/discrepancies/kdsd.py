@@ -8,14 +8,13 @@ import numpy as np
 
 from skpc.circuit import Circuit
 from skpc.discrepancies._quotient import neighbour_measure, refuse_zeros, stepped
-from skpc.discrepancies.stein import check_kernel, check_operator, discrete_cards, stein_gram
+from skpc.discrepancies.mmd import mean_of_pairs
+from skpc.discrepancies.stein import check_kernel, check_stein_operator, discrete_states, stein_gram
 from skpc.exceptions import StructureError
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
 from skpc.queries.compatibility import common_rankings
-
-__all__ = ["kdsd"]
 
 
 def kdsd(
@@ -23,7 +22,7 @@ def kdsd(
     p: FactorGraph | Circuit,
     kernel: Kernel | None = None,
     *,
-    operator: str = "ratio",
+    stein_operator: str = "ratio",
     unbiased: bool = True,
 ) -> float:
     """Squared kernelised discrete Stein discrepancy of q to p.
@@ -43,7 +42,7 @@ def kdsd(
         is deterministic (corollary 4.7).
     kernel : Kernel, default=None
         The base kernel; None is ``ExponentialHamming(1 / n_variables)``.
-    operator : {"ratio", "barker"}, default="ratio"
+    stein_operator : {"ratio", "barker"}, default="ratio"
         The Stein operator. Between circuits only "ratio" is tractable: "barker" would divide by
         sums of probabilities, which are not deterministic.
     unbiased : bool, default=True
@@ -80,31 +79,24 @@ def kdsd(
     >>> round(kdsd(samples, weak), 3), round(kdsd(samples, strong), 3)
     (0.018, 0.627)
     """
-    check_operator(operator)
+    check_stein_operator(stein_operator)
     if isinstance(q, Circuit):
-        return _between_circuits(q, p, kernel, operator)
-    gram = stein_gram(q, p, kernel, operator=operator)
-    if not unbiased:
-        return float(gram.mean())
-    n = len(gram)
-    if n < 2:
-        raise ValueError(
-            f"an unbiased estimate needs two or more samples, got {n}; unbiased=False takes the "
-            "sample for the whole distribution"
-        )
-    return float((gram.sum() - np.trace(gram)) / (n * (n - 1)))
+        return _between_circuits(q, p, kernel, stein_operator)
+    return mean_of_pairs(stein_gram(q, p, kernel, stein_operator=stein_operator), unbiased)
 
 
-def _between_circuits(q: Circuit, p: Any, kernel: Kernel | None, operator: str) -> float:
+def _between_circuits(q: Circuit, p: Any, kernel: Kernel | None, stein_operator: str) -> float:
     if not isinstance(p, Circuit):
         raise TypeError(
             f"a circuit q needs a circuit p, got {type(p).__name__}; compile a factor graph"
         )
-    if operator != "ratio":
+    if stein_operator != "ratio":
         raise ValueError(
-            f"between circuits the operator must be 'ratio', got {operator!r}; draw samples of q"
+            f"between circuits stein_operator must be 'ratio', got {stein_operator!r}; draw "
+            "samples of q"
         )
-    cards, _ = discrete_cards(p), discrete_cards(q)
+    n_variables = len(discrete_states(p))
+    discrete_states(q)
     common_rankings(q, p)
     if not p.deterministic:
         raise StructureError(
@@ -112,9 +104,9 @@ def _between_circuits(q: Circuit, p: Any, kernel: Kernel | None, operator: str) 
             "variable; compare samples of q instead"
         )
     refuse_zeros(p)
-    base = check_kernel(kernel, len(cards))
+    base = check_kernel(kernel, n_variables)
     total = 0.0
-    for variable in range(len(cards)):
+    for variable in range(n_variables):
         moved = stepped(q, variable)
         kept, log_mass = neighbour_measure(q, p, variable)
         mass = np.exp(log_mass)

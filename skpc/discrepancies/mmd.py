@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
-
-__all__ = ["mmd2"]
 
 
 def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
@@ -63,7 +62,7 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     return within - 2.0 * _mean_between(p, q, kernel)
 
 
-def _read_side(side: Any) -> Circuit | np.ndarray:
+def _read_side(side: Any) -> Circuit | Floats:
     if isinstance(side, Circuit):
         return side
     try:
@@ -75,10 +74,14 @@ def _read_side(side: Any) -> Circuit | np.ndarray:
         ) from error
 
 
-def _mean_within(side: Circuit | np.ndarray, kernel: Kernel, unbiased: bool) -> float:
+def _mean_within(side: Circuit | Floats, kernel: Kernel, unbiased: bool) -> float:
     if isinstance(side, Circuit):
         return float(expected_kernel(side, side, kernel))
-    gram = kernel(side)
+    return mean_of_pairs(kernel(side), unbiased)
+
+
+def mean_of_pairs(gram: Floats, unbiased: bool) -> float:
+    """The mean of a Gram matrix, the pairs of a row with itself left out if unbiased."""
     if not unbiased:
         return float(gram.mean())
     n_rows = len(gram)
@@ -90,7 +93,7 @@ def _mean_within(side: Circuit | np.ndarray, kernel: Kernel, unbiased: bool) -> 
     return float((gram.sum() - np.trace(gram)) / (n_rows * (n_rows - 1)))
 
 
-def _mean_between(p: Circuit | np.ndarray, q: Circuit | np.ndarray, kernel: Kernel) -> float:
+def _mean_between(p: Circuit | Floats, q: Circuit | Floats, kernel: Kernel) -> float:
     if isinstance(p, Circuit):
         return float(np.mean(expected_kernel(p, q, kernel)))
     if isinstance(q, Circuit):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from skpc._arrays import offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel as compiled
 from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import (
@@ -24,8 +24,6 @@ from skpc.factor_graphs import FactorGraph, min_fill_vtree
 from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
 from skpc.queries import log_likelihood
 
-__all__ = ["check_kernel", "check_operator", "discrete_cards", "stein_gram"]
-
 _OPERATORS = ("ratio", "barker")
 #: Rows of the matrix that a thread computes before it asks for more.
 _STRIPE = 8
@@ -38,8 +36,8 @@ def stein_gram(
     target: FactorGraph | Circuit,
     kernel: Kernel | None = None,
     *,
-    operator: str = "ratio",
-) -> np.ndarray:
+    stein_operator: str = "ratio",
+) -> Floats:
     """Stein kernel between all pairs of samples.
 
     A Stein operator of a distribution p turns functions :math:`f_i` (one for each variable) into
@@ -67,7 +65,7 @@ def stein_gram(
         collapsed variables are compiled. With a circuit the samples must be complete.
     kernel : Kernel, default=None
         The kernel k; None is ``ExponentialHamming(1 / n_variables)``.
-    operator : {"ratio", "barker"}, default="ratio"
+    stein_operator : {"ratio", "barker"}, default="ratio"
         The Stein operator.
 
     Returns
@@ -93,26 +91,26 @@ def stein_gram(
     >>> from skpc.discrepancies import stein_gram
     >>> from skpc.factor_graphs import FactorGraph
     >>> coin = FactorGraph([2], [((0,), np.log([0.25, 0.75]))])
-    >>> gram = stein_gram([[0.0], [1.0]], coin, operator="barker")
+    >>> gram = stein_gram([[0.0], [1.0]], coin, stein_operator="barker")
     >>> gram.round(3)
     array([[ 0.711, -0.237],
            [-0.237,  0.079]])
     >>> (np.array([0.25, 0.75]) @ gram).round(12) + 0.0
     array([0., 0.])
     """
-    check_operator(operator)
-    rows, terms = _read_samples(samples, target, operator)
-    base = check_kernel(kernel, len(rows.cards))
+    check_stein_operator(stein_operator)
+    rows, terms = _read_samples(samples, target, stein_operator)
+    base = check_kernel(kernel, len(rows.n_states))
     gram = np.zeros((len(rows.state), len(rows.state)))
-    for weight, factors in base.terms(len(rows.cards)):
+    for weight, factors in base.terms(len(rows.n_states)):
         gram += weight * _gram_of_product(rows, terms, factors)
     return gram
 
 
-def check_operator(operator: str) -> None:
+def check_stein_operator(stein_operator: str) -> None:
     """Refuse an unknown operator."""
-    if operator not in _OPERATORS:
-        raise ValueError(f"operator must be 'ratio' or 'barker', got {operator!r}")
+    if stein_operator not in _OPERATORS:
+        raise ValueError(f"stein_operator must be 'ratio' or 'barker', got {stein_operator!r}")
 
 
 def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:
@@ -124,10 +122,9 @@ def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:
     return kernel
 
 
-def discrete_cards(circuit: Circuit) -> np.ndarray:
+def discrete_states(circuit: Circuit) -> Ints:
     """Numbers of states of a circuit over categories that has not been conditioned."""
-    cards = circuit.n_states.copy()
-    numeric = np.flatnonzero((cards == 0) | (np.diff(circuit.axis_ptr) > 0))
+    numeric = np.flatnonzero((circuit.n_states == 0) | (np.diff(circuit.axis_ptr) > 0))
     if len(numeric):
         raise ValueError(
             "Stein operators step through the states of categories, but variable "
@@ -139,16 +136,16 @@ def discrete_cards(circuit: Circuit) -> np.ndarray:
             f"the circuit has been conditioned on variable {circuit.leaf_var[known[0]]}; a circuit "
             "of all variables is needed"
         )
-    return np.asarray(cards)
+    return np.asarray(circuit.n_states)
 
 
-def _read_samples(samples: Any, target: Any, operator: str) -> tuple[CollapsedRows, Terms]:
+def _read_samples(samples: Any, target: Any, stein_operator: str) -> tuple[CollapsedRows, Terms]:
     if isinstance(target, FactorGraph):
         rows = target.check_rows(samples)
-        return collapse_rows(target, min_fill_vtree(target), rows, operator)
+        return collapse_rows(target, min_fill_vtree(target), rows, stein_operator)
     if not isinstance(target, Circuit):
         raise TypeError(f"target must be a FactorGraph or a Circuit, got {type(target).__name__}")
-    cards = discrete_cards(target)
+    n_states = discrete_states(target)
     rows = np.array(samples, dtype=np.float64, order="C")
     own = log_likelihood(target, rows)
     missing = np.argwhere(np.isnan(rows))
@@ -160,15 +157,16 @@ def _read_samples(samples: Any, target: Any, operator: str) -> tuple[CollapsedRo
     if np.isneginf(own).any():
         refuse_row(int(np.argmin(own)), rows[np.argmin(own)])
     ahead, behind = (_log_ratios(target, rows, own, step) for step in (1, -1))
-    return complete_rows(rows, cards), terms_of(ahead, behind, np.ones(rows.shape, bool), operator)
+    terms = terms_of(ahead, behind, np.ones(rows.shape, bool), stein_operator)
+    return complete_rows(rows, n_states), terms
 
 
-def _log_ratios(circuit: Circuit, rows: np.ndarray, own: np.ndarray, step: int) -> np.ndarray:
+def _log_ratios(circuit: Circuit, rows: Floats, own: Floats, step: int) -> Floats:
     """Log probabilities of the neighbours of all rows relative to the rows themselves."""
     found = np.empty(rows.shape)
-    for v, card in enumerate(circuit.n_states.tolist()):
+    for v, size in enumerate(circuit.n_states.tolist()):
         moved = rows.copy()
-        moved[:, v] = (moved[:, v] + step) % card
+        moved[:, v] = (moved[:, v] + step) % size
         found[:, v] = log_likelihood(circuit, moved) - own
         impossible = np.flatnonzero(np.isneginf(found[:, v]))
         if len(impossible):
@@ -176,27 +174,44 @@ def _log_ratios(circuit: Circuit, rows: np.ndarray, own: np.ndarray, step: int) 
     return found
 
 
-def _gram_of_product(
-    rows: CollapsedRows, terms: Terms, factors: Sequence[ColumnKernel]
-) -> np.ndarray:
-    states = [np.arange(float(card)) for card in rows.cards]
-    tables = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
-    begin = offsets([len(table) for table in tables])
-    table = np.concatenate(tables)
-    room = int(np.sum(rows.n_contexts.max(axis=0, initial=1) ** 2))
-    if 8 * room > _MOST_BYTES:
+class _KernelTables(NamedTuple):
+    """Kernels of single variables: that of states ``s`` and ``t`` of variable ``v`` is
+    ``value[first[v] + s * n_states[v] + t]``."""
+
+    value: Floats
+    first: Ints
+
+
+class _Workspace(NamedTuple):
+    """Memory of a thread: messages between two conditionals, the first entry of each variable's
+    message, and for each variable the product of the kernels of all others."""
+
+    message: Floats
+    first: Ints
+    others: Floats
+
+
+def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[ColumnKernel]) -> Floats:
+    states = [np.arange(float(size)) for size in rows.n_states]
+    parts = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
+    tables = _KernelTables(np.concatenate(parts), offsets([len(part) for part in parts]))
+    n_messages = int(np.sum(rows.n_contexts.max(axis=0, initial=1) ** 2))
+    if 8 * n_messages > _MOST_BYTES:
         raise ValueError(
             f"the conditionals of collapsed rows depend on up to {rows.n_contexts.max()} joint "
-            f"states, so that pairs of them need {8 * room / 2**30:.3g} GiB "
+            f"states, so that pairs of them need {8 * n_messages / 2**30:.3g} GiB "
             f"({_MOST_BYTES >> 30} GiB at most); collapse fewer variables"
         )
-    gram = np.empty((len(rows.state), len(rows.state)))
+    n_rows, n_variables = rows.state.shape
+    gram = np.empty((n_rows, n_rows))
 
     def work(start: int) -> None:
-        stop = min(start + _STRIPE, len(gram))
-        _fill_rows(rows, terms, table, begin, room, start, stop, gram)
+        space = _Workspace(
+            np.empty(n_messages), np.empty(n_variables, np.int64), np.empty(n_variables)
+        )
+        _fill_rows(rows, terms, tables, space, start, min(start + _STRIPE, n_rows), gram)
 
-    starts = range(0, len(gram), _STRIPE)
+    starts = range(0, n_rows, _STRIPE)
     Parallel(n_jobs=None, require="sharedmem")(delayed(work)(start) for start in starts)
     return gram
 
@@ -205,45 +220,33 @@ def _gram_of_product(
 def _fill_rows(
     rows: CollapsedRows,
     terms: Terms,
-    table: np.ndarray,
-    begin: np.ndarray,
-    room: int,
+    tables: _KernelTables,
+    space: _Workspace,
     start: int,
     stop: int,
-    gram: np.ndarray,
+    gram: Floats,
 ) -> None:
     """Rows ``start .. stop`` of the matrix from the diagonal on, and their mirror images."""
-    message = np.empty(room)
-    offset = np.empty(len(rows.cards), np.int64)
-    others = np.empty(len(rows.cards))
     for a in range(start, stop):
         for b in range(a, len(gram)):
-            value = _entry(rows, terms, table, begin, a, b, message, offset, others)
+            value = _entry(rows, terms, tables, space, a, b)
             gram[a, b] = value
             gram[b, a] = value
 
 
 @compiled
 def _entry(
-    rows: CollapsedRows,
-    terms: Terms,
-    table: np.ndarray,
-    begin: np.ndarray,
-    a: int,
-    b: int,
-    message: np.ndarray,
-    offset: np.ndarray,
-    others: np.ndarray,
+    rows: CollapsedRows, terms: Terms, tables: _KernelTables, space: _Workspace, a: int, b: int
 ) -> float:
     """The Stein kernel between two rows: a sum over the variables sampled in both."""
-    state, cards = rows.state, rows.cards
-    _products_of_others(state, cards, table, begin, a, b, others)
+    state, n_states = rows.state, rows.n_states
+    _products_of_others(rows, tables, a, b, space.others)
     complete = rows.size[a] == 0 and rows.size[b] == 0
     # The two rows' own conditionals meet for every variable: once is enough.
     own = 1.0 if complete else -1.0
     total = 0.0
-    for i in range(len(cards)):
-        x, y, card = state[a, i], state[b, i], cards[i]
+    for i in range(len(n_states)):
+        x, y, size = state[a, i], state[b, i], n_states[i]
         if x < 0 or y < 0:
             continue
         found = 0.0
@@ -253,60 +256,58 @@ def _entry(
             q = terms.move_measure[b, i] if right else terms.stay_measure[b, i]
             c = terms.move[a, i] if left else terms.stay[a, i]
             d = terms.move[b, i] if right else terms.stay[b, i]
-            u = (x + card - 1) % card if left else x
-            v = (y + card - 1) % card if right else y
+            u = (x + size - 1) % size if left else x
+            v = (y + size - 1) % size if right else y
             mean = own
             if not complete and (p + q > 0 or own < 0.0):
-                mean = _expected(rows, table, begin, a, b, p, q, message, offset)
+                mean = _expected(rows, tables, space, a, b, p, q)
                 own = mean if p + q == 0 else own
-            found += c * d * mean * table[begin[i] + u * card + v]
-        total += others[i] * found
+            found += c * d * mean * tables.value[tables.first[i] + u * size + v]
+        total += space.others[i] * found
     return total
 
 
 @compiled
 def _products_of_others(
-    state: np.ndarray,
-    cards: np.ndarray,
-    table: np.ndarray,
-    begin: np.ndarray,
-    a: int,
-    b: int,
-    others: np.ndarray,
+    rows: CollapsedRows, tables: _KernelTables, a: int, b: int, others: Floats
 ) -> None:
     """For each variable the product of the kernels of all others that are sampled in both rows."""
-    n = len(cards)
+    state, n = rows.state, len(rows.n_states)
     product = 1.0
     for i in range(n):
         others[i] = product
         if state[a, i] >= 0 and state[b, i] >= 0:
-            product *= table[begin[i] + state[a, i] * cards[i] + state[b, i]]
+            entry = tables.first[i] + state[a, i] * rows.n_states[i] + state[b, i]
+            product *= tables.value[entry]
     product = 1.0
     for i in range(n - 1, -1, -1):
         others[i] *= product
         if state[a, i] >= 0 and state[b, i] >= 0:
-            product *= table[begin[i] + state[a, i] * cards[i] + state[b, i]]
+            entry = tables.first[i] + state[a, i] * rows.n_states[i] + state[b, i]
+            product *= tables.value[entry]
 
 
+# Apart from the expectations of skpc.queries: those pair the nodes of two circuits, while the
+# conditionals of all rows are tables on one vtree, thousands of small ones that never become
+# circuits, and two of them meet for every entry of the matrix.
 @compiled
 def _expected(
     rows: CollapsedRows,
-    table: np.ndarray,
-    begin: np.ndarray,
+    tables: _KernelTables,
+    space: _Workspace,
     a: int,
     b: int,
     p: int,
     q: int,
-    message: np.ndarray,
-    offset: np.ndarray,
 ) -> float:
     """Doubly expected kernel under measure ``p`` of row ``a`` and measure ``q`` of row ``b``.
 
     Algorithm 1 of the paper, on conditional tables of a shared vtree in place of pairs of nodes.
     Variables sampled in both rows are left out: their kernel is a number.
     """
-    state, n_contexts, n_states = rows.state, rows.n_contexts, rows.n_states
+    state, n_contexts, n_options = rows.state, rows.n_contexts, rows.n_options
     weights, places, child = rows.weights, rows.places, rows.child
+    message, first = space.message, space.first
     result = 1.0
     used = 0
     for j in range(len(rows.order)):
@@ -317,25 +318,25 @@ def _expected(
         if x >= 0 and y >= 0 and width == 1:
             continue
         here = used
-        offset[v] = here
+        first[v] = here
         used += width
         for m in range(here, used):
             message[m] = 0.0
         table_a = rows.first[a] + p * rows.size[a] + rows.table[a, v]
         table_b = rows.first[b] + q * rows.size[b] + rows.table[b, v]
-        size_a, size_b = n_states[a, v], n_states[b, v]
+        size_a, size_b = n_options[a, v], n_options[b, v]
         for e in range(n_contexts[a, v] * size_a):
             s = x if x >= 0 else e % size_a
             for f in range(wide_b * size_b):
                 t = y if y >= 0 else f % size_b
                 value = weights[table_a + e] * weights[table_b + f]
                 if x < 0 or y < 0:
-                    value *= table[begin[v] + s * rows.cards[v] + t]
+                    value *= tables.value[tables.first[v] + s * rows.n_states[v] + t]
                 for c in range(rows.child_ptr[v], rows.child_ptr[v + 1]):
                     w = child[c]
                     if n_contexts[a, w] * n_contexts[b, w] > 1:
                         at = places[rows.place[a, w] + e] * n_contexts[b, w]
-                        value *= message[offset[w] + at + places[rows.place[b, w] + f]]
+                        value *= message[first[w] + at + places[rows.place[b, w] + f]]
                 message[here + (e // size_a) * wide_b + f // size_b] += value
         # A message that depends on nothing above is a factor of the whole.
         if width == 1:

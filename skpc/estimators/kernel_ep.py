@@ -11,27 +11,22 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._validation import (
-    Interval,
-    StrOptions,
-    check_magnitude,
-    describe_column,
-    fit_context,
-)
+from skpc._arrays import Floats
+from skpc._validation import Interval, StrOptions, check_magnitude, describe_column, fit_context
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
     Moments,
-    inner_widths,
+    inner_length_scale_sq,
     message_moments,
-    outer_width,
+    outer_length_scale_sq,
 )
-
-__all__ = ["KernelEPOperator"]
 
 #: The median of distances is that of the pairs among this many rows at most.
 _MEDIAN_ROWS = 1000
+#: Infinite cells are refused by name, and not by scikit-learn.
+_NUMBERS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
 #: Rows whose features are held at a time.
 _FEATURE_ROWS = 4096
 
@@ -57,13 +52,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Number of random features of the inner kernel, on the space of the variables.
     n_outer : int, default=500
         Number of random features of the outer kernel, on which the regression is made.
-    inner_scale : "mean-variance", float or array-like, default="mean-variance"
-        Squared width of the inner kernel, for all variables or for each, in their squared units.
-        "mean-variance": the mean variance of the messages; the variance of the means of a variable
-        whose messages are all points (appendix A of [1]_).
-    outer_scale : "median" or float, default="median"
-        Squared width of the outer kernel. "median": the median of the squared distances between
-        mean embeddings, of all pairs of at most 1000 rows.
+    inner_length_scale_sq : "mean-variance", float or array-like, default="mean-variance"
+        Squared length scale of the inner kernel, for all variables or for each, in their squared
+        units. "mean-variance": the mean variance of the messages; the variance of the means of a
+        variable whose messages are all points (appendix A of [1]_).
+    outer_length_scale_sq : "median" or float, default="median"
+        Squared length scale of the outer kernel. "median": the median of the squared distances
+        between mean embeddings, of all pairs of at most 1000 rows.
     noise_variance : float, default=1e-4
         Variance of the noise of each output, in units of the variance of that output in the first
         call.
@@ -76,10 +71,10 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     Attributes
     ----------
-    inner_width_ : ndarray of shape (n_variables,)
-        Squared widths of the inner kernel.
-    outer_width_ : float
-        Squared width of the outer kernel.
+    inner_length_scale_sq_ : ndarray of shape (n_variables,)
+        Squared length scales of the inner kernel.
+    outer_length_scale_sq_ : float
+        Squared length scale of the outer kernel.
     features_ : MessageFeatures
         The random features.
     posterior_ : BayesianRegression
@@ -91,7 +86,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Variance of the noise in squared units of the outputs: no predictive variance is smaller.
     log_evidence_ : float
         Log density of all targets, the weights integrated out, in nats: greater is better when
-        widths or variances are compared on the same rows.
+        length scales or variances are compared on the same rows.
     n_samples_seen_ : int
         Number of rows.
     n_features_in_ : int
@@ -130,25 +125,28 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "input_distributions": ["array-like", None],
         "n_inner": [Interval(Integral, 1, None, closed="left")],
         "n_outer": [Interval(Integral, 1, None, closed="left")],
-        "inner_scale": [
+        "inner_length_scale_sq": [
             StrOptions({"mean-variance"}),
             Interval(Real, 0, None, closed="neither"),
             "array-like",
         ],
-        "outer_scale": [StrOptions({"median"}), Interval(Real, 0, None, closed="neither")],
+        "outer_length_scale_sq": [
+            StrOptions({"median"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
         "noise_variance": [Interval(Real, 0, None, closed="neither")],
         "prior_variance": [Interval(Real, 0, None, closed="neither")],
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
     }
 
-    inner_width_: np.ndarray
-    outer_width_: float
+    inner_length_scale_sq_: Floats
+    outer_length_scale_sq_: float
     features_: MessageFeatures
     posterior_: BayesianRegression
-    y_mean_: np.ndarray
-    y_scale_: np.ndarray
-    noise_variance_: np.ndarray
+    y_mean_: Floats
+    y_scale_: Floats
+    noise_variance_: Floats
     log_evidence_: float
     n_samples_seen_: int
 
@@ -158,8 +156,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         input_distributions: Sequence[str] | None = None,
         n_inner: int = 300,
         n_outer: int = 500,
-        inner_scale: Any = "mean-variance",
-        outer_scale: Any = "median",
+        inner_length_scale_sq: Any = "mean-variance",
+        outer_length_scale_sq: Any = "median",
         noise_variance: float = 1e-4,
         prior_variance: float = 1.0,
         keep_rows: bool = False,
@@ -168,8 +166,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.input_distributions = input_distributions
         self.n_inner = n_inner
         self.n_outer = n_outer
-        self.inner_scale = inner_scale
-        self.outer_scale = outer_scale
+        self.inner_length_scale_sq = inner_length_scale_sq
+        self.outer_length_scale_sq = outer_length_scale_sq
         self.noise_variance = noise_variance
         self.prior_variance = prior_variance
         self.keep_rows = keep_rows
@@ -177,7 +175,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:
-        """Choose the widths, draw the features and learn from these rows alone.
+        """Choose the length scales, draw the features and learn from these rows alone.
 
         Parameters
         ----------
@@ -199,7 +197,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         """
         with all_or_nothing(self):
             rows, targets, moments = self._check_rows(X, y, reset=True)
-            self._rows: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+            self._rows: tuple[tuple[Floats, Floats], ...] = ()
             self._start(moments, targets)
             self._learn(rows, targets, moments)
         return self
@@ -208,8 +206,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> KernelEPOperator:
         """Learn from more rows.
 
-        The first call fixes the widths, the features and the scale of the targets, as ``fit``
-        does. After it, rows count the same whether they come one by one or all at once.
+        The first call fixes the length scales, the features and the scale of the targets, as
+        ``fit`` does. After it, rows count the same whether they come one by one or all at once.
 
         Parameters
         ----------
@@ -236,7 +234,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         return self
 
     def refit_features(self) -> KernelEPOperator:
-        """Choose widths and scales anew from all rows kept, and learn from them again.
+        """Choose all scales anew from all rows kept, and learn from them again.
 
         Returns
         -------
@@ -276,7 +274,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         std : ndarray of the same shape
-            Standard deviations of the targets, noise included; only if asked for.
+            Standard deviations of the targets, noise included; only with ``return_std=True``.
         """
         mean, std = self._predict(X)
         return (mean, std) if return_std else mean
@@ -300,7 +298,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         """
         return float(super().score(X, y, sample_weight))
 
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw targets from the predictive normal distribution of each row.
 
         Parameters
@@ -321,11 +319,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
         return mean[..., np.newaxis] + std[..., np.newaxis] * noise
 
-    def _predict(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _predict(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
-        rows = validate_data(
-            self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False
-        )
+        rows = validate_data(self, X, reset=False, **_NUMBERS)
         parts = [
             self.posterior_.predict(self.features_.transform(part))
             for part, _ in _blocks(self._moments(rows))
@@ -335,21 +331,18 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         std = np.sqrt(variance)[:, np.newaxis] * self.y_scale_
         return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
 
-    def _start(self, moments: Moments, targets: np.ndarray) -> None:
+    def _start(self, moments: Moments, targets: Floats) -> None:
         """Fix what the first rows fix, and begin with the prior."""
         random_state = check_random_state(self.random_state)
-        self.inner_width_ = self._inner_width(moments)
+        inner, outer = self._inner_length_scale_sq(moments), self.outer_length_scale_sq
         some = moments
         if len(moments.mean) > _MEDIAN_ROWS:
             chosen = random_state.choice(len(moments.mean), _MEDIAN_ROWS, replace=False)
             some = Moments(moments.mean[chosen], moments.variance[chosen])
-        median = isinstance(self.outer_scale, str)
-        self.outer_width_ = (
-            outer_width(some, self.inner_width_) if median else float(self.outer_scale)
-        )
-        self.features_ = MessageFeatures.draw(
-            self.inner_width_, self.outer_width_, self.n_inner, self.n_outer, random_state
-        )
+        outer = outer_length_scale_sq(some, inner) if isinstance(outer, str) else float(outer)
+        self.inner_length_scale_sq_, self.outer_length_scale_sq_ = inner, outer
+        sizes = self.n_inner, self.n_outer
+        self.features_ = MessageFeatures.draw(inner, outer, *sizes, random_state)
         scale = targets.std(axis=0)
         # The deviation of a constant target is rounding.
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
@@ -363,19 +356,19 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             noise_variance=self.noise_variance,
         )
 
-    def _inner_width(self, moments: Moments) -> np.ndarray:
-        if isinstance(self.inner_scale, str):
-            return inner_widths(moments)
+    def _inner_length_scale_sq(self, moments: Moments) -> Floats:
+        if isinstance(self.inner_length_scale_sq, str):
+            return inner_length_scale_sq(moments)
         n_variables = moments.mean.shape[1]
-        width = np.asarray(self.inner_scale, dtype=np.float64)
-        if width.shape not in ((), (n_variables,)) or not (width > 0.0).all():
+        length_sq = np.asarray(self.inner_length_scale_sq, dtype=np.float64)
+        if length_sq.shape not in ((), (n_variables,)) or not (length_sq > 0.0).all():
             raise ValueError(
-                f"inner_scale needs one positive number, or one for each of the {n_variables} "
-                f"variables; found {self.inner_scale!r}."
+                "inner_length_scale_sq needs one positive number, or one for each of the "
+                f"{n_variables} variables; found {self.inner_length_scale_sq!r}."
             )
-        return np.broadcast_to(width, n_variables).copy()
+        return np.broadcast_to(length_sq, n_variables).copy()
 
-    def _learn(self, rows: np.ndarray, targets: np.ndarray, moments: Moments) -> None:
+    def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         standardised = (targets - self.y_mean_) / self.y_scale_
         for part, block in _blocks(moments):
             features = self.features_.transform(part)
@@ -392,18 +385,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             return ["point"] * self.n_features_in_
         return self.input_distributions
 
-    def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray, Moments]:
-        rows, targets = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            dtype=np.float64,
-            order="C",
-            ensure_all_finite=False,
-            multi_output=True,
-            y_numeric=True,
-        )
+    def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[Floats, Floats, Moments]:
+        checks = {**_NUMBERS, "multi_output": True, "y_numeric": True}
+        rows, targets = validate_data(self, X, y, reset=reset, **checks)
         targets = np.asarray(targets, dtype=np.float64)
         flat = targets.ndim == 1
         targets = targets.reshape(len(rows), -1)
@@ -416,7 +400,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             )
         return rows, targets, self._moments(rows)
 
-    def _moments(self, rows: np.ndarray) -> Moments:
+    def _moments(self, rows: Floats) -> Moments:
         names = getattr(self, "feature_names_in_", None)
         finite = np.isfinite(rows)
         if not finite.all():

@@ -6,23 +6,17 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    check_magnitude,
-    fit_context,
-)
+from skpc._arrays import Floats
+from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
 from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
 from skpc.messages.loops import LARGEST_FEATURE
-
-__all__ = ["LogisticEPClassifier"]
 
 #: z of a row of zeros is certain; a normal message needs some variance.
 _LEAST_VARIANCE = 1e-20
@@ -95,10 +89,10 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         "fit_intercept": ["boolean"],
     }
 
-    classes_: np.ndarray
+    classes_: NDArray[Any]
     posterior_: WeightPosterior
-    coef_: np.ndarray
-    intercept_: np.ndarray
+    coef_: Floats
+    intercept_: Floats
 
     def __init__(
         self,
@@ -165,7 +159,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
             self.intercept_ = weights[-1:].copy() if self.fit_intercept else np.zeros(1)
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Floats:
         """Log odds of the second class, averaged over the posterior of the weights.
 
         Parameters
@@ -183,7 +177,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> NDArray[Any]:
         """The more probable class of each row.
 
         Parameters
@@ -197,7 +191,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         is_second = self.decision_function(X) > 0.0
         return self.classes_[is_second.astype(np.int64)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, averaged over the posterior of the weights.
 
         Parameters
@@ -230,11 +224,11 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         """
         return float(super().score(X, y, sample_weight))
 
-    def _check_rows(self, X: Any) -> np.ndarray:
+    def _check_rows(self, X: Any) -> Floats:
         check_is_fitted(self)
         return self._design(validate_data(self, X, reset=False, dtype=np.float64))
 
-    def _design(self, rows: np.ndarray) -> np.ndarray:
+    def _design(self, rows: Floats) -> Floats:
         check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=LARGEST_FEATURE)
         return np.column_stack([rows, np.ones(len(rows))]) if self.fit_intercept else rows
 
@@ -244,7 +238,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _log_probability(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def _log_probability(mean: Floats, variance: Floats) -> Floats:
     """Log of the expectation of 1 / (1 + exp(-z)) for normal z."""
     # The belief of p with nothing observed: the message Beta(1, 1) from p is constant.
     messages = np.column_stack([np.ones((len(mean), 2)), mean, variance])

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit, CircuitBuilder
-from skpc.factor_graphs.elimination import Conditionals, eliminate, lay_out
+from skpc.factor_graphs.elimination import ConditionalTables, eliminate, plan_elimination
 from skpc.factor_graphs.graph import FactorGraph
 from skpc.factor_graphs.vtree import check_vtree
-
-__all__ = ["compile", "log_partition"]
 
 #: What the nodes and edges of a table entry take of memory while a circuit is built.
 _CIRCUIT_BYTES = 1024
@@ -63,8 +62,8 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     array([[0.635, 0.365]])
     """
     parent, given = check_vtree(graph, vtree), _check_evidence(graph, evidence)
-    layout = lay_out(graph, parent, ~np.isnan(given[0]), _CIRCUIT_BYTES)
-    found = eliminate(graph, layout, given)
+    plan = plan_elimination(graph, parent, ~np.isnan(given[0]), _CIRCUIT_BYTES)
+    found = eliminate(graph, plan, given)
     _refuse_impossible(found, given)
     circuit = _circuit(graph, found, given[0])
     leaf = np.flatnonzero(circuit.leaf_var >= 0)
@@ -102,11 +101,11 @@ def log_partition(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -
     14.497711
     """
     parent, given = check_vtree(graph, vtree), _check_evidence(graph, evidence)
-    layout = lay_out(graph, parent, ~np.isnan(given[0]))
-    return float(eliminate(graph, layout, given).log_partition[0])
+    plan = plan_elimination(graph, parent, ~np.isnan(given[0]))
+    return float(eliminate(graph, plan, given).log_partition[0])
 
 
-def _check_evidence(graph: FactorGraph, evidence: Any) -> np.ndarray:
+def _check_evidence(graph: FactorGraph, evidence: Any) -> Floats:
     """One row of evidence, all cells missing where none is given."""
     if evidence is None:
         return np.full((1, graph.n_variables), np.nan)
@@ -119,30 +118,30 @@ def _check_evidence(graph: FactorGraph, evidence: Any) -> np.ndarray:
     return graph.check_rows(row[np.newaxis])
 
 
-def _refuse_impossible(found: Conditionals, given: np.ndarray) -> None:
+def _refuse_impossible(found: ConditionalTables, given: Floats) -> None:
     if found.log_partition[0] == -np.inf:
         known = np.flatnonzero(~np.isnan(given[0]))
         listed = ", ".join(f"variable {v} = {given[0, v]:g}" for v in known[:8])
         raise ValueError(f"no state has a positive value given the evidence: {listed or 'none'}")
 
 
-def _circuit(graph: FactorGraph, found: Conditionals, given: np.ndarray) -> Circuit:
+def _circuit(graph: FactorGraph, found: ConditionalTables, given: Floats) -> Circuit:
     """A sum for each variable and context that decides on it; one product for equal parts."""
-    builder = CircuitBuilder(graph.cards)
-    layout = found.layout
+    builder = CircuitBuilder(graph.n_states)
+    plan = found.plan
     nodes: dict[int, list[int]] = {}
-    for v in layout.order:
-        below = [np.asarray(nodes.pop(child))[layout.place[child]] for child in layout.children[v]]
+    for v in plan.order:
+        below = [np.asarray(nodes.pop(child))[plan.place[child]] for child in plan.children[v]]
         with np.errstate(divide="ignore"):
-            log_weight = np.log(found.weights[v][0].reshape(layout.n_contexts[v], -1))
+            log_weight = np.log(found.weights[v][0].reshape(plan.n_contexts[v], -1))
         if not np.isnan(given[v]):
-            parts = [np.full(layout.n_contexts[v], builder.indicator(v, int(given[v]))), *below]
+            parts = [np.full(plan.n_contexts[v], builder.indicator(v, int(given[v]))), *below]
             nodes[v] = _products(builder, np.stack(parts, axis=1))
         elif not below:
             nodes[v] = [builder.discrete(v, row) for row in log_weight]
         else:
-            states = range(int(graph.cards[v]))
-            state = np.tile([builder.indicator(v, s) for s in states], layout.n_contexts[v])
+            states = range(int(graph.n_states[v]))
+            state = np.tile([builder.indicator(v, s) for s in states], plan.n_contexts[v])
             products = np.reshape(
                 _products(builder, np.stack([state, *below], axis=1)), log_weight.shape
             )
@@ -156,7 +155,7 @@ def _circuit(graph: FactorGraph, found: Conditionals, given: np.ndarray) -> Circ
     return builder.build()
 
 
-def _products(builder: CircuitBuilder, parts: np.ndarray) -> list[int]:
+def _products(builder: CircuitBuilder, parts: Ints) -> list[int]:
     """The product of each row of nodes; a row of one node is that node."""
     made: dict[tuple[int, ...], int] = {}
     for row in map(tuple, parts.tolist()):

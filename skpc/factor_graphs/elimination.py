@@ -6,28 +6,18 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpc._arrays import offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc.factor_graphs.graph import FactorGraph
 from skpc.factor_graphs.vtree import children_first
-
-__all__ = [
-    "Conditionals",
-    "Layout",
-    "draw_free",
-    "eliminate",
-    "lay_out",
-    "positions",
-    "sum_out",
-    "table_marginals",
-]
 
 #: Memory beyond which elimination is refused, and what an entry takes at its peak.
 _MOST_BYTES = 2**31
 _TABLE_BYTES = 48
 
 
-class Layout(NamedTuple):
+class EliminationPlan(NamedTuple):
     """What each variable depends on, once those of a pattern are known.
 
     Attributes
@@ -38,14 +28,14 @@ class Layout(NamedTuple):
         The children of each variable in the vtree.
     context : list of lists of int
         For each variable the free ones above it that it, or one below it, depends on.
-    n_contexts, n_states : lists of int
+    n_contexts, n_options : lists of int
         For each variable the number of joint states of its context, and of its own states: one if
         it is known.
     place : list of arrays
-        Entry ``e = context * n_states + state`` of the table of a variable's *parent* implies
+        Entry ``e = context * n_options + state`` of the table of a variable's *parent* implies
         context ``place[variable][e]`` of the variable; the one entry 0 at a root.
     bucket : list of lists of int
-        The factors of which each variable is the lowest free one.
+        For each variable the factors whose lowest free variable it is.
     constant : list of int
         The factors without a free variable.
     """
@@ -54,33 +44,33 @@ class Layout(NamedTuple):
     children: list[list[int]]
     context: list[list[int]]
     n_contexts: list[int]
-    n_states: list[int]
-    place: list[np.ndarray]
+    n_options: list[int]
+    place: list[Ints]
     bucket: list[list[int]]
     constant: list[int]
 
 
-class Conditionals(NamedTuple):
-    """Distributions of the free variables for a batch of evidence, all on one layout.
+class ConditionalTables(NamedTuple):
+    """Distributions of the free variables for a batch of evidence, all on one plan.
 
     Attributes
     ----------
-    layout : Layout
+    plan : EliminationPlan
         What depends on what.
     log_partition : ndarray of shape (n_batch,)
         Log (nats) of the sum of the product of factors over the free variables.
-    weights : list of ndarrays of shape (n_batch, n_contexts * n_states)
+    weights : list of ndarrays of shape (n_batch, n_contexts * n_options)
         For each variable the probabilities of its states given each context, those above.
     """
 
-    layout: Layout
-    log_partition: np.ndarray
-    weights: list[np.ndarray]
+    plan: EliminationPlan
+    log_partition: Floats
+    weights: list[Floats]
 
 
-def lay_out(
-    graph: FactorGraph, parent: np.ndarray, known: np.ndarray, entry_bytes: int = _TABLE_BYTES
-) -> Layout:
+def plan_elimination(
+    graph: FactorGraph, parent: Ints, known: NDArray[np.bool_], entry_bytes: int = _TABLE_BYTES
+) -> EliminationPlan:
     """Find the contexts of all variables, and refuse tables that need too much memory.
 
     Parameters
@@ -96,8 +86,8 @@ def lay_out(
 
     Returns
     -------
-    Layout
-        The layout.
+    EliminationPlan
+        The plan.
 
     Raises
     ------
@@ -122,17 +112,16 @@ def lay_out(
             children[above[v]].append(v)
             contexts[above[v]] |= contexts[v]
     context = [sorted(found, key=rank.__getitem__) for found in contexts]
-    cards = graph.cards.tolist()
-    n_contexts = [math.prod(cards[u] for u in found) for found in context]
-    n_states = [1 if known[v] else cards[v] for v in range(len(order))]
-    _refuse_dense(context, sum(map(int.__mul__, n_contexts, n_states)), entry_bytes)
+    n_states = graph.n_states.tolist()
+    n_contexts = [math.prod(n_states[u] for u in found) for found in context]
+    n_options = [1 if known[v] else n_states[v] for v in range(len(order))]
+    _refuse_dense(context, sum(map(int.__mul__, n_contexts, n_options)), entry_bytes)
     place = []
     for v in range(len(order)):
         u = above[v]
         outer = [] if u < 0 else context[u] + ([] if known[u] else [u])
-        stride = _strides(context[v], cards)
-        place.append(positions([cards[w] for w in outer], [stride.get(w, 0) for w in outer]))
-    return Layout(order, children, context, n_contexts, n_states, place, bucket, constant)
+        place.append(_positions(outer, context[v], n_states))
+    return EliminationPlan(order, children, context, n_contexts, n_options, place, bucket, constant)
 
 
 def _refuse_dense(context: list[list[int]], n_entries: int, entry_bytes: int) -> None:
@@ -150,83 +139,85 @@ def _short(number: int) -> str:
     return f"{number:.3g}" if number < 1e300 else "more than 1e300"
 
 
-def _strides(variables: list[int], cards: list[int]) -> dict[int, int]:
+def _strides(variables: list[int], n_states: list[int]) -> dict[int, int]:
     """How far apart two neighbouring states of a variable stand, the last variable fastest."""
     found, stride = {}, 1
     for variable in reversed(variables):
         found[variable] = stride
-        stride *= cards[variable]
+        stride *= n_states[variable]
     return found
 
 
-def positions(sizes: list[int], strides: list[int]) -> np.ndarray:
-    """For each joint state (the last one fastest) the sum of state times stride."""
+def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> Ints:
+    """For each joint state of a scope its place among those of some variables, last one fastest.
+
+    Variables outside of the scope are in state 0.
+    """
+    strides = _strides(variables, n_states)
     found = np.zeros(1, dtype=np.int64)
-    for size, stride in zip(sizes, strides):
-        found = (found[:, np.newaxis] + stride * np.arange(size)).ravel()
+    for v in scope:
+        found = (found[:, np.newaxis] + strides.get(v, 0) * np.arange(n_states[v])).ravel()
     return found
 
 
-def eliminate(graph: FactorGraph, layout: Layout, evidence: np.ndarray) -> Conditionals:
+def eliminate(graph: FactorGraph, plan: EliminationPlan, evidence: Floats) -> ConditionalTables:
     """Sum out the free variables, children before parents.
 
     Parameters
     ----------
     graph : FactorGraph
         The graph.
-    layout : Layout
+    plan : EliminationPlan
         Made for the pattern of the evidence.
     evidence : ndarray of shape (n_batch, n_variables)
         States of the known variables, NaN where free: the same cells in all rows.
 
     Returns
     -------
-    Conditionals
+    ConditionalTables
         The distribution given each row. Contexts of probability zero get equal weights.
     """
     total = np.zeros(len(evidence))
-    for factor in layout.constant:
+    for factor in plan.constant:
         total += _read_factor(graph, factor, [], evidence)[:, 0]
-    message: dict[int, np.ndarray] = {}
-    weights: list[np.ndarray] = [np.empty(0)] * graph.n_variables
-    for v in layout.order:
+    message: dict[int, Floats] = {}
+    weights: list[Floats] = [np.empty(0)] * graph.n_variables
+    for v in plan.order:
         free = [v] if np.isnan(evidence[0, v]) else []
-        scope = layout.context[v] + free
-        log_table = np.zeros((len(evidence), layout.n_contexts[v] * layout.n_states[v]))
-        for factor in layout.bucket[v]:
+        scope = plan.context[v] + free
+        log_table = np.zeros((len(evidence), plan.n_contexts[v] * plan.n_options[v]))
+        for factor in plan.bucket[v]:
             log_table += _read_factor(graph, factor, scope, evidence)
-        for child in layout.children[v]:
-            log_table += message.pop(child)[:, layout.place[child]]
-        message[v], weights[v] = _normalised(log_table, layout.n_states[v])
+        for child in plan.children[v]:
+            log_table += message.pop(child)[:, plan.place[child]]
+        message[v], weights[v] = _normalised(log_table, plan.n_options[v])
     for last in message.values():
         total += last[:, 0]
-    return Conditionals(layout, total, weights)
+    return ConditionalTables(plan, total, weights)
 
 
-def _read_factor(
-    graph: FactorGraph, factor: int, scope: list[int], evidence: np.ndarray
-) -> np.ndarray:
+def _read_factor(graph: FactorGraph, factor: int, scope: list[int], evidence: Floats) -> Floats:
     """Log values of a factor for each row of evidence and each joint state of ``scope``."""
-    cards, variables = graph.cards.tolist(), list(graph.scopes[factor])
-    stride = _strides(variables, cards)
+    n_states, variables = graph.n_states.tolist(), list(graph.scopes[factor])
+    stride = _strides(variables, n_states)
     first = np.zeros(len(evidence), dtype=np.int64)
     for variable in variables:
         if not np.isnan(evidence[0, variable]):
             first += stride[variable] * evidence[:, variable].astype(np.int64)
-    within = positions([cards[v] for v in scope], [stride.get(v, 0) for v in scope])
+    within = _positions(scope, variables, n_states)
     return np.asarray(graph.log_tables[factor].ravel()[first[:, np.newaxis] + within])
 
 
-def _normalised(log_table: np.ndarray, n_states: int) -> tuple[np.ndarray, np.ndarray]:
+def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
     """Log totals of the contexts, and the weights of the states given each context."""
     n_batch = len(log_table)
-    by_context = log_table.reshape(n_batch, -1, n_states)
+    by_context = log_table.reshape(n_batch, -1, n_options)
     peak = by_context.max(axis=2, keepdims=True)
     value = np.exp(by_context - np.where(peak == -np.inf, 0.0, peak))
     total = value.sum(axis=2, keepdims=True)
     with np.errstate(divide="ignore"):
         log_total = np.where(total > 0, np.log(total) + peak, -np.inf)
-    weight = np.where(total > 0, value / np.where(total > 0, total, 1.0), 1.0 / n_states)
+    weight = np.where(total > 0, value / np.where(total > 0, total, 1.0), 1.0 / n_options)
     return log_total[:, :, 0], weight.reshape(n_batch, -1)
 
 
@@ -260,79 +251,72 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     >>> import numpy as np
     >>> from skpc.factor_graphs import load_asia, sum_out
     >>> rest = sum_out(load_asia(), [5])
-    >>> rest.cards
+    >>> rest.n_states
     array([2, 2, 2, 2, 2, 1, 2, 2])
     >>> min(float(table.min()) for table in rest.log_tables) > -np.inf
     True
     """
-    cards = graph.cards.tolist()
-    waiting = _checked_variables(graph, variables)
+    n_states = graph.n_states.tolist()
+    waiting = sorted({int(v) for v in variables})
+    if waiting and not 0 <= waiting[0] <= waiting[-1] < graph.n_variables:
+        raise ValueError(f"variables must be among 0..{graph.n_variables - 1}, got {waiting[:8]}")
     factors = list(zip(graph.scopes, graph.log_tables))
     while waiting:
         around = {
             v: sorted({u for scope, _ in factors if v in scope for u in scope}) for v in waiting
         }
-        v = min(waiting, key=lambda u: math.prod(cards[w] for w in around[u]))
+        v = min(waiting, key=lambda u: math.prod(n_states[w] for w in around[u]))
         waiting.remove(v)
         scope = [u for u in around[v] if u != v] + [v]
-        sizes = [cards[u] for u in scope]
+        sizes = [n_states[u] for u in scope]
         _refuse_dense([scope], math.prod(sizes), _TABLE_BYTES)
         total = np.zeros(math.prod(sizes))
         for old, table in factors:
             if v in old:
-                stride = _strides(list(old), cards)
-                total += table.ravel()[positions(sizes, [stride.get(u, 0) for u in scope])]
-        summed = _normalised(total[np.newaxis], cards[v])[0].reshape(sizes[:-1])
+                total += table.ravel()[_positions(scope, list(old), n_states)]
+        summed = _normalised(total[np.newaxis], n_states[v])[0].reshape(sizes[:-1])
         factors = [factor for factor in factors if v not in factor[0]]
         factors.append((tuple(scope[:-1]), summed))
-        cards[v] = 1
-    return FactorGraph(cards, factors)
+        n_states[v] = 1
+    return FactorGraph(n_states, factors)
 
 
-def _checked_variables(graph: FactorGraph, variables: Any) -> list[int]:
-    found = sorted({int(v) for v in variables})
-    if found and not 0 <= found[0] <= found[-1] < graph.n_variables:
-        raise ValueError(f"variables must be among 0..{graph.n_variables - 1}, got {found[:8]}")
-    return found
-
-
-def table_marginals(found: Conditionals, cards: np.ndarray, evidence: np.ndarray) -> np.ndarray:
+def table_marginals(found: ConditionalTables, n_states: Ints, evidence: Floats) -> Floats:
     """Marginals of all variables, given each row of evidence.
 
     Returns
     -------
-    ndarray of shape (n_batch, sum of cards)
+    ndarray of shape (n_batch, sum of n_states)
         The probabilities of the states of each variable, one variable after the other.
     """
-    layout, n_batch = found.layout, len(evidence)
-    first = offsets(cards)
+    plan, n_batch = found.plan, len(evidence)
+    first = offsets(n_states)
     out = np.zeros((n_batch, first[-1]))
-    reach: dict[int, np.ndarray] = {}
-    for v in reversed(layout.order):
+    reach: dict[int, Floats] = {}
+    for v in reversed(plan.order):
         joint = (
-            np.repeat(reach.pop(v, np.ones((n_batch, 1))), layout.n_states[v], axis=1)
+            np.repeat(reach.pop(v, np.ones((n_batch, 1))), plan.n_options[v], axis=1)
             * found.weights[v]
         )
         if np.isnan(evidence[0, v]):
-            by_state = joint.reshape(n_batch, -1, layout.n_states[v]).sum(axis=1)
+            by_state = joint.reshape(n_batch, -1, plan.n_options[v]).sum(axis=1)
             out[:, first[v] : first[v + 1]] = by_state
         else:
             out[np.arange(n_batch), first[v] + evidence[:, v].astype(np.int64)] = 1.0
-        for child in layout.children[v]:
-            share = np.zeros((n_batch, layout.n_contexts[child]))
-            np.add.at(share.T, layout.place[child], joint.T)
-            reach[child] = share
+        for child in plan.children[v]:
+            reach[child] = np.zeros((n_batch, plan.n_contexts[child]))
+            np.add.at(reach[child].T, plan.place[child], joint.T)
     return out
 
 
 def draw_free(
-    found: Conditionals, evidence: np.ndarray, row: np.ndarray, random: np.random.RandomState
-) -> np.ndarray:
+    found: ConditionalTables, evidence: Floats, row: Ints, random: np.random.RandomState
+) -> Floats:
     """Draw the free variables, parents before children.
 
     Parameters
     ----------
-    found : Conditionals
+    found : ConditionalTables
         Distributions of the free variables for each row of evidence.
     evidence : ndarray of shape (n_batch, n_variables)
         The evidence they were made for.
@@ -346,17 +330,17 @@ def draw_free(
     ndarray of shape (n_draws, n_variables)
         Complete states.
     """
-    layout, out = found.layout, evidence[row]
-    context = [np.zeros(len(row), dtype=np.int64) for _ in layout.order]
-    for v in reversed(layout.order):
-        n_states = layout.n_states[v]
+    plan, out = found.plan, evidence[row]
+    context = [np.zeros(len(row), dtype=np.int64) for _ in plan.order]
+    for v in reversed(plan.order):
+        n_options = plan.n_options[v]
         state = np.zeros(len(row), dtype=np.int64)
         if np.isnan(evidence[0, v]):
-            weight = found.weights[v].reshape(len(evidence), -1, n_states)[row, context[v]]
+            weight = found.weights[v].reshape(len(evidence), -1, n_options)[row, context[v]]
             below = np.cumsum(weight, axis=1)
             left = random.uniform(size=(len(row), 1)) * below[:, -1:]
             state = (below < left).sum(axis=1)
             out[:, v] = state
-        for child in layout.children[v]:
-            context[child] = layout.place[child][context[v] * n_states + state]
+        for child in plan.children[v]:
+            context[child] = plan.place[child][context[v] * n_options + state]
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -11,20 +12,19 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
-from skpc._arrays import offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
-from skpc._random import seed_streams, uniform
+from skpc._random import Streams, seed_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
 
-__all__ = ["GibbsSampler"]
-
 #: How many random states are tried as the start of a chain.
 _N_STARTS = 1000
 
 
+@dataclass(repr=False, eq=False)
 class GibbsSampler(ShowsParameters):
     """Draw dependent samples by updating one variable at a time given all others.
 
@@ -69,35 +69,24 @@ class GibbsSampler(ShowsParameters):
     0.7
     """
 
-    def __init__(
-        self,
-        graph: FactorGraph,
-        *,
-        collapsed: Sequence[int] = (),
-        scan: str = "systematic",
-        burn_in: int = 2000,
-        thinning: int = 1000,
-        n_chains: int = 1,
-        random_state: Any = None,
-    ) -> None:
-        if scan not in {"systematic", "random"}:
-            raise ValueError(f"scan must be 'systematic' or 'random', got {scan!r}")
-        for name, number, least in (
-            ("burn_in", burn_in, 0),
-            ("thinning", thinning, 1),
-            ("n_chains", n_chains, 1),
-        ):
+    graph: FactorGraph
+    _: KW_ONLY
+    collapsed: Sequence[int] = ()
+    scan: str = "systematic"
+    burn_in: int = 2000
+    thinning: int = 1000
+    n_chains: int = 1
+    random_state: Any = None
+
+    def __post_init__(self) -> None:
+        if self.scan not in {"systematic", "random"}:
+            raise ValueError(f"scan must be 'systematic' or 'random', got {self.scan!r}")
+        for name, least in (("burn_in", 0), ("thinning", 1), ("n_chains", 1)):
+            number = getattr(self, name)
             if not isinstance(number, Integral) or number < least:
                 raise ValueError(f"{name} must be an integer of {least} or more, got {number!r}")
-        self.graph = graph
-        self.collapsed = collapsed
-        self.scan = scan
-        self.burn_in = burn_in
-        self.thinning = thinning
-        self.n_chains = n_chains
-        self.random_state = random_state
 
-    def sample(self, n_samples: int) -> np.ndarray:
+    def sample(self, n_samples: int) -> Floats:
         """Run the chains from new starts and take samples.
 
         Parameters
@@ -117,26 +106,19 @@ class GibbsSampler(ShowsParameters):
         """
         n_samples = check_n_samples(n_samples)
         rest = sum_out(self.graph, self.collapsed)
-        moving = np.array(sorted(set(range(rest.n_variables)) - {int(v) for v in self.collapsed}))
+        collapsed = np.unique([int(v) for v in self.collapsed]).astype(np.int64)
+        moving = np.setdiff1d(np.arange(rest.n_variables), collapsed)
         random = check_random_state(self.random_state)
         starts = self._starts(rest, random)
         streams = np.empty(self.n_chains, dtype=np.uint64)
         seed_streams(np.uint64(random.randint(np.iinfo(np.int32).max)), 0, streams)
-        plan = _plan(rest)
+        factors, schedule = _flatten(rest), (self.burn_in, self.thinning, self.scan == "random")
         out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
             mine = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
-            _run_chain(
-                plan,
-                moving,
-                starts[chain].copy(),
-                streams[chain : chain + 1].copy(),
-                self.burn_in,
-                self.thinning,
-                self.scan == "random",
-                mine,
-            )
+            stream = streams[chain : chain + 1].copy()
+            _run_chain(factors, moving, starts[chain].copy(), stream, *schedule, mine)
             out[chain :: self.n_chains] = mine
 
         if len(moving):
@@ -144,13 +126,13 @@ class GibbsSampler(ShowsParameters):
                 delayed(run)(c) for c in range(self.n_chains)
             )
         found = out.astype(np.float64)
-        found[:, sorted(set(range(rest.n_variables)) - set(moving.tolist()))] = np.nan
+        found[:, collapsed] = np.nan
         return found
 
-    def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> np.ndarray:
+    def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> Ints:
         starts = np.empty((self.n_chains, graph.n_variables), dtype=np.int64)
         for chain in range(self.n_chains):
-            tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.cards)
+            tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.n_states)
             possible = np.flatnonzero(graph.log_score(tried) > -np.inf)
             if not len(possible):
                 raise ValueError(
@@ -162,7 +144,7 @@ class GibbsSampler(ShowsParameters):
         return starts
 
 
-class _Plan(NamedTuple):
+class _FlatFactors(NamedTuple):
     """A factor graph as kernels read it.
 
     The terms of variable ``v`` are ``touch_ptr[v] .. touch_ptr[v + 1]``: term ``t`` reads table
@@ -170,17 +152,17 @@ class _Plan(NamedTuple):
     ``o`` runs over ``other_ptr[t] .. other_ptr[t + 1]``.
     """
 
-    log_table: np.ndarray
-    cards: np.ndarray
-    touch_ptr: np.ndarray
-    first: np.ndarray
-    step: np.ndarray
-    other_ptr: np.ndarray
-    other: np.ndarray
-    stride: np.ndarray
+    log_table: Floats
+    n_states: Ints
+    touch_ptr: Ints
+    first: Ints
+    step: Ints
+    other_ptr: Ints
+    other: Ints
+    stride: Ints
 
 
-def _plan(graph: FactorGraph) -> _Plan:
+def _flatten(graph: FactorGraph) -> _FlatFactors:
     terms: list[list[tuple[int, int]]] = [[] for _ in range(graph.n_variables)]
     for factor, scope in enumerate(graph.scopes):
         for axis, variable in enumerate(scope):
@@ -196,24 +178,24 @@ def _plan(graph: FactorGraph) -> _Plan:
         ends.append(len(other))
     tables = [np.zeros(0), *(table.ravel() for table in graph.log_tables)]
     touch_ptr = offsets([len(mine) for mine in terms])
-    lists = (graph.cards, touch_ptr, first, step, ends, other, stride)
+    lists = (graph.n_states, touch_ptr, first, step, ends, other, stride)
     arrays = (np.array(entries, dtype=np.int64) for entries in lists)
-    return _Plan(np.concatenate(tables), *arrays)
+    return _FlatFactors(np.concatenate(tables), *arrays)
 
 
 @kernel
 def _run_chain(
-    plan: _Plan,
-    moving: np.ndarray,
-    state: np.ndarray,
-    streams: np.ndarray,
+    factors: _FlatFactors,
+    moving: Ints,
+    state: Ints,
+    streams: Streams,
     burn_in: int,
     thinning: int,
     at_random: bool,
-    out: np.ndarray,
+    out: Ints,
 ) -> None:
     """Update ``state`` one variable at a time and copy it to each row of ``out`` in time."""
-    log_prob = np.empty(plan.cards.max())
+    log_prob = np.empty(factors.n_states.max())
     due = burn_in
     taken = 0
     turn = 0
@@ -225,35 +207,34 @@ def _run_chain(
             due = thinning
         if at_random:
             turn = int(uniform(streams, 0) * len(moving))
-        _update(plan, moving[turn], state, streams, log_prob)
+        _update(factors, moving[turn], state, streams, log_prob)
         turn = turn + 1 if turn + 1 < len(moving) else 0
         due -= 1
 
 
 @kernel
-def _update(
-    plan: _Plan, v: int, state: np.ndarray, streams: np.ndarray, log_prob: np.ndarray
-) -> None:
+def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_prob: Floats) -> None:
     """Draw variable ``v`` given all others."""
-    card = plan.cards[v]
-    for s in range(card):
+    n_states = factors.n_states[v]
+    for s in range(n_states):
         log_prob[s] = 0.0
-    for t in range(plan.touch_ptr[v], plan.touch_ptr[v + 1]):
-        entry = plan.first[t]
-        for o in range(plan.other_ptr[t], plan.other_ptr[t + 1]):
-            entry += state[plan.other[o]] * plan.stride[o]
-        for s in range(card):
-            log_prob[s] += plan.log_table[entry + s * plan.step[t]]
+    for t in range(factors.touch_ptr[v], factors.touch_ptr[v + 1]):
+        entry = factors.first[t]
+        for o in range(factors.other_ptr[t], factors.other_ptr[t + 1]):
+            entry += state[factors.other[o]] * factors.stride[o]
+        for s in range(n_states):
+            log_prob[s] += factors.log_table[entry + s * factors.step[t]]
     peak = log_prob[0]
-    for s in range(1, card):
+    for s in range(1, n_states):
         peak = max(peak, log_prob[s])
     total = 0.0
-    for s in range(card):
+    for s in range(n_states):
         log_prob[s] = math.exp(log_prob[s] - peak)
         total += log_prob[s]
     left = uniform(streams, 0) * total
-    # Rounding may leave the last states unreached: the last possible one is taken then.
-    for s in range(card):
+    # Not draw_index, which made whole chains slower by a sixth. Rounding may leave the last states
+    # unreached: the last possible one is taken then.
+    for s in range(n_states):
         if log_prob[s] > 0.0:
             state[v] = s
             left -= log_prob[s]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["FactorGraph"]
+from skpc._arrays import Floats
 
 #: How far the probabilities of a row of a conditional table may be from summing to one.
 _TOLERANCE = 1e-6
@@ -25,16 +26,16 @@ class FactorGraph:
 
     Parameters
     ----------
-    cards : sequence of int of shape (n_variables,)
+    n_states : sequence of int of shape (n_variables,)
         Number of states of each variable, 1 or more.
     factors : iterable of (variables, log_table)
         The variables of each factor, none twice, and the logs of its values in an array with one
-        axis for each of them: ``log_table.shape == tuple(cards[v] for v in variables)``. ``-inf``
-        stands for the value 0.
+        axis for each of them: ``log_table.shape == tuple(n_states[v] for v in variables)``.
+        ``-inf`` stands for the value 0.
 
     Attributes
     ----------
-    cards : int64 array of shape (n_variables,)
+    n_states : int64 array of shape (n_variables,)
         Numbers of states.
     scopes : tuple of tuples of int
         The variables of each factor.
@@ -65,30 +66,30 @@ class FactorGraph:
     array([4., 3.])
     """
 
-    def __init__(self, cards: Sequence[int] | np.ndarray, factors: Iterable[Factor]) -> None:
-        found = np.asarray(cards)
+    def __init__(self, n_states: Sequence[int] | Floats, factors: Iterable[Factor]) -> None:
+        found = np.asarray(n_states)
         is_number = found.ndim == 1 and found.dtype.kind in "iuf" and np.isfinite(found).all()
         if not is_number or not np.all((found >= 1) & (found == np.floor(found))):
             raise ValueError(
-                "cards needs a whole number of states of 1 or more for each variable, got "
+                "n_states needs a whole number of states of 1 or more for each variable, got "
                 f"{found.tolist()}"
             )
-        self.cards = found.astype(np.int64)
-        self.cards.flags.writeable = False
+        self.n_states = found.astype(np.int64)
+        self.n_states.flags.writeable = False
         parts = list(factors)
         self.scopes = tuple(
-            _checked_scope(number, scope, len(self.cards))
+            _checked_scope(number, scope, len(self.n_states))
             for number, (scope, _) in enumerate(parts)
         )
         self.log_tables = tuple(
-            _checked_table(number, table, tuple(self.cards[list(scope)].tolist()))
+            _checked_table(number, table, tuple(self.n_states[list(scope)].tolist()))
             for number, (scope, (_, table)) in enumerate(zip(self.scopes, parts))
         )
 
     @property
     def n_variables(self) -> int:
         """Number of variables."""
-        return len(self.cards)
+        return len(self.n_states)
 
     @property
     def n_factors(self) -> int:
@@ -98,7 +99,7 @@ class FactorGraph:
     def __repr__(self) -> str:
         return f"FactorGraph(n_variables={self.n_variables}, n_factors={self.n_factors})"
 
-    def log_score(self, X: Any) -> np.ndarray:
+    def log_score(self, X: Any) -> Floats:
         """Log of the product of all factors.
 
         Parameters
@@ -126,7 +127,7 @@ class FactorGraph:
             total += table[tuple(states[:, v] for v in scope)]
         return total
 
-    def check_rows(self, X: Any) -> np.ndarray:
+    def check_rows(self, X: Any) -> Floats:
         """Rows as a float64 array of shape (n_rows, n_variables), every cell a state or NaN.
 
         Parameters
@@ -153,13 +154,13 @@ class FactorGraph:
                 f"X must have shape (n_rows, {self.n_variables}), one column for each variable of "
                 f"the factor graph, got {rows.shape}"
             )
-        is_state = (rows >= 0) & (rows < self.cards) & (rows == np.floor(rows))
+        is_state = (rows >= 0) & (rows < self.n_states) & (rows == np.floor(rows))
         bad = np.argwhere(~is_state & ~np.isnan(rows))
         if len(bad):
             row, variable = bad[0]
             raise ValueError(
-                f"X[{row}, {variable}] must be one of the states 0..{self.cards[variable] - 1} or "
-                f"NaN (missing), got {rows[row, variable]}"
+                f"X[{row}, {variable}] must be one of the states 0..{self.n_states[variable] - 1} "
+                f"or NaN (missing), got {rows[row, variable]}"
             )
         return rows
 
@@ -266,7 +267,7 @@ def _checked_scope(number: int, scope: Sequence[int], n_variables: int) -> tuple
     return found
 
 
-def _checked_table(number: int, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _checked_table(number: int, given: Any, shape: tuple[int, ...]) -> Floats:
     table = np.array(given, dtype=np.float64, order="C")
     if table.shape != shape:
         raise ValueError(
@@ -282,14 +283,14 @@ def _checked_table(number: int, given: Any, shape: tuple[int, ...]) -> np.ndarra
     return table
 
 
-def _numbers(name: str, given: Any, size: int) -> np.ndarray:
+def _numbers(name: str, given: Any, size: int) -> Floats:
     values = np.asarray(given, dtype=np.float64)
     if values.shape not in {(), (size,)} or not np.all(np.isfinite(values)):
         raise ValueError(f"{name} must be a finite number or {size} of them, got {given!r}")
     return np.broadcast_to(values, size)
 
 
-def _check_conditional(variable: int, table: np.ndarray) -> None:
+def _check_conditional(variable: int, table: Floats) -> None:
     if table.ndim == 0 or table.size == 0:
         raise ValueError(f"the table of variable {variable} needs an axis for its own states")
     total = table.sum(axis=-1)
@@ -303,13 +304,10 @@ def _check_conditional(variable: int, table: np.ndarray) -> None:
 
 
 def _refuse_cycle(parents: Sequence[Sequence[int]]) -> None:
-    waiting = {variable: set(above) for variable, above in enumerate(parents)}
-    while waiting:
-        free = [variable for variable, above in waiting.items() if not above & waiting.keys()]
-        if not free:
-            raise ValueError(
-                f"the parents of a Bayesian network form no cycle, but variables "
-                f"{sorted(waiting)[:8]} lie on or below one"
-            )
-        for variable in free:
-            del waiting[variable]
+    try:
+        TopologicalSorter(dict(enumerate(parents))).prepare()
+    except CycleError as error:
+        raise ValueError(
+            "the parents of a Bayesian network must form no cycle, but variables "
+            f"{sorted(set(error.args[1]))[:8]} lie on one"
+        ) from error

@@ -11,12 +11,11 @@ from typing import NoReturn
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.factor_graphs.graph import FactorGraph
 
-__all__ = ["load_asia", "read_uai", "write_uai"]
-
 _HEADERS = ("MARKOV", "BAYES")
-#: Arrays of old versions of numpy have so many axes at most.
+#: The most axes that an array of an old version of numpy can have.
 _MOST_AXES = 32
 _INTEGER = re.compile(r"[0-9]{1,15}\Z")
 _NUMBER = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?\Z")
@@ -129,7 +128,7 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
     tables = [_linear(number, table) for number, table in enumerate(graph.log_tables)]
     if header == "BAYES":
         _check_bayes(graph, tables)
-    lines = [header, str(graph.n_variables), " ".join(map(str, graph.cards.tolist()))]
+    lines = [header, str(graph.n_variables), " ".join(map(str, graph.n_states.tolist()))]
     lines.append(str(graph.n_factors))
     lines += [" ".join(map(str, (len(scope), *scope))) for scope in graph.scopes]
     for table in tables:
@@ -145,7 +144,7 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
         partial.unlink(missing_ok=True)
 
 
-def _linear(number: int, log_table: np.ndarray) -> np.ndarray:
+def _linear(number: int, log_table: Floats) -> Floats:
     with np.errstate(over="ignore", under="ignore"):
         table = np.exp(log_table)
     lost = (table == np.inf) | ((table < np.finfo(np.float64).tiny) & (log_table > -np.inf))
@@ -157,7 +156,7 @@ def _linear(number: int, log_table: np.ndarray) -> np.ndarray:
     return np.asarray(table)
 
 
-def _check_bayes(graph: FactorGraph, tables: list[np.ndarray]) -> None:
+def _check_bayes(graph: FactorGraph, tables: list[Floats]) -> None:
     children = sorted(scope[-1] for scope in graph.scopes if scope)
     if children != list(range(graph.n_variables)) or len(children) != graph.n_factors:
         raise ValueError(
@@ -222,17 +221,17 @@ def _parsed(data: bytes, name: str) -> FactorGraph:
     if tokens.next("MARKOV or BAYES").upper() not in _HEADERS:
         tokens.fail("MARKOV or BAYES")
     n_variables = tokens.integer("the number of variables")
-    cards = [
+    n_states = [
         tokens.integer(f"the number of states of variable {v}, 1 or more,", least=1)
         for v in range(n_variables)
     ]
     n_factors = tokens.integer("the number of factors")
     scopes = [_scope(tokens, number, n_variables) for number in range(n_factors)]
-    factors = [(s, _log_table(tokens, n, [cards[v] for v in s])) for n, s in enumerate(scopes)]
+    factors = [(s, _log_table(tokens, n, [n_states[v] for v in s])) for n, s in enumerate(scopes)]
     if tokens.at < len(tokens.words):
         tokens.at += 1
         tokens.fail(f"the end of the file after the tables of {n_factors} factors")
-    return FactorGraph(cards, factors)
+    return FactorGraph(n_states, factors)
 
 
 def _scope(tokens: _Tokens, number: int, n_variables: int) -> list[int]:
@@ -248,7 +247,7 @@ def _scope(tokens: _Tokens, number: int, n_variables: int) -> list[int]:
     return scope
 
 
-def _log_table(tokens: _Tokens, number: int, shape: list[int]) -> np.ndarray:
+def _log_table(tokens: _Tokens, number: int, shape: list[int]) -> Floats:
     size = math.prod(shape)
     if size > len(tokens.words):
         tokens.next("the number of entries")

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Ints
 from skpc.factor_graphs.graph import FactorGraph
 
-__all__ = ["check_vtree", "children_first", "min_fill_vtree"]
 
-
-def min_fill_vtree(graph: FactorGraph) -> np.ndarray:
+def min_fill_vtree(graph: FactorGraph) -> Ints:
     """A vtree by the min-fill heuristic.
 
     Variables are eliminated one by one; the next is always one whose neighbours lack the fewest
@@ -44,7 +43,7 @@ def min_fill_vtree(graph: FactorGraph) -> np.ndarray:
     >>> min_fill_vtree(FactorGraph.ising_grid(1, 4, coupling=1.0))
     array([ 1,  2,  3, -1])
     """
-    neighbours = graph_neighbours(graph)
+    neighbours = _neighbours(graph)
     parent = np.full(graph.n_variables, -1)
     last_of: dict[int, set[int]] = {}
     position: dict[int, int] = {}
@@ -75,14 +74,12 @@ def min_fill_vtree(graph: FactorGraph) -> np.ndarray:
     return parent
 
 
-def graph_neighbours(graph: FactorGraph) -> list[set[int]]:
+def _neighbours(graph: FactorGraph) -> list[set[int]]:
     """The variables that share a factor with each variable."""
     found: list[set[int]] = [set() for _ in range(graph.n_variables)]
     for scope in graph.scopes:
         for variable in scope:
-            found[variable].update(scope)
-    for variable, around in enumerate(found):
-        around.discard(variable)
+            found[variable].update(other for other in scope if other != variable)
     return found
 
 
@@ -93,7 +90,7 @@ def _cost(neighbours: list[set[int]], variable: int) -> tuple[int, int]:
     return len(around) * (len(around) - 1) - linked, len(around)
 
 
-def children_first(parent: np.ndarray) -> list[int]:
+def children_first(parent: Ints) -> list[int]:
     """The variables of a vtree, those of a subtree together and below before above."""
     children: list[list[int]] = [[] for _ in parent]
     for variable, above in enumerate(parent.tolist()):
@@ -108,7 +105,7 @@ def children_first(parent: np.ndarray) -> list[int]:
     return order[::-1]
 
 
-def check_vtree(graph: FactorGraph, vtree: Any) -> np.ndarray:
+def check_vtree(graph: FactorGraph, vtree: Any) -> Ints:
     """Check a vtree given by a user; None makes one by min-fill."""
     if vtree is None:
         return min_fill_vtree(graph)
@@ -128,7 +125,7 @@ def check_vtree(graph: FactorGraph, vtree: Any) -> np.ndarray:
     return parent
 
 
-def _refuse_apart(graph: FactorGraph, parent: np.ndarray, order: list[int]) -> None:
+def _refuse_apart(graph: FactorGraph, parent: Ints, order: list[int]) -> None:
     """Refuse a vtree in which two variables of one factor lie in different branches."""
     depth, above = {-1: 0}, parent.tolist()
     for variable in reversed(order):

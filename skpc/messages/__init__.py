@@ -3,7 +3,12 @@
 from skpc.messages.codecs import CODECS, Codec
 from skpc.messages.factors import CompoundGammaFactor, LogisticFactor
 from skpc.messages.families import Beta, Gamma, Message, Normal
-from skpc.messages.features import MessageFeatures, embedding_products, inner_widths, outer_width
+from skpc.messages.features import (
+    MessageFeatures,
+    embedding_products,
+    inner_length_scale_sq,
+    outer_length_scale_sq,
+)
 from skpc.messages.layout import MessageLayout, Moments, message_moments
 from skpc.messages.loops import LinearEP, LogisticEP, WeightPosterior, precision_posterior
 from skpc.messages.operators import JustInTimeOperator, LearnedOperator
@@ -32,8 +37,8 @@ __all__ = [
     "QuadratureOracle",
     "WeightPosterior",
     "embedding_products",
-    "inner_widths",
+    "inner_length_scale_sq",
     "message_moments",
-    "outer_width",
+    "outer_length_scale_sq",
     "precision_posterior",
 ]

@@ -10,8 +10,6 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.messages.families import Message
 
-__all__ = ["CODECS", "Codec"]
-
 
 class Codec(NamedTuple):
     """A way to write beliefs as two numbers, and to read them again.

@@ -10,9 +10,6 @@ from scipy.special import expit, log_expit
 
 from skpc._arrays import Floats
 
-__all__ = ["CompoundGammaFactor", "Factor", "LogisticFactor"]
-
-
 #: How far below its peak (nats) a density is negligible: exp(-40) is 4e-18.
 _DEPTH = 40.0
 #: Stands for a power of zero.
@@ -20,7 +17,19 @@ _SMALL = 1e-10
 
 
 class Factor(Protocol):
-    """What quadrature has to know of a factor, integrated along one coordinate u."""
+    """What quadrature has to know of a factor, integrated along one coordinate u.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import LogisticFactor
+    >>> factor, rows = LogisticFactor(), np.array([[2.0, 1.0, 0.0, 4.0]])
+    >>> left, right = factor.panels(rows)
+    >>> u = np.linspace(left[0, 0], right[0, 1], 10_001)[np.newaxis]
+    >>> weight = np.exp(factor.log_density(u, rows))
+    >>> ((weight * factor.value(u, 1)).sum() / weight.sum()).round(3)
+    np.float64(1.211)
+    """
 
     @property
     def distributions(self) -> tuple[str, ...]:
@@ -69,12 +78,14 @@ class LogisticFactor(NamedTuple):
         return left, right
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
+        """See :class:`Factor`, which has an example."""
         alpha, beta, mean, variance = (column[:, np.newaxis] for column in rows.T)
         normal = -0.5 * (u - mean) ** 2 / variance
         # log(1 - p) is log(p) - z.
         return np.asarray(normal + (alpha + beta - 2.0) * log_expit(u) - (beta - 1.0) * u)
 
     def value(self, u: Floats, variable: int) -> Floats:
+        """See :class:`Factor`, which has an example."""
         return np.asarray(expit(u)) if variable == 0 else u
 
 
@@ -161,9 +172,11 @@ class CompoundGammaFactor:
         return np.stack([low[0], high[0]], axis=1), np.stack([low[1], high[1]], axis=1)
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
+        """See :class:`Factor`, which has an example."""
         shape, rate = (column[:, np.newaxis] for column in rows.T)
         compound = -(self.s1 + self.s2) * np.logaddexp(u, np.log(self.r1))
         return np.asarray((shape + self.s2 - 1.0) * u - rate * np.exp(u) + compound)
 
     def value(self, u: Floats, variable: int) -> Floats:
+        """See :class:`Factor`, which has an example."""
         return np.exp(u)

@@ -11,8 +11,6 @@ from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
 
 from skpc._arrays import Floats
 
-__all__ = ["FAMILIES", "Beta", "Gamma", "Message", "Normal"]
-
 
 class Message(ABC):
     """One message, or an array of messages, of an exponential family with two parameters.
@@ -39,6 +37,9 @@ class Message(ABC):
     #: Names of the two usual parameters, which are the two columns of a table of messages.
     parameter_names: ClassVar[tuple[str, str]]
 
+    #: What usual parameters are greater by than natural ones.
+    _shift: ClassVar[tuple[float, float]]
+
     natural: Floats
 
     def __init__(self, first: ArrayLike, second: ArrayLike):
@@ -60,16 +61,33 @@ class Message(ABC):
     @classmethod
     @abstractmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
-        """Messages with these means and variances; improper where the family has none."""
+        """Messages with these moments.
 
-    @staticmethod
-    @abstractmethod
-    def _to_natural(parameters: Floats) -> Floats: ...
+        Parameters
+        ----------
+        mean, variance : array-like of shape (...)
+            Means and variances.
+
+        Returns
+        -------
+        Message
+            Improper where the family has no distribution with these moments.
+
+        Examples
+        --------
+        >>> from skpc.messages import Gamma
+        >>> Gamma.from_moments(2.0, 1.0)
+        Gamma(shape=4.0, rate=2.0)
+        """
+
+    @classmethod
+    def _to_natural(cls, parameters: Floats) -> Floats:
+        return parameters - np.array(cls._shift)
 
     @property
-    @abstractmethod
     def parameters(self) -> Floats:
         """Usual parameters, shape (..., 2), in the order of `parameter_names`."""
+        return self.natural + np.array(self._shift)
 
     @property
     @abstractmethod
@@ -96,11 +114,47 @@ class Message(ABC):
 
     @abstractmethod
     def log_density(self, x: ArrayLike) -> Floats:
-        """Log density in nats."""
+        """Log density of proper messages.
+
+        Parameters
+        ----------
+        x : array-like
+            Values; they broadcast with the messages.
+
+        Returns
+        -------
+        ndarray
+            In nats.
+
+        Examples
+        --------
+        >>> from skpc.messages import Normal
+        >>> Normal(0.0, 1.0).log_density([0.0, 1.0]).round(3)
+        array([-0.919, -1.419])
+        """
 
     @abstractmethod
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
-        """Draw from one proper message, shape (n_samples,)."""
+        """Draw from one proper message.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of draws.
+        random_state : RandomState instance
+            Draws.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc.messages import Beta
+        >>> Beta(2.0, 2.0).sample(3, np.random.RandomState(0)).round(2)
+        array([0.7 , 0.89, 0.41])
+        """
 
     def __mul__(self, other: Self) -> Self:
         if type(other) is not type(self):
@@ -123,7 +177,24 @@ class Message(ABC):
         return f"{type(self).__name__}({', '.join(f'{k}={v.tolist()}' for k, v in values)})"
 
     def kl(self, other: Self) -> Floats:
-        """Kullback-Leibler divergence KL(self || other) in nats, shape (...)."""
+        """Kullback-Leibler divergence KL(self || other) between proper messages.
+
+        Parameters
+        ----------
+        other : Message
+            Messages of the same family.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            In nats.
+
+        Examples
+        --------
+        >>> from skpc.messages import Normal
+        >>> Normal(0.0, 1.0).kl(Normal(1.0, 1.0))
+        array(0.5)
+        """
         step = ((self.natural - other.natural) * self.mean_parameters).sum(axis=-1)
         return np.asarray(step - self._log_partition() + other._log_partition())
 
@@ -148,14 +219,15 @@ class Normal(Message):
     name = "normal"
     parameter_names = ("mean", "variance")
 
-    @staticmethod
-    def _to_natural(parameters: Floats) -> Floats:
+    @classmethod
+    def _to_natural(cls, parameters: Floats) -> Floats:
         mean, variance = parameters[..., 0], parameters[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.stack([mean / variance, 1.0 / variance], axis=-1)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
+        """See :meth:`Message.from_moments`."""
         return cls(mean, variance)
 
     @property
@@ -187,14 +259,17 @@ class Normal(Message):
         return np.asarray(0.5 * (shift * shift / precision + np.log(2.0 * np.pi / precision)))
 
     def log_density(self, x: ArrayLike) -> Floats:
+        """See :meth:`Message.log_density`."""
         distance = np.asarray(x, float) - self.mean
         precision = self.natural[..., 1]
         return np.asarray(0.5 * (np.log(precision / (2.0 * np.pi)) - precision * distance**2))
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
+        """See :meth:`Message.sample`."""
         return random_state.normal(float(self.mean), float(np.sqrt(self.variance)), n_samples)
 
     def kl(self, other: Self) -> Floats:
+        """See :meth:`Message.kl`."""
         # The general formula loses small divergences, which normal messages are compared by, in
         # the rounding of its large terms.
         excess = self.variance * other.natural[..., 1] - 1.0
@@ -220,21 +295,15 @@ class Beta(Message):
 
     name = "beta"
     parameter_names = ("alpha", "beta")
-
-    @staticmethod
-    def _to_natural(parameters: Floats) -> Floats:
-        return parameters - 1.0
+    _shift = (1.0, 1.0)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
+        """See :meth:`Message.from_moments`."""
         mean, variance = np.asarray(mean, float), np.asarray(variance, float)
         with np.errstate(divide="ignore", invalid="ignore"):
             total = mean * (1.0 - mean) / variance - 1.0
             return cls(mean * total, (1.0 - mean) * total)
-
-    @property
-    def parameters(self) -> Floats:
-        return self.natural + 1.0
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:
@@ -260,11 +329,13 @@ class Beta(Message):
         return np.asarray(betaln(self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0))
 
     def log_density(self, x: ArrayLike) -> Floats:
+        """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
-        kernel = xlogy(self.natural[..., 0], x) + xlog1py(self.natural[..., 1], -x)
-        return np.asarray(kernel - self._log_partition())
+        unnormalised = xlogy(self.natural[..., 0], x) + xlog1py(self.natural[..., 1], -x)
+        return np.asarray(unnormalised - self._log_partition())
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
+        """See :meth:`Message.sample`."""
         alpha, beta = self.parameters
         return random_state.beta(alpha, beta, n_samples)
 
@@ -285,21 +356,15 @@ class Gamma(Message):
 
     name = "gamma"
     parameter_names = ("shape", "rate")
-
-    @staticmethod
-    def _to_natural(parameters: Floats) -> Floats:
-        return parameters - np.array([1.0, 0.0])
+    _shift = (1.0, 0.0)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
+        """See :meth:`Message.from_moments`."""
         mean, variance = np.asarray(mean, float), np.asarray(variance, float)
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = mean / variance
             return cls(mean * rate, rate)
-
-    @property
-    def parameters(self) -> Floats:
-        return self.natural + np.array([1.0, 0.0])
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:
@@ -324,11 +389,13 @@ class Gamma(Message):
         return np.asarray(gammaln(shape) - shape * np.log(rate))
 
     def log_density(self, x: ArrayLike) -> Floats:
+        """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
-        kernel = xlogy(self.natural[..., 0], x) - self.natural[..., 1] * x
-        return np.asarray(kernel - self._log_partition())
+        unnormalised = xlogy(self.natural[..., 0], x) - self.natural[..., 1] * x
+        return np.asarray(unnormalised - self._log_partition())
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
+        """See :meth:`Message.sample`."""
         shape, rate = self.parameters
         return random_state.gamma(shape, 1.0 / rate, n_samples)
 

@@ -1,4 +1,4 @@
-"""Two-stage random Fourier features of products of messages (Algorithm 1), and their widths.
+"""Two-stage random Fourier features of products of messages (Algorithm 1); their length scales.
 
 Everywhere below, a beta or gamma message stands for the normal distribution with its mean and
 variance, as in the authors' program: expectations then have closed forms. "log-gamma" is the normal
@@ -15,12 +15,9 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.messages.layout import Moments
 
-__all__ = ["MessageFeatures", "embedding_products", "inner_widths", "outer_width"]
-
-
 _BLOCK = 2048
-#: Frequencies are the reciprocal roots of widths, and their squares have to be finite.
-_LEAST_WIDTH = 1e-300
+#: Frequencies are reciprocals of length scales, and their squares have to be finite.
+_LEAST = 1e-300
 
 
 class MessageFeatures(NamedTuple):
@@ -62,8 +59,8 @@ class MessageFeatures(NamedTuple):
     @classmethod
     def draw(
         cls,
-        inner_variance: Floats,
-        outer_variance: float,
+        inner_length_scale_sq: Floats,
+        outer_length_scale_sq: float,
         n_inner: int,
         n_outer: int,
         random_state: np.random.RandomState,
@@ -72,10 +69,10 @@ class MessageFeatures(NamedTuple):
 
         Parameters
         ----------
-        inner_variance : ndarray of shape (n_variables,)
-            Squared widths of the inner kernel, one for each variable.
-        outer_variance : float
-            Squared width of the outer kernel.
+        inner_length_scale_sq : ndarray of shape (n_variables,)
+            Squared length scales of the inner kernel, one for each variable.
+        outer_length_scale_sq : float
+            Squared length scale of the outer kernel.
         n_inner, n_outer : int
             Numbers of features.
         random_state : RandomState instance
@@ -84,13 +81,14 @@ class MessageFeatures(NamedTuple):
         -------
         MessageFeatures
         """
-        n_variables = len(inner_variance)
+        n_variables = len(inner_length_scale_sq)
         frequency = random_state.normal(size=(n_inner, n_variables)).T
-        frequency = frequency / np.sqrt(inner_variance)[:, np.newaxis]
+        frequency = frequency / np.sqrt(inner_length_scale_sq)[:, np.newaxis]
         phase = random_state.uniform(0.0, 2.0 * np.pi, n_inner)
         outer_frequency = random_state.normal(size=(n_outer, n_inner)).T
         # In Fortran order, which is the faster one for a single row.
-        scaled = np.asfortranarray(outer_frequency * math.sqrt(2.0 / (n_inner * outer_variance)))
+        scale = math.sqrt(2.0 / (n_inner * outer_length_scale_sq))
+        scaled = np.asfortranarray(outer_frequency * scale)
         outer_phase = random_state.uniform(0.0, 2.0 * np.pi, n_outer)
         return cls(frequency, -0.5 * frequency**2, phase, scaled, outer_phase)
 
@@ -106,15 +104,15 @@ class MessageFeatures(NamedTuple):
         return out
 
 
-def embedding_products(a: Moments, b: Moments, inner_variance: Floats) -> Floats:
+def embedding_products(a: Moments, b: Moments, inner_length_scale_sq: Floats) -> Floats:
     """Inner products of mean embeddings in closed form (appendix B.3).
 
     Parameters
     ----------
     a, b : Moments
         Messages of ``n_a`` and of ``n_b`` rows.
-    inner_variance : ndarray of shape (n_variables,)
-        Squared widths of the inner kernel.
+    inner_length_scale_sq : ndarray of shape (n_variables,)
+        Squared length scales of the inner kernel.
 
     Returns
     -------
@@ -130,15 +128,15 @@ def embedding_products(a: Moments, b: Moments, inner_variance: Floats) -> Floats
            [0.624, 0.707]])
     """
     log_product = np.zeros((len(a.mean), len(b.mean)))
-    for variable, width in enumerate(inner_variance):
-        total = width + a.variance[:, [variable]] + b.variance[:, variable]
+    for variable, length_sq in enumerate(inner_length_scale_sq):
+        total = length_sq + a.variance[:, [variable]] + b.variance[:, variable]
         distance = a.mean[:, [variable]] - b.mean[:, variable]
-        log_product += 0.5 * np.log(width / total) - 0.5 * distance**2 / total
+        log_product += 0.5 * np.log(length_sq / total) - 0.5 * distance**2 / total
     return np.exp(log_product)
 
 
-def inner_widths(moments: Moments) -> Floats:
-    """Squared widths of the inner kernel by the heuristic of appendix A.
+def inner_length_scale_sq(moments: Moments) -> Floats:
+    """Squared length scales of the inner kernel by the heuristic of appendix A.
 
     The mean variance of the messages from each variable. Where that is zero (point masses), the
     variance of their means; where that is zero too, one.
@@ -146,37 +144,36 @@ def inner_widths(moments: Moments) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.messages import inner_widths, message_moments
+    >>> from skpc.messages import inner_length_scale_sq, message_moments
     >>> rows = np.array([[0.0, 1.0, 5.0], [1.0, 3.0, 9.0]])
-    >>> inner_widths(message_moments(rows, ["normal", "point"]))
+    >>> inner_length_scale_sq(message_moments(rows, ["normal", "point"]))
     array([2., 4.])
     """
-    width = moments.variance.mean(axis=0)
-    spread = moments.mean.var(axis=0)
-    width = np.where(width > 0.0, width, spread)
+    length_sq = moments.variance.mean(axis=0)
+    length_sq = np.where(length_sq > 0.0, length_sq, moments.mean.var(axis=0))
     # The variance of a constant column is rounding.
-    constant = width <= 1e-20 * np.square(moments.mean).mean(axis=0)
-    return np.where(constant | (width < _LEAST_WIDTH), 1.0, width)
+    constant = length_sq <= 1e-20 * np.square(moments.mean).mean(axis=0)
+    return np.where(constant | (length_sq < _LEAST), 1.0, length_sq)
 
 
-def outer_width(moments: Moments, inner_variance: Floats) -> float:
-    """Squared width of the outer kernel: the median of the squared distances between the mean
-    embeddings of all pairs of rows (appendix A).
+def outer_length_scale_sq(moments: Moments, inner_length_scale_sq: Floats) -> float:
+    """Squared length scale of the outer kernel by the heuristic of appendix A.
 
+    It is the median of the squared distances between the mean embeddings of all pairs of rows.
     Where that is zero, their mean; where that is zero too, one.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.messages import message_moments, outer_width
+    >>> from skpc.messages import message_moments, outer_length_scale_sq
     >>> moments = message_moments(np.array([[0.0, 1.0], [1.0, 1.0], [9.0, 1.0]]), ["normal"])
-    >>> round(outer_width(moments, np.array([2.0])), 3)
+    >>> round(outer_length_scale_sq(moments, np.array([2.0])), 3)
     0.166
     """
-    products = embedding_products(moments, moments, inner_variance)
+    products = embedding_products(moments, moments, inner_length_scale_sq)
     squares = np.diag(products)
     distances = squares[:, np.newaxis] + squares - 2.0 * products
-    for width in (float(np.median(distances)), float(distances.mean())):
-        if width > 1e-12:
-            return width
+    for length_sq in (float(np.median(distances)), float(distances.mean())):
+        if length_sq > 1e-12:
+            return length_sq
     return 1.0

@@ -13,9 +13,6 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._validation import describe_column
 from skpc.messages.families import FAMILIES, Gamma, Message
 
-__all__ = ["MessageLayout", "Moments", "message_moments"]
-
-
 _POINT = "point"
 _LOG_GAMMA = "log-gamma"
 #: Families of the two columns of a message.
@@ -48,8 +45,8 @@ def message_moments(
         The parameters of the messages, side by side.
     distributions : sequence of {"normal", "beta", "gamma", "log-gamma", "point"}
         The families in the order of the columns: two columns each (mean and variance; alpha and
-        beta; shape and rate), one for a point mass. "log-gamma" is a gamma message of which the
-        logarithm of the variable is looked at.
+        beta; shape and rate), one for a point mass. "log-gamma" is a gamma message; its moments
+        are those of the logarithm of the variable.
     names : sequence or None, default=None
         Names of the columns, for error messages.
 
@@ -98,8 +95,7 @@ def _first_columns(distributions: Sequence[str]) -> Ints:
                 f"input_distributions may hold {', '.join(map(repr, (*_COLUMNS, _POINT)))}; "
                 f"found {family!r}."
             )
-    widths = [1 if family == _POINT else 2 for family in distributions]
-    return offsets(widths)
+    return offsets([1 if family == _POINT else 2 for family in distributions])
 
 
 def _moments(family: str, messages: Message) -> tuple[Floats, Floats]:
@@ -134,7 +130,7 @@ class MessageLayout:
     distributions : tuple of {"normal", "beta", "gamma"}
         Family of the message from each variable, in the order of the columns.
     target : int
-        Position of the variable whose belief is asked for.
+        Position of the variable whose belief is answered.
 
     Raises
     ------

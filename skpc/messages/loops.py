@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,8 @@ from skpc._validation import check_magnitude
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
-__all__ = ["LARGEST_FEATURE", "LinearEP", "LogisticEP", "WeightPosterior", "precision_posterior"]
-
-
 _SCHEDULES = ("parallel", "serial")
-#: The posterior precision in any direction is kept above this share of the prior precision.
+#: The posterior precision in any direction is kept above this fraction of the prior precision.
 _LEAST_PRECISION = 1e-6
 #: Moments of squares are taken, so fourth powers must not overflow.
 LARGEST_FEATURE = 1e70
@@ -66,6 +64,7 @@ class WeightPosterior(NamedTuple):
         return float(0.5 * (np.trace(ratio) - len(distance) - log_ratio + quadratic))
 
 
+@dataclass(repr=False, eq=False)
 class LinearEP(ShowsParameters):
     """Expectation propagation in a linear model: z = X w with w ~ N(0, I), and for each row a
     factor between z and what was observed.
@@ -101,30 +100,25 @@ class LinearEP(ShowsParameters):
     (array([0.977]), array([[0.545]]))
     """
 
-    def __init__(
-        self,
-        operator: MessageOperator,
-        *,
-        n_iter: int = 10,
-        damping: float = 0.0,
-        schedule: str = "parallel",
-    ):
-        if schedule not in _SCHEDULES:
-            raise ValueError(f"schedule must be one of {_SCHEDULES}, got {schedule!r}.")
-        if not 0.0 <= damping < 1.0:
-            raise ValueError(f"damping must be at least 0 and below 1, got {damping!r}.")
-        if n_iter < 1:
-            raise ValueError(f"n_iter must be at least 1, got {n_iter!r}.")
-        layout = operator.layout
+    operator: MessageOperator
+    _: KW_ONLY
+    n_iter: int = 10
+    damping: float = 0.0
+    schedule: str = "parallel"
+
+    def __post_init__(self) -> None:
+        if self.schedule not in _SCHEDULES:
+            raise ValueError(f"schedule must be one of {_SCHEDULES}, got {self.schedule!r}.")
+        if not 0.0 <= self.damping < 1.0:
+            raise ValueError(f"damping must be at least 0 and below 1, got {self.damping!r}.")
+        if self.n_iter < 1:
+            raise ValueError(f"n_iter must be at least 1, got {self.n_iter!r}.")
+        layout = self.operator.layout
         if layout.target != len(layout.distributions) - 1 or layout.family is not Normal:
             raise ValueError(
                 "operator must answer for the last variable of its factor, with a normal message; "
                 f"found target {layout.target} of {layout.distributions}."
             )
-        self.operator = operator
-        self.n_iter = n_iter
-        self.damping = damping
-        self.schedule = schedule
 
     def run(self, X: ArrayLike, observed: ArrayLike) -> WeightPosterior:
         """Approximate the posterior of the weights.
@@ -196,8 +190,8 @@ class LinearEP(ShowsParameters):
     def _serial_sweep(self, state: _State, observed: Floats) -> None:
         for row in range(len(state.rows)):
             x, one = state.rows[row], slice(row, row + 1)
-            spread = state.covariance @ x
-            mean, variance = x @ state.mean, x @ spread
+            cross_covariance = state.covariance @ x
+            mean, variance = x @ state.mean, x @ cross_covariance
             new, known = self._answers(mean, variance, state.sites[one], observed[one])
             shift, precision = new[0] - state.sites[row]
             scale = 1.0 + precision * variance
@@ -205,8 +199,8 @@ class LinearEP(ShowsParameters):
                 state.n_skipped += 1
                 continue
             state.sites[row] = new[0]
-            state.covariance -= np.outer(precision / scale * spread, spread)
-            state.mean += (shift - precision * mean) / scale * spread
+            state.covariance -= np.outer(precision / scale * cross_covariance, cross_covariance)
+            state.mean += (shift - precision * mean) / scale * cross_covariance
 
     def _answers(
         self, mean: Floats, variance: Floats, sites: Floats, observed: Floats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,6 @@ from skpc.messages.families import Message
 from skpc.messages.layout import MessageLayout
 from skpc.messages.oracles import MessageOperator, check_messages
 
-__all__ = ["JustInTimeOperator", "LearnedOperator"]
-
-
 #: Rows predicted at a time: what follows a row that has to be learned is predicted again.
 _BLOCK = 256
 
@@ -26,12 +24,13 @@ def _check_codec(codec: str) -> None:
         raise ValueError(f"codec must be one of {tuple(CODECS)}, got {codec!r}.")
 
 
+@dataclass(repr=False, eq=False)
 class LearnedOperator(ShowsParameters):
     """A fitted regressor as a message operator.
 
     Parameters
     ----------
-    operator : regressor
+    regressor : regressor
         Its ``predict`` gives the two numbers of the codec for each row of incoming messages.
     layout : MessageLayout
         The columns of the incoming messages, and the variable whose belief is given.
@@ -56,16 +55,18 @@ class LearnedOperator(ShowsParameters):
     True
     """
 
-    def __init__(self, operator: Any, layout: MessageLayout, *, codec: str = "scaled"):
-        _check_codec(codec)
-        self.operator = operator
-        self.layout = layout
-        self.codec = codec
+    regressor: Any
+    layout: MessageLayout
+    _: KW_ONLY
+    codec: str = "scaled"
+
+    def __post_init__(self) -> None:
+        _check_codec(self.codec)
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
         rows = check_messages(messages, self.layout)
-        targets = np.asarray(self.operator.predict(rows))
+        targets = np.asarray(self.regressor.predict(rows))
         if targets.shape != (len(rows), 2):
             raise ValueError(
                 f"The regressor must predict the two numbers of the codec {self.codec!r}, shape "
@@ -74,6 +75,7 @@ class LearnedOperator(ShowsParameters):
         return CODECS[self.codec].decode(targets, self.layout.incoming(rows))
 
 
+@dataclass(repr=False, eq=False)
 class JustInTimeOperator(ShowsParameters):
     """A message operator that learns from an oracle whenever it is unsure (section 3.3).
 
@@ -84,7 +86,7 @@ class JustInTimeOperator(ShowsParameters):
 
     Parameters
     ----------
-    operator : regressor
+    regressor : regressor
         `KernelEPOperator`, or another with ``fit(X, y)``, ``partial_fit(X, y)`` and
         ``predict(X, return_std=True)``. If it has ``noise_variance_``, thresholds that it could
         not get below are refused.
@@ -96,7 +98,7 @@ class JustInTimeOperator(ShowsParameters):
         the codec "scaled" the first number is in standard deviations of the incoming message, and
         the second is the relative error of the variance. -8 accepts errors of 2 %.
     n_initial : int
-        Number of proper answers of the oracle to begin with. 0 for an operator that is fitted
+        Number of proper answers of the oracle to begin with. 0 for a regressor that is fitted
         already.
     codec : {"scaled", "mean-logvar", "natural"}, default="scaled"
         What is learned; see `CODECS`.
@@ -127,35 +129,29 @@ class JustInTimeOperator(ShowsParameters):
     True
     """
 
-    def __init__(
-        self,
-        operator: Any,
-        oracle: MessageOperator,
-        *,
-        threshold: Any,
-        n_initial: int,
-        codec: str = "scaled",
-    ):
-        _check_codec(codec)
-        bounds = np.asarray(threshold, dtype=np.float64)
+    regressor: Any
+    oracle: MessageOperator
+    _: KW_ONLY
+    threshold: Any
+    n_initial: int
+    codec: str = "scaled"
+
+    def __post_init__(self) -> None:
+        _check_codec(self.codec)
+        bounds = np.asarray(self.threshold, dtype=np.float64)
         if bounds.shape not in ((), (2,)) or np.isnan(bounds).any():
             raise ValueError(
                 "threshold must be one number, or one for each of the two numbers of the codec; "
-                f"found {threshold!r}."
+                f"found {self.threshold!r}."
             )
-        if n_initial < 0:
-            raise ValueError(f"n_initial must be at least 0, got {n_initial!r}.")
-        self.operator = operator
-        self.oracle = oracle
-        self.layout = oracle.layout
-        self.threshold = threshold
-        self.n_initial = n_initial
-        self.codec = codec
+        if self.n_initial < 0:
+            raise ValueError(f"n_initial must be at least 0, got {self.n_initial!r}.")
+        self.layout = self.oracle.layout
         self.n_oracle_calls_ = 0
         self.n_oracle_failures_ = 0
         self._initial: list[tuple[Floats, Floats]] = []
         self._trace: list[Floats] = []
-        self._fitted = n_initial == 0
+        self._fitted = self.n_initial == 0
         if self._fitted:
             self._check_threshold()
 
@@ -188,7 +184,7 @@ class JustInTimeOperator(ShowsParameters):
         incoming = self.layout.incoming(rows)
         if not self._fitted:
             return incoming, np.full((len(rows), 2), np.nan), 0
-        targets, std = self.operator.predict(rows, return_std=True)
+        targets, std = self.regressor.predict(rows, return_std=True)
         uncertainty = 2.0 * np.log(std)
         belief = CODECS[self.codec].decode(targets, incoming)
         unsure = (uncertainty >= self.threshold).any(axis=1) | ~belief.is_proper
@@ -204,18 +200,18 @@ class JustInTimeOperator(ShowsParameters):
             return belief
         target = CODECS[self.codec].encode(belief, self.layout.incoming(row))
         if self._fitted:
-            self.operator.partial_fit(row, target)
+            self.regressor.partial_fit(row, target)
             return belief
         self._initial.append((row, target))
         if len(self._initial) >= self.n_initial:
-            self.operator.fit(*(np.concatenate(parts) for parts in zip(*self._initial)))
+            self.regressor.fit(*(np.concatenate(parts) for parts in zip(*self._initial)))
             self._check_threshold()
             self._fitted = True
             self._initial = []
         return belief
 
     def _check_threshold(self) -> None:
-        noise = getattr(self.operator, "noise_variance_", None)
+        noise = getattr(self.regressor, "noise_variance_", None)
         if noise is None:
             return
         floor = np.log(noise)
@@ -226,5 +222,5 @@ class JustInTimeOperator(ShowsParameters):
                 f"threshold must be above {floor[output]:.2f}, the log of the noise variance of "
                 f"output {output}: no prediction can be surer than that, and the oracle would be "
                 f"asked every time. Found {self.threshold!r}; give a greater one, or make the "
-                "operator with a smaller noise_variance."
+                "regressor with a smaller noise_variance."
             )

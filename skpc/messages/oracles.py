@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,9 +16,6 @@ from skpc._repr import ShowsParameters
 from skpc.messages.factors import Factor
 from skpc.messages.families import Message
 from skpc.messages.layout import MessageLayout, message_moments
-
-__all__ = ["ImportanceSamplingOracle", "MessageOperator", "QuadratureOracle", "check_messages"]
-
 
 _BLOCK = 256
 
@@ -71,6 +69,7 @@ def check_messages(messages: ArrayLike, layout: MessageLayout) -> Floats:
     return rows
 
 
+@dataclass(repr=False, eq=False)
 class QuadratureOracle(ShowsParameters):
     """Beliefs by Gauss-Legendre quadrature along the one coordinate of a factor.
 
@@ -90,12 +89,14 @@ class QuadratureOracle(ShowsParameters):
     Beta(alpha=[2.38...], beta=[2.38...])
     """
 
-    def __init__(self, factor: Factor, target: int, *, n_nodes: int = 100):
-        self.factor = factor
-        self.target = target
-        self.n_nodes = n_nodes
-        self.layout = MessageLayout(factor.distributions, target)
-        self._nodes, self._weights = leggauss(n_nodes)
+    factor: Factor
+    target: int
+    _: KW_ONLY
+    n_nodes: int = 100
+
+    def __post_init__(self) -> None:
+        self.layout = MessageLayout(self.factor.distributions, self.target)
+        self._nodes, self._weights = leggauss(self.n_nodes)
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
@@ -158,6 +159,7 @@ def _check_output(output: Floats, inputs: Floats) -> None:
         )
 
 
+@dataclass(repr=False, eq=False)
 class ImportanceSamplingOracle(ShowsParameters):
     """Beliefs of a factor that can only be simulated, by importance sampling, eq. (2).
 
@@ -201,32 +203,27 @@ class ImportanceSamplingOracle(ShowsParameters):
     array([[1.2, 2.5]])
     """
 
-    def __init__(
-        self,
-        factor_sampler: Callable[[Floats, np.random.RandomState], ArrayLike],
-        proposal: Sequence[Message],
-        *,
-        output: str,
-        target: int,
-        n_particles: int = 100_000,
-        min_effective_size: float = 100.0,
-        random_state: Any = None,
-    ):
-        self.factor_sampler = factor_sampler
-        self.proposal = tuple(proposal)
+    factor_sampler: Callable[[Floats, np.random.RandomState], ArrayLike]
+    proposal: Sequence[Message]
+    _: KW_ONLY
+    output: str
+    target: int
+    n_particles: int = 100_000
+    min_effective_size: float = 100.0
+    random_state: InitVar[Any] = None
+
+    def __post_init__(self, random_state: Any) -> None:
+        self.proposal = tuple(self.proposal)
         for position, each in enumerate(self.proposal):
             if each.natural.shape != (2,) or not each.is_proper:
                 raise ValueError(
                     "proposal needs one proper message for each input; found natural parameters "
                     f"{each.natural.tolist()} for input {position}."
                 )
-        if n_particles < 1:
-            raise ValueError(f"n_particles must be at least 1, got {n_particles!r}.")
-        self.output = output
-        self.target = target
-        self.n_particles = n_particles
-        self.min_effective_size = min_effective_size
-        self.layout = MessageLayout((output, *(each.name for each in self.proposal)), target)
+        if self.n_particles < 1:
+            raise ValueError(f"n_particles must be at least 1, got {self.n_particles!r}.")
+        families = (self.output, *(each.name for each in self.proposal))
+        self.layout = MessageLayout(families, self.target)
         self._random_state = check_random_state(random_state)
 
     def project(self, messages: ArrayLike) -> Message:

@@ -10,9 +10,6 @@ from scipy.linalg import blas, lapack
 
 from skpc._arrays import Floats
 
-__all__ = ["BayesianRegression"]
-
-
 _BLOCK = 256
 
 
@@ -28,8 +25,8 @@ class BayesianRegression:
     weights : ndarray of shape (n_features, n_outputs)
         Posterior means.
     triangle : ndarray of shape (n_features, n_features), Fortran order
-        The posterior covariance, of which the upper triangle alone is read and written: it can
-        then not lose its symmetry to rounding.
+        The posterior covariance. Only its upper triangle is read and written, so that it cannot
+        lose its symmetry to rounding.
     noise_variance : float
         Variance of the noise of the targets.
     n_rows : int
@@ -89,8 +86,8 @@ class BayesianRegression:
 
     def _update_block(self, features: Floats, targets: Floats) -> BayesianRegression:
         n_rows, n_outputs = targets.shape
-        spread = self._times_covariance(features)
-        predictive = spread @ features.T
+        cross_covariance = self._times_covariance(features)
+        predictive = cross_covariance @ features.T
         predictive.flat[:: n_rows + 1] += self.noise_variance
         factor, failure = lapack.dpotrf(predictive, lower=1)
         if failure:
@@ -101,7 +98,7 @@ class BayesianRegression:
             )
         # Corrections of the means by residuals, and not sums of products of features and targets:
         # those would be large numbers whose difference is wanted.
-        gain, _ = lapack.dtrtrs(factor, spread, lower=1)
+        gain, _ = lapack.dtrtrs(factor, cross_covariance, lower=1)
         residual, _ = lapack.dtrtrs(factor, targets - features @ self.weights, lower=1)
         log_determinant = 2.0 * np.log(np.diag(factor)).sum() + n_rows * math.log(2.0 * math.pi)
         return replace(

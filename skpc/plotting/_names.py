@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
-
-__all__ = ["Names", "inner_densities", "shown_edges", "shown_value", "variable_name"]
 
 
 class Names:
@@ -24,6 +23,7 @@ class Names:
                 f"domain must have the {circuit.n_features} columns of the circuit, "
                 f"got {domain.n_features}"
             )
+        self.n_variables = circuit.n_features
         self._circuit = circuit
         self._domain = domain
 
@@ -36,7 +36,7 @@ class Names:
         first, last = self._circuit.axis_ptr[variable : variable + 2]
         edges = self._circuit.axis[first + 1 : last - 1]
         if len(edges):
-            return bin_range(edges, state)
+            return _bin_range(edges, state)
         categories = None if self._domain is None else self._domain.categories[variable]
         return shown_value(state if categories is None else categories[state])
 
@@ -47,9 +47,9 @@ def variable_name(variable: int, domain: Domain | None) -> str:
     return f"x{variable}" if names is None else str(names[variable])
 
 
-def bin_range(edges: np.ndarray, state: int) -> str:
+def _bin_range(edges: Floats, state: int) -> str:
     """What the values of a bin or tail have in common."""
-    shown = shown_edges(edges)
+    shown = _shown_edges(edges)
     if state == 0:
         return f"< {shown[0]}"
     if state == len(shown):
@@ -57,7 +57,7 @@ def bin_range(edges: np.ndarray, state: int) -> str:
     return f"{shown[state - 1]} to {shown[state]}"
 
 
-def shown_edges(edges: np.ndarray) -> list[str]:
+def _shown_edges(edges: Floats) -> list[str]:
     """Edges with as few digits as keep them apart, three at least."""
     for digits in range(3, 17):
         shown = [f"{edge:.{digits}g}" for edge in edges]

@@ -1,20 +1,34 @@
-"""The cutset network that a circuit is: cuts, and trees of variables below them."""
+"""Cutset networks: cuts, and trees of variables below them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 from skpc.circuit import PRODUCT, Circuit
+from skpc.plotting._layout import HALF_BOX, Block, draw_blocks, text_width
+from skpc.plotting._names import Names
 
-__all__ = ["Cut", "Forest", "NetworkReader", "Part", "Vertex"]
+#: More boxes than this cannot be read on one page.
+_MAX_BOXES = 300
+# In ems.
+_GAPS = (1.5, 1.1)
+_PITCH = 2.3
+_INDENT = 1.8
+_LABEL_HEIGHT = 3.6
 
 
 class Vertex(NamedTuple):
-    """A variable of a tree; ``n_hidden`` counts the variables below that are not listed."""
+    """A variable of a tree, and those that depend on it directly.
+
+    ``n_variables`` counts it and all below it. Trees with equal ``key`` differ by the parameters
+    of their first variables only.
+    """
 
     variable: int
     children: tuple[Vertex, ...]
-    n_hidden: int
+    n_variables: int
+    key: tuple[int, ...]
 
 
 class Forest(NamedTuple):
@@ -32,11 +46,7 @@ class Branch(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A decision on a variable.
-
-    There are no ``branches`` where what lies below is only counted: ``n_cuts`` and
-    ``n_variables`` without this one.
-    """
+    """A decision on a variable; it is counted itself in ``n_cuts`` and ``n_variables``."""
 
     variable: int
     branches: tuple[Branch, ...]
@@ -44,146 +54,143 @@ class Cut(NamedTuple):
     n_variables: int
 
 
-Part = Cut | Forest
-
-
-class NetworkReader:
-    """Finds the decision tree, and the trees of variables at its leaves, in a circuit.
+def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
+    """The cutset network that a circuit is: a cut, and a forest beside it if there is one.
 
     A sum that decides on a variable is a vertex of a tree if the same follows under all of its
     states, parameters apart; else it is a cut. (So a cut with one and the same single variable
-    in every branch counts as the tree of two variables that it equals.)
-
-    Parameters
-    ----------
-    circuit : Circuit
-        Any circuit.
-
-    Attributes
-    ----------
-    is_network : bool
-        Whether the circuit is a cutset network, perhaps beside trees independent of it.
+    in every branch counts as the tree of two variables that it equals.) None if the circuit is
+    no cutset network.
     """
+    factors: list[list[Vertex | Cut]] = []
+    used: set[int] = set()
+    for node in range(circuit.n_nodes):
+        children = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]].tolist()
+        if circuit.leaf_var[node] >= 0:
+            variable = int(circuit.leaf_var[node])
+            found: list[Vertex | Cut] = [Vertex(variable, (), 1, (-1 - variable,))]
+        elif circuit.kind[node] == PRODUCT:
+            found = [factor for child in children for factor in factors[child]]
+        else:
+            decision = _decision(circuit, node, [factors[child] for child in children], used)
+            if decision is None:
+                return None
+            found = [decision]
+        factors.append(found)
+    cuts = [factor for factor in factors[-1] if isinstance(factor, Cut)]
+    trees = tuple(factor for factor in factors[-1] if isinstance(factor, Vertex))
+    if len(cuts) > 1:
+        return None
+    return [*cuts, Forest(trees)] if trees else [*cuts]
 
-    def __init__(self, circuit: Circuit) -> None:
-        self._circuit = circuit
-        self._is_tree = self._find_trees()
-        self.is_network = self._count_cuts()
 
-    def read(self, max_depth: int | None, max_boxes: int) -> list[Part] | None:
-        """The network, and the trees beside it if there are any; None if it is too large.
-
-        What lies more than ``max_depth`` edges below the root is counted, not listed.
-        """
-        self._budget = max_boxes
-        levels = max_boxes if max_depth is None else max_depth
-        trees, cuts = self._factors(self._circuit.n_nodes - 1)
-        try:
-            found: list[Part] = [self._cut(node, levels) for node in cuts]
-            return [*found, self._forest(trees, levels)] if trees else found
-        except _TooManyBoxesError:
-            return None
-
-    def _find_trees(self) -> list[bool]:
-        """Which nodes are trees of variables; children stand before their parents."""
-        circuit = self._circuit
-        self._is_tree = is_tree = (circuit.leaf_var >= 0).tolist()
-        for node in (circuit.decision_var >= 0).nonzero()[0].tolist():
-            first_key = None
-            for child in self._children(node):
-                trees, others = self._factors(child, int(circuit.decision_var[node]))
-                key = sorted(self._key(part) for part in trees)
-                first_key = key if first_key is None else first_key
-                if others or key != first_key:
-                    break
-            else:
-                is_tree[node] = True
-        return is_tree
-
-    def _key(self, tree: int) -> tuple[int, ...]:
-        """What the trees under different states must share to be one and the same."""
-        scope = self._circuit.scopes[tree]
-        return (-scope,) if scope.bit_count() == 1 else tuple(self._children(tree))
-
-    def _count_cuts(self) -> bool:
-        """Whether this is a network; count the cuts below each one."""
-        trees, order = self._factors(self._circuit.n_nodes - 1)
-        above: dict[int, int] = {}
-        if len(order) > 1:
-            return False
-        for node in order:
-            variable = int(self._circuit.decision_var[node])
-            if variable < 0:
-                return False
-            for child in self._children(node):
-                trees, others = self._factors(child, variable)
-                shared = any(other in above for other in others)
-                if shared or len(others) > 1 or (others and trees):
-                    return False
-                above.update((other, node) for other in others)
-                order += others
-        count = dict.fromkeys(order, 0)
-        for node in reversed(order[1:]):
-            count[above[node]] += count[node] + 1
-        self._cuts_below = count
-        return True
-
-    def _cut(self, node: int, levels: int) -> Cut:
-        self._spend_box()
-        variable = int(self._circuit.decision_var[node])
-        n_variables = self._circuit.scopes[node].bit_count() - 1
-        branches = []
-        first = int(self._circuit.child_ptr[node])
-        for edge, child in enumerate(self._children(node), start=first):
-            if levels == 0:
-                break
-            trees, cuts = self._factors(child, variable)
-            part = self._cut(cuts[0], levels - 1) if cuts else self._forest(trees, levels - 1)
-            state = int(self._circuit.decision_state[edge])
-            branches.append(Branch(state, float(self._circuit.log_weight[edge]), part))
-        return Cut(variable, tuple(branches), self._cuts_below[node], n_variables)
-
-    def _forest(self, trees: list[int], levels: int) -> Forest:
-        return Forest(tuple([self._vertex(tree, levels) for tree in trees]))
-
-    def _vertex(self, node: int, levels: int) -> Vertex:
-        self._spend_box()
-        if self._circuit.leaf_var[node] >= 0:
-            return Vertex(int(self._circuit.leaf_var[node]), (), 0)
-        variable = int(self._circuit.decision_var[node])
-        scopes = self._circuit.scopes
-        if levels == 0:
-            return Vertex(variable, (), scopes[node].bit_count() - 1)
-        children = []
-        trees, _ = self._factors(self._children(node)[0], variable)
+def _decision(
+    circuit: Circuit, node: int, terms: list[list[Vertex | Cut]], used: set[int]
+) -> Vertex | Cut | None:
+    """What a sum is; None if it decides on no variable or does not fit into a network."""
+    variable = int(circuit.decision_var[node])
+    if variable < 0:
+        return None
+    rests = [[factor for factor in term if factor.variable != variable] for term in terms]
+    forests = [Forest(tuple(f for f in rest if isinstance(f, Vertex))) for rest in rests]
+    cuts = [[f for f in rest if isinstance(f, Cut)] for rest in rests]
+    keys = [sorted(root.key for root in forest.roots) for forest in forests]
+    n_variables = circuit.scopes[node].bit_count()
+    edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
+    if not any(cuts) and all(key == keys[0] for key in keys):
         # Small subtrees first: their siblings' edges then stay short.
-        for tree in sorted(trees, key=lambda tree: scopes[tree].bit_count()):
-            children.append(self._vertex(tree, levels - 1))
-        return Vertex(variable, tuple(children), 0)
-
-    def _spend_box(self) -> None:
-        self._budget -= 1
-        if self._budget < 0:
-            raise _TooManyBoxesError
-
-    def _children(self, node: int) -> list[int]:
-        ptr = self._circuit.child_ptr
-        found: list[int] = self._circuit.child[ptr[node] : ptr[node + 1]].tolist()
-        return found
-
-    def _factors(self, node: int, decided: int = -2) -> tuple[list[int], list[int]]:
-        """Factors of a node, trees and others, without the leaf of the variable decided on."""
-        trees: list[int] = []
-        others: list[int] = []
-        pending = [node]
-        while pending:
-            factor = pending.pop()
-            if self._circuit.kind[factor] == PRODUCT:
-                pending += reversed(self._children(factor))
-            elif self._circuit.leaf_var[factor] != decided:
-                (trees if self._is_tree[factor] else others).append(factor)
-        return trees, others
+        children = tuple(sorted(forests[0].roots, key=lambda root: root.n_variables))
+        key = tuple(circuit.child[edges].tolist()) if children else (-1 - variable,)
+        return Vertex(variable, children, n_variables, key)
+    branches = []
+    for edge, forest, below in zip(edges, forests, cuts):
+        if below and (forest.roots or len(below) > 1 or id(below[0]) in used):
+            return None
+        used.update(map(id, below))
+        state, log_probability = circuit.decision_state[edge], circuit.log_weight[edge]
+        branches.append(Branch(int(state), float(log_probability), below[0] if below else forest))
+    n_cuts = 1 + sum(cut.n_cuts for below in cuts for cut in below)
+    return Cut(variable, tuple(branches), n_cuts, n_variables)
 
 
-class _TooManyBoxesError(Exception):
-    """More boxes than fit on a page."""
+def draw_network(parts: list[Cut | Forest], names: Names, max_depth: int | None, ax: Any) -> Any:
+    """Draw the network, first cut on top, and return the axes.
+
+    What lies more than ``max_depth`` edges below the root is counted, not drawn.
+    """
+    writer = _Writer(names, max_depth)
+    levels = _MAX_BOXES if max_depth is None else max_depth
+    if len(parts) > 1:
+        writer.blocks.append(Block(0))
+        writer.blocks[0].below = [writer.add(part, 0, levels) for part in parts]
+    else:
+        writer.add(parts[0], 0, levels)
+    key = "square boxes: variables of a Chow-Liu tree"
+    if isinstance(parts[0], Cut):
+        key = f"round boxes: cuts; {key}"
+    return draw_blocks(writer.blocks, _GAPS, key, ax)
+
+
+class _Writer:
+    """Makes blocks of the parts of a network, and refuses more boxes than fit on a page."""
+
+    def __init__(self, names: Names, max_depth: int | None) -> None:
+        self.blocks: list[Block] = []
+        self._names = names
+        self._max_depth = max_depth
+        self._n_boxes = 0
+
+    def add(self, part: Cut | Forest, layer: int, levels: int, label: str = "") -> int:
+        """Add a part and all below it; return the number of its block."""
+        block, number = Block(layer), len(self.blocks)
+        self.blocks.append(block)
+        y = HALF_BOX
+        if label:
+            block.write(0.0, _LABEL_HEIGHT / 2, label, "label")
+            y += _LABEL_HEIGHT
+        if isinstance(part, Forest):
+            x = -text_width(self._names.variable(part.roots[0].variable)) / 2
+            for root in part.roots:
+                y = self._list(block, root, x, y, levels)
+            return number
+        name = self._write_box(block, 0.0, y, part.variable, "cut")
+        if levels == 0:
+            hidden = f"{_count(part.n_cuts - 1, 'cut')}, " if part.n_cuts > 1 else ""
+            hidden = f"+{hidden}{_count(part.n_variables - 1, 'variable')}"
+            block.write(-text_width(name) / 2, y + _PITCH, hidden, "note")
+            return number
+        for branch in part.branches:
+            state = self._names.state(part.variable, branch.state)
+            label = f"{state}\n{100 * math.exp(branch.log_probability):.3g} %"
+            block.below.append(self.add(branch.part, layer + 1, levels - 1, label))
+        return number
+
+    def _list(self, block: Block, vertex: Vertex, x: float, y: float, levels: int) -> float:
+        """Add a vertex and the tree below it, one line each; return where the next line is."""
+        self._write_box(block, x, y, vertex.variable, "variable")
+        line = y + _PITCH
+        if levels == 0 and vertex.children:
+            block.write(x + _INDENT, line, f"+{vertex.n_variables - 1} more", "note")
+            return line + _PITCH
+        for child in vertex.children:
+            trunk, end = x + 0.4, x + _INDENT - 0.5
+            block.arrows.append([(trunk, y + 0.8), (trunk, line), (end, line)])
+            line = self._list(block, child, x + _INDENT, line, levels - 1)
+        return line
+
+    def _write_box(self, block: Block, x: float, y: float, variable: int, style: str) -> str:
+        self._n_boxes += 1
+        if self._n_boxes > _MAX_BOXES:
+            advice = "set max_depth=2, say," if self._max_depth is None else "lower max_depth"
+            raise ValueError(
+                f"a drawing has room for {_MAX_BOXES} cuts and variables, which this cutset "
+                f"network over {self._names.n_variables} variables exceeds at "
+                f"max_depth={self._max_depth}; {advice} to draw only its top"
+            )
+        name = self._names.variable(variable)
+        block.write(x, y, name, style)
+        return name
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number > 1 else ''}"

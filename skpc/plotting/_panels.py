@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skpc._arrays import Floats
 from skpc.plotting._canvas import BLUE, LIGHT_BLUE, ORANGE
 from skpc.plotting._names import shown_value
-
-__all__ = ["draw_density", "draw_states"]
 
 _MAX_BARS = 12
 _TAIL_LENGTH = 3.0
@@ -17,7 +17,7 @@ _TAIL_POINTS = 30
 
 
 def draw_states(
-    panel: Any, probability: np.ndarray, categories: np.ndarray, observed: float | None
+    panel: Any, probability: Floats, categories: NDArray[Any], observed: float | None
 ) -> None:
     """Draw a bar for each category, or a mark on the observed one; the first one on top."""
     shown, rest = _most_probable(probability)
@@ -42,7 +42,7 @@ def draw_states(
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def draw_density(panel: Any, probability: np.ndarray, axis: Any, observed: float | None) -> None:
+def draw_density(panel: Any, probability: Floats, axis: Any, observed: float | None) -> None:
     """Draw the density over bins and tails, or a mark at the observed number."""
     edges, lower_scale, upper_scale = axis
     low, high = edges[0] - _TAIL_LENGTH * lower_scale, edges[-1] + _TAIL_LENGTH * upper_scale
@@ -67,7 +67,7 @@ def _mark(panel: Any, x: float, y: float) -> None:
     panel.plot([x], [y], marker="D", markersize=8, color=ORANGE, linestyle="none", clip_on=False)
 
 
-def _most_probable(probability: np.ndarray) -> tuple[list[int], int]:
+def _most_probable(probability: Floats) -> tuple[list[int], int]:
     """States to show, in their order, and the number of those left out."""
     n_states = len(probability)
     if n_states <= _MAX_BARS:
@@ -76,7 +76,7 @@ def _most_probable(probability: np.ndarray) -> tuple[list[int], int]:
     return sorted(best.tolist()), n_states - _MAX_BARS + 1
 
 
-def _density(probability: np.ndarray, axis: Any) -> tuple[np.ndarray, np.ndarray]:
+def _density(probability: Floats, axis: Any) -> tuple[Floats, Floats]:
     """Points of the outline of the density, from far in one tail to far in the other."""
     edges, lower_scale, upper_scale = axis
     away = np.linspace(0.0, _TAIL_LENGTH, _TAIL_POINTS)

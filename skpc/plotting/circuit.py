@@ -10,15 +10,11 @@ from skpc._repr import ShowsParameters
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.plotting._canvas import require_pyplot
-from skpc.plotting._graph_drawing import draw_graph
+from skpc.plotting._graph import draw_graph
 from skpc.plotting._names import Names, inner_densities
-from skpc.plotting._network import NetworkReader
-from skpc.plotting._network_drawing import draw_network
+from skpc.plotting._network import draw_network, read_network
 
-__all__ = ["CircuitDisplay"]
-
-#: More boxes than this cannot be read on one page.
-_MAX_BOXES = 300
+#: More nodes than this cannot be read on one page.
 _MAX_NODES = 200
 
 
@@ -129,29 +125,17 @@ class CircuitDisplay(ShowsParameters):
         ImportError
             If matplotlib is not installed.
         """
-        caller = f"{type(self).__name__}.plot"
-        require_pyplot(caller)
+        require_pyplot(f"{type(self).__name__}.plot")
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be None or at least 0, got {max_depth}")
-        names, reader = Names(self.circuit, self.domain), NetworkReader(self.circuit)
-        if reader.is_network:
-            parts = reader.read(max_depth, _MAX_BOXES)
-            if parts is None:
-                raise ValueError(self._too_large(max_depth))
-            self.ax_ = draw_network(caller, parts, names, ax)
+        names, parts = Names(self.circuit, self.domain), read_network(self.circuit)
+        if parts is not None:
+            self.ax_ = draw_network(parts, names, max_depth, ax)
         else:
             self._refuse_graph(max_depth)
-            self.ax_ = draw_graph(caller, self.circuit, names, ax)
+            self.ax_ = draw_graph(self.circuit, names, ax)
         self.figure_ = self.ax_.figure
         return self
-
-    def _too_large(self, max_depth: int | None) -> str:
-        advice = "set max_depth=2, say," if max_depth is None else "lower max_depth"
-        return (
-            f"a drawing has room for {_MAX_BOXES} cuts and variables, which this cutset network "
-            f"over {self.circuit.n_features} variables exceeds at max_depth={max_depth}; {advice} "
-            "to draw only its top"
-        )
 
     def _refuse_graph(self, max_depth: int | None) -> None:
         if max_depth is not None:

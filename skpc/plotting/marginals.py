@@ -15,8 +15,6 @@ from skpc.plotting._canvas import require_pyplot
 from skpc.plotting._names import inner_densities, variable_name
 from skpc.plotting._panels import draw_density, draw_states
 
-__all__ = ["MarginalsDisplay"]
-
 #: More panels than this cannot be read on one page.
 _MAX_PANELS = 40
 _PANELS_A_ROW = 4
@@ -174,34 +172,22 @@ class MarginalsDisplay(ShowsParameters):
         panel.set_title(f"{variable_name(column, self.domain)} ({kind})", fontsize="medium")
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
-        n_features, names = self.domain.n_features, self.domain.feature_names
-        wanted = range(n_features) if columns is None else columns
+        wanted = range(self.domain.n_features) if columns is None else columns
         if isinstance(wanted, str) or not 1 <= len(wanted) <= _MAX_PANELS:
             raise ValueError(
                 f"a drawing has room for 1 to {_MAX_PANELS} columns; name some in columns=[...], "
                 f"got {wanted if isinstance(wanted, str) else len(wanted)}"
             )
-        chosen = []
-        for entry in wanted:
-            if isinstance(entry, str) and names is not None and entry in names:
-                chosen.append(list(names).index(entry))
-            elif not isinstance(entry, str) and 0 <= entry < n_features:
-                chosen.append(int(entry))
-            else:
-                known = f"numbers below {n_features}" if names is None else list(names)
-                raise ValueError(f"columns must hold columns of X ({known}), got {entry!r}")
-        return chosen
+        return [int(self.domain.columns(entry, "columns")[0]) for entry in wanted]
 
 
 def _panels(plt: Any, ax: Any, count: int) -> np.ndarray:
     """One Axes a panel: new ones, parts of the one given, or the ones given."""
-    if ax is not None and not hasattr(ax, "get_subplotspec"):
-        given = np.asarray(ax, dtype=object).ravel()
+    if ax is not None and (count == 1 or not hasattr(ax, "get_subplotspec")):
+        given = np.array([ax] if hasattr(ax, "get_subplotspec") else ax, dtype=object).ravel()
         if len(given) != count:
             raise ValueError(f"ax must hold {count} Axes, one for each column, got {len(given)}")
         return given
-    if ax is not None and count == 1:
-        return np.array([ax], dtype=object)
     n_columns = min(count, _PANELS_A_ROW)
     if ax is None:
         n_rows = -(-count // n_columns)

@@ -83,7 +83,7 @@ def log_errors(
                 for size in sizes:
                     start = time.process_time()
                     sampler = BlackBoxImportanceSampler(
-                        target, operator=operator, collapse=share, random_state=run
+                        target, stein_operator=operator, collapse=share, random_state=run
                     ).fit(samples[:size])
                     found.append(log_error(sampler, exact))
                     seconds[f"BBIS {operator}{label}"] = time.process_time() - start

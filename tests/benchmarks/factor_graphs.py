@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from skpc.factor_graphs import FactorGraph, GibbsSampler, compile, log_partition, min_fill_vtree
-from skpc.factor_graphs.elimination import lay_out
+from skpc.factor_graphs.elimination import plan_elimination
 
 COLUMNS = ["side", "width", "edges", "vtree_s", "log_Z_s", "compile_s", "update_ns"]
 UPDATES = 200_000
@@ -32,12 +32,12 @@ def main() -> None:
     for side in options.sides:
         graph = FactorGraph.ising_grid(side, side, random_state=0)
         vtree, seconds = timed(lambda graph=graph: min_fill_vtree(graph))
-        layout = lay_out(graph, vtree, np.zeros(graph.n_variables, dtype=bool))
+        plan = plan_elimination(graph, vtree, np.zeros(graph.n_variables, dtype=bool))
         _, of_sum = timed(lambda graph=graph, vtree=vtree: log_partition(graph, vtree))
         circuit, of_circuit = timed(lambda graph=graph, vtree=vtree: compile(graph, vtree))
         sampler = GibbsSampler(graph, burn_in=UPDATES, random_state=0)
         _, of_chain = timed(lambda sampler=sampler: sampler.sample(1))
-        cells = [side, max(map(len, layout.context)), circuit.n_edges]
+        cells = [side, max(map(len, plan.context)), circuit.n_edges]
         times = [f"{t:10.3f}" for t in (seconds, of_sum, of_circuit)]
         print(*(f"{c:10d}" for c in cells), *times, f"{1e9 * of_chain / UPDATES:10.0f}", flush=True)
 

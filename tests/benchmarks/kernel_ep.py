@@ -53,9 +53,9 @@ from skpc.messages import (
     MessageFeatures,
     Moments,
     QuadratureOracle,
-    inner_widths,
+    inner_length_scale_sq,
     message_moments,
-    outer_width,
+    outer_length_scale_sq,
 )
 from tests.benchmarks import ep_streams as streams
 
@@ -242,11 +242,11 @@ def mean_variance(moments: Moments, factor: float, random_state: Any) -> np.ndar
 
 
 def expected_product(moments: Moments, factor: float, random_state: Any) -> np.ndarray:
-    return inner_features(moments, factor * inner_widths(moments), 1000, random_state)
+    return inner_features(moments, factor * inner_length_scale_sq(moments), 1000, random_state)
 
 
 def expected_sum(moments: Moments, factor: float, random_state: Any) -> np.ndarray:
-    width = factor * inner_widths(moments)
+    width = factor * inner_length_scale_sq(moments)
     parts = [
         inner_features(one_variable(moments, v), width[[v]], 500, random_state) for v in (0, 1)
     ]
@@ -254,15 +254,15 @@ def expected_sum(moments: Moments, factor: float, random_state: Any) -> np.ndarr
 
 
 def product_of_expected(moments: Moments, factor: float, random_state: Any) -> np.ndarray:
-    width = factor * inner_widths(moments)
+    width = factor * inner_length_scale_sq(moments)
     a, b = (inner_features(one_variable(moments, v), width[[v]], 32, random_state) for v in (0, 1))
     return (a[:, :, np.newaxis] * b[:, np.newaxis]).reshape(len(a), -1)
 
 
 def gaussian_on_embeddings(moments: Moments, factor: float, random_state: Any) -> np.ndarray:
-    width = inner_widths(moments)
+    width = inner_length_scale_sq(moments)
     chosen = random_state.choice(len(moments.mean), 1000, replace=False)
-    outer = outer_width(Moments(*(part[chosen] for part in moments)), width)
+    outer = outer_length_scale_sq(Moments(*(part[chosen] for part in moments)), width)
     return MessageFeatures.draw(width, factor * outer, 500, 1000, random_state).transform(moments)
 
 

@@ -60,11 +60,11 @@ def test_weights_that_miss_the_optimum_raise_a_warning(monkeypatch):
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("cards", [(2, 3, 4), (3, 3, 3)])
-def test_all_states_together_are_weighted_by_their_probabilities(cards, operator):
-    graph = random_factor_graph(2, cards, n_factors=4)
+@pytest.mark.parametrize("n_states", [(2, 3, 4), (3, 3, 3)])
+def test_all_states_together_are_weighted_by_their_probabilities(n_states, operator):
+    graph = random_factor_graph(2, n_states, n_factors=4)
     p = factor_graph.conditional(graph)
-    sampler = BlackBoxImportanceSampler(graph, operator=operator).fit(list(p))
+    sampler = BlackBoxImportanceSampler(graph, stein_operator=operator).fit(list(p))
     assert_allclose(sampler.weights_, list(p.values()), atol=1e-4)
     for found, expected in zip(sampler.marginals(), factor_graph.marginals(graph)):
         assert_allclose(found, expected, atol=1e-4)
@@ -76,12 +76,12 @@ def test_the_discrepancy_is_that_of_the_weighted_samples(operator, collapse):
     graph = FactorGraph.ising_grid(3, 3, random_state=0)
     samples = np.random.default_rng(0).integers(0, 2, size=(40, 9))
     sampler = BlackBoxImportanceSampler(
-        graph, operator=operator, collapse=collapse, random_state=0
+        graph, stein_operator=operator, collapse=collapse, random_state=0
     ).fit(samples)
-    gram = stein_gram(sampler.samples_, graph, operator=operator)
+    gram = stein_gram(sampler.samples_, graph, stein_operator=operator)
     weights = sampler.weights_
     assert sampler.discrepancy_ == pytest.approx(weights @ gram @ weights, rel=1e-9)
-    uniform = kdsd(sampler.samples_, graph, operator=operator, unbiased=False)
+    uniform = kdsd(sampler.samples_, graph, stein_operator=operator, unbiased=False)
     assert sampler.discrepancy_ < 0.5 * uniform
     assert_array_equal(np.isnan(sampler.samples_).sum(axis=1), int(9 * collapse))
 
@@ -120,7 +120,7 @@ def weighted_completions(sampler, graph):
     found = dict.fromkeys(p, 0.0)
     for row, weight in zip(sampler.samples_, sampler.weights_):
         known = tuple(None if np.isnan(s) else int(s) for s in row)
-        for state, prob in stein.completions(p, known, graph.cards).items():
+        for state, prob in stein.completions(p, known, graph.n_states).items():
             found[state] += weight * prob
     return found
 
@@ -128,13 +128,13 @@ def weighted_completions(sampler, graph):
 @pytest.fixture(scope="module")
 def fitted():
     graph = random_factor_graph(0, (2, 3, 2, 4), n_factors=5)
-    samples = np.random.default_rng(0).integers(graph.cards, size=(30, 4))
+    samples = np.random.default_rng(0).integers(graph.n_states, size=(30, 4))
     return BlackBoxImportanceSampler(graph, collapse=0.5, random_state=0).fit(samples), graph
 
 
 def test_marginals_are_those_of_the_weighted_completions(fitted):
     sampler, graph = fitted
-    expected = [np.zeros(card) for card in graph.cards]
+    expected = [np.zeros(size) for size in graph.n_states]
     for state, prob in weighted_completions(sampler, graph).items():
         for variable, s in enumerate(state):
             expected[variable][s] += prob
@@ -179,7 +179,9 @@ def test_a_graph_too_dense_to_compile_is_sampled_all_the_same():
     pairs = [((a, b), 0.05 * rng.normal(size=(2, 2))) for a in range(n) for b in range(a)]
     graph = FactorGraph([2] * n, pairs)
     samples = GibbsSampler(graph, burn_in=200, thinning=40, random_state=0).sample(50)
-    sampler = BlackBoxImportanceSampler(graph, collapse=0.1, operator="barker", random_state=0)
+    sampler = BlackBoxImportanceSampler(
+        graph, collapse=0.1, stein_operator="barker", random_state=0
+    )
     assert all(found.sum() == pytest.approx(1.0) for found in sampler.fit(samples).marginals())
 
 
@@ -198,7 +200,7 @@ def test_barker_weights_are_better_than_equal_ones_where_ratios_are_large():
     errors = {"equal": [], "barker": []}
     for seed in range(8):
         samples = GibbsSampler(graph, burn_in=500, thinning=50, random_state=seed).sample(100)
-        sampler = BlackBoxImportanceSampler(graph, operator="barker").fit(samples)
+        sampler = BlackBoxImportanceSampler(graph, stein_operator="barker").fit(samples)
         mean = samples.mean(axis=0)
         errors["equal"].append(np.mean(np.abs(mean - [column[1] for column in exact])))
         found = [column[1] for column in sampler.marginals()]
@@ -225,9 +227,9 @@ def test_samples_of_another_distribution_are_bent_towards_the_target(source):
     ("options", "error", "message"),
     [
         ({"target": None}, TypeError, "target must be a FactorGraph, got NoneType"),
-        ({"operator": "x"}, ValueError, "'ratio' or 'barker', got 'x'"),
-        ({"collapse": 1.5}, ValueError, "a share from 0 to 1, got 1.5"),
-        ({"collapse": "half"}, ValueError, "a share from 0 to 1, got 'half'"),
+        ({"stein_operator": "x"}, ValueError, "'ratio' or 'barker', got 'x'"),
+        ({"collapse": 1.5}, ValueError, "a proportion from 0 to 1, got 1.5"),
+        ({"collapse": "half"}, ValueError, "a proportion from 0 to 1, got 'half'"),
         ({"kernel": 2}, TypeError, "kernel must be a Kernel"),
     ],
 )

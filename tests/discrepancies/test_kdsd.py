@@ -16,31 +16,31 @@ from tests.zoo import random_factor_graph
 CARDS = [(2, 3, 4), (3, 3, 3), (2, 2, 2, 2)]
 
 
-def enumerated(q, p, kernel, cards):
-    table, states = stein.kernel_table(kernel, cards), stein.all_states(cards)
+def enumerated(q, p, kernel, n_states):
+    table, states = stein.kernel_table(kernel, n_states), stein.all_states(n_states)
     return sum(
-        q[x] * q[y] * stein.stein_kernel(p, table, x, y, cards, "ratio")
+        q[x] * q[y] * stein.stein_kernel(p, table, x, y, n_states, "ratio")
         for x in states
         for y in states
     )
 
 
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_discrepancy_between_circuits_equals_enumeration(cards, seed):
-    graphs = [random_factor_graph(s, cards, n_factors=4) for s in (seed, seed + 50)]
-    chain = np.arange(-1, len(cards) - 1)
+def test_the_discrepancy_between_circuits_equals_enumeration(n_states, seed):
+    graphs = [random_factor_graph(s, n_states, n_factors=4) for s in (seed, seed + 50)]
+    chain = np.arange(-1, len(n_states) - 1)
     q, p = (compile(graph, chain) for graph in graphs)
     kernel = SumKernel([ExponentialHamming(0.5), ExponentialHamming(0.1)], [1.0, 2.0])
-    expected = enumerated(*map(factor_graph.conditional, graphs), kernel, cards)
+    expected = enumerated(*map(factor_graph.conditional, graphs), kernel, n_states)
     assert kdsd(q, p, kernel) == pytest.approx(expected, rel=1e-11)
 
 
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_discrepancy_of_a_circuit_to_itself_is_zero(cards, seed):
-    circuit = compile(random_factor_graph(seed, cards, n_factors=4))
-    assert kdsd(circuit, circuit) == pytest.approx(0.0, abs=1e-15 * len(cards))
+def test_the_discrepancy_of_a_circuit_to_itself_is_zero(n_states, seed):
+    circuit = compile(random_factor_graph(seed, n_states, n_factors=4))
+    assert kdsd(circuit, circuit) == pytest.approx(0.0, abs=1e-15 * len(n_states))
 
 
 def test_the_first_circuit_need_not_be_deterministic():
@@ -83,11 +83,11 @@ def test_a_larger_grid_is_compared_without_enumeration():
 def test_statistics_are_means_of_the_stein_kernel(operator):
     graph = random_factor_graph(0, (2, 3, 4), n_factors=4)
     samples = sample(compile(graph), 50, random_state=0)
-    gram = stein_gram(samples, graph, operator=operator)
-    found = kdsd(samples, graph, operator=operator, unbiased=False)
+    gram = stein_gram(samples, graph, stein_operator=operator)
+    found = kdsd(samples, graph, stein_operator=operator, unbiased=False)
     assert found == pytest.approx(gram.mean())
     off = gram[~np.eye(50, dtype=bool)]
-    assert kdsd(samples, graph, operator=operator) == pytest.approx(off.mean())
+    assert kdsd(samples, graph, stein_operator=operator) == pytest.approx(off.mean())
 
 
 @pytest.mark.parametrize("operator", ["ratio", "barker"])
@@ -95,7 +95,7 @@ def test_the_unbiased_statistic_has_mean_zero_under_the_target(operator):
     graph = random_factor_graph(1, (3, 2, 3), n_factors=4)
     circuit = compile(graph)
     found = [
-        kdsd(sample(circuit, 60, random_state=seed), graph, operator=operator)
+        kdsd(sample(circuit, 60, random_state=seed), graph, stein_operator=operator)
         for seed in range(200)
     ]
     assert abs(np.mean(found)) < 4 * np.std(found) / np.sqrt(len(found))
@@ -121,12 +121,12 @@ def test_circuits_that_do_not_fit_are_refused():
     with pytest.raises(TypeError, match="circuit q needs a circuit p, got FactorGraph"):
         kdsd(p, graph)
     with pytest.raises(ValueError, match="must be 'ratio', got 'barker'; draw samples"):
-        kdsd(p, p, operator="barker")
+        kdsd(p, p, stein_operator="barker")
     builder = CircuitBuilder([0])
     builder.gaussian(0, 0.0, 1.0)
     numeric = builder.build()
     with pytest.raises(ValueError, match="variable 0 of the circuit is numeric"):
         kdsd(p, numeric)
-    with pytest.raises(ValueError, match="two or more samples, got 1"):
+    with pytest.raises(ValueError, match="two or more rows, got 1"):
         kdsd([[0, 0, 0]], graph)
     assert_allclose(kdsd([[0, 0, 0]], graph, unbiased=False), stein_gram([[0, 0, 0]], graph)[0, 0])

@@ -18,14 +18,14 @@ OPERATORS = ["ratio", "barker"]
 class Case:
     """A random target with all its states, probabilities and kernel values."""
 
-    def __init__(self, seed, cards, kernel=None):
-        self.cards = cards
-        self.graph = random_factor_graph(seed, cards, n_factors=5)
+    def __init__(self, seed, n_states, kernel=None):
+        self.n_states = n_states
+        self.graph = random_factor_graph(seed, n_states, n_factors=5)
         self.p = factor_graph.conditional(self.graph)
-        self.states = stein.all_states(cards)
+        self.states = stein.all_states(n_states)
         self.prob = np.array([self.p[x] for x in self.states])
-        self.kernel = ExponentialHamming(1 / len(cards)) if kernel is None else kernel
-        self.table = stein.kernel_table(self.kernel, cards)
+        self.kernel = ExponentialHamming(1 / len(n_states)) if kernel is None else kernel
+        self.table = stein.kernel_table(self.kernel, n_states)
 
     def random_rows(self, seed, n_rows, collapsed=0.5):
         rng = np.random.default_rng(seed)
@@ -44,36 +44,36 @@ def assert_close(found, expected):
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_operators_of_the_definition_have_mean_zero(cards, operator, seed):
-    case, rng = Case(seed, cards), np.random.default_rng(seed)
-    f = [dict(zip(case.states, rng.normal(size=len(case.states)))) for _ in cards]
-    values = [stein.apply(case.p, f, x, cards, operator) for x in case.states]
+def test_the_operators_of_the_definition_have_mean_zero(n_states, operator, seed):
+    case, rng = Case(seed, n_states), np.random.default_rng(seed)
+    f = [dict(zip(case.states, rng.normal(size=len(case.states)))) for _ in n_states]
+    values = [stein.apply(case.p, f, x, n_states, operator) for x in case.states]
     assert case.prob @ values == pytest.approx(0.0, abs=1e-12)
     assert np.abs(values).max() > 0.1
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(2))
-def test_the_matrix_of_all_states_equals_the_definition(cards, operator, seed):
-    case = Case(seed, cards)
-    found = stein_gram(case.states, case.graph, operator=operator)
+def test_the_matrix_of_all_states_equals_the_definition(n_states, operator, seed):
+    case = Case(seed, n_states)
+    found = stein_gram(case.states, case.graph, stein_operator=operator)
     some = np.random.default_rng(seed).integers(len(case.states), size=(40, 2))
     expected = [
-        stein.stein_kernel(case.p, case.table, case.states[a], case.states[b], cards, operator)
+        stein.stein_kernel(case.p, case.table, case.states[a], case.states[b], n_states, operator)
         for a, b in some
     ]
     assert_close(found[tuple(some.T)], np.array(expected))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_target_alone_spans_the_null_space(cards, operator, seed):
-    case = Case(seed, cards)
-    gram = stein_gram(case.states, case.graph, operator=operator)
+def test_the_target_alone_spans_the_null_space(n_states, operator, seed):
+    case = Case(seed, n_states)
+    gram = stein_gram(case.states, case.graph, stein_operator=operator)
     scale = np.abs(gram).max()
     assert_allclose(case.prob @ gram / scale, 0.0, atol=1e-12)
     assert case.prob @ gram @ case.prob == pytest.approx(0.0, abs=1e-15 * scale)
@@ -82,14 +82,14 @@ def test_the_target_alone_spans_the_null_space(cards, operator, seed):
     assert lowest[1] > 1e-9
 
 
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(3))
-def test_collapsed_rows_have_the_average_over_their_completions(cards, seed):
-    case = Case(seed, cards)
+def test_collapsed_rows_have_the_average_over_their_completions(n_states, seed):
+    case = Case(seed, n_states)
     rows = case.random_rows(seed, 5)
     expected = [
         [
-            stein.averaged_stein_kernel(case.p, case.table, plain(a), plain(b), cards, "ratio")
+            stein.averaged_stein_kernel(case.p, case.table, plain(a), plain(b), n_states, "ratio")
             for b in rows
         ]
         for a in rows
@@ -97,31 +97,34 @@ def test_collapsed_rows_have_the_average_over_their_completions(cards, seed):
     assert_close(stein_gram(rows, case.graph), np.array(expected))
 
 
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(3))
-def test_collapsed_rows_have_the_barker_kernel_of_their_marginals(cards, seed):
-    case = Case(seed, cards)
+def test_collapsed_rows_have_the_barker_kernel_of_their_marginals(n_states, seed):
+    case = Case(seed, n_states)
     rows = case.random_rows(seed, 8)
     expected = [
-        [stein.marginal_stein_kernel(case.p, case.table, plain(a), plain(b), cards) for b in rows]
+        [
+            stein.marginal_stein_kernel(case.p, case.table, plain(a), plain(b), n_states)
+            for b in rows
+        ]
         for a in rows
     ]
-    assert_close(stein_gram(rows, case.graph, operator="barker"), np.array(expected))
+    assert_close(stein_gram(rows, case.graph, stein_operator="barker"), np.array(expected))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("collapsed", [[0], [1, 2], [0, 2]])
-def test_collapsed_operators_have_mean_zero_under_the_marginal(cards, operator, collapsed):
+def test_collapsed_operators_have_mean_zero_under_the_marginal(n_states, operator, collapsed):
     """All states of the sampled variables by their marginal, beside rows collapsed elsewhere."""
-    case = Case(1, cards)
+    case = Case(1, n_states)
     sampled = np.array(case.states, dtype=float)
     sampled[:, collapsed] = np.nan
     sampled, group = np.unique(np.nan_to_num(sampled, nan=-1), axis=0, return_inverse=True)
     sampled[sampled < 0] = np.nan
     prob = np.bincount(group.ravel(), case.prob)
     others = case.random_rows(2, 12)
-    gram = stein_gram(np.vstack([sampled, others]), case.graph, operator=operator)
+    gram = stein_gram(np.vstack([sampled, others]), case.graph, stein_operator=operator)
     scale = np.abs(gram).max()
     assert_allclose(prob @ gram[: len(prob)] / scale, 0.0, atol=1e-14)
     within = np.linalg.eigvalsh(gram[: len(prob), : len(prob)]) / scale
@@ -133,7 +136,7 @@ def test_collapsed_operators_have_mean_zero_under_the_marginal(cards, operator, 
 @pytest.mark.parametrize("seed", range(4))
 def test_matrices_of_collapsed_rows_are_positive_semidefinite(operator, seed):
     case = Case(seed, (2, 3, 2, 2, 2))
-    gram = stein_gram(case.random_rows(seed, 40), case.graph, operator=operator)
+    gram = stein_gram(case.random_rows(seed, 40), case.graph, stein_operator=operator)
     assert_array_equal(gram, gram.T)
     assert np.linalg.eigvalsh(gram)[0] > -1e-13 * np.abs(gram).max()
 
@@ -144,10 +147,10 @@ def test_other_kernels_and_sums_of_them_are_expected_alike(operator):
     kernel = SumKernel([per_column, ExponentialHamming(0.1)], [2.0, 0.5])
     case = Case(0, (2, 3, 4), kernel)
     rows = case.random_rows(0, 5)
-    found = stein_gram(rows, case.graph, kernel, operator=operator)
+    found = stein_gram(rows, case.graph, kernel, stein_operator=operator)
     for i, a in enumerate(rows):
         for j, b in enumerate(rows):
-            parts = (case.p, case.table, plain(a), plain(b), case.cards)
+            parts = (case.p, case.table, plain(a), plain(b), case.n_states)
             if operator == "ratio":
                 expected = stein.averaged_stein_kernel(*parts, operator)
             else:
@@ -158,18 +161,20 @@ def test_other_kernels_and_sums_of_them_are_expected_alike(operator):
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_a_circuit_as_target_gives_what_its_factor_graph_gives(operator):
     case = Case(3, (2, 3, 4))
-    found = stein_gram(case.states, compile(case.graph), operator=operator)
-    expected = stein_gram(case.states, case.graph, operator=operator)
+    found = stein_gram(case.states, compile(case.graph), stein_operator=operator)
+    expected = stein_gram(case.states, case.graph, stein_operator=operator)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_the_constant_of_the_target_is_not_needed():
     case = Case(0, (2, 3, 4))
-    scaled = FactorGraph(case.cards, [*zip(case.graph.scopes, case.graph.log_tables), ((), 50.0)])
+    scaled = FactorGraph(
+        case.n_states, [*zip(case.graph.scopes, case.graph.log_tables), ((), 50.0)]
+    )
     rows = case.random_rows(0, 10)
     for operator in OPERATORS:
-        expected = stein_gram(rows, case.graph, operator=operator)
-        assert_allclose(stein_gram(rows, scaled, operator=operator), expected, rtol=1e-9)
+        expected = stein_gram(rows, case.graph, stein_operator=operator)
+        assert_allclose(stein_gram(rows, scaled, stein_operator=operator), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -178,20 +183,20 @@ def test_threads_do_not_change_a_bit(operator):
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 2, size=(60, 9)).astype(float)
     rows[rng.random(rows.shape) < 0.4] = np.nan
-    alone = stein_gram(rows, graph, operator=operator)
+    alone = stein_gram(rows, graph, stein_operator=operator)
     with joblib.parallel_config(backend="threading", n_jobs=2):
-        assert_array_equal(stein_gram(rows, graph, operator=operator), alone)
+        assert_array_equal(stein_gram(rows, graph, stein_operator=operator), alone)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_a_zero_of_the_target_is_refused_by_name(operator):
     asia = load_asia()
     with pytest.raises(ValueError, match=r"variable 1 of row 1 leads to \[0, 1, 0, .* zero.*NaN"):
-        stein_gram([[0, 0, 0, 0, 0, np.nan, 0, 0], [0] * 8], asia, operator=operator)
+        stein_gram([[0, 0, 0, 0, 0, np.nan, 0, 0], [0] * 8], asia, stein_operator=operator)
     with pytest.raises(ValueError, match=r"row 0 of the samples, \[0, 1, 0, .* probability zero"):
-        stein_gram([[0, 1, 0, 0, 0, 0, 0, 0]], asia, operator=operator)
+        stein_gram([[0, 1, 0, 0, 0, 0, 0, 0]], asia, stein_operator=operator)
     with pytest.raises(ValueError, match=r"variable 1 of row 0 leads to \[0, 1, 0"):
-        stein_gram([[0] * 8], compile(asia), operator=operator)
+        stein_gram([[0] * 8], compile(asia), stein_operator=operator)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -201,7 +206,7 @@ def test_asia_is_well_posed_with_its_deterministic_variable_collapsed(operator):
     rows = np.unique(np.delete(list(p), 5, axis=1), axis=0).astype(float)
     rows = np.insert(rows, 5, np.nan, axis=1)
     prob = np.array([factor_graph.partition(asia, row) for row in rows])
-    gram = stein_gram(rows, asia, operator=operator)
+    gram = stein_gram(rows, asia, stein_operator=operator)
     scale = np.abs(gram).max()
     assert prob @ gram @ prob == pytest.approx(0.0, abs=1e-15 * scale)
     # Along either = yes the ratios reach thousands, so only the bounded operator is conditioned.
@@ -211,8 +216,8 @@ def test_asia_is_well_posed_with_its_deterministic_variable_collapsed(operator):
 def test_bad_questions_are_refused():
     case = Case(0, (2, 3, 4))
     circuit = compile(case.graph)
-    with pytest.raises(ValueError, match="operator must be 'ratio' or 'barker', got 'metropolis'"):
-        stein_gram(case.states, case.graph, operator="metropolis")
+    with pytest.raises(ValueError, match="must be 'ratio' or 'barker', got 'metropolis'"):
+        stein_gram(case.states, case.graph, stein_operator="metropolis")
     with pytest.raises(TypeError, match="kernel must be a Kernel of skpc.kernels or None, got 1"):
         stein_gram(case.states, case.graph, 1)
     with pytest.raises(TypeError, match="target must be a FactorGraph or a Circuit, got dict"):
@@ -227,9 +232,9 @@ def test_bad_questions_are_refused():
 
 def test_ratios_beyond_the_range_of_floats_are_refused_in_favour_of_barker():
     steep = FactorGraph([2], [((0,), [0.0, 400.0])])
-    with pytest.raises(ValueError, match=r'exp\(400\) times .* use operator="barker"'):
+    with pytest.raises(ValueError, match=r'exp\(400\) times .* use stein_operator="barker"'):
         stein_gram([[0.0]], steep)
-    assert np.isfinite(stein_gram([[0.0], [1.0]], steep, operator="barker")).all()
+    assert np.isfinite(stein_gram([[0.0], [1.0]], steep, stein_operator="barker")).all()
 
 
 def test_conditionals_that_need_too_much_memory_are_refused():

@@ -52,7 +52,9 @@ def test_predictions_are_those_of_the_gaussian_process_with_the_exact_kernel():
     new, _ = messages(6, seed=1)
     found = operator(n_inner=1500, n_outer=2500, noise_variance=0.1).fit(X, y[:, 0])
     moments = message_moments(np.vstack([X, new]), FAMILIES)
-    kernel = naive.embedding_kernel(*moments, found.inner_width_, found.outer_width_)
+    kernel = naive.embedding_kernel(
+        *moments, found.inner_length_scale_sq_, found.outer_length_scale_sq_
+    )
     targets = (y[:, :1] - found.y_mean_[0]) / found.y_scale_[0]
     mean, variance, evidence = naive.gaussian_process(
         kernel[:15, :15], kernel[15:, :15], np.ones(6), targets, 0.1
@@ -147,9 +149,9 @@ def test_widths_are_refitted_from_the_rows_kept():
     kept = operator(keep_rows=True).fit(X[:100], y[:100])
     kept.partial_fit(X[100:], y[100:])
     fresh = operator().fit(X, y)
-    assert kept.outer_width_ != fresh.outer_width_
+    assert kept.outer_length_scale_sq_ != fresh.outer_length_scale_sq_
     assert kept.refit_features() is kept
-    assert kept.outer_width_ == fresh.outer_width_
+    assert kept.outer_length_scale_sq_ == fresh.outer_length_scale_sq_
     assert_allclose(kept.predict(X), fresh.predict(X), rtol=1e-8)
     assert kept.n_samples_seen_ == 400
     kept.partial_fit(X[:5], y[:5]).refit_features()
@@ -166,15 +168,17 @@ def test_widths_cannot_be_refitted_from_rows_that_were_not_kept():
 
 def test_given_widths_are_used():
     X, y = messages(50)
-    fitted = operator(inner_scale=[0.5, 2.0], outer_scale=0.3).fit(X, y)
-    assert_array_equal(fitted.inner_width_, [0.5, 2.0])
-    assert fitted.outer_width_ == 0.3
-    assert_array_equal(operator(inner_scale=2.0).fit(X, y).inner_width_, [2.0, 2.0])
+    fitted = operator(inner_length_scale_sq=[0.5, 2.0], outer_length_scale_sq=0.3).fit(X, y)
+    assert_array_equal(fitted.inner_length_scale_sq_, [0.5, 2.0])
+    assert fitted.outer_length_scale_sq_ == 0.3
+    assert_array_equal(
+        operator(inner_length_scale_sq=2.0).fit(X, y).inner_length_scale_sq_, [2.0, 2.0]
+    )
 
 
 def test_widths_and_noise_can_be_searched():
     X, y = messages(150)
-    grid = {"outer_scale": ["median", 0.1, 100.0], "noise_variance": [1e-6, 1.0]}
+    grid = {"outer_length_scale_sq": ["median", 0.1, 100.0], "noise_variance": [1e-6, 1.0]}
     search = GridSearchCV(operator(), grid, cv=3).fit(X, y)
     assert search.best_params_["noise_variance"] == 1e-6
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
@@ -278,9 +282,9 @@ def test_bad_targets_are_refused_and_the_operator_stays_as_it_was():
     [
         ({"input_distributions": ("beta", "cauchy")}, "found 'cauchy'"),
         ({"input_distributions": ("beta",)}, "needs 2 columns .* found 4"),
-        ({"inner_scale": [1.0, 2.0, 3.0]}, "each of the 2 variables"),
-        ({"inner_scale": [1.0, -2.0]}, "one positive number"),
-        ({"outer_scale": 0.0}, "outer_scale"),
+        ({"inner_length_scale_sq": [1.0, 2.0, 3.0]}, "each of the 2 variables"),
+        ({"inner_length_scale_sq": [1.0, -2.0]}, "one positive number"),
+        ({"outer_length_scale_sq": 0.0}, "outer_length_scale_sq"),
         ({"noise_variance": 0.0}, "noise_variance"),
     ],
 )

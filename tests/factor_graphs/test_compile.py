@@ -14,7 +14,7 @@ from skpc.factor_graphs import (
     min_fill_vtree,
     sum_out,
 )
-from skpc.factor_graphs.elimination import eliminate, lay_out, table_marginals
+from skpc.factor_graphs.elimination import eliminate, plan_elimination, table_marginals
 from skpc.queries import condition, log_likelihood, marginals, mpe, sample
 from tests.naive import factor_graph as naive
 from tests.zoo import random_factor_graph
@@ -24,15 +24,15 @@ CARDS = [(2, 3, 4), (2, 2, 2, 2, 2), (3, 1, 2, 2), (2, 2, 3, 2, 2, 2)]
 
 def random_evidence(seed, graph, share=0.4):
     rng = np.random.default_rng(seed)
-    evidence = rng.integers(graph.cards).astype(float)
+    evidence = rng.integers(graph.n_states).astype(float)
     evidence[rng.random(graph.n_variables) > share] = np.nan
     return evidence
 
 
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(5))
-def test_circuits_have_the_probabilities_of_all_states(cards, seed):
-    graph = random_factor_graph(seed, cards, n_factors=len(cards) + 2)
+def test_circuits_have_the_probabilities_of_all_states(n_states, seed):
+    graph = random_factor_graph(seed, n_states, n_factors=len(n_states) + 2)
     circuit = compile(graph)
     expected = naive.conditional(graph)
     assert_allclose(np.exp(log_likelihood(circuit, list(expected))), list(expected.values()))
@@ -42,17 +42,17 @@ def test_circuits_have_the_probabilities_of_all_states(cards, seed):
     assert circuit.structured_decomposable
 
 
-@pytest.mark.parametrize("cards", CARDS)
+@pytest.mark.parametrize("n_states", CARDS)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_partition_function_and_the_marginals_equal_enumeration(cards, seed):
-    graph = random_factor_graph(seed, cards, n_factors=6, zeros=0.1)
+def test_the_partition_function_and_the_marginals_equal_enumeration(n_states, seed):
+    graph = random_factor_graph(seed, n_states, n_factors=6, zeros=0.1)
     for evidence in (None, random_evidence(seed, graph)):
         total = naive.partition(graph, evidence)
         if total == 0:
             assert log_partition(graph, evidence=evidence) == -np.inf
             continue
         assert log_partition(graph, evidence=evidence) == pytest.approx(np.log(total), abs=1e-12)
-        found = marginals(compile(graph, evidence=evidence), np.full((1, len(cards)), np.nan))
+        found = marginals(compile(graph, evidence=evidence), np.full((1, len(n_states)), np.nan))
         for column, expected in zip(found, naive.marginals(graph, evidence)):
             assert_allclose(column[0], expected, atol=1e-12)
 
@@ -125,7 +125,7 @@ def test_the_vtree_of_a_grid_is_as_narrow_as_its_side():
     for side in (3, 4, 5):
         graph = FactorGraph.ising_grid(side, side, coupling=1.0)
         known = np.zeros(side * side, dtype=bool)
-        assert max(map(len, lay_out(graph, min_fill_vtree(graph), known).context)) == side
+        assert max(map(len, plan_elimination(graph, min_fill_vtree(graph), known).context)) == side
 
 
 def pairs_graph(n, edges):
@@ -144,7 +144,7 @@ def pairs_graph(n, edges):
 )
 def test_min_fill_finds_the_width_of_plain_graphs(edges, width):
     graph = pairs_graph(12, edges)
-    found = lay_out(graph, min_fill_vtree(graph), np.zeros(12, dtype=bool))
+    found = plan_elimination(graph, min_fill_vtree(graph), np.zeros(12, dtype=bool))
     assert max(map(len, found.context)) == width
 
 
@@ -221,11 +221,11 @@ def test_summing_out_refuses_what_is_not_there_or_too_large():
 def test_a_batch_of_evidence_gives_the_tables_of_each_row(seed):
     graph = random_factor_graph(seed, (2, 3, 2, 2, 3), n_factors=6)
     rng = np.random.default_rng(seed)
-    evidence = rng.integers(graph.cards, size=(7, 5)).astype(float)
+    evidence = rng.integers(graph.n_states, size=(7, 5)).astype(float)
     evidence[:, rng.random(5) < 0.5] = np.nan
-    layout = lay_out(graph, min_fill_vtree(graph), ~np.isnan(evidence[0]))
-    found = eliminate(graph, layout, evidence)
-    columns = table_marginals(found, graph.cards, evidence)
+    plan = plan_elimination(graph, min_fill_vtree(graph), ~np.isnan(evidence[0]))
+    found = eliminate(graph, plan, evidence)
+    columns = table_marginals(found, graph.n_states, evidence)
     for row, log_total, mine in zip(evidence, found.log_partition, columns):
         assert log_total == pytest.approx(np.log(naive.partition(graph, row)), abs=1e-12)
         assert_allclose(mine, np.concatenate(naive.marginals(graph, row)), atol=1e-12)

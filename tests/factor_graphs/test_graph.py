@@ -27,7 +27,7 @@ def test_a_graph_survives_pickling():
 
 
 @pytest.mark.parametrize(
-    ("cards", "factors", "message"),
+    ("n_states", "factors", "message"),
     [
         ([2, 0], [], r"1 or more for each variable, got \[2, 0\]"),
         ([2, 2.5], [], r"whole number .* got \[2.0, 2.5\]"),
@@ -40,9 +40,9 @@ def test_a_graph_survives_pickling():
         ([2], [((0,), [0.0, np.nan])], "must be finite or -inf, got nan"),
     ],
 )
-def test_bad_factors_are_refused(cards, factors, message):
+def test_bad_factors_are_refused(n_states, factors, message):
     with pytest.raises(ValueError, match=message):
-        FactorGraph(cards, factors)
+        FactorGraph(n_states, factors)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_headers_comments_and_scientific_notation_are_read(tmp_path):
     for header in (b"MARKOV", b"BAYES", b"bayes"):
         path.write_bytes(GOOD.replace(b"MARKOV", header))
         graph = read_uai(path)
-        assert graph.cards.tolist() == [2, 3, 1]
+        assert graph.n_states.tolist() == [2, 3, 1]
         assert graph.scopes == ((0,), (0, 1), ())
         with np.errstate(divide="ignore"):
             assert_allclose(graph.log_tables[0], np.log([0.5, 1e-3]))
@@ -46,7 +46,7 @@ def test_a_graph_comes_back_from_a_file(tmp_path, seed):
     write_uai(graph, tmp_path / "graph.uai")
     again = read_uai(tmp_path / "graph.uai")
     assert again.scopes == graph.scopes
-    assert again.cards.tolist() == graph.cards.tolist()
+    assert again.n_states.tolist() == graph.n_states.tolist()
     for table, expected in zip(again.log_tables, graph.log_tables):
         assert_allclose(table, expected, rtol=1e-14, atol=1e-14)
     assert [path.name for path in tmp_path.iterdir()] == ["graph.uai"]

@@ -1,4 +1,4 @@
-"""Random features and widths beside double sums."""
+"""Random features and length scales beside double sums."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from skpc.messages import (
     MessageLayout,
     Moments,
     embedding_products,
-    inner_widths,
+    inner_length_scale_sq,
     message_moments,
-    outer_width,
+    outer_length_scale_sq,
 )
 from tests.naive import messages as naive
 
-WIDTHS = np.array([0.4, 1.5])
+LENGTH_SCALES_SQ = np.array([0.4, 1.5])
 
 
 def random_moments(n_rows=4, seed=0):
@@ -29,18 +29,18 @@ def random_moments(n_rows=4, seed=0):
 
 def test_inner_products_of_embeddings_are_double_sums():
     a, b = random_moments(3, 0), random_moments(2, 1)
-    found = embedding_products(a, b, WIDTHS)
+    found = embedding_products(a, b, LENGTH_SCALES_SQ)
     for i in range(3):
         for j in range(2):
             truth = naive.embedding_product(
-                a.mean[i], a.variance[i], b.mean[j], b.variance[j], WIDTHS
+                a.mean[i], a.variance[i], b.mean[j], b.variance[j], LENGTH_SCALES_SQ
             )
             assert found[i, j] == pytest.approx(truth, rel=1e-6)
 
 
 def test_features_are_those_of_the_algorithm_with_its_expectations_by_quadrature():
     moments = random_moments()
-    features = MessageFeatures.draw(WIDTHS, 0.6, 7, 5, np.random.RandomState(0))
+    features = MessageFeatures.draw(LENGTH_SCALES_SQ, 0.6, 7, 5, np.random.RandomState(0))
     for row, found in enumerate(features.transform(moments)):
         truth = naive.random_features(moments.mean[row], moments.variance[row], features)
         assert_allclose(found, truth, atol=1e-9)
@@ -48,52 +48,54 @@ def test_features_are_those_of_the_algorithm_with_its_expectations_by_quadrature
 
 def test_inner_products_of_many_features_are_the_exact_kernel():
     moments = random_moments(4)
-    features = MessageFeatures.draw(WIDTHS, 0.6, 2000, 8000, np.random.RandomState(0))
+    features = MessageFeatures.draw(LENGTH_SCALES_SQ, 0.6, 2000, 8000, np.random.RandomState(0))
     psi = features.transform(moments)
-    truth = naive.embedding_kernel(moments.mean, moments.variance, WIDTHS, 0.6)
+    truth = naive.embedding_kernel(moments.mean, moments.variance, LENGTH_SCALES_SQ, 0.6)
     assert_allclose(psi @ psi.T, truth, atol=0.05)
 
 
 def test_features_of_a_row_do_not_depend_on_the_other_rows():
     moments = random_moments(5000)
-    features = MessageFeatures.draw(WIDTHS, 0.6, 20, 30, np.random.RandomState(0))
+    features = MessageFeatures.draw(LENGTH_SCALES_SQ, 0.6, 20, 30, np.random.RandomState(0))
     together = features.transform(moments)
     for row in (0, 2047, 2048, 4999):
         alone = features.transform(Moments(*(part[[row]] for part in moments)))
         assert_allclose(together[[row]], alone, rtol=0, atol=1e-12)
 
 
-def test_the_outer_width_is_the_median_of_the_squared_distances():
+def test_the_outer_length_scale_is_the_median_of_the_squared_distances():
     moments = random_moments(6)
     distances = []
     for i in range(6):
         for j in range(6):
             p, q = [(moments.mean[k], moments.variance[k]) for k in (i, j)]
             distances.append(
-                naive.embedding_product(*p, *p, WIDTHS)
-                + naive.embedding_product(*q, *q, WIDTHS)
-                - 2 * naive.embedding_product(*p, *q, WIDTHS)
+                naive.embedding_product(*p, *p, LENGTH_SCALES_SQ)
+                + naive.embedding_product(*q, *q, LENGTH_SCALES_SQ)
+                - 2 * naive.embedding_product(*p, *q, LENGTH_SCALES_SQ)
             )
-    assert outer_width(moments, WIDTHS) == pytest.approx(np.median(distances), rel=1e-6)
+    assert outer_length_scale_sq(moments, LENGTH_SCALES_SQ) == pytest.approx(
+        np.median(distances), rel=1e-6
+    )
 
 
-def test_inner_widths_are_mean_variances_and_spreads_of_points():
+def test_inner_length_scales_are_mean_variances_and_spreads_of_points():
     moments = Moments(
         np.array([[1.0, 5.0, 7.3], [2.0, 9.0, 7.3]]), np.array([[3.0, 0, 0], [1.0, 0, 0]])
     )
-    assert_allclose(inner_widths(moments), [2.0, 4.0, 1.0])
+    assert_allclose(inner_length_scale_sq(moments), [2.0, 4.0, 1.0])
 
 
 def test_equal_rows_have_width_one():
     moments = Moments(np.full((3, 2), 0.1), np.zeros((3, 2)))
-    assert_allclose(inner_widths(moments), 1.0)
-    assert outer_width(moments, np.ones(2)) == 1.0
+    assert_allclose(inner_length_scale_sq(moments), 1.0)
+    assert outer_length_scale_sq(moments, np.ones(2)) == 1.0
 
 
-def test_mostly_equal_rows_have_the_mean_distance_as_outer_width():
+def test_mostly_equal_rows_have_the_mean_distance_as_outer_length_scale():
     moments = Moments(np.array([[0.0]] * 9 + [[1.0]]), np.zeros((10, 1)))
     distance = 2 - 2 * np.exp(-0.5)
-    assert outer_width(moments, np.ones(1)) == pytest.approx(0.18 * distance)
+    assert outer_length_scale_sq(moments, np.ones(1)) == pytest.approx(0.18 * distance)
 
 
 def test_messages_are_read_by_their_moments():

@@ -139,7 +139,7 @@ def test_the_oracle_is_asked_exactly_where_the_trace_reaches_the_threshold():
     unsure = np.isnan(operator.trace_).any(axis=1) | (operator.trace_ >= -7.0).any(axis=1)
     assert unsure.sum() == operator.n_oracle_calls_ == len(oracle.asked)
     assert_array_equal(np.vstack(oracle.asked), X[unsure])
-    assert operator.operator.n_samples_seen_ == len(oracle.asked)
+    assert operator.regressor.n_samples_seen_ == len(oracle.asked)
 
 
 def test_many_messages_at_once_are_answered_as_one_by_one():
@@ -166,7 +166,7 @@ def test_nothing_is_learned_from_failures():
     found = operator.project(X)
     assert operator.n_oracle_failures_ == (operator.n_oracle_calls_ + 1) // 2
     learned = operator.n_oracle_calls_ - operator.n_oracle_failures_
-    assert operator.operator.n_samples_seen_ == learned
+    assert operator.regressor.n_samples_seen_ == learned
     assert (~found.is_proper).sum() == operator.n_oracle_failures_
 
 
@@ -226,7 +226,7 @@ def test_after_a_refusal_a_better_threshold_goes_on_where_it_stopped():
     assert operator.n_oracle_calls_ == 30
     operator.threshold = -5.0
     operator.project(X)
-    assert operator.operator.n_samples_seen_ >= 31
+    assert operator.regressor.n_samples_seen_ >= 31
 
 
 def test_gamma_messages_are_learned_over_many_scales():

@@ -11,7 +11,7 @@ from skpc.factor_graphs import FactorGraph
 
 
 def all_states(graph: FactorGraph) -> list[tuple[int, ...]]:
-    return list(itertools.product(*(range(card) for card in graph.cards)))
+    return list(itertools.product(*(range(size) for size in graph.n_states)))
 
 
 def value(graph: FactorGraph, state: tuple[int, ...]) -> float:
@@ -41,7 +41,7 @@ def conditional(graph: FactorGraph, evidence=None) -> dict[tuple[int, ...], floa
 
 
 def marginals(graph: FactorGraph, evidence=None) -> list[np.ndarray]:
-    found = [np.zeros(card) for card in graph.cards]
+    found = [np.zeros(size) for size in graph.n_states]
     for state, prob in conditional(graph, evidence).items():
         for variable, s in enumerate(state):
             found[variable][s] += prob

@@ -1,0 +1,56 @@
+"""Any small circuit as a graph of sums, products and leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpc.circuit import SUM, Circuit
+from skpc.plotting._layout import HALF_BOX, Block, draw_blocks
+from skpc.plotting._names import Names
+
+_GAPS = (1.0, 3.1)
+_KEY = "+ sum, with the weights of its edges; × product; below, the leaves"
+_MAX_WEIGHTS = 40
+
+
+def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
+    """Draw all nodes, root on top and leaves in one layer below, and return the axes."""
+    n_nodes = circuit.n_nodes
+    show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= _MAX_WEIGHTS
+    height = np.zeros(n_nodes, dtype=np.int64)
+    blocks = []
+    for node in range(n_nodes):
+        edges = slice(circuit.child_ptr[node], circuit.child_ptr[node + 1])
+        children = circuit.child[edges]
+        height[node] = 1 + height[children].max(initial=-1)
+        block = Block(-int(height[node]))
+        block.below = (n_nodes - 1 - children).tolist()
+        if not len(children):
+            block.write(0.0, 0.5, _leaf_label(circuit, names, node), "upright")
+        elif circuit.kind[node] == SUM:
+            block.write(0.0, HALF_BOX, "+", "sum")
+            weights = np.exp(circuit.log_weight[edges]) if show_weights else ()
+            block.weights = [f"{weight:.2f}".lstrip("0") for weight in weights]
+        else:
+            block.write(0.0, HALF_BOX, "×", "product")
+        blocks.append(block)
+    for block in blocks:
+        block.layer += int(height[-1])
+    return draw_blocks(blocks[::-1], _GAPS, _KEY, ax)
+
+
+def _leaf_label(circuit: Circuit, names: Names, node: int) -> str:
+    variable = int(circuit.leaf_var[node])
+    name = names.variable(variable)
+    param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+    if not circuit.n_states[variable]:
+        return f"{name}: mean {param[0]:.3g}, sd {param[1]:.3g}"
+    possible = np.flatnonzero(param > -np.inf)
+    if len(possible) == 1:
+        state = names.state(variable, int(possible[0]))
+        return f"{name} {state}" if state[0] in "<≥" else f"{name} = {state}"
+    if len(param) <= 3:
+        return f"{name}: " + ", ".join(f"{prob:.2f}" for prob in np.exp(param))
+    return name

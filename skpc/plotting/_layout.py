@@ -1,0 +1,197 @@
+"""Blocks of texts in layers, with edges from each block to those below it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats
+from skpc.plotting._canvas import BLUE, LIGHT_BLUE, LIGHT_ORANGE, ORANGE
+
+_POINTS_PER_INCH = 72
+_FONT_SIZE = 9.0
+_SMALLEST_FIGURE = (3.0, 1.5)
+_GREY = "#4D4D4D"
+_WHITE = {"boxstyle": "square,pad=0.1", "edgecolor": "none", "facecolor": "white"}
+# All in ems.
+HALF_BOX = 0.95
+_PADDING = 0.5
+_STEEPNESS = 0.05
+_MARGIN = 1.5
+#: At some resolutions the letters of a line are rounded up to whole pixels, most of them.
+_ROUNDING = 1.1
+
+
+def _boxed(shape: str, edge: str, face: str, ha: str) -> dict[str, Any]:
+    frame = {"boxstyle": shape, "edgecolor": edge, "facecolor": face, "linewidth": 1.0}
+    return {"bbox": frame, "ha": ha, "zorder": 3}
+
+
+#: How texts look. Those of a list start at their left ends, so that they are flush in any font.
+_STYLES: dict[str, dict[str, Any]] = {
+    "cut": _boxed("round4,pad=0.5", BLUE, LIGHT_BLUE, "center"),
+    "variable": _boxed("square,pad=0.4", ORANGE, LIGHT_ORANGE, "left"),
+    "sum": _boxed("circle,pad=0.3", BLUE, LIGHT_BLUE, "center"),
+    "product": _boxed("circle,pad=0.3", ORANGE, LIGHT_ORANGE, "center"),
+    "label": {"ha": "center"},
+    "note": {"ha": "left", "color": _GREY},
+    "key": {"ha": "center", "color": _GREY},
+    "weight": {"ha": "center", "bbox": _WHITE},
+    "upright": {"ha": "center", "va": "top", "rotation": 90},
+}
+
+
+def text_width(text: str) -> float:
+    """Width of the longest line of a text in ems."""
+    from matplotlib.textpath import TextPath
+
+    # The advance of a trailing space is not part of the outline, nor is any of "".
+    lines = [line for line in text.split("\n") if line.strip()]
+    return max(
+        (float(TextPath((0, 0), line, size=1).get_extents().width) for line in lines), default=0
+    )
+
+
+class Page(NamedTuple):
+    """An area of the size of a drawing, in ems: one em is one font size, downwards positive."""
+
+    ax: Any
+    font_size: float
+
+    @classmethod
+    def prepare(cls, ax: Any, width: float, height: float) -> Page:
+        """Take the given axes, or new ones of the right size, and choose a font that fits."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            inches = [extent * _FONT_SIZE / _POINTS_PER_INCH for extent in (width, height)]
+            size = [max(pair) for pair in zip(inches, _SMALLEST_FIGURE)]
+            ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
+        ax.set_axis_off()
+        figure_size, box = ax.figure.get_size_inches(), ax.get_position()
+        points = _POINTS_PER_INCH * figure_size * (box.width, box.height)
+        font_size = min(_FONT_SIZE, points[0] / width, points[1] / height)
+        # Margins on both sides keep the drawing in proportion where there is room to spare.
+        spare_x, spare_y = (points / font_size - (width, height)) / 2
+        ax.set_xlim(-spare_x, width + spare_x)
+        ax.set_ylim(height + spare_y, -spare_y)
+        return cls(ax, font_size)
+
+    def write(self, x: float, y: float, text: str, style: str, scale: float = 1.0) -> None:
+        """Write a text in the middle of a line."""
+        options = {"va": "center", "fontsize": scale * self.font_size, **_STYLES[style]}
+        self.ax.text(x, y, text, **options)
+
+    def edge(self, points: list[tuple[float, float]], arrow: bool) -> None:
+        """Draw a line through points, with or without an arrowhead at its end."""
+        from matplotlib.patches import FancyArrowPatch
+        from matplotlib.path import Path
+
+        patch = FancyArrowPatch(
+            path=Path(points),
+            arrowstyle="-|>" if arrow else "-",
+            mutation_scale=0.8 * self.font_size,
+            color=_GREY,
+            linewidth=0.9,
+            fill=arrow,
+            joinstyle="miter",
+        )
+        self.ax.add_patch(patch)
+
+
+class Block:
+    """Texts that stand together in a layer, and what is below them.
+
+    Places of texts and arrows are relative to the end of an edge from above. ``below`` holds the
+    numbers of other blocks, ``weights`` the texts on the edges to them, if there are any.
+    """
+
+    def __init__(self, layer: int) -> None:
+        self.layer = layer
+        self.below: list[int] = []
+        self.weights: list[str] = []
+        self.texts: list[tuple[float, float, str, str]] = []
+        self.arrows: list[list[tuple[float, float]]] = []
+        self.left = self.right = self.height = 0.0
+
+    def write(self, x: float, y: float, text: str, style: str) -> None:
+        """Add a text and make room for it and its frame."""
+        width, half_height = text_width(text), HALF_BOX
+        if style == "upright":
+            width, half_height = 0.3, width
+        start = x - width / 2 if _STYLES[style]["ha"] == "center" else x
+        self.texts.append((x, y, text, style))
+        self.left = max(self.left, _PADDING - start)
+        self.right = max(self.right, start + width + _PADDING)
+        self.height = max(self.height, y + half_height)
+
+
+def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: Any) -> Any:
+    """Draw blocks over a line that explains them, and return the axes.
+
+    Each block stands before those below it. ``gaps`` are the least distances between neighbours
+    and between layers.
+    """
+    x = _columns(blocks, gaps[0])
+    y = _layers(blocks, x, gaps[1])
+    drawn = max(at + block.right for at, block in zip(x, blocks))
+    width = max(drawn, _ROUNDING * text_width(key)) + 2 * _MARGIN
+    height = max(at + block.height for at, block in zip(y, blocks)) + 5 * _MARGIN
+    page = Page.prepare(ax, width, height)
+    x, y = x + (width - drawn) / 2, y + _MARGIN
+    for number, block in enumerate(blocks):
+        for arrow in block.arrows:
+            page.edge([(x[number] + dx, y[number] + dy) for dx, dy in arrow], arrow=True)
+        start = x[number], y[number] + block.height
+        for child in block.below if block.texts else ():
+            page.edge([start, (x[child], y[child])], arrow=False)
+        for child, weight in zip(block.below, block.weights):
+            # The edges of a block must be apart where their weights stand.
+            down = 0.5 if len(block.below) <= 2 else 0.75
+            at = [(1 - down) * a + down * b for a, b in zip(start, (x[child], y[child]))]
+            page.write(at[0], at[1], weight, "weight", 0.85)
+        for dx, dy, text, style in block.texts:
+            page.write(x[number] + dx, y[number] + dy, text, style)
+    page.write(width / 2, height - _MARGIN, key, "key")
+    return page.ax
+
+
+def _columns(blocks: list[Block], gap: float) -> Floats:
+    """Put each block over the middle of those below it that no block before has taken.
+
+    A block and all that was put below it have their columns for themselves, so nothing overlaps.
+    """
+    taken: set[int] = set()
+    own: list[list[int]] = []
+    for block in blocks:
+        own.append([child for child in dict.fromkeys(block.below) if child not in taken])
+        taken.update(own[-1])
+    left, right = [b.left for b in blocks], [b.right for b in blocks]
+    x = np.zeros(len(blocks))
+    for number in reversed(range(len(blocks))):
+        if not own[number]:
+            continue
+        end = -gap
+        for child in own[number]:
+            x[child] = end + gap + left[child]
+            end = x[child] + right[child]
+        first, last = own[number][0], own[number][-1]
+        x[own[number]] -= (x[first] + x[last]) / 2
+        left[number] = max(left[number], left[first] - x[first])
+        right[number] = max(right[number], right[last] + x[last])
+    x[0] = left[0]
+    for number, children in enumerate(own):
+        x[children] += x[number]
+    return x
+
+
+def _layers(blocks: list[Block], x: Floats, gap: float) -> Floats:
+    """The top of each block: that of its layer."""
+    room = np.zeros(1 + max(block.layer for block in blocks))
+    for block in blocks:
+        if block.texts and block.below:
+            # Edges to far blocks need some height, or they would lie on each other.
+            needed = block.height + max(gap, _STEEPNESS * float(np.ptp(x[block.below])))
+            room[block.layer] = max(room[block.layer], needed)
+    return (np.cumsum(room) - room)[[block.layer for block in blocks]]
