@@ -317,7 +317,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         (array(['rain', 'sun'], dtype=object), array([[0., 1.],
                [1., 0.]]))
         >>> warmth.mean().round()
-        array([29., 12.])
+        array([29., 16.])
         """
         _, rows = self._encode(X)
         return self._density.posteriors(rows)

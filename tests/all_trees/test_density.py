@@ -58,7 +58,7 @@ def test_marginals_are_ratios_of_likelihoods(kind):
     density = random_density(kind)
     row = np.array([[NAN, 1.2, NAN]])
     whole = density.log_density(row)
-    marginals = density.marginals(row)
+    marginals = [cells.probabilities for cells in density.posteriors(row)]
     for state in range(3):
         joint = density.log_density(np.array([[state, 1.2, NAN]]))
         assert_allclose(marginals[0][0, state], np.exp(joint - whole)[0], rtol=1e-10)
@@ -84,9 +84,9 @@ def test_draws_of_missing_cells_follow_the_density():
     density = random_density(DirectedParameters)
     rows = np.tile([NAN, NAN, 1.0], (4000, 1))
     drawn = density.draw_missing(rows, np.random.RandomState(0))
-    marginals, means = density.marginals(rows[:1]), density.means(rows[:1])
+    cells, means = density.posteriors(rows[:1]), density.means(rows[:1])
     share = np.bincount(drawn[:, 0].astype(int), minlength=3) / 4000
-    assert_allclose(share, marginals[0][0], atol=0.03)
+    assert_allclose(share, cells[0].probabilities[0], atol=0.03)
     assert drawn[:, 1].mean() == pytest.approx(means[0, 1], abs=4 * drawn[:, 1].std() / 60)
     assert np.all(drawn[:, 2] == 1.0)
 
@@ -142,7 +142,7 @@ def test_estimated_conditionals_of_categories_are_near_the_truth_and_never_posit
 def test_the_conditional_of_one_category_is_its_marginal(monkeypatch):
     monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
     density = random_density(DirectedParameters)._replace(n_samples=20)
-    marginals = density.marginals(np.array([[NAN, 1.2, NAN]]))[0][0]
+    marginals = density.posteriors(np.array([[NAN, 1.2, NAN]]))[0].probabilities[0]
     rows = np.array([[0.0, 1.2, NAN], [1.0, 1.2, NAN], [2.0, 1.2, NAN]])
     assert_allclose(np.exp(density.log_density(rows, np.array([1, 2]))), marginals)
 
@@ -156,7 +156,8 @@ def test_equal_rows_have_different_draws_from_shared_trees(monkeypatch):
     observed = ~np.isnan(rows)
     assert_array_equal(drawn[observed], rows[observed])
     for start, column in ((0, 0), (2, 0), (2, 2)):
-        marginals = density.marginals(rows[start : start + 1])[column][0]
+        cells = density.posteriors(rows[start : start + 1], [column])
+        marginals = cells[0].probabilities[0]
         share = np.bincount(drawn[start::3, column].astype(int), minlength=len(marginals)) / 250
         assert_allclose(share, marginals, atol=0.15)
 
@@ -168,7 +169,7 @@ def test_answers_that_hang_on_few_trees_come_with_one_warning(monkeypatch):
     given = np.array([1])
     questions = [
         lambda: density.log_density(rows),
-        lambda: density.marginals(rows),
+        lambda: density.posteriors(rows),
         lambda: density.means(rows),
         lambda: density.modes(rows),
         lambda: density.draw_missing(rows, np.random.RandomState(0)),
