@@ -13,19 +13,6 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = [
-    "KERNELS",
-    "LANES",
-    "add_products",
-    "bits_to_float",
-    "fast_exp",
-    "fast_log",
-    "float_to_bits",
-    "inlined",
-    "kernel",
-    "popcount",
-]
-
 #: Numbers that :func:`add_products` takes at a time.
 LANES = 8
 

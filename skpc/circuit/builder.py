@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Ints, offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit import _properties as properties
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF, PRODUCT, SUM
@@ -71,7 +71,7 @@ class CircuitBuilder:
         self._children: list[Sequence[int]] = []
         self._scope: list[Sequence[int]] = []
         self._leaf_family: list[int] = []
-        self._params: list[np.ndarray] = []
+        self._params: list[Floats] = []
         self._log_weights: list[Any] = []
         self._decision_var: list[int] = []
         self._decision_states: list[Any] = []
@@ -285,7 +285,7 @@ class CircuitBuilder:
     def _family(self, var: int) -> int:
         return CATEGORICAL if self._axes[var] is None else HISTOGRAM
 
-    def _leaf(self, scope: Sequence[int], family: int, params: np.ndarray) -> int:
+    def _leaf(self, scope: Sequence[int], family: int, params: Floats) -> int:
         self._leaf_family.append(family)
         self._scope.append(scope)
         self._params.append(params)
@@ -426,5 +426,5 @@ def _offsets(lists: Sequence[Any]) -> Ints:
     return offsets([len(entry) for entry in lists])
 
 
-def _joined(lists: Sequence[Any], dtype: Any) -> np.ndarray:
+def _joined(lists: Sequence[Any], dtype: Any) -> Floats:
     return np.concatenate([np.empty(0), *(x for x in lists if len(x))]).astype(dtype)

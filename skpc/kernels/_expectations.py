@@ -108,18 +108,18 @@ def _of_points(kernel: ColumnKernel, left: Points, right: Points) -> Floats:
 
 def _bump_of_normals(kernel: RBF, left: Normals, right: Normals) -> Floats:
     sd, mean = left.sd[:, np.newaxis], left.mean[:, np.newaxis]
-    spread = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
-    exponent = -kernel.gamma * np.square(mean - right.mean) / spread
-    return _averaged(left, right, np.exp(exponent) / np.sqrt(spread))
+    widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
+    exponent = -kernel.gamma * np.square(mean - right.mean) / widened
+    return _averaged(left, right, np.exp(exponent) / np.sqrt(widened))
 
 
 def _bump_of_normals_and_bins(kernel: RBF, left: Normals, right: Bins) -> Floats:
     if kernel.gamma == 0.0:
         return _averaged(left, right, np.ones((len(left.mean), right.axis.n_states)))
     # A normal distribution widens the bump and lowers it.
-    spread = 1.0 + 2.0 * kernel.gamma * left.sd**2
-    means = mean_over_bins(np.sqrt(kernel.gamma / spread), left.mean, right.axis.flat)
-    return _averaged(left, right, means / np.sqrt(spread)[:, np.newaxis])
+    widened = 1.0 + 2.0 * kernel.gamma * left.sd**2
+    means = mean_over_bins(np.sqrt(kernel.gamma / widened), left.mean, right.axis.flat)
+    return _averaged(left, right, means / np.sqrt(widened)[:, np.newaxis])
 
 
 def _bump_of_bins(kernel: RBF, left: Bins, right: Bins) -> Floats:

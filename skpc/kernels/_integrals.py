@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import erf, erfc, erfcx
 
-__all__ = ["mean_over_bins", "mean_over_pairs"]
+from skpc._arrays import Floats
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
@@ -18,7 +18,7 @@ _SQRT_PI = np.sqrt(np.pi)
 _CLOSE = 0.1
 
 
-def mean_over_bins(a: np.ndarray, x: np.ndarray, axis: np.ndarray) -> np.ndarray:
+def mean_over_bins(a: Floats, x: Floats, axis: Floats) -> Floats:
     """Mean of ``exp(-a^2 (x - Y)^2)`` over each state of an axis.
 
     Parameters
@@ -39,7 +39,7 @@ def mean_over_bins(a: np.ndarray, x: np.ndarray, axis: np.ndarray) -> np.ndarray
     return np.hstack([lower, _bin_mean(a, edges[:-1] - x, edges[1:] - x), upper])
 
 
-def mean_over_pairs(a: float, axis: np.ndarray, other: np.ndarray) -> np.ndarray:
+def mean_over_pairs(a: float, axis: Floats, other: Floats) -> Floats:
     """Mean of ``exp(-a^2 (X - Y)^2)`` over each pair of states of two axes.
 
     Parameters
@@ -67,12 +67,12 @@ def mean_over_pairs(a: float, axis: np.ndarray, other: np.ndarray) -> np.ndarray
     return found
 
 
-def tail_mean(a: np.ndarray, d: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
+def tail_mean(a: Floats, d: Floats, scale: float | np.ndarray) -> Floats:
     """Mean of ``exp(-a^2 (Z - d)^2)`` for an exponential Z of this scale."""
     return np.asarray(_SQRT_PI / (2.0 * a * scale) * _bump_times_erfcx(a, d, scale))
 
 
-def _bump_times_erfcx(a: np.ndarray, d: np.ndarray, scale: float | np.ndarray) -> np.ndarray:
+def _bump_times_erfcx(a: Floats, d: Floats, scale: float | np.ndarray) -> Floats:
     """``exp(-(a d)^2) erfcx(w)`` with ``w = 1 / (2 a scale) - a d``."""
     half = 0.5 / (a * scale)
     w = half - a * d
@@ -82,7 +82,7 @@ def _bump_times_erfcx(a: np.ndarray, d: np.ndarray, scale: float | np.ndarray) -
     return np.where(w < 0.0, left, right)
 
 
-def _bin_mean(a: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _bin_mean(a: Floats, low: Floats, high: Floats) -> Floats:
     """Mean of ``exp(-(a t)^2)`` for t uniform between ``low`` and ``high``."""
     width = a * (high - low)
     closed = _SQRT_PI / 2.0 * (erf(a * high) - erf(a * low)) / width
@@ -94,7 +94,7 @@ def _bin_mean(a: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.asarray(closed)
 
 
-def _bin_pair_means(a: float, edges: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _bin_pair_means(a: float, edges: Floats, others: Floats) -> Floats:
     """Means over pairs of bins: closed where both are wide, else along the narrower one."""
     if len(edges) < 2 or len(others) < 2:
         return np.empty((len(edges) - 1, len(others) - 1))
@@ -122,13 +122,13 @@ def _bin_pair_means(a: float, edges: np.ndarray, others: np.ndarray) -> np.ndarr
     return np.asarray(found)
 
 
-def _remainder(t: np.ndarray) -> np.ndarray:
+def _remainder(t: Floats) -> Floats:
     """What the antiderivative ``t erf(t) + exp(-t^2) / sqrt(pi)`` of erf has beyond ``|t|``."""
     size = np.abs(t)
     return np.asarray(np.exp(-size * size) * (1.0 / _SQRT_PI - size * erfcx(size)))
 
 
-def _bin_tail_mean(a: float, start: np.ndarray, end: np.ndarray, scale: float) -> np.ndarray:
+def _bin_tail_mean(a: float, start: Floats, end: Floats, scale: float) -> Floats:
     """Mean of :func:`tail_mean` for d uniform between ``start`` and ``end``, in either order."""
     low, high = np.minimum(start, end), np.maximum(start, end)
     bump = np.array(a)
@@ -158,7 +158,7 @@ def _opposite_mean(a: float, gap: float, scale: float, other: float) -> float:
     return float(_WEIGHTS @ _slope(bump, d, scales))
 
 
-def _slope(a: np.ndarray, d: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _slope(a: Floats, d: Floats, scale: Floats) -> Floats:
     """Derivative of ``scale * tail_mean(a, d, scale)`` by the scale."""
     w = 0.5 / (a * scale) - a * d
     direct = np.exp(-np.square(a * d)) - _SQRT_PI * w * _bump_times_erfcx(a, d, scale)

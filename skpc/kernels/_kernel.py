@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "RBF",
-    "ColumnKernel",
-    "Delta",
-    "ExponentialHamming",
-    "Kernel",
-    "ProductKernel",
-    "SumKernel",
-]
+from skpc._arrays import Floats
 
 
 class Kernel:
@@ -41,7 +33,7 @@ class Kernel:
         """
         raise NotImplementedError
 
-    def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
+    def __call__(self, X: Any, Y: Any = None) -> Floats:
         """Evaluate the kernel between the rows of two tables.
 
         Parameters
@@ -79,7 +71,7 @@ class Kernel:
 class ColumnKernel(Kernel):
     """A kernel between the cells of one column; between rows, its product over all columns."""
 
-    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
         raise NotImplementedError
 
@@ -113,7 +105,7 @@ class RBF(ColumnKernel):
     def __post_init__(self) -> None:
         _check_gamma(self.gamma)
 
-    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
         # A square that overflows is as good as any that leaves nothing of the kernel.
         with np.errstate(over="ignore"):
@@ -145,7 +137,7 @@ class ExponentialHamming(ColumnKernel):
     def __post_init__(self) -> None:
         _check_gamma(self.gamma)
 
-    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
         return np.where(x == y, 1.0, np.exp(-self.gamma))
 
@@ -164,7 +156,7 @@ class Delta(ColumnKernel):
     array([[1., 0.]])
     """
 
-    def of_points(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
         return np.where(x == y, 1.0, 0.0)
 
@@ -256,7 +248,7 @@ def _check_gamma(gamma: float) -> None:
         raise ValueError(f"gamma must be a finite number of 0 or more, got {gamma}")
 
 
-def _complete_rows(table: Any, name: str) -> np.ndarray:
+def _complete_rows(table: Any, name: str) -> Floats:
     rows = np.asarray(table, dtype=np.float64)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Structure
 from skpc.queries.passes.evaluator import Block, Evaluator
@@ -15,8 +17,6 @@ from skpc.queries.passes.plan import Plan, Tables, plan_of
 from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import Cells
 from skpc.variables.families import cell_value
-
-__all__ = ["Conditionals", "Scopes", "conditionals", "inner_scopes"]
 
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307
@@ -41,24 +41,24 @@ class Conditionals(NamedTuple):
         The children of entry e are ``arg_ptr[e] .. arg_ptr[e + 1]``.
     arg : int64 array
         The argument of the plan that each child is.
-    share : array
+    weight : array
         Posterior weight of a child in its sum, 1 in a product.
     """
 
-    position: np.ndarray
-    cells: np.ndarray
-    ptr: np.ndarray
-    node: np.ndarray
-    arg_ptr: np.ndarray
-    arg: np.ndarray
-    share: np.ndarray
+    position: Ints
+    cells: Floats
+    ptr: Ints
+    node: Ints
+    arg_ptr: Ints
+    arg: Ints
+    weight: Floats
 
 
 class Scopes(NamedTuple):
     """Scopes of the inner nodes of a plan, as integers and as words of 64 variables each."""
 
     number: list[int]
-    words: np.ndarray
+    words: NDArray[np.uint64]
 
 
 _SCOPES: WeakKeyDictionary[Structure, Scopes] = WeakKeyDictionary()
@@ -77,7 +77,7 @@ def inner_scopes(structure: Structure) -> Scopes:
     return found
 
 
-def conditionals(evaluator: Evaluator, rows: np.ndarray) -> Iterator[Conditionals]:
+def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
     """The conditionals of a circuit given the observed cells of rows, block by block."""
     scope = inner_scopes(evaluator.circuit.structure).words
     # Rows of an estimator that was loaded as a memory map are read-only: kernels of their own.
@@ -96,16 +96,16 @@ def _reached(
     tables: Tables,
     scope: np.ndarray,
     block: Block,
-    column: np.ndarray,
-    position: np.ndarray,
-    cells: np.ndarray,
+    column: Ints,
+    position: Ints,
+    cells: Floats,
 ) -> Conditionals:
     n_rows = len(column)
     ptr = np.zeros(n_rows + 1, dtype=np.int64)
     node = np.empty(n_rows * len(plan.is_sum), dtype=np.int64)
     arg_ptr = np.zeros(len(node) + 1, dtype=np.int64)
     arg = np.empty(n_rows * len(plan.arg), dtype=np.int64)
-    share = np.empty(len(arg))
+    posterior = np.empty(len(arg))
     missing = _words(np.isnan(cells), scope.shape[1])
     _reach(
         plan,
@@ -120,7 +120,7 @@ def _reached(
         node,
         arg_ptr,
         arg,
-        share,
+        posterior,
     )
     n_entries = ptr[-1]
     n_args = arg_ptr[n_entries]
@@ -131,11 +131,11 @@ def _reached(
         node[:n_entries].copy(),
         arg_ptr[: n_entries + 1].copy(),
         arg[:n_args].copy(),
-        share[:n_args].copy(),
+        posterior[:n_args].copy(),
     )
 
 
-def _words(marks: np.ndarray, n_words: int) -> np.ndarray:
+def _words(marks: NDArray[np.bool_], n_words: int) -> Floats:
     """Marks of variables as the bits of words."""
     octets = np.packbits(marks, axis=1, bitorder="little")
     padded = np.zeros((len(marks), 8 * n_words), dtype=np.uint8)
@@ -146,11 +146,11 @@ def _words(marks: np.ndarray, n_words: int) -> np.ndarray:
 @inlined
 def _score(
     plan: Plan,
-    table: np.ndarray,
-    weight: np.ndarray,
-    codes: np.ndarray,
-    values: np.ndarray,
-    lines: np.ndarray,
+    table: Floats,
+    weight: Floats,
+    codes: NDArray[np.int16],
+    values: Floats,
+    lines: Floats,
     in_logs: bool,
     i: int,
     a: int,
@@ -178,11 +178,11 @@ def _meets(scope: np.ndarray, i: int, missing: np.ndarray, j: int) -> bool:
 
 
 @inlined
-def _divide(plan: Plan, score: np.ndarray, alive: np.ndarray, i: int, total: float) -> None:
+def _divide(plan: Plan, score: Floats, alive: NDArray[np.int8], i: int, total: float) -> None:
     """Divide the scores of sum i by their total.
 
     A total of next to nothing has no reciprocal, and any child can stand for all: all cells are
-    known, or the sum itself has next to no share of the row.
+    known, or the sum itself has next to no part in the row.
     """
     if total < _SMALLEST:
         score[plan.ptr[i] : plan.ptr[i + 1]] = 0.0
@@ -200,14 +200,14 @@ def _reach(
     scope: np.ndarray,
     missing: np.ndarray,
     cells: Cells,
-    lines: np.ndarray,
+    lines: Floats,
     in_logs: bool,
-    column: np.ndarray,
-    ptr: np.ndarray,
-    node: np.ndarray,
-    arg_ptr: np.ndarray,
-    arg: np.ndarray,
-    share: np.ndarray,
+    column: Ints,
+    ptr: Ints,
+    node: Ints,
+    arg_ptr: Ints,
+    arg: Ints,
+    posterior: Floats,
 ) -> None:
     """List the nodes that each row reaches from the root, and the weights by which it does."""
     n_inner = len(plan.is_sum)
@@ -246,7 +246,7 @@ def _reach(
                 for a in range(plan.ptr[i], plan.ptr[i + 1]):
                     if score[a] > 0.0:
                         arg[n_args] = a
-                        share[n_args] = score[a]
+                        posterior[n_args] = score[a]
                         n_args += 1
                 n_entries += 1
                 arg_ptr[n_entries] = n_args

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc.circuit import LEAF, SUM, Circuit
 from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries._conditionals import Conditionals
 from skpc.queries.compatibility import Ranked, common_rankings, rank
 from skpc.variables.families import known_cells
-
-__all__ = ["PairEvaluator"]
 
 
 class PairEvaluator:
@@ -49,9 +48,7 @@ class PairEvaluator:
             leaf_expectations(factor, *leaves) for factor, leaves in zip(factors, self._leaves)
         ]
 
-    def __call__(
-        self, left: Conditionals, right: Conditionals, *, upper: bool = False
-    ) -> np.ndarray:
+    def __call__(self, left: Conditionals, right: Conditionals, *, upper: bool = False) -> Floats:
         """Expected kernel of each pair of conditionals.
 
         Parameters
@@ -77,7 +74,7 @@ class PairEvaluator:
         return out
 
     def _tables(
-        self, cells: list[np.ndarray], others: list[np.ndarray]
+        self, cells: list[Floats], others: list[Floats]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Expectations between leaves and known cells: the leaves of a variable come first.
 
@@ -103,12 +100,12 @@ class PairEvaluator:
 def _evaluate(
     p: Ranked,
     q: Ranked,
-    at: np.ndarray,
-    width: np.ndarray,
-    table: np.ndarray,
+    at: Ints,
+    width: Ints,
+    table: Floats,
     upper: bool,
-    values: np.ndarray,
-    out: np.ndarray,
+    values: Floats,
+    out: Floats,
 ) -> None:
     """Algorithm 1 for each pair of rows; ``values`` holds those of the pairs of nodes."""
     n_scopes = p.scope_ptr.shape[1] - 1
@@ -131,11 +128,13 @@ def _evaluate(
                                 # Only ever asked for once the left side is no sum any more.
                                 continue
                             for k in range(first, last):
-                                found += p.share[k] * values[begin[scope] + p.place[k] * n + y - y0]
+                                found += (
+                                    p.weight[k] * values[begin[scope] + p.place[k] * n + y - y0]
+                                )
                         elif q.kind[y] == SUM:
                             for k in range(other, q.arg_ptr[y + 1]):
                                 found += (
-                                    q.share[k] * values[begin[scope] + (x - x0) * n + q.place[k]]
+                                    q.weight[k] * values[begin[scope] + (x - x0) * n + q.place[k]]
                                 )
                         elif p.kind[x] == LEAF:
                             # The scopes of single variables come first, in their order.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure, scope_text
 from skpc.exceptions import IncompatibleError
@@ -32,13 +34,13 @@ class Ranking(NamedTuple):
         The arguments of each node, those of products in the order of their scopes.
     """
 
-    of_inner: np.ndarray
-    of_leaf: np.ndarray
-    of_cell: np.ndarray
-    scope: np.ndarray
-    kind: np.ndarray
-    entered: np.ndarray
-    order: np.ndarray
+    of_inner: Ints
+    of_leaf: Ints
+    of_cell: Ints
+    scope: Ints
+    kind: Ints
+    entered: NDArray[np.int8]
+    order: Ints
 
 
 class Ranked(NamedTuple):
@@ -57,17 +59,17 @@ class Ranked(NamedTuple):
     scope, place : int64 arrays
         Scope of a child and its place among the row's entries there. In a leaf, the variable and
         the place in its table.
-    share : array
+    weight : array
         Posterior weight of a child.
     """
 
-    scope_ptr: np.ndarray
-    kind: np.ndarray
-    entered: np.ndarray
-    arg_ptr: np.ndarray
-    scope: np.ndarray
-    place: np.ndarray
-    share: np.ndarray
+    scope_ptr: Ints
+    kind: Ints
+    entered: NDArray[np.int8]
+    arg_ptr: Ints
+    scope: Ints
+    place: Ints
+    weight: Floats
 
 
 def common_rankings(p: Circuit, q: Circuit) -> tuple[Ranking, Ranking]:
@@ -168,7 +170,7 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
 
 def rank(
     circuit: Circuit, ranking: Ranking, n_scopes: int, given: Conditionals
-) -> tuple[Ranked, list[np.ndarray]]:
+) -> tuple[Ranked, list[Floats]]:
     """Sort the nodes that conditionals reach; also list the distinct known cells of each variable.
 
     In the table of a variable its leaves come first, in the order of the nodes, and then these.
@@ -203,7 +205,7 @@ def rank(
         given.node,
         given.arg_ptr,
         given.arg,
-        given.share,
+        given.weight,
         leaf_place,
         cell_place,
         found,
@@ -212,7 +214,7 @@ def rank(
 
 
 @inlined
-def _rank_of_child(plan: Plan, ranking: Ranking, a: int, r: int, cell_place: np.ndarray) -> int:
+def _rank_of_child(plan: Plan, ranking: Ranking, a: int, r: int, cell_place: Ints) -> int:
     child = plan.arg[a]
     if child >= 0:
         return ranking.of_inner[child]
@@ -224,13 +226,13 @@ def _rank_of_child(plan: Plan, ranking: Ranking, a: int, r: int, cell_place: np.
 def _sort(
     plan: Plan,
     ranking: Ranking,
-    ptr: np.ndarray,
-    node: np.ndarray,
-    arg_ptr: np.ndarray,
-    arg: np.ndarray,
-    share: np.ndarray,
-    leaf_place: np.ndarray,
-    cell_place: np.ndarray,
+    ptr: Ints,
+    node: Ints,
+    arg_ptr: Ints,
+    arg: Ints,
+    posterior: Floats,
+    leaf_place: Ints,
+    cell_place: Ints,
     found: Ranked,
 ) -> None:
     """Enter the reached nodes of each row in the order of their ranks."""
@@ -276,7 +278,7 @@ def _sort(
                     below = _rank_of_child(plan, ranking, a, r, cell_place)
                     found.scope[n_args] = ranking.scope[below]
                     found.place[n_args] = place[below]
-                    found.share[n_args] = share[k]
+                    found.weight[n_args] = posterior[k]
                     n_args += 1
             n_entries += 1
             found.arg_ptr[n_entries] = n_args

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
-
-__all__ = ["condition"]
 
 
 def condition(circuit: Circuit, evidence: Any) -> Circuit:
@@ -80,7 +79,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     return circuit.with_parameters(log_weight=log_weight, observed=observed)
 
 
-def _refuse_contradiction(circuit: Circuit, evidence: np.ndarray) -> None:
+def _refuse_contradiction(circuit: Circuit, evidence: Floats) -> None:
     read = check_rows(circuit, evidence[np.newaxis])[0]
     differs = np.flatnonzero(~np.isnan(evidence) & (read != evidence))
     if len(differs):

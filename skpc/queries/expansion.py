@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.kernels import Kernel, leaf_second_moments
-from skpc.queries._at_points import Lanes, expected_at_points, gram_parts, laid_out, lanes_of
+from skpc.queries._at_points import Patterns, expected_at_points, gram_parts, laid_out, patterns_of
 from skpc.queries._conditionals import Conditionals, conditionals
 from skpc.queries.expectation import expected_gram
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
-
-__all__ = ["KernelExpansion"]
 
 #: Pairs of points that are laid out at a time.
 _PAIRS = 4096
@@ -58,9 +57,7 @@ class KernelExpansion:
     (array([[3., 2.]]), array([[0., 1.]]))
     """
 
-    def __init__(
-        self, circuit: Circuit, points: np.ndarray, coefficients: np.ndarray, kernel: Kernel
-    ):
+    def __init__(self, circuit: Circuit, points: Floats, coefficients: Any, kernel: Kernel):
         self._circuit, self._kernel = circuit, kernel
         self._points, self._coefficients = points, coefficients
         self._complete = not np.isnan(points).any()
@@ -77,7 +74,7 @@ class KernelExpansion:
         n_points, n_functions = self._coefficients.shape
         return f"KernelExpansion(n_points={n_points}, n_functions={n_functions}, {self._kernel!r})"
 
-    def mean(self, X: Any) -> np.ndarray:
+    def mean(self, X: Any) -> Floats:
         """Expectation of each function given the observed cells of each row.
 
         Parameters
@@ -102,7 +99,7 @@ class KernelExpansion:
                 out[given.position] += gram @ self._coefficients[part]
         return out
 
-    def variance(self, X: Any) -> np.ndarray:
+    def variance(self, X: Any) -> Floats:
         """Variance of each function over what is missing in each row.
 
         Parameters
@@ -134,33 +131,33 @@ class KernelExpansion:
         rows = check_rows(self._circuit, X)
         second = np.zeros((len(rows), self._coefficients.shape[1]))
         blocks = list(conditionals(Evaluator(self._circuit), rows))
-        for weight, lanes in self._pairs():
+        for weight, patterns in self._pairs():
             for given in blocks:
-                second[given.position] += self._second_moments(given, lanes) @ weight
+                second[given.position] += self._second_moments(given, patterns) @ weight
         return np.asarray(second - self.mean(rows) ** 2)
 
-    def _pairs(self) -> Iterator[tuple[np.ndarray, Lanes]]:
-        """All pairs of points, with the weight of each lane of their second moments."""
+    def _pairs(self) -> Iterator[tuple[np.ndarray, Patterns]]:
+        """All pairs of points, with the weight of each pattern of their second moments."""
         first, second = np.triu_indices(len(self._points))
         for start in range(0, len(first), _PAIRS):
             i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
-            # The two cells may change places in each column: more pairs then share a lane.
-            lanes = lanes_of(self._circuit, np.sort(pairs, axis=2), self._leaf_moments)
+            # The two cells may change places in each column: more pairs then have one pattern.
+            patterns = patterns_of(self._circuit, np.sort(pairs, axis=2), self._leaf_moments)
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
-            weight = np.zeros((lanes.width[-1], self._coefficients.shape[1]))
-            np.add.at(weight, lanes.root, twice * self._coefficients[i] * self._coefficients[j])
-            yield weight, lanes
+            weight = np.zeros((patterns.width[-1], self._coefficients.shape[1]))
+            np.add.at(weight, patterns.root, twice * self._coefficients[i] * self._coefficients[j])
+            yield weight, patterns
 
-    def _leaf_moments(self, var: int, cells: np.ndarray) -> np.ndarray:
+    def _leaf_moments(self, var: int, cells: Floats) -> Floats:
         leaves = self._circuit.leaf_forms(var)
         return leaf_second_moments(self._factors[var], leaves, cells[:, 0], cells[:, 1])
 
-    def _second_moments(self, given: Conditionals, lanes: Lanes) -> np.ndarray:
-        def cell_values(var: int, cells: np.ndarray) -> np.ndarray:
+    def _second_moments(self, given: Conditionals, patterns: Patterns) -> Floats:
+        def cell_values(var: int, cells: Floats) -> Floats:
             values = self._factors[var].of_points(
-                cells[:, np.newaxis, np.newaxis], lanes.cells[var]
+                cells[:, np.newaxis, np.newaxis], patterns.cells[var]
             )
             return np.asarray(values.prod(axis=2))
 
-        return expected_at_points(self._circuit, given, lanes, cell_values)
+        return expected_at_points(self._circuit, given, patterns, cell_values)

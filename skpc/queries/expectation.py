@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.kernels import ColumnKernel, Kernel
 from skpc.queries._at_points import gram_parts, laid_out
@@ -13,8 +14,6 @@ from skpc.queries._conditionals import conditionals
 from skpc.queries._pairs import PairEvaluator
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows, first_unreadable, read_rows, refuse_cell
-
-__all__ = ["expected_gram", "expected_kernel"]
 
 
 def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
@@ -79,12 +78,12 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     return float(weights @ np.array([evaluate(left, right)[0, 0] for evaluate in evaluators]))
 
 
-def _empty_row(circuit: Circuit) -> np.ndarray:
+def _empty_row(circuit: Circuit) -> Floats:
     """A row without any cell but those that the circuit has been conditioned on."""
     return check_rows(circuit, np.full((1, circuit.n_features), np.nan))
 
 
-def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> np.ndarray:
+def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     """Expected kernels between the conditionals of a circuit given the observed cells of rows.
 
     Parameters
@@ -143,8 +142,8 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> np.ndarra
 
 
 def _gram_at_points(
-    evaluator: Evaluator, rows: np.ndarray, points: np.ndarray, factors: tuple[ColumnKernel, ...]
-) -> np.ndarray:
+    evaluator: Evaluator, rows: Floats, points: Floats, factors: tuple[ColumnKernel, ...]
+) -> Floats:
     circuit = evaluator.circuit
     refuse_cell(circuit.columns, points, first_unreadable(circuit.columns, points), 0)
     laid = laid_out(circuit, points, factors)
@@ -157,10 +156,10 @@ def _gram_at_points(
 
 def _gram_of_pairs(
     evaluator: Evaluator,
-    rows: np.ndarray,
-    others: np.ndarray | None,
+    rows: Floats,
+    others: Floats | None,
     factors: tuple[ColumnKernel, ...],
-) -> np.ndarray:
+) -> Floats:
     evaluate = PairEvaluator(evaluator.circuit, evaluator.circuit, factors)
     left = list(conditionals(evaluator, rows))
     right = left if others is None else list(conditionals(evaluator, others))

@@ -6,24 +6,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import collect_statistics
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows, over_chunks
 
-__all__ = ["ExpectedStatistics", "expected_statistics", "flows"]
-
 
 class ExpectedStatistics(NamedTuple):
     """Expected edge counts, leaf statistics, and the log-likelihood they were computed at."""
 
-    edge_flow: np.ndarray
-    leaf_statistic: np.ndarray
+    edge_flow: Floats
+    leaf_statistic: Floats
     log_likelihood: float
 
 
-def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> np.ndarray:
+def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
     """Expected number of rows that pass each edge.
 
     A row divides itself among the children of a sum in proportion to their posterior probability
@@ -67,9 +66,7 @@ def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> np.ndarray:
     return expected_statistics(circuit, rows, weight).edge_flow
 
 
-def expected_statistics(
-    circuit: Circuit, rows: np.ndarray, weight: np.ndarray
-) -> ExpectedStatistics:
+def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> ExpectedStatistics:
     """The E-step: expected counts of edges and statistics of leaves.
 
     Parameters
@@ -91,7 +88,7 @@ def expected_statistics(
     n_arguments = len(evaluator.plan.arg)
     n_entries = len(evaluator.tables.log_table)
 
-    def work(part: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray, float]:
+    def work(part: Floats, start: int) -> tuple[np.ndarray, np.ndarray, float]:
         edge_flow, statistic, total = np.zeros(n_arguments), np.zeros(n_entries), 0.0
         flow = evaluator.flows()
         for block in evaluator.blocks(part, start):

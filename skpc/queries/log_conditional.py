@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows
 
-__all__ = ["log_conditional"]
 
-
-def log_conditional(circuit: Circuit, X: Any, given: Any) -> np.ndarray:
+def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     """Log density of the other cells of each row, given the cells of some variables.
 
     Parameters

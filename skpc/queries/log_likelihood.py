@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc._jit import kernel
 from skpc.circuit import Circuit
 from skpc.queries.passes.induced import InducedPlan, induced_plan, induced_values, walk
@@ -28,7 +29,7 @@ BLOCK = 512
 TINY = 1e-280
 
 
-def log_likelihood(circuit: Circuit, X: Any) -> np.ndarray:
+def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     """Log density of each row, missing cells integrated out.
 
     Parameters
@@ -75,14 +76,14 @@ def log_likelihood(circuit: Circuit, X: Any) -> np.ndarray:
     return out
 
 
-def _along_induced_trees(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
+def _along_induced_trees(circuit: Circuit, rows: Floats) -> Floats:
     out = np.empty(len(rows))
     plan: InducedPlan = induced_plan(circuit.structure)
     value, columns, leaves = induced_values(circuit), circuit.columns, circuit.structure.leaves
     log_table = leaf_tables(leaves, circuit.param, columns)
     table = plan_of(circuit.structure).plan.leaves
 
-    def work(part: np.ndarray, start: int) -> None:
+    def work(part: Floats, start: int) -> None:
         target = out[start : start + len(part)]
         bad = walk(plan, value, table, log_table, columns, part, target)
         refuse_cell(columns, part, bad, start)
@@ -91,12 +92,12 @@ def _along_induced_trees(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
     return out
 
 
-def _feed_forward(circuit: Circuit, rows: np.ndarray) -> np.ndarray:
+def _feed_forward(circuit: Circuit, rows: Floats) -> Floats:
     program, columns = plan_of(circuit.structure), circuit.columns
     tables = tables_of(circuit, leaf_tables(circuit.structure.leaves, circuit.param, columns))
     out = np.empty(len(rows))
 
-    def work(part: np.ndarray, start: int) -> None:
+    def work(part: Floats, start: int) -> None:
         target = out[start : start + len(part)]
         bad = _evaluate(program.plan, program.n_slots, tables, columns, part, target, False)
         refuse_cell(columns, part, bad, start)
@@ -116,8 +117,8 @@ def _evaluate(
     n_slots: int,
     tables: Tables,
     columns: Columns,
-    rows: np.ndarray,
-    out: np.ndarray,
+    rows: Floats,
+    out: Floats,
     in_logs: bool,
 ) -> int:
     """Log-likelihood of rows, block by block; NaN where the linear domain is too small."""

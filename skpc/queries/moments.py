@@ -9,7 +9,8 @@ import numpy as np
 from skpc.circuit import Circuit
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
-from skpc.variables.families import Lines, leaf_means
+from skpc.variables.families import leaf_means
+from skpc.variables.leaves import Lines
 
 
 def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:

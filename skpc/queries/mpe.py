@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.passes.descent import Descent
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows, over_chunks
 
-__all__ = ["mpe"]
 
-
-def mpe(circuit: Circuit, X: Any) -> np.ndarray:
+def mpe(circuit: Circuit, X: Any) -> Floats:
     """Most probable explanation: fill the missing cells of each row with their joint mode.
 
     Exact where the circuit is deterministic (``circuit.deterministic``). Elsewhere sums are
@@ -60,7 +59,7 @@ def mpe(circuit: Circuit, X: Any) -> np.ndarray:
     evaluator = Evaluator(circuit, maximise=True)
     out = rows.copy()
 
-    def work(part: np.ndarray, start: int) -> None:
+    def work(part: Floats, start: int) -> None:
         descent, no_streams = Descent(evaluator, evaluator.size), np.empty(0, dtype=np.uint64)
         for block in evaluator.blocks(part, start):
             refuse_impossible(block.root, start + block.position)

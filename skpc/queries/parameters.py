@@ -16,8 +16,6 @@ from skpc.queries.passes.rows import check_rows
 from skpc.variables import Columns, Leaves
 from skpc.variables.families import log_prior, missing_counts, uniform_param, updated_param
 
-__all__ = ["PseudoCounts", "em_steps", "fit_parameters", "uniform_pseudo_counts"]
-
 #: Iterations without a rise of the validation likelihood that counts, before EM stops.
 _PATIENCE = 4
 

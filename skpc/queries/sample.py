@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skpc._arrays import Floats
 from skpc._random import seed_streams
 from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
@@ -15,10 +16,8 @@ from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows, over_chunks
 
-__all__ = ["sample", "sample_missing"]
 
-
-def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Floats:
     """Draw independent rows.
 
     Parameters
@@ -53,7 +52,7 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> np
     rows = np.repeat(empty, n_samples, axis=0)
     seed = _seed(random_state)
 
-    def work(part: np.ndarray, start: int) -> None:
+    def work(part: Floats, start: int) -> None:
         column, streams = np.zeros(len(part), dtype=np.int64), np.empty(len(part), dtype=np.uint64)
         seed_streams(seed, start, streams)
         Descent(evaluator, len(part)).fill(block, column, streams, part)
@@ -62,7 +61,7 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> np
     return rows
 
 
-def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> np.ndarray:
+def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats:
     """Fill the missing cells of each row with one joint draw given its observed cells.
 
     Parameters
@@ -98,7 +97,7 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> np.nda
     evaluator, seed = Evaluator(circuit), _seed(random_state)
     out = rows.copy()
 
-    def work(part: np.ndarray, start: int) -> None:
+    def work(part: Floats, start: int) -> None:
         descent = Descent(evaluator, evaluator.size)
         streams = np.empty(len(part), dtype=np.uint64)
         seed_streams(seed, start, streams)

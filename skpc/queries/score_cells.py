@@ -17,8 +17,8 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
-from skpc.queries.passes.downward import FLOW, SHARE, VALUE
-from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.downward import FLOW, QUOTIENT, VALUE
+from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import Cells, check_rows, over_chunks
@@ -63,7 +63,8 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     """
     rows = check_rows(circuit, X)
     evaluator = Evaluator(circuit)
-    n_arguments = int(np.diff(evaluator.plan.ptr).max())
+    plan = evaluator.plan
+    n_arguments = int(np.diff(plan.ptr).max())
     out = np.empty((len(rows), circuit.n_features))
 
     def work(part: Floats, start: int) -> None:
@@ -71,7 +72,11 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
         before = np.empty((n_arguments, evaluator.size))
         target = np.empty((circuit.n_features, evaluator.size))
         for block in evaluator.blocks(part, start):
-            _fill(evaluator, block, derivative, before, target)
+            n, cells, in_logs = len(block.position), block.cells, block.in_logs
+            state = (cells, n, block.lines, in_logs)
+            _differentiate(plan, evaluator.tables, *state, derivative, before, target)
+            root = block.lines[len(plan.is_sum) - 1]
+            _compare(evaluator.columns, cells.values, n, root, in_logs, target)
             # Rows that come again in logs have no value here.
             found = np.flatnonzero(block.in_logs | ~np.isneginf(block.root))
             index = start + block.position[found]
@@ -82,29 +87,6 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     return out
-
-
-def _fill(
-    evaluator: Evaluator,
-    block: Block,
-    derivative: Floats,
-    before: Floats,
-    target: Floats,
-) -> None:
-    n = len(block.position)
-    _differentiate(
-        evaluator.plan,
-        evaluator.tables,
-        block.cells,
-        n,
-        block.lines,
-        block.in_logs,
-        derivative,
-        before,
-        target,
-    )
-    root = block.lines[len(evaluator.plan.is_sum) - 1]
-    _compare(evaluator.columns, block.cells.values, n, root, block.in_logs, target)
 
 
 @kernel
@@ -128,7 +110,7 @@ def _differentiate(
     is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
     codes, values = cells.codes, cells.values
     table = tables.log_table if in_logs else tables.table
-    sent, value, after = lines.shape[0] - FLOW, lines.shape[0] - VALUE, lines.shape[0] - SHARE
+    sent, value, after = lines.shape[0] - FLOW, lines.shape[0] - VALUE, lines.shape[0] - QUOTIENT
     zero, one = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
     out[:, :n] = zero
     last = len(is_sum) - 1

@@ -15,14 +15,16 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import fast_exp, inlined
-from skpc._random import draw_index, normal, uniform
+from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables import gaussian, poisson
 from skpc.variables.axis import Axis, bin_of, draw_in_bin, log_bin_density
 from skpc.variables.forms import Bins, Form, Normals, Points
 from skpc.variables.gaussian import add_gaussian, log_gaussian, log_gaussian_line
+from skpc.variables.leaves import Columns, Leaves, Lines
 from skpc.variables.poisson import (
     add_poisson,
     draw_poisson,
@@ -36,63 +38,6 @@ CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON = 0, 1, 2, 3
 
 #: The families of formulas, and the file of each.
 _FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson}
-
-
-class Leaves(NamedTuple):
-    """The leaves of a circuit in the order of their nodes.
-
-    The scope of leaf ``l`` is ``scope[scope_ptr[l]:scope_ptr[l + 1]]``, and ``var[l]`` the first
-    variable there. Its parameters are ``param_ptr[l]:param_ptr[l + 1]``, its table begins at
-    ``first[l]``; all tables together have ``first[n_leaves]`` entries.
-    """
-
-    node: Ints
-    family: Ints
-    scope_ptr: Ints
-    scope: Ints
-    var: Ints
-    n_states: Ints
-    param_ptr: Ints
-    first: Ints
-
-
-class LeafTable(NamedTuple):
-    """The few facts of all leaves that passes over a circuit read; see :class:`Leaves`."""
-
-    family: Ints
-    var: Ints
-    n_states: Ints
-    first: Ints
-
-
-class Columns(NamedTuple):
-    """The variables of a circuit as kernels read them.
-
-    ``family`` is that of the leaves of a variable, ``log_peak`` the greatest log density of its
-    Gaussian leaves. Leaves are evaluated relative to that, or to the density within the bin: all
-    values inside a circuit then lie in [0, 1] and underflow can only strike terms that do not
-    count. ``ignored`` marks the variables that the circuit has been conditioned on.
-    """
-
-    n_states: Ints
-    axis_ptr: Ints
-    axis: Floats
-    family: Ints
-    log_peak: Floats
-    ignored: np.ndarray
-
-
-class Lines(NamedTuple):
-    """What the posterior of a missing cell is put together from, leaf by leaf.
-
-    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines of its variable from
-    ``shift[l]`` on; variable ``v`` has ``n_lines[v]`` of them.
-    """
-
-    feature_ptr: Ints
-    feature: Floats
-    shift: Ints
-    n_lines: Ints
 
 
 def n_params(family: Any, n_states: Any) -> Ints:
@@ -367,43 +312,27 @@ def needed_cell(columns: Columns, var: int) -> str:
 
 
 @inlined
-def log_leaf_line(
-    family: int,
-    first: int,
-    n_states: int,
-    var: int,
-    log_table: Floats,
-    codes: np.ndarray,
-    values: Floats,
-    n: int,
-    lines: Floats,
-    out: int,
-) -> None:
-    """Log values of a leaf on a block of rows."""
-    if family == GAUSSIAN:
-        log_gaussian_line(first, log_table, var, values, n, lines, out)
-    elif family == POISSON:
-        log_poisson_line(first, log_table, var, values, n, lines, out)
-    else:
-        state_line(first, n_states, log_table, var, codes, n, lines, out)
-
-
-@inlined
 def leaf_line(
     family: int,
     first: int,
     n_states: int,
     var: int,
     table: Floats,
-    codes: np.ndarray,
+    codes: NDArray[np.int16],
     values: Floats,
     n: int,
+    in_logs: bool,
     lines: Floats,
     out: int,
 ) -> None:
-    """Values of a leaf on a block of rows."""
-    log_leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
-    if family != CATEGORICAL and family != HISTOGRAM:
+    """Values of a leaf on a block of rows; their logs from a log table."""
+    if family == GAUSSIAN:
+        log_gaussian_line(first, table, var, values, n, lines, out)
+    elif family == POISSON:
+        log_poisson_line(first, table, var, values, n, lines, out)
+    else:
+        state_line(first, n_states, table, var, codes, n, lines, out)
+    if family != CATEGORICAL and family != HISTOGRAM and not in_logs:
         for r in range(n):
             lines[out, r] = fast_exp(lines[out, r])
 
@@ -427,7 +356,7 @@ def add_statistics(
     n_states: int,
     var: int,
     table: Floats,
-    codes: np.ndarray,
+    codes: NDArray[np.int16],
     values: Floats,
     n: int,
     lines: Floats,
@@ -452,7 +381,7 @@ def draw(
     axis: Floats,
     axis_begin: int,
     axis_end: int,
-    streams: np.ndarray,
+    streams: Streams,
     j: int,
 ) -> float:
     """Draw a value from a leaf, with random stream ``j``."""

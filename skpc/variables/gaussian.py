@@ -123,5 +123,5 @@ def updated(
 
 def log_prior(mean: Floats, sd: Floats, column_mean: Floats, column_sd: Floats) -> Floats:
     """Mean log density (nats) of a leaf over cells distributed like its column."""
-    spread = column_sd**2 + (column_mean - mean) ** 2
-    return log_peak(mean, sd) - 0.5 * spread / sd**2
+    square = column_sd**2 + (column_mean - mean) ** 2
+    return log_peak(mean, sd) - 0.5 * square / sd**2

@@ -105,8 +105,8 @@ class Predictive:
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
         centre = np.asarray(sum(term.means() for term in self.terms))
-        spread = np.asarray(sum(term.mean_squares(centre) for term in self.terms))
-        return np.where(np.isnan(self.known), spread, 0.0)
+        squares = np.asarray(sum(term.mean_squares(centre) for term in self.terms))
+        return np.where(np.isnan(self.known), squares, 0.0)
 
     def cdf(self, x: Any) -> Floats:
         """Probability that each cell is not above ``x``: one number, or one a row."""

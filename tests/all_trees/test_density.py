@@ -175,7 +175,6 @@ def test_answers_that_hang_on_few_trees_come_with_one_warning(monkeypatch):
         lambda: density.draw_missing(rows, np.random.RandomState(0)),
         lambda: density.log_density(np.where(rows > 1, rows, 0.0), given),
         lambda: density.log_cells(rows),
-        lambda: density.quantiles(rows, [0.5]),
     ]
     for question in questions:
         with pytest.warns(ConvergenceWarning, match=r"answers for [23] of 3 rows") as caught:

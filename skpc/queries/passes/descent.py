@@ -82,12 +82,8 @@ def descend(
                     if child >= 0:
                         value = lines[child, r]
                     else:
-                        family, entry, var = (
-                            leaf_family[~child],
-                            leaf_first[~child],
-                            leaf_var[~child],
-                        )
-                        code, x = codes[var, r], values[var, r]
+                        family, entry = leaf_family[~child], leaf_first[~child]
+                        code, x = codes[leaf_var[~child], r], values[leaf_var[~child], r]
                         value = cell_value(family, entry, table, code, x, in_logs)
                     score[a - begin] = _score(weight[a], value, lines[i, r], in_logs, maximise)
                     total += score[a - begin]
@@ -103,21 +99,14 @@ def descend(
                     visitors[slot[child], n_visitors[slot[child]]] = j
                     n_visitors[slot[child]] += 1
                 elif np.isnan(rows[j, leaf_var[~child]]):
-                    var = leaf_var[~child]
-                    rows[j, var] = (
-                        mode[~child]
-                        if maximise
-                        else draw(
-                            leaf_family[~child],
-                            leaf_first[~child],
-                            leaf_states[~child],
-                            linear_table,
-                            axis,
-                            axis_ptr[var],
-                            axis_ptr[var + 1],
-                            streams,
-                            j,
-                        )
+                    leaf, var = ~child, leaf_var[~child]
+                    if maximise:
+                        rows[j, var] = mode[leaf]
+                        continue
+                    family, entry, n_states = leaf_family[leaf], leaf_first[leaf], leaf_states[leaf]
+                    low, high = axis_ptr[var], axis_ptr[var + 1]
+                    rows[j, var] = draw(
+                        family, entry, n_states, linear_table, axis, low, high, streams, j
                     )
 
 
@@ -140,19 +129,8 @@ class Descent:
 
     def fill(self, block: Block, column: Ints, streams: Streams, rows: Floats) -> None:
         """Fill the missing cells of ``rows[j]``, whose values are in column ``column[j]``."""
-        descend(
-            self.evaluator.plan,
-            self.evaluator.tables,
-            self.evaluator.columns,
-            self.evaluator.mode,
-            block.cells,
-            block.lines,
-            block.in_logs,
-            self.evaluator.maximise,
-            column,
-            streams,
-            self.visitors,
-            self.n_visitors,
-            self.score,
-            rows,
-        )
+        made = self.evaluator
+        evaluated = (block.cells, block.lines, block.in_logs, made.maximise)
+        lines = (self.visitors, self.n_visitors, self.score)
+        settings = (made.plan, made.tables, made.columns, made.mode)
+        descend(*settings, *evaluated, column, streams, *lines, rows)

@@ -1,4 +1,4 @@
-"""Passes from the root down: what share of a row flows through each edge.
+"""Passes from the root down: what part of a row flows through each edge.
 
 The flow of the root is one (or the weight of the row). A product hands its flow to every child;
 a sum divides it among its children in proportion to weight times value. The flow of a leaf is
@@ -15,29 +15,30 @@ from skpc._jit import fast_exp, inlined, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.queries.passes.upward import leaf_values
-from skpc.variables.families import LeafTable, add_statistics
+from skpc.variables.families import add_statistics
+from skpc.variables.leaves import LeafTable
 
 #: Scratch lines behind those of the nodes, counted from the end.
-FLOW, VALUE, SHARE = 1, 2, 3
+FLOW, VALUE, QUOTIENT = 1, 2, 3
 N_SCRATCH = 3
 
 
 @inlined
 def _divide_by_value(lines: Floats, flows: Floats, i: int, line: int, n: int) -> None:
-    """Write flow over value of a sum, which all its children need, into SHARE."""
-    share = lines.shape[0] - SHARE
+    """Write flow over value of a sum, which all its children need, into QUOTIENT."""
+    quotient = lines.shape[0] - QUOTIENT
     for r in range(n):
         value = lines[i, r]
-        lines[share, r] = flows[line, r] / value if value > 0.0 else 0.0
+        lines[quotient, r] = flows[line, r] / value if value > 0.0 else 0.0
 
 
 @inlined
 def _send(lines: Floats, source: int, factor: float, n: int) -> float:
-    """Write SHARE x factor x values of a child into FLOW and return its total."""
-    flow, share = lines.shape[0] - FLOW, lines.shape[0] - SHARE
+    """Write QUOTIENT x factor x values of a child into FLOW and return its total."""
+    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
     total = 0.0
     for r in range(n):
-        sent = lines[share, r] * factor * lines[source, r]
+        sent = lines[quotient, r] * factor * lines[source, r]
         lines[flow, r] = sent
         total += sent
     return total

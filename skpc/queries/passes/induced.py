@@ -16,7 +16,8 @@ from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
 from skpc.variables import Columns
-from skpc.variables.families import LeafTable, cell_value, has_states, read_cell
+from skpc.variables.families import cell_value, has_states, read_cell
+from skpc.variables.leaves import LeafTable
 
 
 class InducedPlan(NamedTuple):

@@ -10,11 +10,13 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpc._arrays import offsets, ranges
+from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import SUM, Circuit, Structure
-from skpc.variables.families import LeafTable, linear_tables
+from skpc.variables.families import linear_tables
+from skpc.variables.leaves import LeafTable
 
 
 class Plan(NamedTuple):
@@ -36,12 +38,12 @@ class Plan(NamedTuple):
         The leaves and where their tables begin.
     """
 
-    is_sum: np.ndarray
-    ptr: np.ndarray
-    arg: np.ndarray
-    last_use: np.ndarray
-    slot: np.ndarray
-    every: np.ndarray
+    is_sum: NDArray[np.int8]
+    ptr: Ints
+    arg: Ints
+    last_use: NDArray[np.int8]
+    slot: Ints
+    every: Ints
     leaves: LeafTable
 
 
@@ -54,17 +56,17 @@ class Program(NamedTuple):
 
     plan: Plan
     n_slots: int
-    edge: np.ndarray
-    node: np.ndarray
+    edge: Ints
+    node: Ints
 
 
 class Tables(NamedTuple):
     """The parameters of a circuit in the order of its plan, in the log and the linear domain."""
 
-    log_weight: np.ndarray
-    weight: np.ndarray
-    log_table: np.ndarray
-    table: np.ndarray
+    log_weight: Floats
+    weight: Floats
+    log_table: Floats
+    table: Floats
 
 
 _PROGRAMS: WeakKeyDictionary[Structure, Program] = WeakKeyDictionary()
@@ -78,7 +80,7 @@ def plan_of(structure: Structure) -> Program:
     return program
 
 
-def tables_of(circuit: Circuit, log_table: np.ndarray) -> Tables:
+def tables_of(circuit: Circuit, log_table: Floats) -> Tables:
     """Parameters in plan order, given the log tables of the leaves."""
     program = plan_of(circuit.structure)
     log_weight = np.append(circuit.log_weight, 0.0)[program.edge]
@@ -112,9 +114,7 @@ def _make_program(structure: Structure) -> Program:
 
 
 @kernel
-def _post_order(
-    kind: np.ndarray, child_ptr: np.ndarray, child: np.ndarray, order: np.ndarray
-) -> int:
+def _post_order(kind: NDArray[np.int8], child_ptr: Ints, child: Ints, order: Ints) -> int:
     """List the inner nodes below the root depth first, children before parents."""
     n_nodes = len(kind)
     done = np.zeros(n_nodes, np.int8)
@@ -145,7 +145,7 @@ def _post_order(
 
 
 @kernel
-def _assign_slots(ptr: np.ndarray, arg: np.ndarray, slot: np.ndarray, last_use: np.ndarray) -> int:
+def _assign_slots(ptr: Ints, arg: Ints, slot: Ints, last_use: NDArray[np.int8]) -> int:
     """Give every inner node a line of the working set for as long as it is alive."""
     n_inner = len(slot)
     seen = np.zeros(n_inner, np.int8)

@@ -9,7 +9,7 @@ from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_features
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import over_chunks
-from skpc.variables.families import Lines
+from skpc.variables.leaves import Lines
 
 
 def refuse_impossible(log_root: Floats, index: Ints) -> None:

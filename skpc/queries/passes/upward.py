@@ -11,7 +11,8 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
-from skpc.variables.families import LeafTable, leaf_line, log_leaf_line
+from skpc.variables.families import leaf_line
+from skpc.variables.leaves import LeafTable
 
 
 @inlined
@@ -137,10 +138,7 @@ def leaf_values(
     """Values of a leaf on a block of rows; their logs from a log table."""
     family, first = leaves.family[leaf], leaves.first[leaf]
     n_states, var = leaves.n_states[leaf], leaves.var[leaf]
-    if in_logs:
-        log_leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
-    else:
-        leaf_line(family, first, n_states, var, table, codes, values, n, lines, out)
+    leaf_line(family, first, n_states, var, table, codes, values, n, in_logs, lines, out)
 
 
 @kernel
