@@ -14,7 +14,6 @@ from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Structure
 from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of
-from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import Cells
 from skpc.variables.families import cell_value
 
@@ -82,9 +81,7 @@ def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
     scope = inner_scopes(evaluator.circuit.structure).words
     # Rows of an estimator that was loaded as a memory map are read-only: kernels of their own.
     for block in evaluator.blocks(np.require(rows, requirements=("C", "W"))):
-        column = np.flatnonzero(~np.isneginf(block.root))
-        if block.in_logs:
-            refuse_impossible(block.root, block.position)
+        column = block.found
         if len(column):
             position = block.position[column]
             cells = np.ascontiguousarray(rows[position])

@@ -10,7 +10,6 @@ from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import collect_statistics
 from skpc.queries.passes.evaluator import Evaluator
-from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows, over_chunks
 
 
@@ -92,10 +91,8 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
         edge_flow, statistic, total = np.zeros(n_arguments), np.zeros(n_entries), 0.0
         flow = evaluator.flows()
         for block in evaluator.blocks(part, start):
-            found = ~np.isneginf(block.root)
-            if block.in_logs:
-                refuse_impossible(block.root, start + block.position)
-            of_rows = np.where(found, weight[start + block.position], 0.0)
+            found, of_rows = block.found, np.zeros(len(block.position))
+            of_rows[found] = weight[start + block.position[found]]
             total += float(of_rows[found] @ block.root[found])
             flow[evaluator.plan.slot[-1], : len(of_rows)] = of_rows
             state = (block.cells, len(of_rows), block.lines, flow, block.in_logs)

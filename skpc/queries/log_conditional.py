@@ -9,7 +9,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.log_likelihood import log_likelihood
-from skpc.queries.passes.posterior import refuse_impossible
+from skpc.queries.passes.evaluator import refuse_impossible
 from skpc.queries.passes.rows import check_rows
 
 

@@ -10,7 +10,6 @@ from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.passes.descent import Descent
 from skpc.queries.passes.evaluator import Evaluator
-from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows, over_chunks
 
 
@@ -62,7 +61,6 @@ def mpe(circuit: Circuit, X: Any) -> Floats:
     def work(part: Floats, start: int) -> None:
         descent, no_streams = Descent(evaluator, evaluator.size), np.empty(0, dtype=np.uint64)
         for block in evaluator.blocks(part, start):
-            refuse_impossible(block.root, start + block.position)
             first = start + int(block.position[0])
             column = np.arange(len(block.position))
             descent.fill(block, column, no_streams, out[first : first + len(column)])

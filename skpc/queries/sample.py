@@ -13,7 +13,6 @@ from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
 from skpc.queries.passes.descent import Descent
 from skpc.queries.passes.evaluator import Evaluator
-from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import check_rows, over_chunks
 
 
@@ -102,12 +101,9 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats
         streams = np.empty(len(part), dtype=np.uint64)
         seed_streams(seed, start, streams)
         for block in evaluator.blocks(part, start):
-            column = np.flatnonzero(~np.isneginf(block.root))
-            if block.in_logs:
-                refuse_impossible(block.root, start + block.position)
-            index = block.position[column]
+            index = block.position[block.found]
             filled = part[index]
-            descent.fill(block, column, streams[index], filled)
+            descent.fill(block, block.found, streams[index], filled)
             out[start + index] = filled
 
     over_chunks(rows, work)

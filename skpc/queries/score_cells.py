@@ -18,9 +18,8 @@ from skpc._arrays import Floats
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import FLOW, QUOTIENT, VALUE
-from skpc.queries.passes.evaluator import Evaluator
+from skpc.queries.passes.evaluator import Evaluator, refuse_impossible
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.posterior import refuse_impossible
 from skpc.queries.passes.rows import Cells, check_rows, over_chunks
 from skpc.queries.passes.upward import leaf_values
 from skpc.variables import Columns
@@ -71,14 +70,13 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
         derivative = evaluator.flows()
         before = np.empty((n_arguments, evaluator.size))
         target = np.empty((circuit.n_features, evaluator.size))
-        for block in evaluator.blocks(part, start):
+        for block in evaluator.blocks(part, start, refuse=False):
             n, cells, in_logs = len(block.position), block.cells, block.in_logs
             state = (cells, n, block.lines, in_logs)
             _differentiate(plan, evaluator.tables, *state, derivative, before, target)
             root = block.lines[len(plan.is_sum) - 1]
             _compare(evaluator.columns, cells.values, n, root, in_logs, target)
-            # Rows that come again in logs have no value here.
-            found = np.flatnonzero(block.in_logs | ~np.isneginf(block.root))
+            found = block.found
             index = start + block.position[found]
             out[index] = target[:, found].T
             if block.in_logs:

@@ -33,6 +33,21 @@ class Block(NamedTuple):
     in_logs: bool
     root: Floats
 
+    @property
+    def found(self) -> Ints:
+        """The rows whose values stand here; the others come again, in a block of logs."""
+        return np.flatnonzero(self.in_logs | ~np.isneginf(self.root))
+
+
+def refuse_impossible(log_root: Floats, index: Ints) -> None:
+    """Raise if a row has probability zero: nothing can be said given what cannot be."""
+    impossible = np.flatnonzero(np.isneginf(log_root))
+    if len(impossible):
+        raise ValueError(
+            f"row {index[impossible[0]]} of X has probability zero under the circuit: its "
+            "observed cells exclude each other, so nothing can be inferred from them"
+        )
+
 
 class Evaluator:
     """Evaluates blocks of rows and keeps the value of every inner node.
@@ -86,11 +101,12 @@ class Evaluator:
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]
         return value, bool(block.root[0] > -np.inf)
 
-    def blocks(self, rows: Floats, start: int = 0) -> Iterator[Block]:
+    def blocks(self, rows: Floats, start: int = 0, refuse: bool = True) -> Iterator[Block]:
         """Evaluate consecutive blocks of rows, the first of which is row ``start`` of the caller's.
 
         Rows too improbable for the linear domain come again, in a block of logs; in the first
-        they have a ``root`` of -inf. A block is overwritten by the next one.
+        they have a ``root`` of -inf. A block is overwritten by the next one. An impossible row is
+        an error, unless ``refuse`` is False.
         """
         work = self._workspace()
         again = []
@@ -99,14 +115,18 @@ class Evaluator:
             block = self._evaluate(
                 part, np.arange(first, first + len(part)), work, self.maximise, start + first
             )
-            tiny = np.flatnonzero(np.isneginf(block.root))
-            if not self.maximise and len(tiny):
-                again.append(first + tiny)
+            if self.maximise and refuse:
+                refuse_impossible(block.root, start + block.position)
+            elif not self.maximise:
+                again.append(first + np.flatnonzero(np.isneginf(block.root)))
             yield block
         index = np.concatenate([np.empty(0, dtype=np.int64), *again])
         for first in range(0, len(index), self.size):
             chosen = index[first : first + self.size]
-            yield self._evaluate(rows[chosen], chosen, work, True)
+            block = self._evaluate(rows[chosen], chosen, work, True)
+            if refuse:
+                refuse_impossible(block.root, start + chosen)
+            yield block
 
     def _workspace(self) -> tuple[Cells, Floats]:
         cells = cells_workspace(self.circuit.n_features, self.size)

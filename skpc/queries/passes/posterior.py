@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_features
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import over_chunks
 from skpc.variables.leaves import Lines
-
-
-def refuse_impossible(log_root: Floats, index: Ints) -> None:
-    """Raise if a row has probability zero: nothing can be said given what cannot be."""
-    impossible = np.flatnonzero(np.isneginf(log_root))
-    if len(impossible):
-        raise ValueError(
-            f"row {index[impossible[0]]} of X has probability zero under the circuit: its "
-            "observed cells exclude each other, so nothing can be inferred from them"
-        )
 
 
 def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
@@ -52,10 +42,7 @@ def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
             target[:] = 0.0
             state = (block.cells, len(block.position), block.lines, flows, block.in_logs)
             posterior_features(plan, evaluator.tables, *state, *features, target)
-            found = np.flatnonzero(~np.isneginf(block.root))
-            if block.in_logs:
-                refuse_impossible(block.root, start + block.position)
-            out[:, start + block.position[found]] = target[:, found]
+            out[:, start + block.position[block.found]] = target[:, block.found]
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     out *= np.repeat(np.isnan(rows), n_lines, axis=1).T
