@@ -6,12 +6,15 @@ numba. Kernels release the GIL, so a plain pool of threads runs them side by sid
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 #: Numbers that :func:`add_products` takes at a time.
 LANES = 8
@@ -23,21 +26,25 @@ KERNELS: list[Any] = []
 _SAFE_FLOAT_FLAGS = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 
-def inlined(func: Callable[..., Any]) -> Any:
+def inlined(func: Callable[P, R]) -> Callable[P, R]:
     """Compile a small part of kernels, to be copied into each of its callers.
 
     Worth it where a call would cost more than the work: every array handed to a function is seven
     or more machine words.
     """
-    return kernel(func, inline=True)
+    return _compiled(func, inline=True)
 
 
-def kernel(func: Callable[..., Any], *, inline: bool = False) -> Any:
+def kernel(func: Callable[P, R]) -> Callable[P, R]:
     """Compile a function of arrays and numbers to machine code on its first call.
 
     The machine code is cached on disk where a directory is writable; elsewhere (a read-only
     install without a home) it is compiled anew in each process.
     """
+    return _compiled(func, inline=False)
+
+
+def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
     options: dict[str, Any] = {
         "nogil": True,
         "error_model": "numpy",
@@ -49,7 +56,7 @@ def kernel(func: Callable[..., Any], *, inline: bool = False) -> Any:
     except RuntimeError:
         compiled = njit(**options)(func)
     KERNELS.append(compiled)
-    return compiled
+    return cast(Callable[P, R], compiled)
 
 
 def _popcount(typingctx: Any, word: Any) -> Any:

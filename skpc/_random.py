@@ -29,7 +29,7 @@ def mix_bits(word: Any) -> Any:
 
 
 @kernel
-def seed_streams(seed: int, first: int, streams: Streams) -> None:
+def seed_streams(seed: Any, first: int, streams: Streams) -> None:
     """Start the streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
     for j in range(len(streams)):
         streams[j] = mix_bits(seed ^ mix_bits(np.uint64(first + j) + _GOLDEN))

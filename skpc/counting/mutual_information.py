@@ -7,6 +7,8 @@ order in which counts were summed nor on the way they were counted.
 
 import math
 
+import numpy as np
+
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 
@@ -38,7 +40,7 @@ def table_information(
     row: Ints,
     column: Ints,
     count: Floats,
-    n_cells: int,
+    n_cells: int | np.int64,
     n_rows: int,
     n_columns: int,
     pseudo_count: float,

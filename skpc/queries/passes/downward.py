@@ -10,6 +10,9 @@ which take the arrays of the plan, the cells and the tables, an EM pass took twi
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.queries.passes.plan import Plan, Tables
@@ -206,7 +209,7 @@ def _add_leaf_statistics(
     leaves: LeafTable,
     leaf: int,
     table: Floats,
-    codes: Floats,
+    codes: NDArray[np.int16],
     values: Floats,
     n: int,
     lines: Floats,
