@@ -19,6 +19,10 @@ R = TypeVar("R")
 #: Numbers that :func:`add_products` takes at a time.
 LANES = 8
 
+#: True and False as arguments of kernels: the literals would each be a type of its own.
+TRUE: Any = np.bool_(True)
+FALSE: Any = np.bool_(False)
+
 #: Every kernel that has been declared, in order of declaration.
 KERNELS: list[Any] = []
 

@@ -68,7 +68,7 @@ def normal(streams: Streams, j: int) -> float:
 
 
 @inlined
-def draw_index(score: Floats, first: int, n: int, u: float) -> int:
+def draw_index(score: Floats, first: Any, n: int, u: float) -> int:
     """The place among ``score[first : first + n]`` at which the cumulated scores pass ``u``.
 
     Rounding may leave a sliver of ``u``: the last place with a positive score then takes it.

@@ -6,6 +6,7 @@ order in which counts were summed nor on the way they were counted.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ UNITS_PER_NAT = 2.0**24
 
 @inlined
 def _take_sums(
-    work: Floats, at: int, state: int, empty: float, none_gained: float
+    work: Floats, at: Any, state: int, empty: float, none_gained: float
 ) -> tuple[float, float]:
     """What a row or a column adds to the margins, and its entropy; both once, at its first cell.
 
@@ -90,10 +91,10 @@ def table_information(
     of_columns = 0.0
     of_rows = 0.0
     for i in range(n_cells):
-        margin, entropy = _take_sums(work, 0, row[i], row_empty, n_columns * empty)
+        margin, entropy = _take_sums(work, np.int64(0), row[i], row_empty, n_columns * empty)
         margins += margin
         of_columns += entropy
-        margin, entropy = _take_sums(work, 2, column[i], column_empty, n_rows * empty)
+        margin, entropy = _take_sums(work, np.int64(2), column[i], column_empty, n_rows * empty)
         margins += margin
         of_rows += entropy
     return (joint - margins) / total + math.log(total), of_columns, of_rows

@@ -123,7 +123,7 @@ def _evaluate(
 ) -> int:
     """Log-likelihood of rows, block by block; NaN where the linear domain is too small."""
     n_features = rows.shape[1]
-    cells = cells_workspace(n_features, BLOCK)
+    cells = cells_workspace(n_features, np.int64(BLOCK))
     base = cells.base
     lines = np.empty((n_slots + 2, BLOCK))
     root = plan.slot[len(plan.slot) - 1]

@@ -338,7 +338,7 @@ def leaf_line(
 
 
 @inlined
-def cell_value(family: int, first: int, table: Floats, code: int, x: float, in_logs: bool) -> float:
+def cell_value(family: int, first: int, table: Floats, code: Any, x: float, in_logs: bool) -> float:
     """Value of a leaf on one cell, or its log with a log table."""
     if family == GAUSSIAN:
         value = log_gaussian(table[first], table[first + 1], table[first + 2], table[first + 3], x)

@@ -91,7 +91,7 @@ def descend(
                     first = begin + _greatest(score, end - begin)
                 else:
                     u = uniform(streams, j) * total
-                    first = begin + draw_index(score, 0, end - begin, u)
+                    first = begin + draw_index(score, np.int64(0), end - begin, u)
                 last = first + 1
             for a in range(first, last):
                 child = arg[a]

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import kernel
+from skpc._jit import TRUE, kernel
 from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
 from skpc.variables import Columns
 from skpc.variables.families import cell_value, has_states, read_cell
@@ -188,7 +188,9 @@ def walk(
             var, leaf = stop_var[at], stop_leaf[at]
             if leaf >= 0:
                 family, begin = leaf_family[leaf], leaf_first[leaf]
-                total += cell_value(family, begin, log_table, codes[var], rows[r, var], True)
+                total += cell_value(
+                    family, begin, log_table, np.int16(codes[var]), rows[r, var], TRUE
+                )
                 continue
             entry = first[at] + codes[var]
             total += value[entry]

@@ -121,7 +121,7 @@ class Cells(NamedTuple):
 
 
 @inlined
-def cells_workspace(n_features: int, size: int) -> Cells:
+def cells_workspace(n_features: int, size: Any) -> Cells:
     """Arrays for blocks of up to ``size`` rows."""
     codes, incomplete = np.empty((n_features, size), np.int16), np.empty(n_features, np.int8)
     return Cells(codes, np.empty((n_features, size)), np.empty(size), incomplete)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, inlined, kernel
+from skpc._jit import FALSE, TRUE, fast_exp, inlined, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables.families import leaf_line
@@ -73,7 +73,7 @@ def upward(
                 source = slot[child]
             else:
                 source = out if a == begin else scratch
-                leaf_values(leaves, ~child, table, codes, values, n, False, lines, source)
+                leaf_values(leaves, ~child, table, codes, values, n, FALSE, lines, source)
             if is_sum[i] == 0:
                 if a > begin:
                     _multiply_line(lines, out, source, n)
@@ -112,7 +112,7 @@ def upward_log(
             if child >= 0:
                 source = slot[child]
             else:
-                leaf_values(leaves, ~child, table, codes, values, n, True, lines, source)
+                leaf_values(leaves, ~child, table, codes, values, n, TRUE, lines, source)
             if a == begin:
                 _shift_line(lines, out, source, log_weight[a], n)
             elif is_sum[i] == 0:
@@ -164,7 +164,7 @@ def _log_of_sum(
         if child >= 0:
             source = slot[child]
         else:
-            leaf_values(plan.leaves, ~child, table, codes, values, n, True, lines, source)
+            leaf_values(plan.leaves, ~child, table, codes, values, n, TRUE, lines, source)
         shift = tables.log_weight[a]
         for r in range(n):
             if lines[out, r] > -np.inf:
