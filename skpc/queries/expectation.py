@@ -13,7 +13,7 @@ from skpc.queries._at_points import gram_parts, laid_out
 from skpc.queries._conditionals import conditionals
 from skpc.queries._pairs import PairEvaluator
 from skpc.queries.passes.evaluator import Evaluator
-from skpc.queries.passes.rows import check_rows, first_unreadable, read_rows, refuse_cell
+from skpc.queries.passes.rows import check_rows, read_rows, refuse_unreadable
 
 
 def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
@@ -145,7 +145,7 @@ def _gram_at_points(
     evaluator: Evaluator, rows: Floats, points: Floats, factors: tuple[ColumnKernel, ...]
 ) -> Floats:
     circuit = evaluator.circuit
-    refuse_cell(circuit.columns, points, first_unreadable(circuit.columns, points), 0)
+    refuse_unreadable(circuit.columns, points)
     laid = laid_out(circuit, points, factors)
     gram = np.empty((len(rows), len(points)))
     for given in conditionals(evaluator, rows):

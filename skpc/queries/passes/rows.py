@@ -69,20 +69,6 @@ def refuse_cell(columns: Columns, rows: Floats, cell: int, start: int) -> None:
     )
 
 
-@kernel
-def first_unreadable(columns: Columns, rows: Floats) -> int:
-    """Flat position of the first cell of complete rows that no leaf can read, or -1."""
-    n_states, family, log_peak = columns.n_states, columns.family, columns.log_peak
-    axis, ptr = columns.axis, columns.axis_ptr
-    for r in range(rows.shape[0]):
-        for var in range(rows.shape[1]):
-            first, last, x = ptr[var], ptr[var + 1], rows[r, var]
-            state, _ = read_cell(n_states[var], family[var], log_peak[var], axis, first, last, x)
-            if state < 0:
-                return r * rows.shape[1] + var
-    return -1
-
-
 def over_chunks(rows: Floats, work: Callable[[Floats, int], Any], chunk: int = CHUNK) -> list[Any]:
     """Call ``work(part, start)`` on consecutive parts of the rows and list what it returns.
 
@@ -157,3 +143,13 @@ def read_block(columns: Columns, rows: Floats, start: int, n: int, cells: Cells)
                 codes[var, r] = state
                 base[r] += density
     return -1
+
+
+def refuse_unreadable(columns: Columns, rows: Floats) -> None:
+    """Raise the error for the first cell of rows that must be complete, and no leaf can read."""
+    cells = cells_workspace(rows.shape[1], len(rows))
+    refuse_cell(columns, rows, read_block(columns, rows, 0, len(rows), cells), 0)
+    missing = np.flatnonzero(np.isnan(rows))
+    if len(missing):
+        row, var = divmod(int(missing[0]), rows.shape[1])
+        raise ValueError(f"X[{row}, {var}] must not be missing: a point needs every cell")
