@@ -152,4 +152,4 @@ def refuse_unreadable(columns: Columns, rows: Floats) -> None:
     missing = np.flatnonzero(np.isnan(rows))
     if len(missing):
         row, var = divmod(int(missing[0]), rows.shape[1])
-        raise ValueError(f"X[{row}, {var}] must not be missing: a point needs every cell")
+        raise ValueError(f"X[{row}, {var}] must hold a cell, as a point needs all of them; got nan")
