@@ -79,5 +79,5 @@ def draw_index(score: Floats, first: Any, n: int, u: float) -> int:
             last = k
             u -= score[first + k]
             if u < 0.0:
-                break
+                return k
     return last

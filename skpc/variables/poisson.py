@@ -71,9 +71,10 @@ def add_poisson(
     statistic[first + 2] += missing
 
 
-@inlined
+@kernel
 def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     """Draw a count: waiting times until one unit of time is over, part by part of the rate."""
+    # Not inlined: a loop more would slow down the draws of all other families.
     found = 0.0
     while rate > 0.0:
         part = min(rate, _RATE_OF_A_DRAW)
