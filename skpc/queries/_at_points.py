@@ -171,11 +171,11 @@ def expected_at_points(
         The points.
     cell_values : callable
         Given a variable and n known cells of it, the values of the kernel between these and the
-        patterns of the variable, shape (n, n_lanes).
+        patterns of the variable, shape (n, n_patterns).
 
     Returns
     -------
-    ndarray of shape (n_rows, n_root_lanes)
+    ndarray of shape (n_rows, n_root_patterns)
     """
     program = plan_of(circuit.structure)
     known_at, of_cells = _known_values(given.cells, len(patterns.of_leaves), cell_values)
@@ -183,22 +183,8 @@ def expected_at_points(
     work = np.empty(n_values + program.n_slots * patterns.width.max())
     work[:n_values] = np.concatenate([patterns.of_leaves, of_cells])
     out = np.empty((len(given.cells), patterns.width[-1]))
-    _follow(
-        program.plan,
-        given.ptr,
-        given.node,
-        given.arg_ptr,
-        given.arg,
-        given.weight,
-        patterns.width,
-        patterns.map_at,
-        patterns.pattern,
-        patterns.leaf_at,
-        known_at,
-        n_values,
-        work,
-        out,
-    )
+    layout = (patterns.width, patterns.map_at, patterns.pattern, patterns.leaf_at)
+    _follow(program.plan, given, *layout, known_at, n_values, work, out)
     return out
 
 
@@ -221,11 +207,7 @@ def _known_values(
 @kernel
 def _follow(
     plan: Plan,
-    ptr: Ints,
-    node: Ints,
-    arg_ptr: Ints,
-    arg: Ints,
-    posterior: Floats,
+    given: Conditionals,
     width: Ints,
     map_at: Ints,
     pattern: Ints,
@@ -235,10 +217,12 @@ def _follow(
     work: Floats,
     out: Floats,
 ) -> None:
-    """Evaluate the reached nodes of each row, one pattern for each pattern of points.
+    """Evaluate the reached nodes of each row, one place of a line for each pattern of points.
 
     ``work`` holds the values of leaves and cells and, from ``lines_at`` on, the lines.
     """
+    ptr, node, arg_ptr = given.ptr, given.node, given.arg_ptr
+    arg, posterior = given.arg, given.weight
     stride = 0
     for i in range(len(width)):
         stride = max(stride, width[i])

@@ -81,58 +81,39 @@ def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
     scope = inner_scopes(evaluator.circuit.structure).words
     # Rows of an estimator that was loaded as a memory map are read-only: kernels of their own.
     for block in evaluator.blocks(np.require(rows, requirements=("C", "W"))):
-        column = block.found
-        if len(column):
-            position = block.position[column]
-            cells = np.ascontiguousarray(rows[position])
-            yield _reached(evaluator.plan, evaluator.tables, scope, block, column, position, cells)
+        if len(block.found):
+            yield _reached(evaluator, scope, block, rows)
 
 
 def _reached(
-    plan: Plan,
-    tables: Tables,
-    scope: np.ndarray,
-    block: Block,
-    column: Ints,
-    position: Ints,
-    cells: Floats,
+    evaluator: Evaluator, scope: NDArray[np.uint64], block: Block, rows: Floats
 ) -> Conditionals:
-    n_rows = len(column)
-    ptr = np.zeros(n_rows + 1, dtype=np.int64)
-    node = np.empty(n_rows * len(plan.is_sum), dtype=np.int64)
-    arg_ptr = np.zeros(len(node) + 1, dtype=np.int64)
-    arg = np.empty(n_rows * len(plan.arg), dtype=np.int64)
-    posterior = np.empty(len(arg))
-    missing = _words(np.isnan(cells), scope.shape[1])
-    _reach(
-        plan,
-        tables,
-        scope,
-        missing,
-        block.cells,
-        block.lines,
-        block.in_logs,
-        column,
-        ptr,
-        node,
-        arg_ptr,
-        arg,
-        posterior,
-    )
-    n_entries = ptr[-1]
-    n_args = arg_ptr[n_entries]
-    return Conditionals(
+    """The conditionals of the rows whose values stand in a block."""
+    plan, position = evaluator.plan, block.position[block.found]
+    n_nodes, n_args = len(position) * len(plan.is_sum), len(position) * len(plan.arg)
+    workspace = Conditionals(
         position,
-        cells,
-        ptr,
-        node[:n_entries].copy(),
-        arg_ptr[: n_entries + 1].copy(),
-        arg[:n_args].copy(),
-        posterior[:n_args].copy(),
+        np.ascontiguousarray(rows[position]),
+        np.zeros(len(position) + 1, dtype=np.int64),
+        np.empty(n_nodes, dtype=np.int64),
+        np.zeros(n_nodes + 1, dtype=np.int64),
+        np.empty(n_args, dtype=np.int64),
+        np.empty(n_args),
+    )
+    missing = _words(np.isnan(workspace.cells), scope.shape[1])
+    state = (block.cells, block.lines, block.in_logs, block.found)
+    _reach(plan, evaluator.tables, scope, missing, *state, workspace)
+    n_nodes = int(workspace.ptr[-1])
+    n_args = int(workspace.arg_ptr[n_nodes])
+    return workspace._replace(
+        node=workspace.node[:n_nodes].copy(),
+        arg_ptr=workspace.arg_ptr[: n_nodes + 1].copy(),
+        arg=workspace.arg[:n_args].copy(),
+        weight=workspace.weight[:n_args].copy(),
     )
 
 
-def _words(marks: NDArray[np.bool_], n_words: int) -> Floats:
+def _words(marks: NDArray[np.bool_], n_words: int) -> NDArray[np.uint64]:
     """Marks of variables as the bits of words."""
     octets = np.packbits(marks, axis=1, bitorder="little")
     padded = np.zeros((len(marks), 8 * n_words), dtype=np.uint8)
@@ -166,7 +147,7 @@ def _score(
 
 
 @inlined
-def _meets(scope: np.ndarray, i: int, missing: np.ndarray, j: int) -> bool:
+def _meets(scope: NDArray[np.uint64], i: int, missing: NDArray[np.uint64], j: int) -> bool:
     """Whether any variable of scope i is missing in row j."""
     common = np.uint64(0)
     for w in range(scope.shape[1]):
@@ -194,19 +175,17 @@ def _divide(plan: Plan, score: Floats, alive: NDArray[np.int8], i: int, total: f
 def _reach(
     plan: Plan,
     tables: Tables,
-    scope: np.ndarray,
-    missing: np.ndarray,
+    scope: NDArray[np.uint64],
+    missing: NDArray[np.uint64],
     cells: Cells,
     lines: Floats,
     in_logs: bool,
     column: Ints,
-    ptr: Ints,
-    node: Ints,
-    arg_ptr: Ints,
-    arg: Ints,
-    posterior: Floats,
+    into: Conditionals,
 ) -> None:
     """List the nodes that each row reaches from the root, and the weights by which it does."""
+    ptr, node, arg_ptr = into.ptr, into.node, into.arg_ptr
+    arg, posterior = into.arg, into.weight
     n_inner = len(plan.is_sum)
     codes, values = cells.codes, cells.values
     table = tables.log_table if in_logs else tables.table

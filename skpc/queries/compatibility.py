@@ -198,18 +198,7 @@ def rank(
         np.empty(n_args, dtype=np.int64),
         np.empty(n_args),
     )
-    _sort(
-        plan,
-        ranking,
-        given.ptr,
-        given.node,
-        given.arg_ptr,
-        given.arg,
-        given.weight,
-        leaf_place,
-        cell_place,
-        found,
-    )
+    _sort(plan, ranking, given, leaf_place, cell_place, found)
     return found, distinct
 
 
@@ -226,16 +215,14 @@ def _rank_of_child(plan: Plan, ranking: Ranking, a: int, r: int, cell_place: Int
 def _sort(
     plan: Plan,
     ranking: Ranking,
-    ptr: Ints,
-    node: Ints,
-    arg_ptr: Ints,
-    arg: Ints,
-    posterior: Floats,
+    given: Conditionals,
     leaf_place: Ints,
     cell_place: Ints,
     found: Ranked,
 ) -> None:
     """Enter the reached nodes of each row in the order of their ranks."""
+    ptr, node, arg_ptr = given.ptr, given.node, given.arg_ptr
+    arg, posterior = given.arg, given.weight
     n_ranks = len(ranking.scope)
     n_scopes = found.scope_ptr.shape[1] - 1
     # What is known of a rank in the present row: the entry of the conditional that it is (-1: not
