@@ -7,7 +7,7 @@ cells. NaN and None mean missing.
 
 import sys
 from collections.abc import Iterator, Sequence
-from numbers import Integral, Number
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,10 @@ from skpc._arrays import Floats
 
 _BLOCK = 32_768
 _LARGEST_TOTAL = 2.0**53
+#: What many parameters have to be.
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
 def frame_library(table: Any) -> str | None:
@@ -33,6 +37,11 @@ def frame_library(table: Any) -> str | None:
         if frame_type is not None and isinstance(table, frame_type):
             return library
     return None
+
+
+def column_of(table: Any, column: int) -> Any:
+    """One column of an array or a DataFrame, by its number."""
+    return getattr(table, "iloc", table)[:, column]
 
 
 def output_library(transformer: Any) -> str | None:

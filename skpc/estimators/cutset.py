@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.counting import as_numbers
 from skpc.domain import Domain, column_moments
@@ -176,17 +176,17 @@ class CutsetNetworkBD(CircuitDensity):
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "criterion": [StrOptions({"bd", "bic"})],
-        "ess": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "param_ess": [None, Interval(Real, 0, None, closed="neither")],
-        "n_candidates": [Interval(Integral, 1, None, closed="left")],
+        "ess": [POSITIVE],
+        "alpha": [POSITIVE],
+        "param_ess": [None, POSITIVE],
+        "n_candidates": [AT_LEAST_ONE],
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
         "structured": ["boolean"],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [AT_LEAST_ONE],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
+        "n_init": [AT_LEAST_ONE],
+        "n_bins": [AT_LEAST_ONE],
         "n_jobs": [None, Integral],
     }
 

@@ -55,6 +55,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         The classes.
     density_ : estimator
         The fitted density.
+    domain_ : Domain
+        What each column is for the density; translates rows to encoded rows and back.
     support_vectors_ : ndarray of shape (n_support_vectors, n_features)
         Distinct support vectors, as encoded rows; NaN where a cell is missing.
     dual_coef_ : ndarray of shape (n_pairs, n_support_vectors)
@@ -137,10 +139,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
                     "a classifier needs rows of two or more classes, got the one class "
                     f"{self.classes_.tolist()[0]!r}"
                 )
-            solver = SVC()
-            group = self._solve(solver, table, weight, code)
-            self._expand(group, _of_pairs(solver), solver.intercept_)
-            self.n_iter_ = int(np.max(solver.n_iter_))
+            self._learn(SVC(), table, weight, code)
         return self
 
     @by_blocks
@@ -159,7 +158,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             pairs that each class wins by its expected margin, plus less than a half by the sum of
             these margins.
         """
-        rows = self._encode(X)
+        _, rows = self._encode(X)
         margin = self._mean(rows) + self.intercept_
         n_classes = len(self.classes_)
         if n_classes == 2:
@@ -190,17 +189,3 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if decision.ndim == 1:
             return np.asarray(self.classes_[(decision > 0.0).astype(np.int64)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
-
-
-def _of_pairs(solver: SVC) -> Floats:
-    """The coefficients of the support vectors of a solver in the margin of each pair of classes."""
-    if len(solver.n_support_) == 2:
-        return np.asarray(solver.dual_coef_)
-    end = np.cumsum(solver.n_support_)
-    of_class = [np.arange(last - n, last) for last, n in zip(end, solver.n_support_)]
-    pairs = list(combinations(range(len(end)), 2))
-    found = np.zeros((len(pairs), end[-1]))
-    for row, (i, j) in zip(found, pairs):
-        row[of_class[i]] = solver.dual_coef_[j - 1, of_class[i]]
-        row[of_class[j]] = solver.dual_coef_[i, of_class[j]]
-    return found

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpc._arrays import Floats
 from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
 from skpc.estimators._base import all_or_nothing
-from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
+from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 
 #: z of a row of zeros is certain; a normal message needs some variance.
@@ -88,11 +88,6 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         "schedule": [StrOptions({"parallel", "serial"})],
         "fit_intercept": ["boolean"],
     }
-
-    classes_: NDArray[Any]
-    posterior_: WeightPosterior
-    coef_: Floats
-    intercept_: Floats
 
     def __init__(
         self,
@@ -205,24 +200,6 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         """
         second = expit(self.decision_function(X))
         return np.column_stack([1.0 - second, second])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            The accuracy.
-        """
-        return float(super().score(X, y, sample_weight))
 
     def _check_rows(self, X: Any) -> Floats:
         check_is_fitted(self)

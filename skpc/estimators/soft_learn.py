@@ -9,7 +9,7 @@ from typing import Any
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
 from skpc.estimators._base import CircuitDensity, hold_out
 from skpc.estimators._progress import progress
@@ -125,13 +125,13 @@ class SoftLearnSPN(CircuitDensity):
         **CircuitDensity._parameter_constraints,
         "assignment": [StrOptions({"soft", "hard"})],
         "clusterer": [StrOptions({"kmeans", "em"})],
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "beta": [Interval(Real, 0, None, closed="left")],
+        "n_clusters": [AT_LEAST_ONE],
+        "beta": [NOT_NEGATIVE],
         "significance": [Interval(Real, 0, 1, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "min_weight": [Interval(Real, 0, None, closed="left")],
+        "alpha": [POSITIVE],
+        "min_weight": [NOT_NEGATIVE],
         "prune": [Interval(Real, 0, 1, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [AT_LEAST_ONE],
         "n_refine": [Interval(Integral, 0, None, closed="left")],
     }
 
