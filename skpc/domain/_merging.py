@@ -44,7 +44,7 @@ def _hash_rows(bits, hashes):
 
 
 @kernel
-def _group_rows(rows, hashes, order, group):
+def _group_rows(bits, hashes, order, group):
     """Number the runs of equal rows along an order; return their count, -1 at a collision.
 
     A collision is a pair of neighbours with one hash but different cells.
@@ -54,15 +54,20 @@ def _group_rows(rows, hashes, order, group):
         row = order[position]
         if position > 0:
             before = order[position - 1]
-            for column in range(rows.shape[1]):
-                a = rows[row, column]
-                b = rows[before, column]
-                # NaN equals NaN.
-                if a != b and (a == a or b == b):
-                    if hashes[row] == hashes[before]:
-                        return -1
-                    count += 1
-                    break
+            same = True
+            for column in range(bits.shape[1]):
+                a = bits[row, column]
+                b = bits[before, column]
+                if a != b:
+                    both_zero = ((a | b) & _MAGNITUDE) == 0
+                    both_nan = min(a & _MAGNITUDE, b & _MAGNITUDE) > _INFINITY_BITS
+                    if not (both_zero or both_nan):
+                        same = False
+                        break
+            if not same:
+                if hashes[row] == hashes[before]:
+                    return -1
+                count += 1
         group[position] = count
     return count + 1 if order.shape[0] > 0 else 0
 
@@ -120,16 +125,16 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     >>> bool(group[0] == group[2] != group[1]), distinct[group[0]]
     (True, array([ 1., nan]))
     """
-    rows = np.require(rows, requirements=("C", "W"))
+    bits = np.require(rows, requirements=("C", "W")).view(np.int64)
     hashes = np.empty(len(rows), dtype=np.int64)
-    _hash_rows(rows.view(np.int64), hashes)
+    _hash_rows(bits, hashes)
     order = np.argsort(hashes)
     along = np.empty(len(rows), dtype=np.int64)
-    n_distinct = _group_rows(rows, hashes, order, along)
+    n_distinct = _group_rows(bits, hashes, order, along)
     if n_distinct < 0:
         order = _order_in_full(rows, hashes)
         # Hashes that are all different tell the kernel that unequal neighbours are no collision.
-        n_distinct = _group_rows(rows, np.arange(len(rows)), order, along)
+        n_distinct = _group_rows(bits, np.arange(len(rows)), order, along)
     first = np.searchsorted(along, np.arange(n_distinct))
     distinct = rows[order[first]]
     distinct += 0.0  # turns -0.0 into 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 
 from skpc._arrays import Floats
-from skpc._validation import check_labels, fit_context
+from skpc._validation import check_labels, decisions_of_pairs, fit_context
 from skpc.estimators._base import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
@@ -163,14 +162,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         n_classes = len(self.classes_)
         if n_classes == 2:
             return margin[:, 0]
-        votes, confidence = np.zeros((2, len(rows), n_classes))
-        for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
-            won = margin[:, pair] > 0.0
-            votes[:, i] += won
-            votes[:, j] += ~won
-            confidence[:, i] += margin[:, pair]
-            confidence[:, j] -= margin[:, pair]
-        return np.asarray(votes + confidence / (3.0 * (np.abs(confidence) + 1.0)))
+        return np.asarray(decisions_of_pairs(margin <= 0.0, -margin, n_classes))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of greatest decision for each row.
