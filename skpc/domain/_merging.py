@@ -132,7 +132,8 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     along = np.empty(len(rows), dtype=np.int64)
     n_distinct = _group_rows(bits, hashes, order, along)
     if n_distinct < 0:
-        order = _order_in_full(rows, hashes)
+        # Two rows have one hash: they are ordered by it and then by every cell.
+        order = np.lexsort((*(rows + 0.0).T, hashes))
         # Hashes that are all different tell the kernel that unequal neighbours are no collision.
         n_distinct = _group_rows(bits, np.arange(len(rows)), order, along)
     first = np.searchsorted(along, np.arange(n_distinct))
@@ -170,11 +171,6 @@ def merge_codes(codes: NDArray[np.integer], weight: Floats) -> tuple[Ints, Float
     """
     distinct, weight = merge_rows(np.where(codes < 0, np.nan, codes), weight)
     return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), weight
-
-
-def _order_in_full(rows: Floats, hashes: Ints) -> Ints:
-    """Order rows by hash and then by every cell: needed when two rows share a hash."""
-    return np.lexsort((*(rows + 0.0).T, hashes))
 
 
 def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:

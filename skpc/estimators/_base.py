@@ -111,7 +111,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     """Density estimation on tables of numbers and categories.
 
     A subclass learns the distribution ``_density`` of encoded rows in :meth:`_learn`; whatever is
-    asked of the estimator, it asks of that.
+    asked of the estimator, it asks of that. An estimator made of densities encodes its rows once,
+    and asks the ``_density`` of each.
     """
 
     #: Of the parameters that all densities have.

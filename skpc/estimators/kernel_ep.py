@@ -278,10 +278,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     def _predict(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, **_NUMBERS)
-        parts = [
-            self.posterior_.predict(self.features_.transform(part))
-            for part, _ in _blocks(self._moments(rows))
-        ]
+        blocks = self._feature_blocks(self._moments(rows))
+        parts = [self.posterior_.predict(features) for features, _ in blocks]
         mean, variance = map(np.concatenate, zip(*parts))
         mean = self.y_mean_ + self.y_scale_ * mean
         std = np.sqrt(variance)[:, np.newaxis] * self.y_scale_
@@ -329,8 +327,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         standardised = (targets - self.y_mean_) / self.y_scale_
-        for part, block in _blocks(moments):
-            features = self.features_.transform(part)
+        for features, block in self._feature_blocks(moments):
             self.posterior_ = self.posterior_.update(features, standardised[block])
         self.n_samples_seen_ = self.posterior_.n_rows
         # The density of the targets themselves, and not of the standardised ones.
@@ -369,13 +366,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             families = ["point"] * self.n_features_in_
         return message_moments(rows, families, names)
 
+    def _feature_blocks(self, moments: Moments) -> Iterator[tuple[Floats, slice]]:
+        """Features of a few thousand rows at a time: those of all would take much memory."""
+        for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
+            part = Moments(moments.mean[block], moments.variance[block])
+            yield self.features_.transform(part), block
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _blocks(moments: Moments) -> Iterator[tuple[Moments, slice]]:
-    """Rows a few thousand at a time: the features of all would take much memory."""
-    for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
-        yield Moments(moments.mean[block], moments.variance[block]), block
