@@ -7,7 +7,7 @@ cells. NaN and None mean missing.
 
 import sys
 from collections.abc import Iterator, Sequence
-from numbers import Integral, Number
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
@@ -23,6 +24,10 @@ from skpc._arrays import Floats
 
 _BLOCK = 32_768
 _LARGEST_TOTAL = 2.0**53
+#: What many parameters have to be.
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 
 
 def frame_library(table: Any) -> str | None:
@@ -33,6 +38,11 @@ def frame_library(table: Any) -> str | None:
         if frame_type is not None and isinstance(table, frame_type):
             return library
     return None
+
+
+def column_of(table: Any, column: int) -> Any:
+    """One column of an array or a DataFrame, by its number."""
+    return getattr(table, "iloc", table)[:, column]
 
 
 def output_library(transformer: Any) -> str | None:

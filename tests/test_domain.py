@@ -377,9 +377,9 @@ def test_numbers_whose_differences_overflow_are_refused_by_name():
 def test_repeated_values_do_not_earn_unbounded_densities():
     values = np.array([0.0] * 50 + [1e-9] * 50 + [1.0] * 50 + [1.0 + 1e-9] * 50)
     edges, lower_scale, upper_scale = fit_numeric(values, np.ones(200), 20).axes[0]
-    spread = np.abs(values - np.median(values)).mean()
-    assert np.diff(edges).min() >= 1e-3 * spread
-    assert min(lower_scale, upper_scale) >= 1e-2 * spread
+    deviation = np.abs(values - np.median(values)).mean()
+    assert np.diff(edges).min() >= 1e-3 * deviation
+    assert min(lower_scale, upper_scale) >= 1e-2 * deviation
 
 
 def test_a_constant_column_gets_one_narrow_bin_around_its_value():

@@ -120,8 +120,8 @@ class Domain:
         if n_bins is None:
             return plain
         axes = tuple(
-            plain._axis(rows[:, column], weight, column, n_bins) if states is None else None
-            for column, states in enumerate(chosen)
+            _fit_axis(values, weight, n_bins) if states is None else None
+            for values, states in zip(rows.T, chosen)
         )
         return cls(form, chosen, axes, handle_unknown)
 
@@ -339,8 +339,7 @@ class Domain:
     @cached_property
     def _n_codes(self) -> Floats:
         """Upper limit of the codes of each column, 0 for a numeric one."""
-        counts = [0 if states is None else len(states) for states in self.categories]
-        return np.array(counts, dtype=np.float64)
+        return np.where(self.is_categorical, self.n_states, 0.0)
 
     @cached_property
     def _code_table(self) -> CodeTable:
@@ -365,10 +364,6 @@ class Domain:
         if self.handle_unknown == "error" and first_unknown.max() >= 0:
             self._refuse_unknown(cells, first_unknown)
         return rows
-
-    def _axis(self, values: Floats, weight: Floats, column: int, n_bins: int) -> Axis:
-        present = ~np.isnan(values)
-        return Axis.fit(values[present], weight[present], n_bins)
 
     def _refuse_empty_columns(self, rows: Floats) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))
@@ -415,6 +410,11 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )
+
+
+def _fit_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
+    present = ~np.isnan(values)
+    return Axis.fit(values[present], weight[present], n_bins)
 
 
 def _encode_strings(cells: NDArray[np.object_], states: NDArray[Any] | None) -> tuple[Floats, int]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, exact_parts, group_sums
 from skpc._jit import kernel
 from skpc._random import CELL_MULTIPLIER, STATE_MULTIPLIER
+from skpc._validation import frame_library
 
 _SIGN_BIT = np.int64(-(2**63))
 _MAGNITUDE = np.int64(2**63 - 1)
@@ -59,9 +60,7 @@ def _group_rows(bits, hashes, order, group):
                 b = bits[before, column]
                 if a != b:
                     both_zero = ((a | b) & _MAGNITUDE) == 0
-                    both_nan = (a & _MAGNITUDE) > _INFINITY_BITS and (
-                        b & _MAGNITUDE
-                    ) > _INFINITY_BITS
+                    both_nan = min(a & _MAGNITUDE, b & _MAGNITUDE) > _INFINITY_BITS
                     if not (both_zero or both_nan):
                         same = False
                         break
@@ -133,7 +132,8 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     along = np.empty(len(rows), dtype=np.int64)
     n_distinct = _group_rows(bits, hashes, order, along)
     if n_distinct < 0:
-        order = _order_in_full(rows, hashes)
+        # Two rows have one hash: they are ordered by it and then by every cell.
+        order = np.lexsort((*(rows + 0.0).T, hashes))
         # Hashes that are all different tell the kernel that unequal neighbours are no collision.
         n_distinct = _group_rows(bits, np.arange(len(rows)), order, along)
     first = np.searchsorted(along, np.arange(n_distinct))
@@ -173,11 +173,6 @@ def merge_codes(codes: NDArray[np.integer], weight: Floats) -> tuple[Ints, Float
     return np.where(np.isnan(distinct), -1, distinct).astype(np.int64), weight
 
 
-def _order_in_full(rows: Floats, hashes: Ints) -> Ints:
-    """Order rows by hash and then by every cell: needed when two rows share a hash."""
-    return np.lexsort((*(rows + 0.0).T, hashes))
-
-
 def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:
     """Drop the rows of weight zero from an array or a DataFrame; without any, copy nothing.
 
@@ -201,11 +196,9 @@ def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:
     present = weight > 0.0
     if present.all():
         return table, weight
-    if hasattr(table, "iloc"):
-        return table.loc[present], weight[present]
-    if isinstance(table, np.ndarray):
-        return table[present], weight[present]
-    return table.filter(present), weight[present]
+    if frame_library(table) == "polars":
+        return table.filter(present), weight[present]
+    return getattr(table, "iloc", table)[present], weight[present]
 
 
 def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:

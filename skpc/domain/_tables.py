@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._validation import check_finite, describe_column, frame_library, read_cells
+from skpc._validation import check_finite, column_of, describe_column, frame_library, read_cells
 from skpc.domain._dtypes import describe_dtype, restore_dtype
 
 
@@ -123,7 +123,7 @@ def _read_objects(table: NDArray[np.object_], column: int, names: Sequence[Any] 
 def _read_pandas(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
     import pandas as pd
 
-    series = table.iloc[:, column]
+    series = column_of(table, column)
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         cells = np.asarray(series.astype(object), dtype=object)
@@ -144,7 +144,7 @@ def _read_pandas(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
 def _read_polars(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
     import polars as pl
 
-    series = table.to_series(column)
+    series = column_of(table, column)
     dtype = series.dtype
     if dtype == pl.Boolean or dtype.is_numeric():
         values = series.cast(pl.Float64).to_numpy()

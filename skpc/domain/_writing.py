@@ -27,12 +27,7 @@ def write_table(columns: Sequence[Column], form: Form, like: Any = None) -> Any:
         A pandas DataFrame lends its index.
     """
     if form.library == "numpy":
-        if all(column.dtype == np.float64 for column in columns):
-            return np.column_stack(columns)
-        table = np.empty((len(columns[0]), len(columns)), dtype=object)
-        for position, column in enumerate(columns):
-            table[:, position] = column
-        return table
+        return np.column_stack(columns)
     names = form.names or ()
     dtypes = form.dtypes or ()
     if form.library == "polars":

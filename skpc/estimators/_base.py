@@ -18,8 +18,8 @@ from skpc._validation import (
     check_n_samples,
     check_table,
     check_weight,
+    column_of,
     fit_context,
-    frame_library,
 )
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
@@ -30,6 +30,16 @@ from skpc.variables import Predictive
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
+
+
+def keep_parameters(estimator: BaseEstimator, given: dict[str, Any]) -> None:
+    """Keep each parameter as the attribute of its name, as scikit-learn has it.
+
+    ``given`` are the ``locals()`` of an ``__init__`` that does nothing else.
+    """
+    for name, value in given.items():
+        if name != "self":
+            setattr(estimator, name, value)
 
 
 @contextmanager
@@ -68,15 +78,18 @@ def with_some_cell(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
 class TableEstimator(BaseEstimator):
     """An estimator that learns from tables of numbers and categories with missing cells."""
 
+    domain_: Domain
+
     def _training_rows(
         self,
         X: Any,
         sample_weight: Any,
         y: Any = None,
         check_y: Callable[[Any, Any, int], Any] | None = None,
+        reset: bool = True,
     ) -> tuple[Any, Floats, Any]:
         """The checked table, its weights and its targets, without the rows of weight zero."""
-        table = check_table(self, X, reset=True)
+        table = check_table(self, X, reset=reset)
         target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
         weight = check_weight(sample_weight, len(table))
         return *present_rows(table, weight), target[weight > 0.0]
@@ -87,12 +100,19 @@ class TableEstimator(BaseEstimator):
         tags.input_tags.categorical = True
         return tags
 
+    def _encode(self, X: Any) -> tuple[Any, Floats]:
+        """The checked table and its encoded rows."""
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False)
+        return table, self.domain_.encode(table)
+
 
 class TableDensity(DensityMixin, TableEstimator, ABC):
     """Density estimation on tables of numbers and categories.
 
     A subclass learns the distribution ``_density`` of encoded rows in :meth:`_learn`; whatever is
-    asked of the estimator, it asks of that.
+    asked of the estimator, it asks of that. An estimator made of densities encodes its rows once,
+    and asks the ``_density`` of each.
     """
 
     #: Of the parameters that all densities have.
@@ -103,8 +123,6 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    domain_: Domain
 
     @property
     @abstractmethod
@@ -194,12 +212,6 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
                 del self.feature_names_in_
             self._learn(*with_some_cell(rows, weight), rows_val)
         return self
-
-    def _encode(self, X: Any) -> tuple[Any, Floats]:
-        """The checked table and its encoded rows."""
-        check_is_fitted(self, "domain_")
-        table = check_table(self, X, reset=False)
-        return table, self.domain_.encode(table)
 
     @by_blocks
     def score_samples(self, X: Any, given: Any = None) -> Floats:
@@ -463,12 +475,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         hidden = rows.copy()
         hidden[:, chosen] = np.nan
         hidden[:, chosen] = self._density.means(hidden, [chosen])[:, chosen]
-        decoded = self.domain_.decode(hidden, like=table)
-        library = frame_library(decoded)
-        if library is None:
-            states = self.domain_.categories[chosen]
-            return decoded[:, chosen].astype(np.float64 if states is None else states.dtype)
-        return decoded.iloc[:, chosen] if library == "pandas" else decoded.to_series(chosen)
+        found = column_of(self.domain_.decode(hidden, like=table), chosen)
+        if not isinstance(found, np.ndarray):
+            return found
+        states = self.domain_.categories[chosen]
+        return found.astype(np.float64 if states is None else states.dtype)
 
 
 class CircuitDensity(TableDensity):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from itertools import combinations
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
-from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, Ints
-from skpc._validation import Interval, StrOptions, check_table
+from skpc._arrays import Floats
+from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import Domain, group_rows, merge_rows
 from skpc.estimators._base import TableDensity, TableEstimator
@@ -33,29 +33,30 @@ class ExpectedKernelMachine(TableEstimator):
 
     _parameter_constraints: dict[str, list[Any]] = {
         "density": [None, BaseEstimator],
-        "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="neither")],
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"scale"}), POSITIVE],
+        "C": [POSITIVE],
+        "tol": [POSITIVE],
+        "cache_size": [POSITIVE],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
     } | {
         name: TableDensity._parameter_constraints[name]
         for name in ("categorical_features", "random_state")
     }
 
-    def _solve(self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]) -> Ints:
-        """Fit the density and the solver; return the merged support vector behind each of its own.
+    def _learn(self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]) -> None:
+        """Fit the density and the solver, and keep the functions that the solver has found.
 
-        The solver sees each distinct pair of row and target once, with the sum of its weights.
+        The solver sees each distinct pair of row and target once, with the sum of its weights. The
+        coefficients of equal support vectors are added.
         """
         self.density_ = _fitted_density(self, table, weight)
-        domain = self.density_.domain_
-        rows, weight = merge_rows(np.column_stack([domain.encode(table), target]), weight)
+        self.domain_ = self.density_.domain_
+        rows, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
         rows, target = np.ascontiguousarray(rows[:, :-1]), rows[:, -1]
-        numbers = _one_hot(domain, rows)
+        numbers = _one_hot(self.domain_, rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
-        for name in ("C", "tol", "cache_size", "max_iter"):
-            solver.set_params(**{name: getattr(self, name)})
+        shared = ("C", "tol", "cache_size", "max_iter")
+        solver.set_params(**{name: getattr(self, name) for name in shared})
         if np.isnan(rows).any():
             _refuse_unstructured(self.density_, rows)
             solver.set_params(kernel="precomputed")
@@ -63,17 +64,12 @@ class ExpectedKernelMachine(TableEstimator):
         else:
             solver.set_params(kernel="rbf", gamma=self.gamma_)
         solver.fit(numbers, target, sample_weight=weight)
+        self.intercept_, self.n_iter_ = solver.intercept_, int(np.max(solver.n_iter_))
         self.support_vectors_, group = group_rows(rows[solver.support_])
-        return group
-
-    def _expand(self, group: Ints, coefficients: Floats, intercept: Floats) -> None:
-        """Keep the functions; the coefficients of equal support vectors are added.
-
-        ``coefficients`` has shape (n_functions, n_support_vectors) before merging.
-        """
         n_distinct = len(self.support_vectors_)
-        merged = [np.bincount(group, row, minlength=n_distinct) for row in coefficients]
-        self.dual_coef_, self.intercept_ = np.array(merged), intercept
+        self.dual_coef_ = np.array(
+            [np.bincount(group, row, minlength=n_distinct) for row in _coefficients(solver)]
+        )
         self._expansion = KernelExpansion(
             self.density_.circuit_,
             self.support_vectors_,
@@ -94,13 +90,12 @@ class ExpectedKernelMachine(TableEstimator):
 
     def _at_points(self, rows: Floats) -> Floats:
         """Values of the functions at complete encoded rows: by products of matrices."""
-        domain = self.density_.domain_
-        vectors = _one_hot(domain, self.support_vectors_)
+        vectors = _one_hot(self.domain_, self.support_vectors_)
         # Squared distances are taken as differences of squares, which want small numbers.
         centre = vectors.mean(axis=0)
         vectors = vectors - centre
         parts = [
-            rbf_kernel(_one_hot(domain, rows[batch]) - centre, vectors, self.gamma_)
+            rbf_kernel(_one_hot(self.domain_, rows[batch]) - centre, vectors, self.gamma_)
             @ self.dual_coef_.T
             for batch in gen_batches(len(rows), _POINTS)
         ]
@@ -109,13 +104,7 @@ class ExpectedKernelMachine(TableEstimator):
     def _product_kernel(self) -> ProductKernel:
         """The Gaussian kernel on numbers and one-hot columns, as a product over the columns."""
         category, number = ExponentialHamming(2.0 * self.gamma_), RBF(self.gamma_)
-        return ProductKernel(
-            [category if c else number for c in self.density_.domain_.is_categorical]
-        )
-
-    def _encode(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        return np.asarray(self.density_.domain_.encode(check_table(self, X, reset=False)))
+        return ProductKernel([category if c else number for c in self.domain_.is_categorical])
 
 
 def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
@@ -182,3 +171,21 @@ def _refuse_unstructured(density: Any, rows: Floats) -> None:
             f"{type(density).__name__} is not; use CutsetNetworkBD(structured=True), or train on "
             "complete rows"
         )
+
+
+def _coefficients(solver: Any) -> Floats:
+    """Those of its support vectors in each function of a solver, shape (n_functions, n_vectors).
+
+    A regression is one function, as is the margin of two classes; of more classes, each pair has
+    a margin.
+    """
+    if len(solver.n_support_) <= 2:
+        return np.asarray(solver.dual_coef_)
+    end = np.cumsum(solver.n_support_)
+    of_class = [np.arange(last - n, last) for last, n in zip(end, solver.n_support_)]
+    pairs = list(combinations(range(len(end)), 2))
+    found = np.zeros((len(pairs), end[-1]))
+    for row, (i, j) in zip(found, pairs):
+        row[of_class[i]] = solver.dual_coef_[j - 1, of_class[i]]
+        row[of_class[j]] = solver.dual_coef_[i, of_class[j]]
+    return found

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.counting import as_numbers
 from skpc.domain import Domain, column_moments
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._base import CircuitDensity, keep_parameters
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
@@ -176,17 +176,17 @@ class CutsetNetworkBD(CircuitDensity):
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "criterion": [StrOptions({"bd", "bic"})],
-        "ess": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "param_ess": [None, Interval(Real, 0, None, closed="neither")],
-        "n_candidates": [Interval(Integral, 1, None, closed="left")],
+        "ess": [POSITIVE],
+        "alpha": [POSITIVE],
+        "param_ess": [None, POSITIVE],
+        "n_candidates": [AT_LEAST_ONE],
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
         "structured": ["boolean"],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [AT_LEAST_ONE],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
+        "n_init": [AT_LEAST_ONE],
+        "n_bins": [AT_LEAST_ONE],
         "n_jobs": [None, Integral],
     }
 
@@ -212,24 +212,7 @@ class CutsetNetworkBD(CircuitDensity):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.criterion = criterion
-        self.ess = ess
-        self.alpha = alpha
-        self.param_ess = param_ess
-        self.n_candidates = n_candidates
-        self.max_depth = max_depth
-        self.structured = structured
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.n_bins = n_bins
-        self.handle_unknown = handle_unknown
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetNetworkBD:

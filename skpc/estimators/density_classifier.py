@@ -11,14 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc._validation import (
-    check_labels,
-    check_n_samples,
-    check_table,
-    fit_context,
-)
+from skpc._validation import check_labels, check_n_samples, fit_context
 from skpc.domain import Domain
-from skpc.estimators._base import TableEstimator, all_or_nothing
+from skpc.estimators._base import TableEstimator, all_or_nothing, keep_parameters
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.streaming import by_blocks, noted
 
@@ -103,9 +98,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     }
 
     def __init__(self, density: Any = None, *, priors: Any = None, joint: bool = False):
-        self.density = density
-        self.priors = priors
-        self.joint = joint
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:
@@ -189,7 +182,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
 
     def _log_joint_prior(self) -> Floats:
         """Log probability of each class under the joint density."""
-        return np.asarray(self.densities_[0].score_samples(self._class_alone()))
+        return np.asarray(self.densities_[0]._density.log_density(self._class_alone()))
 
     def _class_alone(self) -> Floats:
         """One row for each class, of which nothing but the class is known."""
@@ -200,16 +193,16 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     def _log_densities(self, rows: Floats) -> Floats:
         """Log density of encoded rows given each class, shape (n_rows, n_classes)."""
         if not self.joint:
-            return np.column_stack([density.score_samples(rows) for density in self.densities_])
-        density = self.densities_[0]
+            return np.column_stack([d._density.log_density(rows) for d in self.densities_])
+        density = self.densities_[0]._density
         unlabelled = np.column_stack([rows, np.full(len(rows), np.nan)])
-        log_density = density.score_samples(unlabelled)
+        log_density = density.log_density(unlabelled)
         # One question about the class instead of one for each class; a row that is too far away
         # for its density to be positive has no answer.
         near = ~np.isneginf(log_density)
         posterior = np.zeros((len(rows), len(self.classes_)))
         if near.any():
-            (label,) = density._density.posteriors(unlabelled[near], [rows.shape[1]])
+            (label,) = density.posteriors(unlabelled[near], [rows.shape[1]])
             posterior[near] = label.probabilities
         return log_density[:, np.newaxis] + _log(posterior) - self._log_joint_prior()
 
@@ -219,8 +212,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
 
     def _log_joint(self, X: Any) -> Floats:
         """Log density of each row together with each class, shape (n_samples, n_classes)."""
-        check_is_fitted(self)
-        rows = self.domain_.encode(check_table(self, X, reset=False))
+        _, rows = self._encode(X)
         log_density, log_prior = self._log_densities(rows), _log(self.class_prior_)
         weight = self._weight_of_all()
         of_all = np.logaddexp.reduce(log_density + log_prior, axis=1, keepdims=True)
@@ -330,9 +322,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     def _draw(self, code: int, n_rows: int, random_state: np.random.RandomState) -> Floats:
         """Encoded rows of one class."""
         if not self.joint:
-            return np.asarray(self.densities_[code].sample(n_rows, random_state))
-        drawn = self.densities_[0].sample(n_rows, random_state, given=self._class_alone()[code])
-        return np.asarray(drawn[:, :-1])
+            return np.asarray(self.densities_[code]._density.draw(n_rows, random_state))
+        alone = np.repeat(self._class_alone()[[code]], n_rows, axis=0)
+        return np.asarray(self.densities_[0]._density.draw_missing(alone, random_state)[:, :-1])
 
 
 def _refuse_other_density(density: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
 
 from skpc._arrays import Floats
-from skpc._validation import Interval, check_n_samples, check_target, fit_context
-from skpc.estimators._base import all_or_nothing
+from skpc._validation import NOT_NEGATIVE, check_n_samples, check_target, fit_context
+from skpc.estimators._base import all_or_nothing, keep_parameters
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
 from skpc.queries import sample_missing
@@ -59,6 +58,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     ----------
     density_ : estimator
         The fitted density.
+    domain_ : Domain
+        What each column is for the density; translates rows to encoded rows and back.
     support_vectors_ : ndarray of shape (n_support_vectors, n_features)
         Distinct support vectors, as encoded rows; NaN where a cell is missing.
     dual_coef_ : ndarray of shape (1, n_support_vectors)
@@ -110,7 +111,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
 
     _parameter_constraints: dict[str, list[Any]] = {
         **ExpectedKernelMachine._parameter_constraints,
-        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "epsilon": [NOT_NEGATIVE],
     }
 
     def __init__(
@@ -126,15 +127,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         categorical_features: Any = "auto",
         random_state: Any = None,
     ):
-        self.density = density
-        self.gamma = gamma
-        self.C = C
-        self.epsilon = epsilon
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.categorical_features = categorical_features
-        self.random_state = random_state
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:
@@ -161,10 +154,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             cells and the circuit of the density is not structured-decomposable.
         """
         with all_or_nothing(self):
-            solver = SVR(epsilon=self.epsilon)
-            group = self._solve(solver, *self._training_rows(X, sample_weight, y, check_target))
-            self._expand(group, solver.dual_coef_, solver.intercept_)
-            self.n_iter_ = int(solver.n_iter_)
+            rows_and_target = self._training_rows(X, sample_weight, y, check_target)
+            self._learn(SVR(epsilon=self.epsilon), *rows_and_target)
         return self
 
     @by_blocks
@@ -192,7 +183,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         ValueError
             If ``return_std`` is asked after training on rows with missing cells.
         """
-        rows = self._encode(X)
+        _, rows = self._encode(X)
         mean = self._mean(rows)[:, 0] + self.intercept_[0]
         if not return_std:
             return mean
@@ -225,7 +216,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             ``f(x)`` of each completion, without the noise of the target.
         """
         n_samples = check_n_samples(n_samples)
-        rows = self._encode(X)
+        _, rows = self._encode(X)
         repeated = np.repeat(rows, n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
         found = self._mean(filled)[:, 0] + self.intercept_[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 
 from skpc._arrays import Floats
-from skpc._validation import check_labels, fit_context
-from skpc.estimators._base import all_or_nothing
+from skpc._validation import check_labels, decisions_of_pairs, fit_context
+from skpc.estimators._base import all_or_nothing, keep_parameters
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
 
@@ -55,6 +54,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         The classes.
     density_ : estimator
         The fitted density.
+    domain_ : Domain
+        What each column is for the density; translates rows to encoded rows and back.
     support_vectors_ : ndarray of shape (n_support_vectors, n_features)
         Distinct support vectors, as encoded rows; NaN where a cell is missing.
     dual_coef_ : ndarray of shape (n_pairs, n_support_vectors)
@@ -96,14 +97,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         categorical_features: Any = "auto",
         random_state: Any = None,
     ):
-        self.density = density
-        self.gamma = gamma
-        self.C = C
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.categorical_features = categorical_features
-        self.random_state = random_state
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVC:
@@ -137,10 +131,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
                     "a classifier needs rows of two or more classes, got the one class "
                     f"{self.classes_.tolist()[0]!r}"
                 )
-            solver = SVC()
-            group = self._solve(solver, table, weight, code)
-            self._expand(group, _of_pairs(solver), solver.intercept_)
-            self.n_iter_ = int(np.max(solver.n_iter_))
+            self._learn(SVC(), table, weight, code)
         return self
 
     @by_blocks
@@ -159,19 +150,12 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             pairs that each class wins by its expected margin, plus less than a half by the sum of
             these margins.
         """
-        rows = self._encode(X)
+        _, rows = self._encode(X)
         margin = self._mean(rows) + self.intercept_
         n_classes = len(self.classes_)
         if n_classes == 2:
             return margin[:, 0]
-        votes, confidence = np.zeros((2, len(rows), n_classes))
-        for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
-            won = margin[:, pair] > 0.0
-            votes[:, i] += won
-            votes[:, j] += ~won
-            confidence[:, i] += margin[:, pair]
-            confidence[:, j] -= margin[:, pair]
-        return np.asarray(votes + confidence / (3.0 * (np.abs(confidence) + 1.0)))
+        return np.asarray(decisions_of_pairs(margin <= 0.0, -margin, n_classes))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of greatest decision for each row.
@@ -190,17 +174,3 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if decision.ndim == 1:
             return np.asarray(self.classes_[(decision > 0.0).astype(np.int64)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
-
-
-def _of_pairs(solver: SVC) -> Floats:
-    """The coefficients of the support vectors of a solver in the margin of each pair of classes."""
-    if len(solver.n_support_) == 2:
-        return np.asarray(solver.dual_coef_)
-    end = np.cumsum(solver.n_support_)
-    of_class = [np.arange(last - n, last) for last, n in zip(end, solver.n_support_)]
-    pairs = list(combinations(range(len(end)), 2))
-    found = np.zeros((len(pairs), end[-1]))
-    for row, (i, j) in zip(found, pairs):
-        row[of_class[i]] = solver.dual_coef_[j - 1, of_class[i]]
-        row[of_class[j]] = solver.dual_coef_[i, of_class[j]]
-    return found

@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._validation import (
     StrOptions,
     check_table,
+    column_of,
     fit_context,
     frame_library,
     missing_cells,
     output_library,
     read_cells,
 )
-from skpc.estimators._base import TableEstimator, all_or_nothing
+from skpc.estimators._base import TableEstimator, all_or_nothing, keep_parameters
 from skpc.estimators.cutset import CutsetNetworkBD
 
 
@@ -115,10 +116,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         add_indicator: bool = False,
         random_state: Any = None,
     ):
-        self.density = density
-        self.strategy = strategy
-        self.add_indicator = add_indicator
-        self.random_state = random_state
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
@@ -215,12 +213,7 @@ def _missing(table: Any) -> np.ndarray:
 
 def _read(table: Any) -> list[np.ndarray]:
     """The columns of a complete table: numbers, bools, or objects for strings."""
-    if isinstance(table, np.ndarray):
-        columns = list(table.T)
-    elif frame_library(table) == "polars":
-        columns = [np.asarray(series) for series in table.get_columns()]
-    else:
-        columns = [np.asarray(series) for _, series in table.items()]
+    columns = [np.asarray(column_of(table, position)) for position in range(table.shape[1])]
     for position, column in enumerate(columns):
         if column.dtype == object:
             values, is_bool = read_cells(column, position)
@@ -241,11 +234,7 @@ def _append(table: Any, mask: np.ndarray, library: str | None) -> Any:
     """Put the columns of a mask behind those of a table."""
     if library is None:
         return np.hstack([table, mask])
-    names = [f"missingindicator_{position}" for position in range(mask.shape[1])]
+    marks = _write([*mask.T], library)
     if library == "polars":
-        import polars as pl
-
-        return table.hstack([pl.Series(name, column) for name, column in zip(names, mask.T)])
-    import pandas as pd
-
-    return pd.concat([table, pd.DataFrame(mask, index=table.index, columns=names)], axis=1)
+        return table.hstack(marks.rename("missingindicator_{}".format))
+    return import_module(library).concat([table, marks.set_axis(table.index)], axis=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,15 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
-from skpc._validation import Interval, StrOptions, check_magnitude, describe_column, fit_context
-from skpc.estimators._base import all_or_nothing
+from skpc._validation import (
+    AT_LEAST_ONE,
+    POSITIVE,
+    StrOptions,
+    check_magnitude,
+    describe_column,
+    fit_context,
+)
+from skpc.estimators._base import all_or_nothing, keep_parameters
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
@@ -123,32 +129,15 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     _parameter_constraints: dict[str, list[Any]] = {
         "input_distributions": ["array-like", None],
-        "n_inner": [Interval(Integral, 1, None, closed="left")],
-        "n_outer": [Interval(Integral, 1, None, closed="left")],
-        "inner_length_scale_sq": [
-            StrOptions({"mean-variance"}),
-            Interval(Real, 0, None, closed="neither"),
-            "array-like",
-        ],
-        "outer_length_scale_sq": [
-            StrOptions({"median"}),
-            Interval(Real, 0, None, closed="neither"),
-        ],
-        "noise_variance": [Interval(Real, 0, None, closed="neither")],
-        "prior_variance": [Interval(Real, 0, None, closed="neither")],
+        "n_inner": [AT_LEAST_ONE],
+        "n_outer": [AT_LEAST_ONE],
+        "inner_length_scale_sq": [StrOptions({"mean-variance"}), POSITIVE, "array-like"],
+        "outer_length_scale_sq": [StrOptions({"median"}), POSITIVE],
+        "noise_variance": [POSITIVE],
+        "prior_variance": [POSITIVE],
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
     }
-
-    inner_length_scale_sq_: Floats
-    outer_length_scale_sq_: float
-    features_: MessageFeatures
-    posterior_: BayesianRegression
-    y_mean_: Floats
-    y_scale_: Floats
-    noise_variance_: Floats
-    log_evidence_: float
-    n_samples_seen_: int
 
     def __init__(
         self,
@@ -163,15 +152,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         keep_rows: bool = False,
         random_state: Any = None,
     ):
-        self.input_distributions = input_distributions
-        self.n_inner = n_inner
-        self.n_outer = n_outer
-        self.inner_length_scale_sq = inner_length_scale_sq
-        self.outer_length_scale_sq = outer_length_scale_sq
-        self.noise_variance = noise_variance
-        self.prior_variance = prior_variance
-        self.keep_rows = keep_rows
-        self.random_state = random_state
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:
@@ -196,10 +177,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             the number of columns does not fit `input_distributions`.
         """
         with all_or_nothing(self):
-            rows, targets, moments = self._check_rows(X, y, reset=True)
-            self._rows: tuple[tuple[Floats, Floats], ...] = ()
-            self._start(moments, targets)
-            self._learn(rows, targets, moments)
+            self._start(*self._check_rows(X, y, reset=True))
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -254,10 +232,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             )
         rows, targets = (np.concatenate(parts) for parts in zip(*self._rows))
         with all_or_nothing(self):
-            moments = message_moments(rows, self._distributions())
-            self._rows = ()
-            self._start(moments, targets)
-            self._learn(rows, targets, moments)
+            self._start(rows, targets, self._moments(rows))
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -278,25 +253,6 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         """
         mean, std = self._predict(X)
         return (mean, std) if return_std else mean
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination of the predictions.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Parameters of the messages.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            R squared, the mean over the outputs: 1 at best, 0 for a constant at the mean.
-        """
-        return float(super().score(X, y, sample_weight))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw targets from the predictive normal distribution of each row.
@@ -322,17 +278,16 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     def _predict(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, **_NUMBERS)
-        parts = [
-            self.posterior_.predict(self.features_.transform(part))
-            for part, _ in _blocks(self._moments(rows))
-        ]
+        blocks = self._feature_blocks(self._moments(rows))
+        parts = [self.posterior_.predict(features) for features, _ in blocks]
         mean, variance = map(np.concatenate, zip(*parts))
         mean = self.y_mean_ + self.y_scale_ * mean
         std = np.sqrt(variance)[:, np.newaxis] * self.y_scale_
         return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
 
-    def _start(self, moments: Moments, targets: Floats) -> None:
-        """Fix what the first rows fix, and begin with the prior."""
+    def _start(self, rows: Floats, targets: Floats, moments: Moments) -> None:
+        """Fix what the first rows fix, and learn from them."""
+        self._rows: tuple[tuple[Floats, Floats], ...] = ()
         random_state = check_random_state(self.random_state)
         inner, outer = self._inner_length_scale_sq(moments), self.outer_length_scale_sq
         some = moments
@@ -341,8 +296,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             some = Moments(moments.mean[chosen], moments.variance[chosen])
         outer = outer_length_scale_sq(some, inner) if isinstance(outer, str) else float(outer)
         self.inner_length_scale_sq_, self.outer_length_scale_sq_ = inner, outer
-        sizes = self.n_inner, self.n_outer
-        self.features_ = MessageFeatures.draw(inner, outer, *sizes, random_state)
+        self.features_ = MessageFeatures.draw(
+            inner, outer, self.n_inner, self.n_outer, random_state
+        )
         scale = targets.std(axis=0)
         # The deviation of a constant target is rounding.
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
@@ -355,6 +311,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             prior_variance=self.prior_variance,
             noise_variance=self.noise_variance,
         )
+        self._learn(rows, targets, moments)
 
     def _inner_length_scale_sq(self, moments: Moments) -> Floats:
         if isinstance(self.inner_length_scale_sq, str):
@@ -370,8 +327,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         standardised = (targets - self.y_mean_) / self.y_scale_
-        for part, block in _blocks(moments):
-            features = self.features_.transform(part)
+        for features, block in self._feature_blocks(moments):
             self.posterior_ = self.posterior_.update(features, standardised[block])
         self.n_samples_seen_ = self.posterior_.n_rows
         # The density of the targets themselves, and not of the standardised ones.
@@ -379,11 +335,6 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.log_evidence_ = float(self.posterior_.log_evidence - jacobian)
         if self.keep_rows:
             self._rows = (*self._rows, (rows, targets))
-
-    def _distributions(self) -> Sequence[str]:
-        if self.input_distributions is None:
-            return ["point"] * self.n_features_in_
-        return self.input_distributions
 
     def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[Floats, Floats, Moments]:
         checks = {**_NUMBERS, "multi_output": True, "y_numeric": True}
@@ -410,15 +361,18 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
                 f"found {rows[row, column]} in {describe_column(int(column), names)}, row {row}."
             )
         check_magnitude(rows, names)
-        return message_moments(rows, self._distributions(), names)
+        families = self.input_distributions
+        if families is None:
+            families = ["point"] * self.n_features_in_
+        return message_moments(rows, families, names)
+
+    def _feature_blocks(self, moments: Moments) -> Iterator[tuple[Floats, slice]]:
+        """Features of a few thousand rows at a time: those of all would take much memory."""
+        for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
+            part = Moments(moments.mean[block], moments.variance[block])
+            yield self.features_.transform(part), block
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _blocks(moments: Moments) -> Iterator[tuple[Moments, slice]]:
-    """Rows a few thousand at a time: the features of all would take much memory."""
-    for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
-        yield Moments(moments.mean[block], moments.variance[block]), block

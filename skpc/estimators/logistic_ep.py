@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
 from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
-from skpc.estimators._base import all_or_nothing
-from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle, WeightPosterior
+from skpc.estimators._base import all_or_nothing, keep_parameters
+from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 
 #: z of a row of zeros is certain; a normal message needs some variance.
@@ -89,11 +89,6 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         "fit_intercept": ["boolean"],
     }
 
-    classes_: NDArray[Any]
-    posterior_: WeightPosterior
-    coef_: Floats
-    intercept_: Floats
-
     def __init__(
         self,
         *,
@@ -103,11 +98,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         schedule: str = "parallel",
         fit_intercept: bool = True,
     ):
-        self.operator = operator
-        self.n_iter = n_iter
-        self.damping = damping
-        self.schedule = schedule
-        self.fit_intercept = fit_intercept
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LogisticEPClassifier:
@@ -171,7 +162,8 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Positive where the second class is the more probable one.
         """
-        rows = self._check_rows(X)
+        check_is_fitted(self)
+        rows = self._design(validate_data(self, X, reset=False, dtype=np.float64))
         mean, covariance = self.posterior_.mean, self.posterior_.covariance
         variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), _LEAST_VARIANCE)
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
@@ -205,28 +197,6 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         """
         second = expit(self.decision_function(X))
         return np.column_stack([1.0 - second, second])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            The accuracy.
-        """
-        return float(super().score(X, y, sample_weight))
-
-    def _check_rows(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        return self._design(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _design(self, rows: Floats) -> Floats:
         check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=LARGEST_FEATURE)

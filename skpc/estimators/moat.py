@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._validation import Interval, StrOptions, check_table, check_weight, fit_context
+from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.all_trees import (
     Adam,
     AllTreesDensity,
@@ -25,8 +25,14 @@ from skpc.all_trees import (
     usual_batch_size,
 )
 from skpc.circuit import Circuit
-from skpc.domain import Domain, merge_codes, present_rows
-from skpc.estimators._base import TableDensity, all_or_nothing, hold_out, with_some_cell
+from skpc.domain import Domain, merge_codes
+from skpc.estimators._base import (
+    TableDensity,
+    all_or_nothing,
+    hold_out,
+    keep_parameters,
+    with_some_cell,
+)
 from skpc.estimators._progress import progress
 
 
@@ -155,19 +161,19 @@ class MixtureOfAllTrees(TableDensity):
     _parameter_constraints = {
         **TableDensity._parameter_constraints,
         "orientation": [StrOptions({"directed", "undirected"})],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [AT_LEAST_ONE],
         "solver": [StrOptions({"adam", "lbfgs"})],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "learning_rate_init": [POSITIVE],
+        "batch_size": [StrOptions({"auto"}), AT_LEAST_ONE],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "n_iter_no_change": [AT_LEAST_ONE],
+        "alpha": [POSITIVE],
         "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
-        "n_inference_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "n_inference_samples": [AT_LEAST_ONE],
+        "n_bins": [AT_LEAST_ONE],
     }
 
     _adam: Adam
@@ -195,25 +201,7 @@ class MixtureOfAllTrees(TableDensity):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.orientation = orientation
-        self.n_components = n_components
-        self.solver = solver
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.alpha = alpha
-        self.inference = inference
-        self.n_inference_samples = n_inference_samples
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.n_bins = n_bins
-        self.handle_unknown = handle_unknown
-        self.random_state = random_state
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -303,19 +291,21 @@ class MixtureOfAllTrees(TableDensity):
             negative or all zero, or if no column of the first call has more than one value.
         """
         with all_or_nothing(self):
-            if not hasattr(self, "domain_"):
-                self.domain_, *rows_and_weight = self._prepare(X, sample_weight)
+            if hasattr(self, "domain_"):
+                table, weight, _ = self._training_rows(X, sample_weight, reset=False)
+                rows = self.domain_.encode(table)
+            else:
+                self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
-                codes_and_rest = self._training_codes(*with_some_cell(*rows_and_weight))
-                self._set_parameters(*self._start(*codes_and_rest))
+                self._set_parameters(
+                    *self._start(*self._training_codes(*with_some_cell(rows, weight)))
+                )
                 self.scores_, self.n_iter_, self.converged_ = [], 0, False
-            self._partial_fit(X, sample_weight)
+            self._take_steps(*merge_codes(self.domain_.codes(rows), weight))
         return self
 
-    def _partial_fit(self, X: Any, sample_weight: Any) -> None:
-        table = check_table(self, X, reset=False)
-        table, weight = present_rows(table, check_weight(sample_weight, len(table)))
-        codes, weight = merge_codes(self.domain_.codes(self.domain_.encode(table)), weight)
+    def _take_steps(self, codes: Ints, weight: Floats) -> None:
+        """Take Adam once through distinct rows of states."""
         # The averages are changed in place, and an interruption must not leave half a pass.
         adam = self._adam.copy()
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
@@ -360,17 +350,10 @@ class MixtureOfAllTrees(TableDensity):
         return ComponentParameters(kind(offsets(self.domain_.n_states)), self.n_components)
 
     def _options(self, total: float, n_features: int) -> TrainingOptions:
-        batch_size = self.batch_size
-        if batch_size == "auto":
-            batch_size = usual_batch_size(total, n_features)
-        return TrainingOptions(
-            self.solver,
-            self.learning_rate_init,
-            int(batch_size),
-            self.max_iter,
-            self.tol,
-            self.n_iter_no_change,
-        )
+        options = TrainingOptions(*(getattr(self, name) for name in TrainingOptions._fields))
+        if options.batch_size != "auto":
+            return options
+        return options._replace(batch_size=usual_batch_size(total, n_features))
 
     def _set_parameters(self, parameters: ComponentParameters, vector: Floats) -> None:
         self._vector, self.mixture_ = vector, parameters.model(vector)

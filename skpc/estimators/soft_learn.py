@@ -9,9 +9,9 @@ from typing import Any
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
-from skpc.estimators._base import CircuitDensity, hold_out
+from skpc.estimators._base import CircuitDensity, hold_out, keep_parameters
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import fit_parameters
@@ -125,13 +125,13 @@ class SoftLearnSPN(CircuitDensity):
         **CircuitDensity._parameter_constraints,
         "assignment": [StrOptions({"soft", "hard"})],
         "clusterer": [StrOptions({"kmeans", "em"})],
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
-        "beta": [Interval(Real, 0, None, closed="left")],
+        "n_clusters": [AT_LEAST_ONE],
+        "beta": [NOT_NEGATIVE],
         "significance": [Interval(Real, 0, 1, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "min_weight": [Interval(Real, 0, None, closed="left")],
+        "alpha": [POSITIVE],
+        "min_weight": [NOT_NEGATIVE],
         "prune": [Interval(Real, 0, 1, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [AT_LEAST_ONE],
         "n_refine": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -154,21 +154,7 @@ class SoftLearnSPN(CircuitDensity):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.assignment = assignment
-        self.clusterer = clusterer
-        self.n_clusters = n_clusters
-        self.beta = beta
-        self.significance = significance
-        self.alpha = alpha
-        self.min_weight = min_weight
-        self.prune = prune
-        self.max_iter = max_iter
-        self.n_refine = n_refine
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.random_state = random_state
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -40,9 +40,10 @@ def by_blocks(method: _Method) -> _Method:
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        blocks = _blocks(X)
-        if len(blocks) < 2:
+        is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
+        if not is_numbers or len(X) < 2 or X.size <= _CELLS:
             return method(self, X, *args, **kwargs)
+        blocks = list(gen_batches(len(X), max(1, _CELLS // X.shape[1])))
         call = signature(method).bind(self, X, *args, **kwargs).arguments
         calls: Iterator[dict[str, Any]] = (call | {"X": X[block]} for block in blocks)
         if call.get("random_state") is not None:
@@ -60,13 +61,6 @@ def by_blocks(method: _Method) -> _Method:
             raise
 
     return cast(_Method, answer)
-
-
-def _blocks(X: Any) -> list[slice]:
-    """Slices of the rows of a large array of numbers; one or none for anything else."""
-    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "biuf" or not X.size:
-        return []
-    return list(gen_batches(len(X), max(1, _CELLS // X.shape[1])))
 
 
 @contextmanager
@@ -105,7 +99,7 @@ def prepare_blocks(
     ``prepare`` finds all three for the first block, which tells the domain. Numbers are those that
     stand for their bins, so that rows repeat and can be counted.
     """
-    merged = _MergedRows()
+    parts: list[tuple[Floats, Floats]] = []
     domain, unknown = None, ""
     for number, block in enumerate(blocks):
         with noted(f"This is in block {number} of the iterator, counted from 0."):
@@ -117,13 +111,13 @@ def prepare_blocks(
                 rows, found = _encode_block(domain, check_table(estimator, block, reset=False))
                 weight = np.ones(len(rows))
                 unknown = unknown or (found and f"{found} (Row of block {number}.)")
-            merged.add(_representatives(domain, rows), weight)
+            _add(parts, _representatives(domain, rows), weight)
     if domain is None:
         raise ValueError("An iterator of blocks needs at least one block of rows; found none.")
     if unknown:
         message = f"Categories that are not in the first block count as missing. {unknown}"
         warnings.warn(message, stacklevel=2)
-    return domain, *merged.result()
+    return domain, *_merged(parts)
 
 
 def _encode_block(domain: Domain, table: Any) -> tuple[Floats, str]:
@@ -144,22 +138,12 @@ def _representatives(domain: Domain, rows: Floats) -> Floats:
     return found
 
 
-class _MergedRows:
-    """Distinct rows and how often they came, gathered block by block."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Floats, Floats]] = []
-
-    def add(self, rows: Floats, weight: Floats) -> None:
-        """Add encoded rows. Parts of similar size are merged, as in a merge sort."""
-        part = merge_rows(rows, weight)
-        while self._parts and len(self._parts[-1][0]) <= 2 * len(part[0]):
-            part = _merged([self._parts.pop(), part])
-        self._parts.append(part)
-
-    def result(self) -> tuple[Floats, Floats]:
-        """The distinct rows and their weights."""
-        return _merged(self._parts)
+def _add(parts: list[tuple[Floats, Floats]], rows: Floats, weight: Floats) -> None:
+    """Add a block to distinct rows and weights. Parts of similar size merge, as in a merge sort."""
+    part = merge_rows(rows, weight)
+    while parts and len(parts[-1][0]) <= 2 * len(part[0]):
+        part = _merged([parts.pop(), part])
+    parts.append(part)
 
 
 def _merged(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

@@ -69,8 +69,8 @@ def polars_table() -> pl.DataFrame:
     )
 
 
-def with_missing_cells(frame: pd.DataFrame, share: float = 0.3, seed: int = 1) -> pd.DataFrame:
-    mask = np.random.default_rng(seed).random(frame.shape) < share
+def with_missing_cells(frame: pd.DataFrame, proportion: float = 0.3, seed: int = 1) -> pd.DataFrame:
+    mask = np.random.default_rng(seed).random(frame.shape) < proportion
     return frame.astype({"flag": object, "age": float}).mask(mask)
 
 

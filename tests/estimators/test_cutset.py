@@ -141,10 +141,10 @@ def test_a_mixture_describes_rows_of_several_kinds_better_than_one_network():
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_the_bound_is_the_mean_log_likelihood_of_the_training_rows(n_components, share):
+@pytest.mark.parametrize("proportion", [0.0, 0.3])
+def test_the_bound_is_the_mean_log_likelihood_of_the_training_rows(n_components, proportion):
     train = three_kinds(1000, 0)
-    train[np.random.default_rng(1).random(train.shape) < share] = np.nan
+    train[np.random.default_rng(1).random(train.shape) < proportion] = np.nan
     weight = np.random.default_rng(2).integers(1, 4, len(train))
     model = CutsetNetworkBD(n_components=n_components, random_state=0)
     model.fit(train, sample_weight=weight)
@@ -219,12 +219,12 @@ def test_any_two_conditionals_of_a_structured_network_are_compatible():
     given = [condition(circuit, row) for row in rows]
     kernel = ExponentialHamming(0.7)
     grid = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
-    share = []
+    conditional = []
     for row in rows:
         possible = np.all(np.isnan(row) | (grid == row), axis=1)
         prob = np.exp(model.score_samples(grid)) * possible
-        share.append(prob / prob.sum())
-    truth = share[0] @ kernel(grid) @ share[1]
+        conditional.append(prob / prob.sum())
+    truth = conditional[0] @ kernel(grid) @ conditional[1]
     assert expected_kernel(*given, kernel) == pytest.approx(truth, rel=1e-10)
 
 

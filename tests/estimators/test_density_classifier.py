@@ -46,8 +46,8 @@ def mixed(n_rows: int = 150, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return table, np.array(["low", "mid", "top"])[kind]
 
 
-def with_missing_cells(table: pd.DataFrame, share: float = 0.4, seed: int = 1) -> pd.DataFrame:
-    return table.mask(np.random.default_rng(seed).random(table.shape) < share)
+def with_missing_cells(table: pd.DataFrame, proportion: float = 0.4, seed: int = 1) -> pd.DataFrame:
+    return table.mask(np.random.default_rng(seed).random(table.shape) < proportion)
 
 
 @per_class

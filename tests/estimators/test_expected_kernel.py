@@ -56,8 +56,8 @@ def frame(n_rows: int = 150, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return table, size + 2.0 * (kind == 2)
 
 
-def with_missing_cells(X, share: float = 0.3, seed: int = 1):
-    mask = np.random.default_rng(seed).random(X.shape) < share
+def with_missing_cells(X, proportion: float = 0.3, seed: int = 1):
+    mask = np.random.default_rng(seed).random(X.shape) < proportion
     return X.mask(mask) if isinstance(X, pd.DataFrame) else np.where(mask, np.nan, X)
 
 
@@ -71,14 +71,14 @@ def test_predictions_of_incomplete_rows_are_means_over_all_completions():
     model = ExpectedKernelSVR(C=5.0).fit(X, y)
     incomplete = with_missing_cells(X[:25], 0.5)
     mean, sd = model.predict(incomplete, return_std=True)
-    for row, found, spread in zip(incomplete, mean, sd):
+    for row, found, std in zip(incomplete, mean, sd):
         rows = all_completions(row, [3, 3, 2])
         weight = np.exp(log_likelihood(model.density_.circuit_, rows))
         values = model.predict(rows)
         truth = np.average(values, weights=weight)
         assert found == pytest.approx(truth, abs=1e-10)
         variance = np.average((values - truth) ** 2, weights=weight)
-        assert spread == pytest.approx(np.sqrt(variance), abs=1e-6)
+        assert std == pytest.approx(np.sqrt(variance), abs=1e-6)
 
 
 def test_predictions_and_spread_of_numbers_agree_with_quadrature():

@@ -16,8 +16,8 @@ def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
-def with_missing_cells(X: np.ndarray, share: float = 0.3) -> np.ndarray:
-    return np.where(np.random.default_rng(1).random(X.shape) < share, np.nan, X)
+def with_missing_cells(X: np.ndarray, proportion: float = 0.3) -> np.ndarray:
+    return np.where(np.random.default_rng(1).random(X.shape) < proportion, np.nan, X)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -136,9 +136,9 @@ def test_intervals_cover_what_was_drawn_from_the_model():
     fitted = operator(noise_variance=0.05 / y[:100].var(), prior_variance=1 / y[:100].var())
     fitted.fit(X[:100], y[:100])
     mean, std = fitted.predict(X[100:], return_std=True)
-    for share in (0.5, 0.9):
-        inside = np.abs(y[100:] - mean) < norm.ppf(0.5 + share / 2) * std
-        assert inside.mean() == pytest.approx(share, abs=0.06)
+    for proportion in (0.5, 0.9):
+        inside = np.abs(y[100:] - mean) < norm.ppf(0.5 + proportion / 2) * std
+        assert inside.mean() == pytest.approx(proportion, abs=0.06)
 
 
 def test_widths_are_refitted_from_the_rows_kept():

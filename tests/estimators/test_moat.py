@@ -25,8 +25,8 @@ def chain_rows(n_rows=600, n_columns=5, seed=0):
     return np.cumsum(flips, axis=1) % 2.0
 
 
-def with_missing_cells(X, share, seed=0):
-    return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
+def with_missing_cells(X, proportion, seed=0):
+    return np.where(np.random.default_rng(seed).random(X.shape) < proportion, np.nan, X)
 
 
 @pytest.mark.parametrize("n_components", [1, 2])

@@ -91,7 +91,7 @@ def test_columns_that_are_not_there_are_refused(density, given, message):
 
 
 @every_density
-def test_intervals_hold_the_share_of_numbers_that_they_promise(density):
+def test_intervals_hold_the_proportion_of_numbers_that_they_promise(density):
     rng = np.random.default_rng(0)
     side = rng.choice([-1.0, 1.0], 4000)
     X = np.column_stack([3 * side, -3 * side]) + rng.normal(size=(4000, 2))

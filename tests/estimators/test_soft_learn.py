@@ -38,12 +38,12 @@ def centres(X, assignment, weight):
 
 def test_soft_learning_recovers_the_clouds_that_a_forced_cut_has_halved():
     X = clouds()
-    share = np.linalg.norm(X[:, np.newaxis] - [[-1.0, 0.0], [1.0, 0.0]], axis=2)
-    share /= share.sum(axis=1, keepdims=True)
+    distance = np.linalg.norm(X[:, np.newaxis] - [[-1.0, 0.0], [1.0, 0.0]], axis=2)
+    distance /= distance.sum(axis=1, keepdims=True)
     for side in (0, 1):
-        soft = 1.0 / (1.0 + np.exp(share[:, side] - share[:, 1 - side]))
+        soft = 1.0 / (1.0 + np.exp(distance[:, side] - distance[:, 1 - side]))
         assert_allclose(centres(X, "soft", soft), [[-0.5, -2.0], [0.5, 2.0]], atol=0.12)
-        hard = centres(X, "hard", (share[:, side] < 0.5).astype(float))
+        hard = centres(X, "hard", (distance[:, side] < 0.5).astype(float))
         assert np.abs(hard[:, 0] - [-0.5, 0.5]).max() > 0.4
         assert_allclose(hard[:, 1], [-2.0, 2.0], atol=0.05)
 
@@ -83,8 +83,8 @@ def test_verbose_shows_the_cells_that_reached_the_leaves(capsys):
 def test_one_cluster_is_a_factorised_distribution():
     X = two_kinds(300)
     model = SoftLearnSPN(n_clusters=1, n_refine=0, alpha=1e-9).fit(X)
-    share = X.mean(axis=0)
-    expected = (X * np.log(share) + (1 - X) * np.log(1 - share)).sum(axis=1)
+    frequency = X.mean(axis=0)
+    expected = (X * np.log(frequency) + (1 - X) * np.log(1 - frequency)).sum(axis=1)
     assert_allclose(model.score_samples(X), expected, rtol=1e-6)
     assert (model.n_sums_, model.n_products_, model.depth_) == (0, 1, 1)
 
