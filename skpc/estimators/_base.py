@@ -32,16 +32,6 @@ _STRATEGIES = ("mean", "mpe", "sample")
 _ROWS = 1024
 
 
-def keep_parameters(estimator: BaseEstimator, given: dict[str, Any]) -> None:
-    """Keep each parameter as the attribute of its name, as scikit-learn has it.
-
-    ``given`` are the ``locals()`` of an ``__init__`` that does nothing else.
-    """
-    for name, value in given.items():
-        if name != "self":
-            setattr(estimator, name, value)
-
-
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
     """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""

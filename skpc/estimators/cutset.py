@@ -15,7 +15,7 @@ from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, Str
 from skpc.circuit import Circuit
 from skpc.counting import as_numbers
 from skpc.domain import Domain, column_moments
-from skpc.estimators._base import CircuitDensity, keep_parameters
+from skpc.estimators._base import CircuitDensity
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
@@ -212,7 +212,24 @@ class CutsetNetworkBD(CircuitDensity):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        keep_parameters(self, locals())
+        self.criterion = criterion
+        self.ess = ess
+        self.alpha = alpha
+        self.param_ess = param_ess
+        self.n_candidates = n_candidates
+        self.max_depth = max_depth
+        self.structured = structured
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.categorical_features = categorical_features
+        self.categories = categories
+        self.n_bins = n_bins
+        self.handle_unknown = handle_unknown
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetNetworkBD:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats
 from skpc._validation import check_labels, check_n_samples, fit_context
 from skpc.domain import Domain
-from skpc.estimators._base import TableEstimator, all_or_nothing, keep_parameters
+from skpc.estimators._base import TableEstimator, all_or_nothing
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.streaming import by_blocks, noted
 
@@ -98,7 +98,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     }
 
     def __init__(self, density: Any = None, *, priors: Any = None, joint: bool = False):
-        keep_parameters(self, locals())
+        self.density = density
+        self.priors = priors
+        self.joint = joint
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:

@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 
 from skpc._arrays import Floats
 from skpc._validation import NOT_NEGATIVE, check_n_samples, check_target, fit_context
-from skpc.estimators._base import all_or_nothing, keep_parameters
+from skpc.estimators._base import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
 from skpc.queries import sample_missing
@@ -127,7 +127,15 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         categorical_features: Any = "auto",
         random_state: Any = None,
     ):
-        keep_parameters(self, locals())
+        self.density = density
+        self.gamma = gamma
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.categorical_features = categorical_features
+        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:

@@ -20,7 +20,7 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import TableEstimator, all_or_nothing, keep_parameters
+from skpc.estimators._base import TableEstimator, all_or_nothing
 from skpc.estimators.cutset import CutsetNetworkBD
 
 
@@ -116,7 +116,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         add_indicator: bool = False,
         random_state: Any = None,
     ):
-        keep_parameters(self, locals())
+        self.density = density
+        self.strategy = strategy
+        self.add_indicator = add_indicator
+        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:

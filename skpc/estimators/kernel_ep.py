@@ -19,7 +19,7 @@ from skpc._validation import (
     describe_column,
     fit_context,
 )
-from skpc.estimators._base import all_or_nothing, keep_parameters
+from skpc.estimators._base import all_or_nothing
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
@@ -152,7 +152,15 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         keep_rows: bool = False,
         random_state: Any = None,
     ):
-        keep_parameters(self, locals())
+        self.input_distributions = input_distributions
+        self.n_inner = n_inner
+        self.n_outer = n_outer
+        self.inner_length_scale_sq = inner_length_scale_sq
+        self.outer_length_scale_sq = outer_length_scale_sq
+        self.noise_variance = noise_variance
+        self.prior_variance = prior_variance
+        self.keep_rows = keep_rows
+        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
 from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
-from skpc.estimators._base import all_or_nothing, keep_parameters
+from skpc.estimators._base import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 
@@ -98,7 +98,11 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         schedule: str = "parallel",
         fit_intercept: bool = True,
     ):
-        keep_parameters(self, locals())
+        self.operator = operator
+        self.n_iter = n_iter
+        self.damping = damping
+        self.schedule = schedule
+        self.fit_intercept = fit_intercept
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LogisticEPClassifier:
@@ -162,8 +166,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Positive where the second class is the more probable one.
         """
-        check_is_fitted(self)
-        rows = self._design(validate_data(self, X, reset=False, dtype=np.float64))
+        rows = self._check_rows(X)
         mean, covariance = self.posterior_.mean, self.posterior_.covariance
         variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), _LEAST_VARIANCE)
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
@@ -197,6 +200,10 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
         """
         second = expit(self.decision_function(X))
         return np.column_stack([1.0 - second, second])
+
+    def _check_rows(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return self._design(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _design(self, rows: Floats) -> Floats:
         check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=LARGEST_FEATURE)

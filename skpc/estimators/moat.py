@@ -26,13 +26,7 @@ from skpc.all_trees import (
 )
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
-from skpc.estimators._base import (
-    TableDensity,
-    all_or_nothing,
-    hold_out,
-    keep_parameters,
-    with_some_cell,
-)
+from skpc.estimators._base import TableDensity, all_or_nothing, hold_out, with_some_cell
 from skpc.estimators._progress import progress
 
 
@@ -201,7 +195,25 @@ class MixtureOfAllTrees(TableDensity):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        keep_parameters(self, locals())
+        self.orientation = orientation
+        self.n_components = n_components
+        self.solver = solver
+        self.learning_rate_init = learning_rate_init
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.alpha = alpha
+        self.inference = inference
+        self.n_inference_samples = n_inference_samples
+        self.categorical_features = categorical_features
+        self.categories = categories
+        self.n_bins = n_bins
+        self.handle_unknown = handle_unknown
+        self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
-from skpc.estimators._base import CircuitDensity, hold_out, keep_parameters
+from skpc.estimators._base import CircuitDensity, hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import fit_parameters
@@ -154,7 +154,21 @@ class SoftLearnSPN(CircuitDensity):
         random_state: Any = None,
         verbose: int = 0,
     ):
-        keep_parameters(self, locals())
+        self.assignment = assignment
+        self.clusterer = clusterer
+        self.n_clusters = n_clusters
+        self.beta = beta
+        self.significance = significance
+        self.alpha = alpha
+        self.min_weight = min_weight
+        self.prune = prune
+        self.max_iter = max_iter
+        self.n_refine = n_refine
+        self.categorical_features = categorical_features
+        self.categories = categories
+        self.handle_unknown = handle_unknown
+        self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
