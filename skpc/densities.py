@@ -59,26 +59,26 @@ class Density(Protocol):
 class CircuitAnswers(NamedTuple):
     """The density of a circuit over encoded rows.
 
-        Parameters
-        ----------
-        circuit : Circuit
-            The distribution; every answer is exact, but for modes where it is not deterministic.
-        domain : Domain
-            What the columns are.
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution. Every answer is exact; :meth:`modes` is a good guess where the circuit is
+        not deterministic.
+    domain : Domain
+        What the columns are.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skpc.circuit import CircuitBuilder
-        >>> from skpc.densities import CircuitAnswers
-        >>> from skpc.domain import Domain
-    from skpc.variables import Predictive
-        >>> builder = CircuitBuilder(n_states=[2])
-        >>> _ = builder.discrete(0, np.log([0.25, 0.75]))
-        >>> density = CircuitAnswers(builder.build(), Domain.fit(np.array([[0.0], [1.0]])))
-        >>> density.means(np.array([[0.0], [np.nan]]))
-        array([[0.],
-               [1.]])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.densities import CircuitAnswers
+    >>> from skpc.domain import Domain
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.25, 0.75]))
+    >>> density = CircuitAnswers(builder.build(), Domain.fit(np.array([[0.0], [1.0]])))
+    >>> density.means(np.array([[0.0], [np.nan]]))
+    array([[0.],
+           [1.]])
     """
 
     circuit: Circuit

@@ -1,7 +1,14 @@
 """What a column is for a model: histogram axes, leaf families, and the distribution of a cell."""
 
 from skpc.variables.axis import Axis, AxisTable
-from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, Columns, Leaves
+from skpc.variables.families import (
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    POISSON,
+    Columns,
+    Leaves,
+)
 from skpc.variables.forms import Bins, Form, Normals, Points
 from skpc.variables.predictive import Predictive
 
@@ -9,6 +16,7 @@ __all__ = [
     "CATEGORICAL",
     "GAUSSIAN",
     "HISTOGRAM",
+    "POISSON",
     "Axis",
     "AxisTable",
     "Bins",
