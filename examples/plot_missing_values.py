@@ -125,4 +125,4 @@ for claim in (0.5, 0.8, 0.9):
     print(f"intervals that claim {claim:.0%} contain {inside:.0%}")
 
 # %%
-# The intervals contain about as many cells as they claim.
+# The intervals contain as many cells as they claim, or a few more.
