@@ -1,5 +1,7 @@
 """Configuration of the documentation."""
 
+import re
+
 import skpc
 
 project = "skpc"
@@ -34,3 +36,13 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {"show_toc_level": 2, "secondary_sidebar_items": ["page-toc"]}
 html_sidebars = {"whats_new/*": [], "contributing": [], "glossary": []}
+
+
+def _drop_foreign_labels(app, what, name, obj, options, lines):
+    """Methods inherited from scikit-learn refer to labels of its own documentation."""
+    if (getattr(obj, "__module__", None) or "").startswith("sklearn"):
+        lines[:] = [re.sub(r":ref:`([^<`]+?)\s*<[^`]+>`", r"\1", line) for line in lines]
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", _drop_foreign_labels)

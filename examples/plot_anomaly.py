@@ -66,7 +66,7 @@ results["tumours"] = areas_under_curve(
 # %%
 # Results
 # -------
-# The area under the ROC curve is the chance that an anomaly scores worse than a normal row.
+# The area under the ROC curve is the probability that an anomaly scores lower than a normal row.
 print(f"{'normal rows':12s} {'likelihood':>10s} {'isolation forest':>17s}")
 for name, (by_likelihood, by_forest) in results.items():
     print(f"{name:12s} {by_likelihood:10.3f} {by_forest:17.3f}")
@@ -85,8 +85,8 @@ plt.show()
 
 # %%
 # The likelihood knows which pixels go together and wins on nine digits out of ten; on the tumours
-# the forest is slightly ahead. Neither was tuned, but for the bins of the tumours. Which one suits
-# a table is a question for that table.
+# the forest is slightly ahead. Neither was tuned, except for the bins of the tumours. Compare both
+# on your own table.
 #
 # The trap
 # --------

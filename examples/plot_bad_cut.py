@@ -25,12 +25,12 @@ X = np.column_stack([0.5 * side + rng.normal(size=2000), 2 * side + 0.2 * rng.no
 # %%
 # The bad start: a cut at zero of the first column. The hard way gives each point to the side on
 # which it lies. The soft way divides it between two centroids, (-1, 0) and (1, 0), by the
-# memberships of SoftLearn: with distances d and d' they are in the ratio of
-# XX
+# memberships of SoftLearn: with distances d and d' they are in the ratio of exp(-d / (d + d')) to
+# exp(-d' / (d + d')).
 distance = np.linalg.norm(X[:, np.newaxis] - [[-1.0, 0.0], [1.0, 0.0]], axis=2)
-share = distance / distance.sum(axis=1, keepdims=True)
-hard = (share == share.min(axis=1, keepdims=True)).astype(float)
-soft = np.exp(1.0 - share)
+relative = distance / distance.sum(axis=1, keepdims=True)
+hard = (relative == relative.min(axis=1, keepdims=True)).astype(float)
+soft = np.exp(1.0 - relative)
 soft /= soft.sum(axis=1, keepdims=True)
 
 # %%

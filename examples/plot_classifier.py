@@ -6,7 +6,7 @@ Classifying rows with lost cells
 A classifier built from densities judges a row by the cells that it has. Here it learns handwritten
 digits, black and white, from complete pictures; then pixels are lost. Gradient boosting, which
 takes missing values natively, sees the same pictures. In a second version it is trained anew at
-each rate of loss, on pictures that have lost as many pixels: it then knows what it will meet.
+each rate of loss, on pictures that have lost pixels at the same rate.
 """
 
 import matplotlib.pyplot as plt
@@ -31,9 +31,8 @@ def lose(rows, rate):
 
 # %%
 # Accuracy against the proportion of lost pixels
-# -----------------------------------------
-# The densities integrate lost pixels out, exactly, so nothing is imputed and nothing is trained
-# again.
+# ----------------------------------------------
+# The densities integrate lost pixels out, exactly. They impute nothing, and are trained once.
 density = DensityClassifier().fit(X_train, y_train)
 boosting = HistGradientBoostingClassifier(random_state=0).fit(X_train, y_train)
 rates = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9])
@@ -63,7 +62,7 @@ plt.show()
 # %%
 # What it sees
 # ------------
-# Eight pictures of which seven pixels in ten are lost (grey), and the most probable digit of each.
+# Eight pictures that have lost seven pixels in ten (grey), and the most probable digit of each.
 # Below them the same pictures as they were.
 rows = lose(X_test[:8], 0.7)
 proba = density.predict_proba(rows)
@@ -82,8 +81,8 @@ plt.show()
 # %%
 # An outlier score beside the label
 # ---------------------------------
-# A classifier has to name a digit, whatever it is shown. The log density of the picture, from the
-# same fitted model, tells that pictures whose pixels have been shuffled are no digits.
+# A classifier names a digit for any picture. The log density of the picture, from the same fitted
+# model, shows that pictures with shuffled pixels are not digits.
 shuffled = rng.permuted(X_test, axis=1)
 usual, odd = density.score_samples(X_test), density.score_samples(shuffled)
 limit = np.quantile(usual, 0.02)

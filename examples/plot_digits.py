@@ -38,7 +38,7 @@ for model in models.values():
 # --------------
 # A mixture is one circuit, whose root is a sum over the components. The root is the last node, so
 # its edges are the last ones. With all the weight on one of them, the circuit is that component
-# alone and can be asked for the probability of ink in each pixel, and for the density of a row.
+# alone. Queries give its probability of ink in each pixel, and the density of a row.
 circuit = models["10 components"].circuit_
 first = circuit.child_ptr[-2]
 
@@ -59,14 +59,14 @@ _, axes = plt.subplots(2, 5, figsize=(7.5, 3.6), layout="constrained")
 for index, ax in enumerate(axes.flat):
     ink = [states[0, 1] for states in marginals(components[index], np.full((1, 64), np.nan))]
     ax.imshow(np.reshape(ink, (8, 8)), cmap="gray_r", vmin=0, vmax=1)
-    shares = np.bincount(label[member == index], minlength=10) / (member == index).sum()
-    ax.set_title(f"weight {weights[index]:.2f}\n{shares.max():.0%} are {shares.argmax()}s")
+    proportion = np.bincount(label[member == index], minlength=10) / (member == index).sum()
+    ax.set_title(f"weight {weights[index]:.2f}\n{proportion.max():.0%} are {proportion.argmax()}s")
     ax.set_axis_off()
 plt.show()
 
 # %%
-# Each component has found a digit of its own. (The shares are those of the test digits that most
-# probably belong to the component; the model has never seen a label.)
+# Each component has found a digit of its own. (The percentages are those of the test digits that
+# most probably belong to the component; the model has never seen a label.)
 #
 # Samples
 # -------
@@ -106,8 +106,8 @@ blue = 2 * np.isnan(covered[shown])
 show({"truth": test[shown]} | {name: rows[shown] + blue for name, rows in filled.items()})
 
 # %%
-# Here are the same models in numbers: the log-likelihood in nats a row, and the share of the pixels
-# in the lower half that are filled wrongly.
+# Here are the same models in numbers: the log-likelihood in nats a row, and the percentage of the
+# pixels in the lower half that are filled wrongly.
 print(f"{'':13s}  parameters  training  held-out   mpe  mean")
 for name, model in models.items():
     wrong = [(rows != test)[:, 32:].mean() for rows in (filled[name], model.complete(covered))]
@@ -119,7 +119,7 @@ for name, model in models.items():
 # %%
 # Fifty components complete best, and yet their held-out likelihood is no better than that of a
 # single network. Likelihood punishes false certainty: 1347 rows leave 27 for each of fifty
-# components, which are all but sure of the pixels that never varied in them, and a new digit that
-# differs in some of these costs many nats. To a completion that does no harm. More smoothing
+# components. They give probabilities near one to pixels that never varied in them, and a new digit
+# that differs in some of these costs many nats. Completions do not suffer from it. More smoothing
 # (``param_ess=1``) brings the -19.9 to -18.1. :doc:`plot_n_components` chooses the number of
 # components by likelihood.

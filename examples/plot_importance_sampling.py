@@ -38,23 +38,27 @@ def distance(estimates):
 # %%
 # Samples, weighted and collapsed
 # -------------------------------
-# Of each of some chains the first 25, 50, 100 and 200 samples are used: as they are, and weighted
-# by each of the two Stein operators; complete, and with half of the variables of each sample
+# The first 25, 50, 100 and 200 samples of six chains are used: with equal weights, and weighted by
+# each of the two Stein operators; complete, and with half of the variables of each sample
 # collapsed, other ones in each. (A sampler whose weights are all the same is the plain average.)
 sizes = [25, 50, 100, 200]
 n_chains = 6
 errors = {}
 for seed in range(n_chains):
     samples = GibbsSampler(target, random_state=seed).sample(max(sizes))
-    for share in (0.0, 0.5):
+    for collapse in (0.0, 0.5):
         for operator in ("ratio", "barker"):
             for size in sizes:
                 sampler = BlackBoxImportanceSampler(
-                    target, stein_operator=operator, collapse=share, random_state=seed
+                    target, stein_operator=operator, collapse=collapse, random_state=seed
                 ).fit(samples[:size])
-                errors.setdefault((operator, share, size), []).append(distance(sampler.marginals()))
+                errors.setdefault((operator, collapse, size), []).append(
+                    distance(sampler.marginals())
+                )
                 sampler.weights_ = np.full(size, 1 / size)
-                errors.setdefault(("equal", share, size), []).append(distance(sampler.marginals()))
+                errors.setdefault(("equal", collapse, size), []).append(
+                    distance(sampler.marginals())
+                )
 
 # %%
 # Results
@@ -65,11 +69,11 @@ styles = {
     "barker": ('weights by "barker"', "#0072B2", "^"),
 }
 _, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-for share, line in ((0.0, "--"), (0.5, "-")):
+for collapse, line in ((0.0, "--"), (0.5, "-")):
     for method, (label, colour, marker) in styles.items():
-        logs = np.log([errors[method, share, size] for size in sizes])
+        logs = np.log([errors[method, collapse, size] for size in sizes])
         mean, error = logs.mean(axis=1), logs.std(axis=1) / np.sqrt(logs.shape[1])
-        name = f"{label}, half collapsed" if share else label
+        name = f"{label}, half collapsed" if collapse else label
         ax.errorbar(sizes, mean, error, color=colour, ls=line, marker=marker, capsize=2, label=name)
 ax.set_xscale("log", base=2)
 ax.set_xticks(sizes, sizes)
@@ -87,5 +91,5 @@ plt.show()
 # here, a few improbable samples dominate its discrepancy, and the weights are *worse* than none:
 # more samples then help little. Collapsing averages such ratios, and mends much of it.
 #
-# Weights are no remedy for samples that leave out a part of the distribution: they can move mass
-# between the samples that are there, and to no other place.
+# Weights do not help where samples leave out a part of the distribution: they move mass between the
+# samples only.

@@ -38,7 +38,7 @@ print(f"{lost.mean():.0%} of the cells lost; {n_complete} of {len(table)} rows c
 # %%
 # Three strategies
 # ----------------
-# One fit serves them all; the strategy and the seed are asked for only when cells are filled. The
+# One fit serves them all; the strategy and the seed matter only when cells are filled. The
 # density is a mixture of five cutset networks: a single one knows each column through one other
 # at a time, too little for a regression on three.
 imputer = CircuitImputer(CutsetNetworkBD(n_components=5, random_state=0))
@@ -70,7 +70,7 @@ plt.show()
 # A regression
 # ------------
 # How does progression depend on the three measurements together? Coefficients are for one standard
-# deviation of each. A table completed by draws counts as observed what is only guessed; twenty
+# deviation of each. In a table completed by draws, guesses count as observations; twenty
 # tables that differ in their guesses tell how much that matters. Rubin's rules pool them: the
 # estimate is the mean of the twenty, and its variance is the mean of their variances plus the
 # variance between them.

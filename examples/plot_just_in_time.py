@@ -99,5 +99,5 @@ plt.show()
 
 # %%
 # For this factor the integral over z could be done by quadrature, which takes microseconds; the
-# sampler stands for a factor of which nothing but a simulation is known, as in
+# sampler stands for a factor that can only be simulated, as in
 # :doc:`plot_simulator`.

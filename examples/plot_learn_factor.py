@@ -34,7 +34,7 @@ exact = QuadratureOracle(LogisticFactor(), target=1)
 
 
 class Listener:
-    """The exact oracle, with a list of what it was asked."""
+    """The exact oracle, with a list of the messages it was asked about."""
 
     layout = exact.layout
 
@@ -80,15 +80,15 @@ figure, axes = plt.subplots(
 axes[0].hist(error, bins=40, color="#0072B2")
 axes[0].set(xlabel="log KL", ylabel="messages", title="2000 other messages")
 truth, found = exact.project(test), learned.project(test)
-for ax, share in zip(axes[1:], (0.5, 0.99, 1.0)):
-    row = np.argsort(error)[int(share * (len(error) - 1))]
+for ax, level in zip(axes[1:], (0.5, 0.99, 1.0)):
+    row = np.argsort(error)[int(level * (len(error) - 1))]
     sd = float(np.sqrt(test[row, 3]))
     z = np.linspace(test[row, 2] - 3.5 * sd, test[row, 2] + 3.5 * sd, 200)
     incoming = Normal(*test[row, 2:])
     ax.plot(z, np.exp(incoming.log_density(z)), color="#999999", label="incoming")
     ax.plot(z, np.exp(truth[row].log_density(z)), color="#0072B2", lw=3, label="belief")
     ax.plot(z, np.exp(found[row].log_density(z)), color="#D55E00", ls="--", label="learned")
-    name = {0.5: "median", 0.99: "99th percentile", 1.0: "worst"}[share]
+    name = {0.5: "median", 0.99: "99th percentile", 1.0: "worst"}[level]
     ax.set(xlabel="z", title=f"{name}\nlog KL {error[row]:.1f}", yticks=[])
 curves, labels = axes[1].get_legend_handles_labels()
 figure.legend(curves, labels, loc="outside lower right", ncol=3, frameon=False)

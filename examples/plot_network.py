@@ -70,7 +70,7 @@ plt.show()
 # What one tree cannot say
 # ------------------------
 # A variable of a tree has one parent. Whether somebody survived depended on class *and* sex; the
-# cut is what lets the network say that. The last column is the share in the data.
+# cut lets the network say that. The last column is the frequency in the data.
 unknown = pd.DataFrame(
     [(None, None, sex, of_class) for of_class, sex in itertools.product(states[3], states[2])],
     columns=columns,
@@ -83,5 +83,5 @@ chances = unknown[["class", "sex"]].assign(
 survivors = people.assign(n=n_people).pivot_table(
     index=["class", "sex"], columns="survived", values="n", aggfunc="sum"
 )
-share = (survivors["yes"] / survivors.sum(axis=1)).rename("data")
-print(chances.join(share, on=["class", "sex"]).round(2).to_string(index=False))
+frequency = (survivors["yes"] / survivors.sum(axis=1)).rename("data")
+print(chances.join(frequency, on=["class", "sex"]).round(2).to_string(index=False))

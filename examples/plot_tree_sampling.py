@@ -4,8 +4,9 @@ Missing cells under mixtures of all trees
 =========================================
 
 The likelihood of a complete row under a mixture of all trees is a determinant. With missing cells
-it is a sum over trees that no fast algorithm is known for, and trees are sampled instead. Here the
-table has 14 binary columns only, so that all 16,384 rows can be summed for comparison.
+it is a sum over trees without a known fast algorithm, and trees are sampled instead. Here the table
+has 14 binary columns only, so that all 16,384 rows can be summed for comparison. The example calls
+``skpc.all_trees``, which is internal and may change.
 """
 
 import time

@@ -5,7 +5,7 @@ Where a mixture of all trees starts from
 
 Training climbs from a first guess: smoothed counts as the tables, and mutual information as the
 weights of the edges. This example compares it with random numbers, on handwritten digits (after
-figure 3 of the paper).
+figure 3 of the paper). It calls ``skpc.all_trees``, which is internal and may change.
 """
 
 import matplotlib.pyplot as plt

@@ -62,7 +62,8 @@ class CircuitAnswers(NamedTuple):
     Parameters
     ----------
     circuit : Circuit
-        The distribution; every answer is exact, but for modes where it is not deterministic.
+        The distribution. Every answer is exact; :meth:`modes` is a good guess where the circuit is
+        not deterministic.
     domain : Domain
         What the columns are.
 

@@ -1,6 +1,6 @@
 """The mixture of all spanning trees: parameters, determinants, inference, training, density.
 
-Internal: no promise of stability.
+Internal: it may change in any version.
 """
 
 from skpc.all_trees.all_trees import AllTrees

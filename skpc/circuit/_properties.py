@@ -82,7 +82,26 @@ def is_structured_decomposable(structure: Structure) -> bool:
 
 
 def scope_text(scope: int, most: int = 8) -> str:
-    """A scope for people: ``{0, 3, 4}``, cut short where it is long."""
+    """A scope for people, cut short where it is long.
+
+    Parameters
+    ----------
+    scope : int
+        Bit ``v`` stands for variable ``v``, as in ``Circuit.scopes``.
+    most : int, default=8
+        Number of variables to list.
+
+    Returns
+    -------
+    str
+        The variables in braces.
+
+    Examples
+    --------
+    >>> from skpc.circuit import scope_text
+    >>> scope_text(0b11001), scope_text(0b11001, most=2)
+    ('{0, 3, 4}', '{0, 3, ... (3 variables)}')
+    """
     found = [bit for bit in range(scope.bit_length()) if scope >> bit & 1]
     shown = ", ".join(str(variable) for variable in found[:most])
     more = f", ... ({len(found)} variables)" if len(found) > most else ""

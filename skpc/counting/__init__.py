@@ -1,6 +1,6 @@
 """Counts of cells and pairs of cells, what they tell, and the trees made of them.
 
-Internal: no promise of stability.
+Internal: it may change in any version.
 """
 
 from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree

@@ -1,4 +1,7 @@
-"""The scikit-learn faces."""
+"""The scikit-learn estimators.
+
+Internal: import them from ``skpc``.
+"""
 
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.density_classifier import DensityClassifier

@@ -1,6 +1,6 @@
 """From encoded rows to circuits.
 
-Internal: no promise of stability.
+Internal: it may change in any version.
 """
 
 from skpc.learning.cutset import learn_cutset_network
