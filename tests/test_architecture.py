@@ -84,6 +84,28 @@ def test_shipped_code_has_no_assert_and_no_bare_njit(path):
             assert node.id not in {"njit", "jit", "vectorize", "guvectorize"}, path
 
 
+#: Leaf families, and the only places that may name one.
+FAMILIES = {"CATEGORICAL", "GAUSSIAN", "HISTOGRAM", "POISSON"}
+HOMES = ("variables/", "circuit/builder.py", "circuit/_io.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_leaf_families_are_named_at_home_only(path):
+    if str(path.relative_to(PACKAGE)).startswith(HOMES):
+        return
+    tree = ast.parse(path.read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert not names & FAMILIES, f"{path} names {names & FAMILIES}"
+    compared = [ast.dump(node) for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    assert not any("leaf_family" in text for text in compared), f"{path} asks for a family"
+
+
 def test_every_room_has_a_layer():
     rooms = {room(path) for path in MODULES} - ROOT
     assert rooms <= set().union(*LAYERS)

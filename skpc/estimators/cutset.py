@@ -239,8 +239,8 @@ class CutsetNetworkBD(CircuitDensity):
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features), or iterator of such
             Numbers and categories; NaN (or None) marks missing cells. An iterator gives a table
-            that is too large for memory in blocks of rows, of which only the distinct ones are
-            kept, with their counts: a number counts as the mean of its bin. The first block
+            that is too large for memory in blocks of rows. Only distinct rows are kept, with
+            their counts: a number counts as the mean of its bin. The first block
             tells the bins and the categories that are not declared; make it a thousand rows or
             more, drawn from all.
         y : Ignored
@@ -258,7 +258,7 @@ class CutsetNetworkBD(CircuitDensity):
         ValueError
             If a column holds nothing but missing cells (in the first block), a cell is infinite,
             the weights are negative or all zero, an iterator has no block or comes with weights,
-            or a structured mixture is asked for.
+            or ``structured`` comes with several components.
         """
         return self._fit(X, sample_weight)
 

@@ -187,7 +187,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         return np.asarray(self.densities_[0]._density.log_density(self._class_alone()))
 
     def _class_alone(self) -> Floats:
-        """One row for each class, of which nothing but the class is known."""
+        """One row for each class, in which only the class is known."""
         codes = np.arange(len(self.classes_), dtype=np.float64)
         unknown = np.full((len(codes), self.domain_.n_features), np.nan)
         return np.column_stack([unknown, codes])

@@ -127,7 +127,7 @@ def _maps(
 def laid_out(
     circuit: Circuit, points: Floats, factors: tuple[ColumnKernel, ...]
 ) -> list[tuple[np.ndarray, Patterns]]:
-    """Lay out points for a product kernel, so many at a time, with their numbers."""
+    """Lay out points for a product kernel, part by part, with their numbers."""
 
     def leaf_values(var: int, cells: Floats) -> Floats:
         known = known_cells(circuit.columns, var, cells)

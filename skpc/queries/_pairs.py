@@ -125,7 +125,7 @@ def _evaluate(
                         found = 0.0
                         if p.kind[x] == SUM:
                             if q.entered[y] == 0:
-                                # Only ever asked for once the left side is no sum any more.
+                                # Nobody reads it while the left side is a sum.
                                 continue
                             for k in range(first, last):
                                 found += (

@@ -41,8 +41,8 @@ def quantiles(circuit: Circuit, X: Any, levels: Any) -> Floats:
 
     Notes
     -----
-    The posterior of a cell is a mixture of bins and tails, the distribution function of which is
-    inverted in closed form, or of Gaussians, where it is inverted to the precision of floats.
+    The posterior of a cell is a mixture. Its distribution function is inverted in closed form for
+    bins and tails, and to the precision of floats for Gaussians.
 
     Examples
     --------

@@ -41,7 +41,7 @@ _FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson}
 
 
 def n_params(family: Any, n_states: Any) -> Ints:
-    """Number of parameters of leaves of these families, over columns of so many states."""
+    """Number of parameters of leaves of these families, over columns with ``n_states`` states."""
     sizes = np.array(n_states, dtype=np.int64)
     for formula, home in _FORMULAS.items():
         sizes = np.where(np.asarray(family) == formula, home.N_PARAMS, sizes)

@@ -1,4 +1,4 @@
-"""The three forms of which every univariate distribution here is made: points, normals, bins.
+"""Three forms make up every univariate distribution here: points, normals, bins.
 
 A form holds a few parts that all of its distributions share, and for each distribution the
 probabilities of the parts. Whatever is linear in a distribution (a mean, a distribution function,

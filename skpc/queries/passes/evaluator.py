@@ -102,7 +102,7 @@ class Evaluator:
         return value, bool(block.root[0] > -np.inf)
 
     def blocks(self, rows: Floats, start: int = 0, refuse: bool = True) -> Iterator[Block]:
-        """Evaluate consecutive blocks of rows, the first of which is row ``start`` of the caller's.
+        """Evaluate consecutive blocks of rows; the first row is row ``start`` of the caller's.
 
         Rows too improbable for the linear domain come again, in a block of logs; in the first
         they have a ``root`` of -inf. A block is overwritten by the next one. An impossible row is

@@ -58,7 +58,7 @@ def read_rows(circuit: Circuit, X: Any) -> Floats:
 def refuse_cell(columns: Columns, rows: Floats, cell: int, start: int) -> None:
     """Raise the error for a cell that no leaf can read; ``cell`` < 0 means there is none.
 
-    The cell is counted within ``rows``, the first of which is row ``start`` of the caller's.
+    The cell is counted within ``rows``; their first row is row ``start`` of the caller's.
     """
     if cell < 0:
         return
