@@ -209,7 +209,8 @@ def test_decisions_that_make_no_cutset_network_are_drawn_as_a_graph():
 
 def test_a_leaf_of_numbers_shows_its_moments_whatever_its_family():
     builder = CircuitBuilder([0, 0])
-    builder.product([builder.gaussian(0, 1.5, 0.25), builder.poisson(1, 4.0)])
+    numbers = [(builder.gaussian(0, mean, 0.25), builder.poisson(1, 4.0)) for mean in (1.5, 2.0)]
+    builder.sum([builder.product(pair) for pair in numbers], np.log([0.5, 0.5]))
     shown = texts(CircuitDisplay(builder.build()).plot().ax_)
     assert {"x0: mean 1.5, sd 0.25", "x1: mean 4, sd 2"} <= set(shown)
 
