@@ -146,15 +146,12 @@ class _Watch:
         options: TrainingOptions,
         advance: Callable[[float], object],
     ):
-        self.vector = vector
+        self.parameters, self.vector, self.options = parameters, vector, options
         self.scores: list[float] = []
         self.converged = False
         self.validation: TrainingRows | None = None
-        self.parameters = parameters
-        self.options = options
         self._advance = advance
-        self._bar = -np.inf
-        self._waited = 0
+        self._bar, self._waited = -np.inf, 0
 
     @property
     def stopped(self) -> bool:

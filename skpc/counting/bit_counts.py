@@ -167,16 +167,13 @@ class BitRows:
 
     @cached_property
     def _pairs(self) -> NDArray[np.uint32]:
-        return _count(self.words, self._buffer())
+        shape = len(self.variables), len(self.variables)
+        return _count(self.words, np.empty(shape, np.uint32))
 
     @cached_property
     def _spare(self) -> NDArray[np.uint32]:
         """Array for the pair counts of a branch, used for one branch after the other."""
-        return self._buffer()
-
-    def _buffer(self) -> NDArray[np.uint32]:
-        m = len(self.variables)
-        return np.empty((m, m), np.uint32)
+        return np.empty_like(self._pairs)
 
 
 def _padded_words(n_rows: int) -> int:

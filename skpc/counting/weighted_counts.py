@@ -135,17 +135,14 @@ class WeightedRows:
     @cached_property
     def _counts(self) -> Counts:
         row = np.arange(len(self._codes))
-        pairs = self._count(row, self._weight, self._pairs_buffer())
+        n_slots = len(self._slots.state)
+        pairs = self._count(row, self._weight, np.empty(n_slots * (n_slots + 1) // 2))
         return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
 
     @cached_property
     def _spare(self) -> Floats:
         """Array for the counts of a branch, used for one branch after the other."""
-        return self._pairs_buffer()
-
-    def _pairs_buffer(self) -> Floats:
-        n_slots = len(self._slots.state)
-        return np.empty(n_slots * (n_slots + 1) // 2)
+        return np.empty_like(self._counts.pairs)
 
     def _count(self, row: Ints, weight: Floats, out: Floats) -> Floats:
         out[:] = 0.0
@@ -238,10 +235,10 @@ class _CountedColumns:
         ptr[1] = len(root)
         cells = parent_state, state, count
         copy_edges(slots, self._counts, self._workspace, columns, parent, ptr, *cells)
-        parent_state, state, count = (values[: ptr[-1]] for values in cells)
-        n_parent_states = n_states[parent]
+        n_cells, n_parent_states = ptr[-1], n_states[parent]
         n_parent_states[0] = 1
-        return CountTables(ptr, parent_state, state, count, n_parent_states, n_states)
+        parent_state, state = parent_state[:n_cells], state[:n_cells]
+        return CountTables(ptr, parent_state, state, count[:n_cells], n_parent_states, n_states)
 
 
 def _make_workspace(slots: Slots, n_rows: int) -> PairWorkspace:

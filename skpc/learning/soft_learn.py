@@ -96,8 +96,8 @@ class _Learner:
         for number in range(group.max() + 1):
             chosen = group == number
             rows, same = group_rows(np.ascontiguousarray(part.rows[:, chosen]))
-            weights = (group_sums(same, of_row) for of_row in (part.weight, part.row_weight))
-            children.append(self._part(rows, part.columns[chosen], *weights, False))
+            weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
+            children.append(self._part(rows, part.columns[chosen], weight, row_weight, False))
         self._settle(part, "product", children, ())
         return True
 
