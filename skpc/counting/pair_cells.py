@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_log, inlined, kernel
-from skpc.counting.count_tables import CountTables
 from skpc.counting.mutual_information import UNITS_PER_NAT, table_information
 
 
@@ -43,7 +42,6 @@ class Slots(NamedTuple):
 class Counts(NamedTuple):
     """Rows, their weights and the weights of their pairs of slots."""
 
-    slots: Slots
     codes: NDArray[np.int16]
     row: Ints
     weight: Floats
@@ -84,10 +82,15 @@ def count_states(
 
 @kernel
 def count_pairs(
-    codes: NDArray[np.int16], row: Ints, weight: Floats, slots: Slots, out: Floats
+    codes: NDArray[np.int16],
+    row: Ints,
+    weight: Floats,
+    state_ptr: Ints,
+    of_state: Ints,
+    out: Floats,
 ) -> None:
     """Add the weight of each row to all pairs of its slots."""
-    m, state_ptr, of_state = codes.shape[1], slots.state_ptr, slots.of_state
+    m = codes.shape[1]
     in_row = np.empty(m, np.uint64)
     for r in range(len(row)):
         n_slots = 0
@@ -103,9 +106,11 @@ def count_pairs(
 
 
 @kernel
-def _narrow_cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
+def _narrow_cells(
+    slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int
+) -> np.int64:
     """List the cells of a pair of columns from the pairs of their slots."""
-    slots, left = counts.slots, workspace.left
+    left = workspace.left
     first_i, end_i = slots.ptr[i], slots.ptr[i + 1]
     first_j, end_j = slots.ptr[j], slots.ptr[j + 1]
     rest = counts.total
@@ -142,9 +147,9 @@ def _list_cell(
 
 
 @kernel
-def _wide_cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
+def _wide_cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns by hashing its rows."""
-    n_columns = counts.slots.n_states[j]
+    n_columns = slots.n_states[j]
     last = len(workspace.key) - 1
     for r in range(len(counts.row)):
         state_i = np.int64(counts.codes[counts.row[r], i])
@@ -169,13 +174,12 @@ def _wide_cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.
 
 
 @kernel
-def _cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
+def _cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns, scaled up to the weight of all rows."""
-    slots = counts.slots
     if slots.wide[i] or slots.wide[j]:
-        n = _wide_cells(counts, workspace, i, j)
+        n = _wide_cells(slots, counts, workspace, i, j)
     else:
-        n = _narrow_cells(counts, workspace, i, j)
+        n = _narrow_cells(slots, counts, workspace, i, j)
     if n > 0 and (slots.has_missing[i] or slots.has_missing[j]):
         seen = 0.0
         for cell in range(n):
@@ -187,6 +191,7 @@ def _cells(counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64
 
 @kernel
 def inform(
+    slots: Slots,
     counts: Counts,
     workspace: PairWorkspace,
     columns: Ints,
@@ -201,14 +206,14 @@ def inform(
             if plain[a] and plain[b]:
                 continue
             i, j = columns[a], columns[b]
-            n = _cells(counts, workspace, i, j)
+            n = _cells(slots, counts, workspace, i, j)
             information, of_b, of_a = table_information(
                 workspace.row,
                 workspace.column,
                 workspace.weight,
                 n,
-                counts.slots.n_states[i],
-                counts.slots.n_states[j],
+                slots.n_states[i],
+                slots.n_states[j],
                 pseudo_count[a, b],
                 workspace.sums,
             )
@@ -221,14 +226,20 @@ def inform(
 
 @kernel
 def inform_plain(
-    counts: Counts, columns: Ints, at: Ints, pseudo_count: float, units: Ints, entropy: Floats
+    slots: Slots,
+    counts: Counts,
+    columns: Ints,
+    at: Ints,
+    pseudo_count: float,
+    units: Ints,
+    entropy: Floats,
 ) -> None:
     """Do what ``inform`` does for the pairs of complete columns of two states.
 
     Here the margins of a column are the same in all its pairs, so what depends on them alone
     is worked out once: four logarithms are left for a pair.
     """
-    m, slots = len(at), counts.slots
+    m = len(at)
     smoothed_total = counts.total + 4.0 * pseudo_count
     slot = np.empty(m, np.int64)
     sides = np.zeros((m, 2))
@@ -295,15 +306,22 @@ def _cell_terms(
 
 @kernel
 def copy_edges(
-    counts: Counts, workspace: PairWorkspace, columns: Ints, parent: Ints, tables: CountTables
+    slots: Slots,
+    counts: Counts,
+    workspace: PairWorkspace,
+    columns: Ints,
+    parent: Ints,
+    ptr: Ints,
+    parent_state: Ints,
+    state: Ints,
+    weight: Floats,
 ) -> None:
     """Append the cells of the edges of a tree to those of its root."""
-    ptr = tables.ptr
     for child in range(1, len(columns)):
-        n = _cells(counts, workspace, columns[parent[child]], columns[child])
+        n = _cells(slots, counts, workspace, columns[parent[child]], columns[child])
         for cell in range(n):
             at = ptr[child] + cell
-            tables.parent_state[at] = workspace.row[cell]
-            tables.state[at] = workspace.column[cell]
-            tables.weight[at] = workspace.weight[cell]
+            parent_state[at] = workspace.row[cell]
+            state[at] = workspace.column[cell]
+            weight[at] = workspace.weight[cell]
         ptr[child + 1] = ptr[child] + n

@@ -102,8 +102,8 @@ class WeightedRows:
             else:
                 pairs = self._count(row, weight, self._spare)
                 rest -= pairs
-            counts = Counts(self._slots, self._codes, row, weight, pairs, float(weight.sum()))
-            trees[state] = _CountedColumns(counts, columns).tree(variables, score)
+            counts = Counts(self._codes, row, weight, pairs, float(weight.sum()))
+            trees[state] = _CountedColumns(self._slots, counts, columns).tree(variables, score)
             if len(row) == 0:
                 empty = trees[state]
         return [trees[state] for state in range(len(proportion))]
@@ -130,14 +130,14 @@ class WeightedRows:
 
     @cached_property
     def _whole(self) -> _CountedColumns:
-        return _CountedColumns(self._counts, np.arange(len(self.variables)))
+        return _CountedColumns(self._slots, self._counts, np.arange(len(self.variables)))
 
     @cached_property
     def _counts(self) -> Counts:
         row = np.arange(len(self._codes))
         n_slots = len(self._slots.state)
         pairs = self._count(row, self._weight, np.empty(n_slots * (n_slots + 1) // 2))
-        return Counts(self._slots, self._codes, row, self._weight, pairs, self.total_weight)
+        return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
 
     @cached_property
     def _spare(self) -> Floats:
@@ -146,7 +146,7 @@ class WeightedRows:
 
     def _count(self, row: Ints, weight: Floats, out: Floats) -> Floats:
         out[:] = 0.0
-        count_pairs(self._codes, row, weight, self._slots, out)
+        count_pairs(self._codes, row, weight, self._slots.state_ptr, self._slots.of_state, out)
         return out
 
 
@@ -174,9 +174,9 @@ def _make_slots(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Slo
 class _CountedColumns:
     """Some columns of rows whose pairs of slots are counted."""
 
-    def __init__(self, counts: Counts, columns: Ints):
-        self._counts, self._slots, self._columns = counts, counts.slots, columns
-        self._n_states = counts.slots.n_states[columns]
+    def __init__(self, slots: Slots, counts: Counts, columns: Ints):
+        self._slots, self._counts, self._columns = slots, counts, columns
+        self._n_states = slots.n_states[columns]
 
     @cached_property
     def _workspace(self) -> PairWorkspace:
@@ -213,9 +213,9 @@ class _CountedColumns:
         units = np.zeros(pseudo_count.shape, np.int64)
         entropy = np.zeros(len(columns))
         plain = (n_states == 2) & ~slots.has_missing[columns] & ~slots.wide[columns]
-        inform(counts, self._workspace, columns, plain, pseudo_count, units, entropy)
+        inform(slots, counts, self._workspace, columns, plain, pseudo_count, units, entropy)
         at, cell = np.flatnonzero(plain), float(score.pseudo_count(2, 2))
-        inform_plain(counts, columns, at, cell, units, entropy)
+        inform_plain(slots, counts, columns, at, cell, units, entropy)
         return units, entropy
 
     def edge_tables(self, parent: Ints) -> CountTables:
@@ -233,12 +233,12 @@ class _CountedColumns:
         count[: len(root)] = root
         ptr = np.zeros(len(columns) + 1, np.int64)
         ptr[1] = len(root)
-        n_parent_states = n_states[parent]
+        cells = parent_state, state, count
+        copy_edges(slots, self._counts, self._workspace, columns, parent, ptr, *cells)
+        n_cells, n_parent_states = ptr[-1], n_states[parent]
         n_parent_states[0] = 1
-        tables = CountTables(ptr, parent_state, state, count, n_parent_states, n_states)
-        copy_edges(self._counts, self._workspace, columns, parent, tables)
-        n = ptr[-1]
-        return tables._replace(parent_state=parent_state[:n], state=state[:n], weight=count[:n])
+        parent_state, state = parent_state[:n_cells], state[:n_cells]
+        return CountTables(ptr, parent_state, state, count[:n_cells], n_parent_states, n_states)
 
 
 def _make_workspace(slots: Slots, n_rows: int) -> PairWorkspace:

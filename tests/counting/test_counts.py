@@ -84,7 +84,7 @@ def test_cells_of_weighted_rows_equal_a_double_loop(missing, wide, monkeypatch):
     for i in range(5):
         for j in set(range(5)) - {i}:
             table = np.zeros((n_states[i], n_states[j]))
-            n = _cells(rows._counts, workspace, i, j)
+            n = _cells(rows._slots, rows._counts, workspace, i, j)
             row, column, held = workspace[:3]
             table[row[:n], column[:n]] = held[:n]
             expected = chow_liu.pair_table(naive_rows(codes, weight), i, j, n_states.tolist())
