@@ -12,6 +12,9 @@ from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.laplacian import hang_undirected
 from skpc.all_trees.tree_tables import TreeTables
 
+#: Estimates of rows with missing cells refuse smaller probabilities.
+_LEAST = 1e-99
+
 
 class Expectation(NamedTuple):
     """What random trees of weighted rows look like.
@@ -151,11 +154,12 @@ class AllTrees(NamedTuple):
         variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
         weight = self.weight[np.ix_(variable, variable)]
         ratio = self.edge_factor / np.where(weight > 0.0, weight, 1.0)
+        ptr, table = self.ptr, ratio[:-1]
         if self.symmetric:
             single = np.exp(self.log_state_factor)
             table = np.column_stack([single[:, np.newaxis] * ratio, single])
-            return TreeTables(np.append(self.ptr, self.ptr[-1] + 1), _above_zero(table))
-        return TreeTables(self.ptr, _above_zero(ratio[:-1]))
+            ptr = np.append(ptr, ptr[-1] + 1)
+        return TreeTables(ptr, np.maximum(table, _LEAST))
 
     def edges_into(self) -> Floats:
         """The weights of the edges into each variable, those from the root last.
@@ -168,8 +172,3 @@ class AllTrees(NamedTuple):
     def _vertices(self) -> Ints:
         """A row in which every vertex has one state."""
         return np.arange(len(self.ptr) - 1)[np.newaxis]
-
-
-def _above_zero(table: Floats) -> Floats:
-    """Probabilities that estimates of rows with missing cells do not refuse."""
-    return np.maximum(table, 1e-99)

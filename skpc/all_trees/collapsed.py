@@ -115,8 +115,7 @@ def _average(
         if log_weight > largest:
             # Weights are kept relative to the largest so far.
             shrink = math.exp(largest - log_weight)
-            for s in range(len(marginals)):
-                marginals[s] *= shrink
+            marginals *= shrink
             total *= shrink
             squares *= shrink * shrink
             asked *= shrink
@@ -136,8 +135,7 @@ def _average(
         if is_asked:
             log_whole = pass_up(tables, parent, task.whole, workspace)
             asked += weight * math.exp(log_whole - log_evidence)
-    for s in range(len(marginals)):
-        marginals[s] /= total
+    marginals /= total
     if len(task.draws) > 0:
         _draw(tables, parents, np.exp(weights - largest), task, streams)
     log_asked = math.log(asked / total) if is_asked else 0.0

@@ -172,9 +172,7 @@ def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
         Overwritten with the ratio of the joint probability of two states to the product of their
         probabilities, symmetric; the blocks of a variable with itself are left alone.
     """
-    widest = 0
-    for v in range(len(ptr) - 1):
-        widest = max(widest, ptr[v + 1] - ptr[v])
+    widest = np.diff(ptr).max()
     link = np.empty((widest, widest))
     workspace = np.empty((3, widest))
     for i in range(len(ptr) - 1):
@@ -212,12 +210,9 @@ def couple_gradient(
     by_single : array of shape (n_states,)
         Derivatives by the logs of the marginal probabilities are added.
     """
-    widest = 0
-    for v in range(len(ptr) - 1):
-        widest = max(widest, ptr[v + 1] - ptr[v])
+    widest = np.diff(ptr).max()
     link = np.empty((widest, widest))
-    row = np.empty(widest)
-    column = np.empty(widest)
+    row, column = np.empty(widest), np.empty(widest)
     for i in range(len(ptr) - 1):
         u, n_u = ptr[i], ptr[i + 1] - ptr[i]
         for j in range(i):

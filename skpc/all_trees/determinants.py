@@ -234,14 +234,7 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
     >>> np.exp(log_tree_weights(np.ones((5, 5)), np.arange(5)[np.newaxis], True)).round(6)
     array([125.])
     """
-    log_weight = np.empty(len(index))
-    nothing = np.empty((0, 0))
-    if index.shape[1] - 1 <= _WIDEST:
-        _eliminate_rows(factor, index, np.empty(0), symmetric, False, log_weight, nothing)
-    else:
-        for row in range(len(index)):
-            log_weight[row], _ = _eliminate_row(factor, index[row : row + 1], symmetric, False)
-    return log_weight
+    return _eliminated(factor, index, np.empty(0), symmetric, False)[0]
 
 
 def expected_edges(
@@ -280,14 +273,22 @@ def expected_edges(
            [0.667, 0.   , 0.   ],
            [0.667, 0.667, 0.   ]])
     """
+    return _eliminated(factor, index, weight, symmetric, True)
+
+
+def _eliminated(
+    factor: Floats, index: Ints, weight: Floats, symmetric: bool, invert: bool
+) -> tuple[Floats, Floats]:
+    """What :func:`expected_edges` finds; without ``invert`` the log weights alone."""
     log_weight = np.empty(len(index))
-    expected = np.zeros_like(factor)
+    expected = np.zeros_like(factor) if invert else np.empty((0, 0))
     if index.shape[1] - 1 <= _WIDEST:
-        _eliminate_rows(factor, index, weight, symmetric, True, log_weight, expected)
-    else:
-        for row in range(len(index)):
-            only = index[row : row + 1]
-            log_weight[row], inverse = _eliminate_row(factor, only, symmetric, True)
+        _eliminate_rows(factor, index, weight, symmetric, invert, log_weight, expected)
+        return log_weight, expected
+    for row in range(len(index)):
+        only = index[row : row + 1]
+        log_weight[row], inverse = _eliminate_row(factor, only, symmetric, invert)
+        if invert:
             part = weight[row : row + 1]
             _add_edges(inverse, factor, only, 0, part, symmetric, expected)
     return log_weight, expected

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpc._arrays import Ints
 from skpc.all_trees.components import Components
 from skpc.all_trees.spanning_trees import draw_trees
-from skpc.all_trees.tree_tables import TreeTables
 from skpc.circuit import CircuitBuilder
-from skpc.counting.tree_circuit import add_tree
+from skpc.counting import add_tree
 
 
 def add_sampled_trees(
@@ -42,27 +40,13 @@ def add_sampled_trees(
         seed = np.uint64(random_state.randint(2**31))
         parents, _ = draw_trees(model.edges_into(), int(n_of_model), seed)
         tables = model.tree_tables()
+        blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
         for parent, count in zip(*np.unique(parents, axis=0, return_counts=True)):
-            nodes.append(_add_forest(builder, tables, parent))
+            # The last block is that of the root, which is the parent -1.
+            log_prob = [
+                np.log(tables.conditional[block, blocks[above]]).T
+                for block, above in zip(blocks, parent)
+            ]
+            nodes.append(add_tree(builder, range(len(parent)), parent, log_prob))
             weights.append(count / n_trees)
     return nodes[0] if len(nodes) == 1 else builder.sum(nodes, np.log(weights))
-
-
-def _add_forest(builder: CircuitBuilder, tables: TreeTables, parent: Ints) -> int:
-    """Add the product of the trees of a forest."""
-    n = len(parent)
-    blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
-    # Each vertex points to its parent, then to the parent of that, and twice as far each time.
-    root = np.where(parent >= 0, parent, np.arange(n))
-    for _ in range(n.bit_length()):
-        root = root[root]
-    nodes = []
-    for vertices in (np.flatnonzero(root == r) for r in np.flatnonzero(parent < 0)):
-        place = {v: i for i, v in enumerate(vertices.tolist())}
-        above = [place[u] if u >= 0 else -1 for u in parent[vertices].tolist()]
-        log_prob = [
-            np.log(tables.conditional[blocks[v], blocks[u if u >= 0 else n]]).T
-            for v, u in zip(vertices.tolist(), parent[vertices].tolist())
-        ]
-        nodes.append(add_tree(builder, vertices, above, log_prob))
-    return nodes[0] if len(nodes) == 1 else builder.product(nodes)

@@ -146,32 +146,29 @@ class _Watch:
         options: TrainingOptions,
         advance: Callable[[float], object],
     ):
-        self.vector = vector
+        self.parameters, self.vector, self.options = parameters, vector, options
         self.scores: list[float] = []
         self.converged = False
         self.validation: TrainingRows | None = None
-        self._parameters = parameters
-        self._options = options
         self._advance = advance
-        self._bar = -np.inf
-        self._waited = 0
+        self._bar, self._waited = -np.inf, 0
 
     @property
     def stopped(self) -> bool:
-        return self.converged or len(self.scores) >= self._options.max_iter
+        return self.converged or len(self.scores) >= self.options.max_iter
 
     def see(self, vector: Floats, score: float) -> bool:
         """Take notice of an iterate and its score on the training rows; say whether to stop."""
         if self.validation is not None:
-            found = self._parameters.model(vector).log_likelihood(self.validation.states)
+            found = self.parameters.model(vector).log_likelihood(self.validation.states)
             score = float(np.average(found, weights=self.validation.weight))
         if self.validation is None or score > max(self.scores, default=-np.inf):
             self.vector = vector
         self._waited += 1
-        if score > self._bar + self._options.tol:
+        if score > self._bar + self.options.tol:
             self._bar, self._waited = score, 0
         self.scores.append(score)
-        self.converged = self._waited >= self._options.n_iter_no_change
+        self.converged = self._waited >= self.options.n_iter_no_change
         self._advance(1)
         return self.stopped
 
@@ -269,26 +266,21 @@ def train_trees(
         n_iter = options.max_iter - len(watch.scores)
         n_iter = min(n_iter, _REFRESH) if refresh else n_iter
         if options.solver == "lbfgs":
-            vector = _lbfgs(parameters, vector, complete, n_iter, watch)
+            vector = _lbfgs(watch, vector, complete, n_iter)
         else:
-            vector = _epochs(
-                parameters, vector, complete, n_iter, watch, adam, options, random_state
-            )
+            vector = _epochs(watch, vector, complete, n_iter, adam, random_state)
         if watch.stopped:
             break
     return TrainedTrees(watch.vector, watch.scores, watch.converged)
 
 
-def _lbfgs(
-    parameters: ComponentParameters, vector: Floats, rows: TrainingRows, n_iter: int, watch: _Watch
-) -> Floats:
+def _lbfgs(watch: _Watch, vector: Floats, rows: TrainingRows, n_iter: int) -> Floats:
     """Iterations of L-BFGS on all rows, until the watch says stop."""
     states, weight = rows.states, rows.weight / rows.weight.sum()
 
     def loss(vector: Floats) -> tuple[float, Floats]:
-        log_likelihood, gradient = parameters.ascent(vector, states, weight)
-        value = float(weight @ log_likelihood)
-        return -value, -gradient
+        log_likelihood, gradient = watch.parameters.ascent(vector, states, weight)
+        return -float(weight @ log_likelihood), -gradient
 
     def after(intermediate_result: OptimizeResult) -> None:
         if watch.see(intermediate_result.x.copy(), -float(intermediate_result.fun)):
@@ -305,16 +297,15 @@ def _lbfgs(
 
 
 def _epochs(
-    parameters: ComponentParameters,
+    watch: _Watch,
     vector: Floats,
     rows: TrainingRows,
     n_epochs: int,
-    watch: _Watch,
     adam: Adam,
-    options: TrainingOptions,
     random_state: np.random.RandomState,
 ) -> Floats:
     """Epochs of Adam whose rate falls with a cosine, until the watch says stop."""
+    options = watch.options
     n_steps = options.max_iter * _n_batches(_copies(rows.weight), options.batch_size)
 
     def rate(step: int) -> float:
@@ -322,7 +313,7 @@ def _epochs(
 
     for _ in range(n_epochs):
         vector, mean, score = adam_pass(
-            parameters, vector, rows, options.batch_size, adam, rate, random_state
+            watch.parameters, vector, rows, options.batch_size, adam, rate, random_state
         )
         if watch.see(mean, score):
             break

@@ -9,7 +9,7 @@ from skpc.counting.count_tables import CountTables
 from skpc.counting.rows import Rows, count_rows
 from skpc.counting.scores import BayesDirichlet, Bic, Score, smoothed_log_probabilities
 from skpc.counting.state_pairs import count_state_pairs
-from skpc.counting.tree_circuit import add_tree
+from skpc.counting.tree_circuit import add_tree, children_first
 from skpc.counting.weighted_counts import WeightedRows
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "WeightedRows",
     "add_tree",
     "as_numbers",
+    "children_first",
     "cluster_rows",
     "count_rows",
     "count_state_pairs",

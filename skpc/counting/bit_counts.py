@@ -58,6 +58,7 @@ class BitRows:
         self.variables = variables
         self._n_rows = n_rows
         self._plogp_tables: dict[float, Ints] = {}
+        self._shapes: dict[int, CountTables] = {}
 
     @classmethod
     def pack(cls, codes: NDArray[np.int16], weight: Floats, variables: Ints) -> BitRows:
@@ -81,26 +82,19 @@ class BitRows:
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
-        m = len(self.variables)
-        columns = np.arange(m, dtype=np.uint32)
-        shape = _tables_shape(m)
-        plogp = self._plogp_table(score)
-        return _learn_tree(self._pairs, self._n_rows, columns, self.variables, score, plogp, shape)
+        columns = np.arange(len(self.variables), dtype=np.uint32)
+        return self._learned(self._pairs, self._n_rows, columns, score)
 
     def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
         columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
-        variables = self.variables[columns]
         ones = int(self._pairs[column, column])
         # Only the smaller side is counted; the other one is what it leaves of the node.
         small, n_small = (1, ones) if 2 * ones <= self._n_rows else (0, self._n_rows - ones)
-        plogp = self._plogp_table(score)
-        shape = self._branch_shape
         pairs = _count(self._select(column, small), self._spare)
-        trees = [_learn_tree(pairs, n_small, columns, variables, score, plogp, shape)]
+        trees = [self._learned(pairs, n_small, columns, score)]
         np.subtract(self._pairs, pairs, out=pairs)
-        n_large = self._n_rows - n_small
-        trees.append(_learn_tree(pairs, n_large, columns, variables, score, plogp, shape))
+        trees.append(self._learned(pairs, self._n_rows - n_small, columns, score))
         return trees if small == 0 else trees[::-1]
 
     def branch(self, column: int, state: int, proportion: Floats) -> BitRows:
@@ -117,9 +111,44 @@ class BitRows:
         _select_rows(self.words, np.ascontiguousarray(mask), out)
         return out
 
-    @cached_property
-    def _branch_shape(self) -> CountTables:
-        return _tables_shape(len(self.variables) - 1)
+    def _learned(
+        self, pairs: NDArray[np.uint32], n_rows: int, columns: NDArray[np.uint32], score: Score
+    ) -> ScoredTree:
+        """Chow-Liu tree of some columns of a table of pair counts."""
+        ones = pairs.diagonal().copy()
+        counts = np.array([n_rows - ones.astype(np.float64), ones])
+        smoothed = counts + 2 * score.pseudo_count(2, 2)
+        margin = _plogp(smoothed).sum(axis=0) - _plogp(smoothed.sum(axis=0)) / 2
+        parent = np.empty(len(columns), np.int64)
+        row_sums = np.empty((2, len(columns)), np.int64)
+        plogp = self._plogp_table(score)
+        binary_spanning_tree(
+            pairs, ones, n_rows, columns, plogp, margin.astype(np.int64), parent, row_sums
+        )
+        # Entropies are smoothed, the proportions of the branches are not: the published networks
+        # come out only so.
+        counts, smoothed = counts[:, columns], smoothed[:, columns]
+        conditional = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
+        entropy = (counts * conditional).sum(axis=0)
+        tables = self._edge_tables(counts, pairs[columns[1:], columns[parent[1:]]], parent)
+        tree = ChowLiuTree(self.variables[columns], parent, tables)
+        return ScoredTree(tree, score.of_tables(tables), entropy)
+
+    def _edge_tables(self, counts: Floats, both: NDArray[np.uint32], parent: Ints) -> CountTables:
+        """Tables of four cells for the edges, of two for the root.
+
+        ``counts`` are those of the two states of each column, ``both`` those of the rows in which
+        the two ends of an edge are one.
+        """
+        count = np.empty((len(parent), 4))
+        count[0, 2:] = counts[:, 0]
+        count[1:, 3] = both
+        count[1:, 2] = counts[1, parent[1:]] - both
+        count[1:, 1] = counts[1, 1:] - both
+        count[1:, 0] = counts[0, parent[1:]] - count[1:, 1]
+        if len(parent) not in self._shapes:
+            self._shapes[len(parent)] = _tables_shape(len(parent))
+        return self._shapes[len(parent)]._replace(weight=count.reshape(-1)[2:])
 
     def _plogp_table(self, score: Score) -> Ints:
         """``_plogp`` of all smoothed counts; all branches of all cuts look it up."""
@@ -138,16 +167,13 @@ class BitRows:
 
     @cached_property
     def _pairs(self) -> NDArray[np.uint32]:
-        return _count(self.words, self._buffer())
+        shape = len(self.variables), len(self.variables)
+        return _count(self.words, np.empty(shape, np.uint32))
 
     @cached_property
     def _spare(self) -> NDArray[np.uint32]:
         """Array for the pair counts of a branch, used for one branch after the other."""
-        return self._buffer()
-
-    def _buffer(self) -> NDArray[np.uint32]:
-        m = len(self.variables)
-        return np.empty((m, m), np.uint32)
+        return np.empty_like(self._pairs)
 
 
 def _padded_words(n_rows: int) -> int:
@@ -162,54 +188,6 @@ def _plogp(count: Floats) -> Floats:
 def _count(words: NDArray[np.uint64], out: NDArray[np.uint32]) -> NDArray[np.uint32]:
     _count_pairs(words, np.empty(len(out), np.uint64), out)
     return out
-
-
-def _learn_tree(
-    pairs: NDArray[np.uint32],
-    n_rows: int,
-    columns: NDArray[np.uint32],
-    variables: Ints,
-    score: Score,
-    plogp: Ints,
-    shape: CountTables,
-) -> ScoredTree:
-    """Chow-Liu tree of some columns of a table of pair counts."""
-    ones = pairs.diagonal().copy()
-    counts = np.array([n_rows - ones.astype(np.float64), ones])
-    smoothed = counts + 2 * score.pseudo_count(2, 2)
-    margin = _plogp(smoothed).sum(axis=0) - _plogp(smoothed.sum(axis=0)) / 2
-    parent = np.empty(len(columns), np.int64)
-    row_sums = np.empty((2, len(columns)), np.int64)
-    binary_spanning_tree(
-        pairs, ones, n_rows, columns, plogp, margin.astype(np.int64), parent, row_sums
-    )
-    # Entropies are smoothed, the proportions of the branches are not: the published networks
-    # come out only so.
-    counts, smoothed = counts[:, columns], smoothed[:, columns]
-    conditional = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
-    entropy = (counts * conditional).sum(axis=0)
-    tables = _edge_tables(pairs, ones.astype(np.int64), n_rows, columns, parent, shape)
-    return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
-
-
-def _edge_tables(
-    pairs: NDArray[np.uint32],
-    ones: Ints,
-    n_rows: int,
-    columns: NDArray[np.uint32],
-    parent: Ints,
-    shape: CountTables,
-) -> CountTables:
-    """Tables of four cells for the edges, of two for the root."""
-    child, above = columns[1:], columns[parent[1:]]
-    both = pairs[child, above].astype(np.int64)
-    count = np.empty((len(columns), 4))
-    count[1:, 3] = both
-    count[1:, 2] = ones[above] - both
-    count[1:, 1] = ones[child] - both
-    count[1:, 0] = n_rows - ones[above] - count[1:, 1]
-    count[0, 2:] = n_rows - ones[columns[0]], ones[columns[0]]
-    return shape._replace(weight=count.reshape(-1)[2:])
 
 
 def _tables_shape(m: int) -> CountTables:

@@ -14,7 +14,7 @@ def add_tree(
     parent: Sequence[int] | Ints,
     log_prob: Sequence[Floats],
 ) -> int:
-    """Add a tree-shaped Bayesian network to a circuit.
+    """Add a tree-shaped Bayesian network, or a product of several, to a circuit.
 
     A variable with children becomes one product for each of its states and, for each state of
     its parent, one sum that decides among these products; one without children becomes a leaf
@@ -30,14 +30,14 @@ def add_tree(
     variables : sequence of int of shape (m,)
         The variable of each vertex.
     parent : sequence of int of shape (m,)
-        The parent vertex of each vertex; -1 for the one root.
+        The parent vertex of each vertex; -1 for roots.
     log_prob : sequence of m arrays of shape (n_parent_states, n_states)
-        Log probabilities in nats of the states given those of the parent; one row at the root.
+        Log probabilities in nats of the states given those of the parent; one row at a root.
 
     Returns
     -------
     int
-        Number of the node of the whole tree.
+        Number of the node of the whole tree, or of the product of the trees.
 
     Examples
     --------
@@ -67,30 +67,35 @@ def add_tree(
                 shared[key] = builder.discrete(names[vertex], log_weight)
         return shared[key]
 
-    order = _depth_first(children, root=[int(p) for p in parent].index(-1))
+    roots = []
     # Backwards, so that the nodes of a subtree stand together and before their parents.
-    for vertex in reversed(order):
+    for vertex in children_first(parent):
         if children[vertex]:
             for state in range(log_prob[vertex].shape[1]):
                 parts = [builder.indicator(names[vertex], state)]
                 parts += [given(child, state) for child in children[vertex]]
                 products[vertex].append(builder.product(parts))
-    return given(order[0], 0)
+        if parent[vertex] < 0:
+            roots.append(given(vertex, 0))
+    return roots[0] if len(roots) == 1 else builder.product(roots)
 
 
-def _children(parent: Sequence[int] | Ints) -> list[list[int]]:
-    children: list[list[int]] = [[] for _ in parent]
-    for vertex, above in enumerate(parent):
-        if above >= 0:
-            children[above].append(vertex)
-    return children
-
-
-def _depth_first(children: list[list[int]], root: int) -> list[int]:
-    order = []
-    pending = [root]
+def children_first(parent: Sequence[int] | Ints) -> list[int]:
+    """The vertices of a forest, those of a subtree together and below before above."""
+    children = _children(parent)
+    order: list[int] = []
+    pending = [vertex for vertex, above in enumerate(map(int, parent)) if above < 0]
     while pending:
         vertex = pending.pop()
         order.append(vertex)
         pending.extend(children[vertex])
-    return order
+    return order[::-1]
+
+
+def _children(parent: Sequence[int] | Ints) -> list[list[int]]:
+    """The children of each vertex of a forest."""
+    children: list[list[int]] = [[] for _ in parent]
+    for vertex, above in enumerate(map(int, parent)):
+        if above >= 0:
+            children[above].append(vertex)
+    return children

@@ -64,28 +64,22 @@ class WeightedRows:
 
     def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column, scaled up for the missing ones."""
-        return _state_counts(self._slots, self._counts, column)
+        return self._whole.state_counts(column)
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
-        columns = np.arange(len(self.variables))
-        return _learn_tree(self._slots, self._counts, columns, self.variables, score)
+        return self._whole.tree(self.variables, score)
 
     def information(self, score: Score) -> tuple[Ints, Floats]:
         """Mutual information of all pairs times the weight of the rows, and the entropies.
 
         The information is in units, so that of several nodes can be added without rounding.
         """
-        columns = np.arange(len(self.variables))
-        workspace = _make_workspace(self._slots, len(self._codes))
-        return _information(self._slots, self._counts, workspace, columns, score)
+        return self._whole.information(score)
 
     def tree_along(self, parent: Ints) -> ChowLiuTree:
         """The tree of a given structure, with the counts of these rows."""
-        columns = np.arange(len(self.variables))
-        workspace = _make_workspace(self._slots, len(self._codes))
-        tables = _edge_tables(self._slots, self._counts, workspace, columns, parent)
-        return ChowLiuTree(self.variables, parent, tables)
+        return ChowLiuTree(self.variables, parent, self._whole.edge_tables(parent))
 
     def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
@@ -109,7 +103,7 @@ class WeightedRows:
                 pairs = self._count(row, weight, self._spare)
                 rest -= pairs
             counts = Counts(self._codes, row, weight, pairs, float(weight.sum()))
-            trees[state] = _learn_tree(self._slots, counts, columns, variables, score)
+            trees[state] = _CountedColumns(self._slots, counts, columns).tree(variables, score)
             if len(row) == 0:
                 empty = trees[state]
         return [trees[state] for state in range(len(proportion))]
@@ -135,19 +129,20 @@ class WeightedRows:
         return _make_slots(self._codes, self._weight, self._n_states)
 
     @cached_property
+    def _whole(self) -> _CountedColumns:
+        return _CountedColumns(self._slots, self._counts, np.arange(len(self.variables)))
+
+    @cached_property
     def _counts(self) -> Counts:
         row = np.arange(len(self._codes))
-        pairs = self._count(row, self._weight, self._pairs_buffer())
+        n_slots = len(self._slots.state)
+        pairs = self._count(row, self._weight, np.empty(n_slots * (n_slots + 1) // 2))
         return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
 
     @cached_property
     def _spare(self) -> Floats:
         """Array for the counts of a branch, used for one branch after the other."""
-        return self._pairs_buffer()
-
-    def _pairs_buffer(self) -> Floats:
-        n_slots = len(self._slots.state)
-        return np.empty(n_slots * (n_slots + 1) // 2)
+        return np.empty_like(self._counts.pairs)
 
     def _count(self, row: Ints, weight: Floats, out: Floats) -> Floats:
         out[:] = 0.0
@@ -176,73 +171,74 @@ def _make_slots(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Slo
     return Slots(n_states, state_ptr, of_state, ptr, state[counted], usual, wide, has_missing)
 
 
-def _state_counts(slots: Slots, counts: Counts, column: int) -> Floats:
-    in_state = np.zeros(slots.n_states[column] + 1)
-    if slots.wide[column]:
-        codes = counts.codes[counts.row, column]
-        in_state += np.bincount(codes + 1, weights=counts.weight, minlength=len(in_state))
-    else:
-        slot = np.arange(slots.ptr[column], slots.ptr[column + 1])
-        in_state[slots.state[slot] + 1] = counts.pairs[slot * (slot + 3) // 2]
-        in_state[slots.usual[column] + 1] = max(counts.total - in_state.sum(), 0.0)
-    seen = in_state[1:]
-    if slots.has_missing[column] and seen.any():
-        seen = seen * (counts.total / seen.sum())
-    return seen
+class _CountedColumns:
+    """Some columns of rows whose pairs of slots are counted."""
 
+    def __init__(self, slots: Slots, counts: Counts, columns: Ints):
+        self._slots, self._counts, self._columns = slots, counts, columns
+        self._n_states = slots.n_states[columns]
 
-def _learn_tree(
-    slots: Slots, counts: Counts, columns: Ints, variables: Ints, score: Score
-) -> ScoredTree:
-    """Chow-Liu tree of some columns."""
-    workspace = _make_workspace(slots, len(counts.row))
-    units, entropy = _information(slots, counts, workspace, columns, score)
-    parent = np.empty(len(columns), np.int64)
-    maximum_spanning_tree(units, parent)
-    tables = _edge_tables(slots, counts, workspace, columns, parent)
-    return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
+    @cached_property
+    def _workspace(self) -> PairWorkspace:
+        return _make_workspace(self._slots, len(self._counts.row))
 
+    def state_counts(self, column: int) -> Floats:
+        """Weight of the rows in each state of a column, scaled up for the missing ones."""
+        slots, counts = self._slots, self._counts
+        in_state = np.zeros(slots.n_states[column] + 1)
+        if slots.wide[column]:
+            codes = counts.codes[counts.row, column]
+            in_state += np.bincount(codes + 1, weights=counts.weight, minlength=len(in_state))
+        else:
+            slot = np.arange(slots.ptr[column], slots.ptr[column + 1])
+            in_state[slots.state[slot] + 1] = counts.pairs[slot * (slot + 3) // 2]
+            in_state[slots.usual[column] + 1] = max(counts.total - in_state.sum(), 0.0)
+        seen = in_state[1:]
+        if slots.has_missing[column] and seen.any():
+            seen = seen * (counts.total / seen.sum())
+        return seen
 
-def _information(
-    slots: Slots, counts: Counts, workspace: PairWorkspace, columns: Ints, score: Score
-) -> tuple[Ints, Floats]:
-    """Mutual information (in units) of all pairs of some columns, and what each leaves over."""
-    n_states = slots.n_states[columns]
-    pseudo_count = score.pseudo_count(n_states[:, np.newaxis], n_states)
-    units = np.zeros(pseudo_count.shape, np.int64)
-    entropy = np.zeros(len(columns))
-    plain = (n_states == 2) & ~slots.has_missing[columns] & ~slots.wide[columns]
-    inform(slots, counts, workspace, columns, plain, pseudo_count, units, entropy)
-    at = np.flatnonzero(plain)
-    cell = float(score.pseudo_count(2, 2))
-    inform_plain(slots, counts, columns, at, cell, units, entropy)
-    return units, entropy
+    def tree(self, variables: Ints, score: Score) -> ScoredTree:
+        """Chow-Liu tree of the columns, which show these variables."""
+        units, entropy = self.information(score)
+        parent = np.empty(len(variables), np.int64)
+        maximum_spanning_tree(units, parent)
+        tables = self.edge_tables(parent)
+        return ScoredTree(ChowLiuTree(variables, parent, tables), score.of_tables(tables), entropy)
 
+    def information(self, score: Score) -> tuple[Ints, Floats]:
+        """Mutual information (in units) of all pairs of columns, and what each leaves over."""
+        slots, counts, columns, n_states = self._slots, self._counts, self._columns, self._n_states
+        pseudo_count = score.pseudo_count(n_states[:, np.newaxis], n_states)
+        units = np.zeros(pseudo_count.shape, np.int64)
+        entropy = np.zeros(len(columns))
+        plain = (n_states == 2) & ~slots.has_missing[columns] & ~slots.wide[columns]
+        inform(slots, counts, self._workspace, columns, plain, pseudo_count, units, entropy)
+        at, cell = np.flatnonzero(plain), float(score.pseudo_count(2, 2))
+        inform_plain(slots, counts, columns, at, cell, units, entropy)
+        return units, entropy
 
-def _edge_tables(
-    slots: Slots, counts: Counts, workspace: PairWorkspace, columns: Ints, parent: Ints
-) -> CountTables:
-    """Tables of the states of each column given those of its tree parent."""
-    root = _state_counts(slots, counts, int(columns[0]))
-    width = np.diff(slots.ptr)[columns] + 1
-    wide = slots.wide[columns]
-    size = np.where(wide | wide[parent], len(counts.row), width * width[parent])
-    size[0] = len(root)
-    n_most = int(size.sum())
-    parent_state, state = np.zeros((2, n_most), np.int64)
-    count = np.empty(n_most)
-    state[: len(root)] = np.arange(len(root))
-    count[: len(root)] = root
-    ptr = np.zeros(len(columns) + 1, np.int64)
-    ptr[1] = len(root)
-    copy_edges(slots, counts, workspace, columns, parent, ptr, parent_state, state, count)
-    n_cells = ptr[-1]
-    n_states = slots.n_states[columns]
-    n_parent_states = n_states[parent]
-    n_parent_states[0] = 1
-    return CountTables(
-        ptr, parent_state[:n_cells], state[:n_cells], count[:n_cells], n_parent_states, n_states
-    )
+    def edge_tables(self, parent: Ints) -> CountTables:
+        """Tables of the states of each column given those of its tree parent."""
+        slots, columns, n_states = self._slots, self._columns, self._n_states
+        root = self.state_counts(int(columns[0]))
+        width = np.diff(slots.ptr)[columns] + 1
+        wide = slots.wide[columns]
+        size = np.where(wide | wide[parent], len(self._counts.row), width * width[parent])
+        size[0] = len(root)
+        n_most = int(size.sum())
+        parent_state, state = np.zeros((2, n_most), np.int64)
+        count = np.empty(n_most)
+        state[: len(root)] = np.arange(len(root))
+        count[: len(root)] = root
+        ptr = np.zeros(len(columns) + 1, np.int64)
+        ptr[1] = len(root)
+        cells = parent_state, state, count
+        copy_edges(slots, self._counts, self._workspace, columns, parent, ptr, *cells)
+        n_cells, n_parent_states = ptr[-1], n_states[parent]
+        n_parent_states[0] = 1
+        parent_state, state = parent_state[:n_cells], state[:n_cells]
+        return CountTables(ptr, parent_state, state, count[:n_cells], n_parent_states, n_states)
 
 
 def _make_workspace(slots: Slots, n_rows: int) -> PairWorkspace:

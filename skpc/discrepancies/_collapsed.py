@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc.counting import children_first
 from skpc.factor_graphs import FactorGraph
 from skpc.factor_graphs.elimination import EliminationPlan, eliminate, plan_elimination
-from skpc.factor_graphs.vtree import children_first
 
 #: Rows of evidence that are eliminated together.
 _BATCH = 2048

@@ -94,8 +94,6 @@ def mean_of_pairs(gram: Floats, unbiased: bool) -> float:
 
 
 def _mean_between(p: Circuit | Floats, q: Circuit | Floats, kernel: Kernel) -> float:
-    if isinstance(p, Circuit):
-        return float(np.mean(expected_kernel(p, q, kernel)))
-    if isinstance(q, Circuit):
-        return float(np.mean(expected_kernel(q, p, kernel)))
-    return float(kernel(p, q).mean())
+    if not isinstance(p, Circuit):
+        p, q = q, p
+    return float(np.mean(expected_kernel(p, q, kernel) if isinstance(p, Circuit) else kernel(q, p)))

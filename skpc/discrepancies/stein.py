@@ -183,9 +183,10 @@ class _KernelTables(NamedTuple):
 
 
 class _Workspace(NamedTuple):
-    """Memory of a thread: messages between two conditionals, the first entry of each variable's
-    message, and for each variable the product of the kernels of all others."""
+    """What a thread has: the kernels; messages between two conditionals, the first entry of each
+    variable's message, and for each variable the product of the kernels of all others."""
 
+    tables: _KernelTables
     message: Floats
     first: Ints
     others: Floats
@@ -206,10 +207,9 @@ def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[Column
     gram = np.empty((n_rows, n_rows))
 
     def work(start: int) -> None:
-        space = _Workspace(
-            np.empty(n_messages), np.empty(n_variables, np.int64), np.empty(n_variables)
-        )
-        _fill_rows(rows, terms, tables, space, start, min(start + _STRIPE, n_rows), gram)
+        first, others = np.empty(n_variables, np.int64), np.empty(n_variables)
+        space = _Workspace(tables, np.empty(n_messages), first, others)
+        _fill_rows(rows, terms, space, start, min(start + _STRIPE, n_rows), gram)
 
     starts = range(0, n_rows, _STRIPE)
     Parallel(n_jobs=None, require="sharedmem")(delayed(work)(start) for start in starts)
@@ -218,29 +218,20 @@ def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[Column
 
 @compiled
 def _fill_rows(
-    rows: CollapsedRows,
-    terms: Terms,
-    tables: _KernelTables,
-    space: _Workspace,
-    start: int,
-    stop: int,
-    gram: Floats,
+    rows: CollapsedRows, terms: Terms, space: _Workspace, start: int, stop: int, gram: Floats
 ) -> None:
     """Rows ``start .. stop`` of the matrix from the diagonal on, and their mirror images."""
     for a in range(start, stop):
         for b in range(a, len(gram)):
-            value = _entry(rows, terms, tables, space, a, b)
-            gram[a, b] = value
-            gram[b, a] = value
+            gram[a, b] = _entry(rows, terms, space, a, b)
+            gram[b, a] = gram[a, b]
 
 
 @compiled
-def _entry(
-    rows: CollapsedRows, terms: Terms, tables: _KernelTables, space: _Workspace, a: int, b: int
-) -> float:
+def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int) -> float:
     """The Stein kernel between two rows: a sum over the variables sampled in both."""
-    state, n_states = rows.state, rows.n_states
-    _products_of_others(rows, tables, a, b, space.others)
+    state, n_states, tables = rows.state, rows.n_states, space.tables
+    _multiply_others(rows, space, a, b)
     complete = rows.size[a] == 0 and rows.size[b] == 0
     # The two rows' own conditionals meet for every variable: once is enough.
     own = 1.0 if complete else -1.0
@@ -260,7 +251,7 @@ def _entry(
             v = (y + size - 1) % size if right else y
             mean = own
             if not complete and (p + q > 0 or own < 0.0):
-                mean = _expected(rows, tables, space, a, b, p, q)
+                mean = _expected(rows, space, a, b, p, q)
                 own = mean if p + q == 0 else own
             found += c * d * mean * tables.value[tables.first[i] + u * size + v]
         total += space.others[i] * found
@@ -268,11 +259,9 @@ def _entry(
 
 
 @compiled
-def _products_of_others(
-    rows: CollapsedRows, tables: _KernelTables, a: int, b: int, others: Floats
-) -> None:
+def _multiply_others(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> None:
     """For each variable the product of the kernels of all others that are sampled in both rows."""
-    state, n = rows.state, len(rows.n_states)
+    state, n, tables, others = rows.state, len(rows.n_states), space.tables, space.others
     product = 1.0
     for i in range(n):
         others[i] = product
@@ -291,15 +280,7 @@ def _products_of_others(
 # conditionals of all rows are tables on one vtree, thousands of small ones that never become
 # circuits, and two of them meet for every entry of the matrix.
 @compiled
-def _expected(
-    rows: CollapsedRows,
-    tables: _KernelTables,
-    space: _Workspace,
-    a: int,
-    b: int,
-    p: int,
-    q: int,
-) -> float:
+def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q: int) -> float:
     """Doubly expected kernel under measure ``p`` of row ``a`` and measure ``q`` of row ``b``.
 
     Algorithm 1 of the paper, on conditional tables of a shared vtree in place of pairs of nodes.
@@ -307,7 +288,7 @@ def _expected(
     """
     state, n_contexts, n_options = rows.state, rows.n_contexts, rows.n_options
     weights, places, child = rows.weights, rows.places, rows.child
-    message, first = space.message, space.first
+    message, first, tables = space.message, space.first, space.tables
     result = 1.0
     used = 0
     for j in range(len(rows.order)):

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc.counting import children_first
 from skpc.factor_graphs.graph import FactorGraph
-from skpc.factor_graphs.vtree import children_first
 
 #: Memory beyond which elimination is refused, and what an entry takes at its peak.
 _MOST_BYTES = 2**31

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Ints
+from skpc.counting import children_first
 from skpc.factor_graphs.graph import FactorGraph
 
 
@@ -88,21 +89,6 @@ def _cost(neighbours: list[set[int]], variable: int) -> tuple[int, int]:
     around = neighbours[variable]
     linked = sum(len(neighbours[v] & around) for v in around)
     return len(around) * (len(around) - 1) - linked, len(around)
-
-
-def children_first(parent: Ints) -> list[int]:
-    """The variables of a vtree, those of a subtree together and below before above."""
-    children: list[list[int]] = [[] for _ in parent]
-    for variable, above in enumerate(parent.tolist()):
-        if above >= 0:
-            children[above].append(variable)
-    order: list[int] = []
-    pending = np.flatnonzero(parent < 0).tolist()
-    while pending:
-        variable = pending.pop()
-        order.append(variable)
-        pending.extend(children[variable])
-    return order[::-1]
 
 
 def check_vtree(graph: FactorGraph, vtree: Any) -> Ints:

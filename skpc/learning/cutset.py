@@ -108,6 +108,7 @@ def learn_cutset_network(
     >>> learn_cutset_network(codes, np.ones(500), np.array([2, 2, 2]))
     CutsetNetwork(n_features=3, n_cuts=1, n_parameters=7)
     """
+    advance = advance or (lambda weight: None)
     varied = np.flatnonzero(n_states > 1)
     if len(varied) == 0:
         varied = np.zeros(1, np.int64)
@@ -117,9 +118,9 @@ def learn_cutset_network(
     prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
     if structured:
         level = WeightedRows(codes, weight, varied, n_states[varied])
-        return grow_levels(level, prior, n_states, n_candidates, max_depth, advance or _unheard)
+        return grow_levels(level, prior, n_states, n_candidates, max_depth, advance)
     rows = count_rows(codes, weight, n_states[varied], varied)
-    return _grow(rows, prior, n_states, n_candidates, max_depth, advance or _unheard)
+    return _grow(rows, prior, n_states, n_candidates, max_depth, advance)
 
 
 def _grow(
@@ -146,10 +147,6 @@ def _grow(
         variable = int(node.rows.variables[cut.column])
         visited.append(Visited(node.above, variable, cut.counts, None))
     return frozen_network(visited, n_states, prior, score)
-
-
-def _unheard(weight: float) -> None:
-    """Progress that nobody follows."""
 
 
 def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:

@@ -49,9 +49,7 @@ def cutset_circuit(
     >>> cutset_circuit(network)
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
-    builder = CircuitBuilder(network.n_states, axes)
-    _add_network(builder, network, param_ess)
-    return builder.build()
+    return mixture_circuit([network], np.ones(1), axes, param_ess)
 
 
 def mixture_circuit(

@@ -25,10 +25,33 @@ class Design(NamedTuple):
     #: Cells of the columns of numbers, zero where missing, and whether they are there.
     number: Floats
     seen: Floats
+    #: Weights of the rows among all rows, shape (n_rows,): what they would weigh undivided.
+    row_weight: Floats
+    #: Mean and standard deviation of each column of numbers in all rows.
+    column_mean: Floats
+    column_sd: Floats
+
+    @classmethod
+    def of(
+        cls, rows: Floats, n_states: Ints, row_weight: Floats, mean: Floats, sd: Floats
+    ) -> Design:
+        """Take apart encoded rows, NaN where missing; the other arguments are of their columns.
+
+        ``n_states`` is 0 for a column of numbers, and only there ``mean`` and ``sd`` are read.
+        """
+        categorical, is_number = np.flatnonzero(n_states), n_states == 0
+        ptr = offsets(n_states[categorical])
+        state = np.empty((len(rows), int(ptr[-1])))
+        for start, end, column in zip(ptr, ptr[1:], categorical):
+            state[:, start:end] = rows[:, [column]] == np.arange(end - start)
+        number = rows[:, is_number]
+        seen = ~np.isnan(number)
+        cells = np.where(seen, number, 0.0), seen.astype(np.float64)
+        return cls(state, ptr, *cells, row_weight, mean[is_number], sd[is_number])
 
 
-class Leaves(NamedTuple):
-    """Leaves of some components, one a column."""
+class FactorisedEstimate(NamedTuple):
+    """Fully factorised distributions, one a component."""
 
     #: Log probabilities (nats) of all states; shape (n_all_states, n_components).
     log_prob: Floats
@@ -37,98 +60,71 @@ class Leaves(NamedTuple):
     sd: Floats
 
 
-def design_of(rows: Floats, n_states: Ints) -> Design:
-    """Take apart encoded rows (NaN where missing); ``n_states`` is 0 for a column of numbers."""
-    categorical = np.flatnonzero(n_states)
-    ptr = offsets(n_states[categorical])
-    state = np.empty((len(rows), int(ptr[-1])))
-    for start, end, column in zip(ptr, ptr[1:], categorical):
-        state[:, start:end] = rows[:, [column]] == np.arange(end - start)
-    number = rows[:, n_states == 0]
-    seen = ~np.isnan(number)
-    return Design(state, ptr, np.where(seen, number, 0.0), seen.astype(np.float64))
-
-
-def estimate_leaves(
-    design: Design,
-    weight: Floats,
-    row_weight: Floats,
-    alpha: float,
-    column_mean: Floats,
-    column_sd: Floats,
-) -> Leaves:
+def estimate_factorised(design: Design, weight: Floats, alpha: float) -> FactorisedEstimate:
     """Estimate the distribution of each column by itself.
 
-    Probabilities are smoothed shares of weight (eq. 1 of the paper). Means are weighted; standard
-    deviations have Bessel's correction (eq. 2), in which a row of ``row_weight`` weight two is two
-    rows that share its weight.
+    Probabilities are smoothed proportions of weight (eq. 1 of the paper). Means are weighted;
+    standard deviations have Bessel's correction (eq. 2), in which a row of ``row_weight`` two is
+    two rows that share its weight.
 
     Parameters
     ----------
     design : Design
-        The rows.
+        The rows. The moments of a column in all rows stand in where no cell is there, and a
+        hundredth of its standard deviation bounds the estimates from below.
     weight : ndarray of shape (n_rows, n_components)
         Their weights in each component.
-    row_weight : ndarray of shape (n_rows,)
-        Their weights among all rows.
     alpha : float
         Laplace pseudo-count of each state.
-    column_mean, column_sd : ndarrays of shape (n_numbers,)
-        Those of all rows. They stand in where no cell is there, and a hundredth of ``column_sd``
-        bounds the standard deviations from below.
 
     Returns
     -------
-    Leaves
+    FactorisedEstimate
     """
     count = design.state.T @ weight + alpha
     log_prob = np.log(count)
     for start, end in zip(design.state_ptr, design.state_ptr[1:]):
         log_prob[start:end] -= np.log(count[start:end].sum(axis=0))
     # Distances from the column's mean, so that squares keep their digits.
-    offset = design.seen * (design.number - column_mean)
+    offset = design.seen * (design.number - design.column_mean)
+    column_sd = design.column_sd[:, np.newaxis]
     total = design.seen.T @ weight
     some = np.where(total > 0, total, 1.0)
     shift = offset.T @ weight / some
     square = (offset**2).T @ weight - some * shift**2
-    freedom = total - design.seen.T @ (weight**2 / row_weight[:, np.newaxis]) / some
+    freedom = total - design.seen.T @ (weight**2 / design.row_weight[:, np.newaxis]) / some
     variance = np.maximum(square, 0.0) / np.where(freedom > 0, freedom, some)
-    sd = np.maximum(np.sqrt(variance), _SMALLEST_SD * column_sd[:, np.newaxis])
-    mean = column_mean[:, np.newaxis] + shift
-    return Leaves(log_prob, mean, np.where(total > 0, sd, column_sd[:, np.newaxis]))
+    sd = np.maximum(np.sqrt(variance), _SMALLEST_SD * column_sd)
+    mean = design.column_mean[:, np.newaxis] + shift
+    return FactorisedEstimate(log_prob, mean, np.where(total > 0, sd, column_sd))
 
 
-def _log_densities(design: Design, leaves: Leaves) -> Floats:
+def _log_densities(design: Design, estimate: FactorisedEstimate) -> Floats:
     """Log densities of the rows under each component, but for a constant of the row."""
-    precision = leaves.sd**-2.0
-    square = leaves.mean**2 * precision + 2.0 * np.log(leaves.sd)
+    precision = estimate.sd**-2.0
+    square = estimate.mean**2 * precision + 2.0 * np.log(estimate.sd)
     return np.asarray(
-        design.state @ leaves.log_prob
+        design.state @ estimate.log_prob
         - 0.5 * (design.number**2 @ precision + design.seen @ square)
-        + design.number @ (leaves.mean * precision)
+        + design.number @ (estimate.mean * precision)
     )
 
 
 def mixture_memberships(
-    design: Design,
-    weight: Floats,
-    row_weight: Floats,
-    membership: Floats,
-    alpha: float,
-    column_mean: Floats,
-    column_sd: Floats,
-    max_iter: int,
+    design: Design, weight: Floats, membership: Floats, alpha: float, max_iter: int
 ) -> Floats:
     """Memberships of rows in a mixture of factorised distributions, by EM.
 
     Parameters
     ----------
-    design, row_weight, alpha, column_mean, column_sd
-        See :func:`estimate_leaves`.
+    design : Design
+        The rows.
     weight : ndarray of shape (n_rows,)
-        Weights of the rows.
+        Their weights.
     membership : ndarray of shape (n_rows, n_components)
         Memberships to start from.
+    alpha : float
+        Laplace pseudo-count of each state.
     max_iter : int
         Greatest number of iterations.
 
@@ -139,11 +135,11 @@ def mixture_memberships(
     """
     for _ in range(max_iter):
         part = weight[:, np.newaxis] * membership
-        leaves = estimate_leaves(design, part, row_weight, alpha, column_mean, column_sd)
+        estimate = estimate_factorised(design, part, alpha)
         with np.errstate(divide="ignore"):
             log_weight = np.log(part.sum(axis=0))
         before = membership
-        membership = softmax(_log_densities(design, leaves) + log_weight, axis=1)
+        membership = softmax(_log_densities(design, estimate) + log_weight, axis=1)
         if np.abs(membership - before).max() < _SETTLED:
             break
     return membership

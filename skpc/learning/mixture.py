@@ -158,7 +158,11 @@ def _structural_em(
         total = weight @ responsibility
         responsibility, total = responsibility[:, total > 0], total[total > 0]
         weights = total / total.sum()
-        networks = _learn_all(codes, weight, responsibility, learn, n_jobs)
+        if len(total) == 1:
+            networks = [learn(codes, weight)]
+        else:
+            parts = ((codes[r > 0], (weight * r)[r > 0]) for r in responsibility.T)
+            networks = list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))
         circuits = [build(network) for network in networks]
         density = np.column_stack([log_likelihood(circuit, rows) for circuit in circuits])
         density += np.log(weights)
@@ -166,16 +170,3 @@ def _structural_em(
         yield CutsetMixture(networks, circuits, weights, bound, 0, False)
         responsibility = softmax(density, axis=1)
         responsibility[responsibility < _NEGLIGIBLE] = 0.0
-
-
-def _learn_all(
-    codes: Codes,
-    weight: Floats,
-    responsibility: Floats,
-    learn: Learn,
-    n_jobs: int | None,
-) -> list[CutsetNetwork]:
-    if responsibility.shape[1] == 1:
-        return [learn(codes, weight)]
-    parts = ((codes[r > 0], (weight * r)[r > 0]) for r in responsibility.T)
-    return list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))

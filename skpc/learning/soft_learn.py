@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, weighted_quantiles
+from skpc._arrays import Floats, Ints, group_sums, weighted_quantiles
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
-from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
+from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
 from skpc.learning.independence import independent_groups
 from skpc.queries import PseudoCounts
 from skpc.variables.families import counts_like_columns
@@ -60,17 +60,14 @@ class _Learner:
         random_state: np.random.RandomState,
     ):
         self.n_states, self.options, self.random_state = n_states, options, random_state
+        self.is_number = n_states == 0
         self.mean, self.sd = column_moments(rows, weight)
+        #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
         self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, False)]
 
     def _part(
-        self,
-        rows: Floats,
-        columns: Ints,
-        weight: Floats,
-        row_weight: Floats,
-        may_split: bool,
+        self, rows: Floats, columns: Ints, weight: Floats, row_weight: Floats, may_split: bool
     ) -> _Part:
         self.nodes.append(())
         return _Part(len(self.nodes) - 1, rows, columns, weight, row_weight, may_split)
@@ -89,19 +86,17 @@ class _Learner:
 
     def _multiply(self, part: _Part) -> bool:
         """Make the part a product, unless its columns hang together."""
+        n_states = np.where(self.is_number, _TEST_BINS, self.n_states)[part.columns]
         group = independent_groups(
-            self._codes(part), part.weight, self._test_states(part), self.options.significance
+            self._codes(part), part.weight, n_states, self.options.significance
         )
         if group.max() == 0:
             return False
-        children = []
+        children: list[_Part] = []
         for number in range(group.max() + 1):
             chosen = group == number
             rows, same = group_rows(np.ascontiguousarray(part.rows[:, chosen]))
-            weight, row_weight = (
-                np.bincount(same, of_row).astype(np.float64)
-                for of_row in (part.weight, part.row_weight)
-            )
+            weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
             children.append(self._part(rows, part.columns[chosen], weight, row_weight, False))
         self._settle(part, "product", children, ())
         return True
@@ -128,21 +123,17 @@ class _Learner:
         self.parts += children
 
     def _factorise(self, part: _Part) -> None:
-        states = self.n_states[part.columns]
-        numbers = part.columns[states == 0]
-        design = design_of(part.rows, states)
-        found = estimate_leaves(
-            design,
-            part.weight[:, np.newaxis],
-            part.row_weight,
-            self.options.alpha,
-            self.mean[numbers],
-            self.sd[numbers],
-        )
-        log_prob = np.split(found.log_prob[:, 0], design.state_ptr[1:-1])
-        content = dict(zip(part.columns[states > 0].tolist(), log_prob))
-        content |= dict(zip(numbers.tolist(), zip(found.mean[:, 0], found.sd[:, 0])))
-        leaves = [("leaf", column, content[column]) for column in part.columns.tolist()]
+        """Make the part a product of leaves, or the one leaf of its column."""
+        design, is_number = self._design(part), self.is_number[part.columns]
+        found = estimate_factorised(design, part.weight[:, np.newaxis], self.options.alpha)
+        log_probs = iter(np.split(found.log_prob[:, 0], design.state_ptr[1:-1]))
+        moments = iter(zip(found.mean[:, 0], found.sd[:, 0]))
+        leaves = [
+            ("gaussian", column, *next(moments))
+            if number
+            else ("discrete", column, next(log_probs))
+            for column, number in zip(part.columns.tolist(), is_number.tolist())
+        ]
         if len(leaves) == 1:
             self.nodes[part.node] = leaves[0]
             return
@@ -151,24 +142,18 @@ class _Learner:
         self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
 
     def _memberships(self, part: _Part) -> Floats:
-        options = self.options
+        options, columns = self.options, part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
-        states = self.n_states[part.columns]
-        mean, sd = self.mean[part.columns], self.sd[part.columns]
-        numbers = as_numbers(part.rows, states, mean, sd)
+        numbers = as_numbers(
+            part.rows, self.n_states[columns], self.mean[columns], self.sd[columns]
+        )
         distance = cluster_rows(
             numbers, part.weight, n_clusters, options.max_iter, self.random_state
         )
         if options.clusterer == "em":
+            start = np.eye(n_clusters)[distance.argmin(axis=1)]
             membership = mixture_memberships(
-                design_of(part.rows, states),
-                part.weight,
-                part.row_weight,
-                np.eye(n_clusters)[distance.argmin(axis=1)],
-                options.alpha,
-                mean[states == 0],
-                sd[states == 0],
-                options.max_iter,
+                self._design(part), part.weight, start, options.alpha, options.max_iter
             )
         else:
             membership = soft_memberships(distance, options.beta)
@@ -176,14 +161,14 @@ class _Learner:
             return np.eye(n_clusters)[membership.argmax(axis=1)]
         return membership
 
-    def _test_states(self, part: _Part) -> Ints:
-        states = self.n_states[part.columns]
-        return np.where(states == 0, _TEST_BINS, states)
+    def _design(self, part: _Part) -> Design:
+        at = part.columns
+        return Design.of(part.rows, self.n_states[at], part.row_weight, self.mean[at], self.sd[at])
 
     def _codes(self, part: _Part) -> NDArray[np.int16]:
         """States of the cells; numbers are binned at quantiles of the part."""
         codes = np.where(np.isnan(part.rows), -1, part.rows)
-        for column in np.flatnonzero(self.n_states[part.columns] == 0):
+        for column in np.flatnonzero(self.is_number[part.columns]):
             codes[:, column] = _quantile_bins(part.rows[:, column], part.weight)
         return codes.astype(np.int16)
 
@@ -192,15 +177,10 @@ class _Learner:
         builder = CircuitBuilder(self.n_states)
         built: dict[int, int] = {}
         for number in range(len(self.nodes) - 1, -1, -1):
-            kind, *content = self.nodes[number]
-            if kind == "leaf":
-                column, parameters = content
-                add = builder.discrete if self.n_states[column] else builder.gaussian
-                arguments = (parameters,) if self.n_states[column] else parameters
-                built[number] = add(column, *arguments)
-            else:
-                children = [built[child] for child in content[0]]
-                built[number] = getattr(builder, kind)(children, *content[1:])
+            kind, below, *content = self.nodes[number]
+            if isinstance(below, list):
+                below = [built[child] for child in below]
+            built[number] = getattr(builder, kind)(below, *content)
         return builder.build()
 
 

@@ -39,6 +39,8 @@ class Message(ABC):
 
     #: What usual parameters are greater by than natural ones.
     _shift: ClassVar[tuple[float, float]]
+    #: What the natural parameters of proper messages are greater than.
+    _bound: ClassVar[tuple[float, float]]
 
     natural: Floats
 
@@ -90,9 +92,10 @@ class Message(ABC):
         return self.natural + np.array(self._shift)
 
     @property
-    @abstractmethod
     def is_proper(self) -> NDArray[np.bool_]:
         """Whether the density can be normalised, shape (...); False where a parameter is NaN."""
+        inside = (self.natural > np.array(self._bound)) & np.isfinite(self.natural)
+        return inside[..., 0] & inside[..., 1]
 
     @property
     @abstractmethod
@@ -218,6 +221,7 @@ class Normal(Message):
 
     name = "normal"
     parameter_names = ("mean", "variance")
+    _bound = (-np.inf, 0.0)
 
     @classmethod
     def _to_natural(cls, parameters: Floats) -> Floats:
@@ -233,11 +237,6 @@ class Normal(Message):
     @property
     def parameters(self) -> Floats:
         return np.stack([self.mean, self.variance], axis=-1)
-
-    @property
-    def is_proper(self) -> NDArray[np.bool_]:
-        shift, precision = self.natural[..., 0], self.natural[..., 1]
-        return (precision > 0.0) & np.isfinite(precision) & np.isfinite(shift)
 
     @property
     def mean(self) -> Floats:
@@ -295,7 +294,7 @@ class Beta(Message):
 
     name = "beta"
     parameter_names = ("alpha", "beta")
-    _shift = (1.0, 1.0)
+    _shift, _bound = (1.0, 1.0), (-1.0, -1.0)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
@@ -306,17 +305,13 @@ class Beta(Message):
             return cls(mean * total, (1.0 - mean) * total)
 
     @property
-    def is_proper(self) -> NDArray[np.bool_]:
-        return np.asarray(((self.natural > -1.0) & np.isfinite(self.natural)).all(axis=-1))
-
-    @property
     def mean(self) -> Floats:
-        alpha, beta = self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0
+        alpha, beta = self.parameters[..., 0], self.parameters[..., 1]
         return np.asarray(alpha / (alpha + beta))
 
     @property
     def variance(self) -> Floats:
-        alpha, beta = self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0
+        alpha, beta = self.parameters[..., 0], self.parameters[..., 1]
         total = alpha + beta
         return np.asarray(alpha / total * (beta / total) / (total + 1.0))
 
@@ -356,7 +351,7 @@ class Gamma(Message):
 
     name = "gamma"
     parameter_names = ("shape", "rate")
-    _shift = (1.0, 0.0)
+    _shift, _bound = (1.0, 0.0), (-1.0, 0.0)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
@@ -365,11 +360,6 @@ class Gamma(Message):
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = mean / variance
             return cls(mean * rate, rate)
-
-    @property
-    def is_proper(self) -> NDArray[np.bool_]:
-        shape, rate = self.natural[..., 0] + 1.0, self.natural[..., 1]
-        return (shape > 0.0) & (rate > 0.0) & np.isfinite(shape) & np.isfinite(rate)
 
     @property
     def mean(self) -> Floats:

@@ -73,18 +73,13 @@ def message_moments(
             f"input_distributions={tuple(distributions)} needs {first[-1]} columns (two for each "
             f"message, one for a point mass); found {rows.shape[1]}."
         )
-    means, variances = [], []
-    for family, column in zip(distributions, first):
-        if family == _POINT:
-            means.append(rows[:, column])
-            variances.append(np.zeros(len(rows)))
-        else:
-            messages = _COLUMNS[family].from_parameters(rows[:, column : column + 2])
-            _check_proper(messages, rows, int(column), names)
-            mean, variance = _moments(family, messages)
-            means.append(mean)
-            variances.append(variance)
-    return Moments(np.column_stack(means), np.column_stack(variances))
+    pairs = [
+        (rows[:, column], np.zeros(len(rows)))
+        if family == _POINT
+        else _moments(family, rows, column, names)
+        for family, column in zip(distributions, first.tolist())
+    ]
+    return Moments(*map(np.column_stack, zip(*pairs)))
 
 
 def _first_columns(distributions: Sequence[str]) -> Ints:
@@ -98,7 +93,9 @@ def _first_columns(distributions: Sequence[str]) -> Ints:
     return offsets([1 if family == _POINT else 2 for family in distributions])
 
 
-def _moments(family: str, messages: Message) -> tuple[Floats, Floats]:
+def _moments(family: str, rows: Floats, column: int, names: Any) -> tuple[Floats, Floats]:
+    messages = _COLUMNS[family].from_parameters(rows[:, column : column + 2])
+    _check_proper(messages, rows, column, names)
     if family != _LOG_GAMMA:
         return messages.mean, messages.variance
     shape, rate = messages.parameters.T

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import Floats
 from skpc.circuit import SUM, Circuit
 from skpc.plotting._layout import HALF_BOX, Block, draw_blocks
 from skpc.plotting._names import Names
@@ -19,7 +20,7 @@ def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     """Draw all nodes, root on top and leaves in one layer below, and return the axes."""
     n_nodes = circuit.n_nodes
     show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= _MAX_WEIGHTS
-    height = np.zeros(n_nodes, dtype=np.int64)
+    height, labels = np.zeros(n_nodes, dtype=np.int64), _leaf_labels(circuit, names)
     blocks = []
     for node in range(n_nodes):
         edges = slice(circuit.child_ptr[node], circuit.child_ptr[node + 1])
@@ -28,7 +29,7 @@ def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
         block = Block(-int(height[node]))
         block.below = (n_nodes - 1 - children).tolist()
         if not len(children):
-            block.write(0.0, 0.5, _leaf_label(circuit, names, node), "upright")
+            block.write(0.0, 0.5, labels[node], "upright")
         elif circuit.kind[node] == SUM:
             block.write(0.0, HALF_BOX, "+", "sum")
             weights = np.exp(circuit.log_weight[edges]) if show_weights else ()
@@ -41,16 +42,26 @@ def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     return draw_blocks(blocks[::-1], _GAPS, _KEY, ax)
 
 
-def _leaf_label(circuit: Circuit, names: Names, node: int) -> str:
-    variable = int(circuit.leaf_var[node])
-    name = names.variable(variable)
-    param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
-    if not circuit.n_states[variable]:
-        return f"{name}: mean {param[0]:.3g}, sd {param[1]:.3g}"
-    possible = np.flatnonzero(param > -np.inf)
+def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
+    """What is written at each leaf: its states, or the moments of a number."""
+    labels = {}
+    for variable, n_states in enumerate(circuit.n_states.tolist()):
+        name, form = names.variable(variable), circuit.leaf_forms(variable)
+        mean = form.means()
+        sd = np.sqrt(form.mean_squares(mean))
+        for leaf, node in enumerate(np.flatnonzero(circuit.leaf_var == variable).tolist()):
+            if n_states:
+                labels[node] = _state_label(names, variable, np.asarray(form.prob)[leaf])
+            else:
+                labels[node] = f"{name}: mean {mean[leaf]:.3g}, sd {sd[leaf]:.3g}"
+    return labels
+
+
+def _state_label(names: Names, variable: int, probability: Floats) -> str:
+    name, possible = names.variable(variable), np.flatnonzero(probability)
     if len(possible) == 1:
         state = names.state(variable, int(possible[0]))
         return f"{name} {state}" if state[0] in "<≥" else f"{name} = {state}"
-    if len(param) <= 3:
-        return f"{name}: " + ", ".join(f"{prob:.2f}" for prob in np.exp(param))
+    if len(probability) <= 3:
+        return f"{name}: " + ", ".join(f"{prob:.2f}" for prob in probability)
     return name

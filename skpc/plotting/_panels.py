@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats
 from skpc.plotting._canvas import BLUE, LIGHT_BLUE, ORANGE
 from skpc.plotting._names import shown_value
+from skpc.variables import Axis, Bins, Predictive
 
 _MAX_BARS = 12
 _TAIL_LENGTH = 3.0
 _TAIL_POINTS = 30
+#: Numbers without bins are drawn from this quantile to the one as far from the other end.
+_COVERED = 0.001
+_GRID_POINTS = 301
 
 
 def draw_states(
@@ -42,13 +46,12 @@ def draw_states(
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def draw_density(panel: Any, probability: Floats, axis: Any, observed: float | None) -> None:
-    """Draw the density over bins and tails, or a mark at the observed number."""
-    edges, lower_scale, upper_scale = axis
-    low, high = edges[0] - _TAIL_LENGTH * lower_scale, edges[-1] + _TAIL_LENGTH * upper_scale
+def draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
+    """Draw the density of a number, or a mark at the observed one."""
+    x, density = _outline(cell)
+    low, high = x[0], x[-1]
     panel.set_yticks([])
     if observed is None:
-        x, density = _density(probability, axis)
         panel.fill_between(x, density, color=LIGHT_BLUE)
         panel.plot(x, density, color=BLUE)
         panel.set_ylim(bottom=0.0)
@@ -76,8 +79,21 @@ def _most_probable(probability: Floats) -> tuple[list[int], int]:
     return sorted(best.tolist()), n_states - _MAX_BARS + 1
 
 
-def _density(probability: Floats, axis: Any) -> tuple[Floats, Floats]:
-    """Points of the outline of the density, from far in one tail to far in the other."""
+def _outline(cell: Predictive) -> tuple[Floats, Floats]:
+    """Points of the outline of a density: of its bins if it has any, else of its slope."""
+    term, probability = cell.terms[0], cell.probabilities
+    if isinstance(term, Bins) and probability is not None:
+        return _steps(probability[0], term.axis)
+    low, high = (float(cell.quantile(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    x = np.linspace(low, high, _GRID_POINTS)
+    below = np.array([cell.cdf(at)[0] for at in x])
+    return (x[1:] + x[:-1]) / 2, np.diff(below) / np.diff(x)
+
+
+def _steps(probability: Floats, axis: Axis) -> tuple[Floats, Floats]:
+    """Steps over the bins, from far in one exponential tail to far in the other."""
     edges, lower_scale, upper_scale = axis
     away = np.linspace(0.0, _TAIL_LENGTH, _TAIL_POINTS)
     fall = np.exp(-away)

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_table
 from skpc.domain import Domain
 from skpc.plotting._canvas import require_pyplot
 from skpc.plotting._names import inner_densities, variable_name
 from skpc.plotting._panels import draw_density, draw_states
+from skpc.variables import Predictive
 
 #: More panels than this cannot be read on one page.
 _MAX_PANELS = 40
@@ -26,19 +28,20 @@ _NARROWEST_PANEL = 2.4
 class MarginalsDisplay(ShowsParameters):
     """Drawing of the posterior distribution of each cell of one row.
 
-    A missing category has one bar for each of its states, a missing number a density: flat
-    within each bin, exponential in the tails. An observed cell is a single mark.
+    A missing category has one bar for each of its states, a missing number a density: if the
+    model has bins for it, flat within each of them and exponential in the tails. An observed cell
+    is a single mark.
 
     It is recommended to use :meth:`from_estimator`. All parameters are stored as attributes.
 
     Parameters
     ----------
-    probabilities : list of ndarray of shape (n_states,)
-        For each column the probabilities of its categories, or of its bins between two tails.
+    marginals : list of Predictive
+        For each column the distribution of its one cell, as ``marginals`` of an estimator gives it.
     row : ndarray of shape (n_features,)
         The encoded row: state codes and numbers, NaN where a cell is missing.
     domain : Domain
-        Names, categories and bins of the columns.
+        Names of the columns.
 
     Attributes
     ----------
@@ -67,10 +70,8 @@ class MarginalsDisplay(ShowsParameters):
     ax_: np.ndarray
     figure_: Any
 
-    def __init__(
-        self, *, probabilities: Sequence[np.ndarray], row: np.ndarray, domain: Domain
-    ) -> None:
-        self.probabilities = probabilities
+    def __init__(self, *, marginals: Sequence[Predictive], row: Floats, domain: Domain) -> None:
+        self.marginals = marginals
         self.row = row
         self.domain = domain
 
@@ -121,9 +122,8 @@ class MarginalsDisplay(ShowsParameters):
                 f"X must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of a "
                 "DataFrame"
             )
-        cells = [column.probabilities for column in estimator.marginals(X)]
-        marginals = [np.empty(0) if prob is None else prob[0] for prob in cells]
-        return cls(probabilities=marginals, row=rows[0], domain=domain).plot(ax, columns=columns)
+        display = cls(marginals=estimator.marginals(X), row=rows[0], domain=domain)
+        return display.plot(ax, columns=columns)
 
     def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> MarginalsDisplay:
         """Draw the posterior distributions.
@@ -156,18 +156,12 @@ class MarginalsDisplay(ShowsParameters):
         return self
 
     def _draw(self, panel: Any, column: int) -> None:
-        value, categories = float(self.row[column]), self.domain.categories[column]
+        value, cell = float(self.row[column]), self.marginals[column]
         observed = None if np.isnan(value) else value
-        if categories is not None:
-            draw_states(panel, self.probabilities[column], categories, observed)
-        elif self.domain.axes is not None and self.domain.axes[column] is not None:
-            draw_density(panel, self.probabilities[column], self.domain.axes[column], observed)
+        if cell.probabilities is not None and cell.labels is not None:
+            draw_states(panel, cell.probabilities[0], cell.labels, observed)
         else:
-            raise ValueError(
-                f"{variable_name(column, self.domain)} is a column of numbers without bins, of "
-                "which marginals tells nothing; choose others by columns=[...], and ask interval "
-                "or complete about it"
-            )
+            draw_density(panel, cell, observed)
         kind = "missing" if observed is None else "observed"
         panel.set_title(f"{variable_name(column, self.domain)} ({kind})", fontsize="medium")
 

@@ -13,7 +13,7 @@ from skpc.learning import (
     learn_soft_circuit,
     refinement_pseudo_counts,
 )
-from skpc.learning.factorised import design_of, estimate_leaves, mixture_memberships
+from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
 from skpc.queries import log_likelihood
 from skpc.variables import GAUSSIAN
 from tests.naive import soft_learn as naive
@@ -81,9 +81,9 @@ def test_a_column_that_never_varies_is_independent_of_all():
 
 def test_leaves_are_the_weighted_estimates_of_the_paper():
     rows, weight = mixed_rows(), np.random.default_rng(2).gamma(2.0, 1.0, 60)
-    design = design_of(rows, N_STATES)
+    design = Design.of(rows, N_STATES, np.ones(60), np.zeros(4), np.ones(4))
     share = np.random.default_rng(3).random((60, 2)) * weight[:, np.newaxis]
-    leaves = estimate_leaves(design, share, np.ones(60), 0.1, np.zeros(2), np.ones(2))
+    leaves = estimate_factorised(design, share, 0.1)
     for component in range(2):
         expected = [
             naive.categorical_leaf(rows[:, j], share[:, component], k, 0.1)
@@ -98,9 +98,8 @@ def test_leaves_are_the_weighted_estimates_of_the_paper():
 
 def test_a_row_of_weight_two_counts_as_two_in_a_gaussian_leaf():
     values, weight = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 3.0, 2.0])
-    found = estimate_leaves(
-        design_of(values, np.array([0])), weight[:, None], weight, 0.1, np.zeros(1), np.ones(1)
-    )
+    design = Design.of(values, np.array([0]), weight, np.zeros(1), np.ones(1))
+    found = estimate_factorised(design, weight[:, None], 0.1)
     repeated = np.repeat(values[:, 0], weight.astype(int))
     assert found.mean[0, 0] == pytest.approx(repeated.mean())
     assert found.sd[0, 0] == pytest.approx(repeated.std(ddof=1))
@@ -110,7 +109,8 @@ def test_a_gaussian_leaf_is_never_narrower_than_a_hundredth_of_its_column():
     rows = np.array([[5.0], [5.0], [np.nan]])
     weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     column = np.array([3.0]), np.array([2.0])
-    leaves = estimate_leaves(design_of(rows, np.array([0])), weight, np.ones(3), 0.1, *column)
+    design = Design.of(rows, np.array([0]), np.ones(3), *column)
+    leaves = estimate_factorised(design, weight, 0.1)
     assert_allclose(leaves.sd, [[0.02, 2.0]])
     assert_allclose(leaves.mean, [[5.0, 3.0]])
 
@@ -158,10 +158,9 @@ def test_distinct_rows_never_share_a_start():
 
 def test_em_memberships_are_a_fixed_point_of_the_posterior():
     rows, weight = mixed_rows(200), np.ones(200)
-    design = design_of(rows, N_STATES)
+    design = Design.of(rows, N_STATES, weight, np.zeros(4), np.ones(4))
     start = np.random.default_rng(0).dirichlet([1.0, 1.0], 200)
-    moments = np.zeros(2), np.ones(2)
-    share = mixture_memberships(design, weight, weight, start, 0.1, *moments, 1000)
+    share = mixture_memberships(design, weight, start, 0.1, 1000)
     leaves = [
         [
             naive.categorical_leaf(rows[:, 0], share[:, c], 2, 0.1),

@@ -207,6 +207,14 @@ def test_decisions_that_make_no_cutset_network_are_drawn_as_a_graph():
     assert edges(CircuitDisplay(graphs[0]).plot().ax_) == (0, graphs[0].n_edges)
 
 
+def test_a_leaf_of_numbers_shows_its_moments_whatever_its_family():
+    builder = CircuitBuilder([0, 0])
+    numbers = [(builder.gaussian(0, mean, 0.25), builder.poisson(1, 4.0)) for mean in (1.5, 2.0)]
+    builder.sum([builder.product(pair) for pair in numbers], np.log([0.5, 0.5]))
+    shown = texts(CircuitDisplay(builder.build()).plot().ax_)
+    assert {"x0: mean 1.5, sd 0.25", "x1: mean 4, sd 2"} <= set(shown)
+
+
 def test_a_large_graph_is_refused_with_its_size():
     builder = CircuitBuilder([0])
     leaves = [builder.gaussian(0, mean, 1.0) for mean in range(300)]

@@ -173,9 +173,21 @@ def test_any_density_with_marginals_is_drawn(table):
     trees = MixtureOfAllTrees(max_iter=1, random_state=0).fit(table)
     assert len(MarginalsDisplay.from_estimator(trees, row).ax_) == 3
     soft = SoftLearnSPN(random_state=0).fit(table)
-    assert len(MarginalsDisplay.from_estimator(soft, row, columns=["size", "code"]).ax_) == 2
-    with pytest.raises(ValueError, match=r"price is a column of numbers without bins.*columns="):
-        MarginalsDisplay.from_estimator(soft, one_row())
+    assert len(MarginalsDisplay.from_estimator(soft, row).ax_) == 3
+
+
+def test_a_number_without_bins_has_the_density_of_its_distribution_function(table):
+    model, row = SoftLearnSPN(random_state=0).fit(table), one_row(size="medium")
+    ax = MarginalsDisplay.from_estimator(model, row, columns=["price"]).ax_[0]
+    x, density = ax.lines[0].get_data()
+    cell = model.marginals(row)[1]
+    assert x[0] == pytest.approx(cell.quantile(0.001)[0], abs=np.diff(x)[0])
+    for at in (5, 100, 250):
+        mass = cell.cdf((x[at] + x[at + 1]) / 2) - cell.cdf((x[at] + x[at - 1]) / 2)
+        assert density[at] * (x[1] - x[0]) == pytest.approx(mass[0], rel=1e-6)
+    assert np.trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
+    observed = MarginalsDisplay.from_estimator(model, one_row(price=7.25), columns=["price"]).ax_[0]
+    assert [line.get_xydata().tolist() for line in observed.lines] == [[[7.25, 0.0]]]
 
 
 def test_what_has_no_marginals_is_refused_with_what_can_be_drawn(table):
