@@ -15,13 +15,13 @@ LEAF, SUM, PRODUCT = 0, 1, 2
 def scopes(structure: Structure) -> list[int]:
     """The scope of every node, as an integer whose bit ``v`` stands for variable ``v``."""
     ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
-    own_ptr, own = structure.scope_ptr.tolist(), structure.scope.tolist()
-    found: list[int] = []
-    for node in range(structure.n_nodes):
-        scope = sum(1 << var for var in own[own_ptr[node] : own_ptr[node + 1]])
+    found = [0] * structure.n_nodes
+    owner = np.repeat(np.arange(structure.n_nodes), np.diff(structure.scope_ptr))
+    for node, var in zip(owner.tolist(), structure.scope.tolist()):
+        found[node] |= 1 << var
+    for node in np.flatnonzero(structure.kind != LEAF).tolist():
         for below in child[ptr[node] : ptr[node + 1]]:
-            scope |= found[below]
-        found.append(scope)
+            found[node] |= found[below]
     return found
 
 
