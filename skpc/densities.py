@@ -96,13 +96,10 @@ class CircuitAnswers(NamedTuple):
 
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""
-        chosen = np.arange(rows.shape[1]) if columns is None else np.asarray(columns)
-        wanted = np.zeros(rows.shape[1], dtype=bool)
-        wanted[chosen] = True
-        found = queries.posteriors(self.circuit, rows, wanted)
+        chosen = range(rows.shape[1]) if columns is None else columns
         return [
-            Predictive(found[column].terms, rows[:, column], self.domain.categories[column])
-            for column in chosen.tolist()
+            Predictive(cells.terms, rows[:, column], self.domain.categories[column])
+            for column, cells in zip(chosen, queries.posteriors(self.circuit, rows, chosen))
         ]
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:

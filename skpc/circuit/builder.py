@@ -13,8 +13,8 @@ from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
-from skpc.variables import CATEGORICAL, GAUSSIAN, HISTOGRAM, Axis, AxisTable
-from skpc.variables.families import POISSON, variable_of_two_measures
+from skpc.variables import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, Axis, AxisTable
+from skpc.variables.families import variable_of_two_measures
 
 _NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 #: How far the probabilities of a distribution may be from summing to one.
@@ -154,12 +154,7 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_var(var)
-        if self._n_states[var] != 0:
-            raise ValueError(
-                f"variable {var} has {self._n_states[var]} states; a gaussian leaf needs a "
-                "numeric variable without an axis (n_states 0)"
-            )
+        self._check_numeric(var, "gaussian")
         if not (np.isfinite(mean) and np.isfinite(sd) and sd > 0):
             raise ValueError(
                 f"a gaussian leaf needs a finite mean and a positive sd, got {mean} and {sd}"
@@ -181,12 +176,7 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_var(var)
-        if self._n_states[var] != 0:
-            raise ValueError(
-                f"variable {var} has {self._n_states[var]} states; a poisson leaf needs a "
-                "numeric variable without an axis (n_states 0)"
-            )
+        self._check_numeric(var, "poisson")
         if not 0 < rate <= _GREATEST_RATE:
             raise ValueError(f"a poisson leaf needs a rate in (0, {_GREATEST_RATE:g}], got {rate}")
         return self._leaf((var,), POISSON, np.array([rate], dtype=np.float64))
@@ -320,6 +310,14 @@ class CircuitBuilder:
     def _check_var(self, var: int) -> None:
         if not 0 <= var < len(self._n_states):
             raise ValueError(f"the variables are 0..{len(self._n_states) - 1}, got {var}")
+
+    def _check_numeric(self, var: int, leaf: str) -> None:
+        self._check_var(var)
+        if self._n_states[var] != 0:
+            raise ValueError(
+                f"variable {var} has {self._n_states[var]} states; a {leaf} leaf needs a "
+                "numeric variable without an axis (n_states 0)"
+            )
 
     def _check_decision(
         self, node: int, children: Sequence[int], var: int, states: Sequence[int] | None

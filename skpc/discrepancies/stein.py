@@ -124,7 +124,7 @@ def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:
 
 def discrete_states(circuit: Circuit) -> Ints:
     """Numbers of states of a circuit over categories that has not been conditioned."""
-    numeric = np.flatnonzero((circuit.n_states == 0) | (np.diff(circuit.axis_ptr) > 0))
+    numeric = np.flatnonzero(~circuit.structure.is_categorical)
     if len(numeric):
         raise ValueError(
             "Stein operators step through the states of categories, but variable "

@@ -120,7 +120,7 @@ class Domain:
         if n_bins is None:
             return plain
         axes = tuple(
-            _fit_axis(values, weight, n_bins) if states is None else None
+            Axis.fit(values, weight, n_bins) if states is None else None
             for values, states in zip(rows.T, chosen)
         )
         return cls(form, chosen, axes, handle_unknown)
@@ -410,11 +410,6 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )
-
-
-def _fit_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
-    present = ~np.isnan(values)
-    return Axis.fit(values[present], weight[present], n_bins)
 
 
 def _encode_strings(cells: NDArray[np.object_], states: NDArray[Any] | None) -> tuple[Floats, int]:

@@ -18,7 +18,7 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.streaming import by_blocks, noted
 
 #: What the classifier asks of a density, and the parameters by which it declares the columns.
-_METHODS = ("score_samples", "marginals", "sample")
+_METHODS = ("fit_rows", "score_samples", "sample")
 _DECLARATIONS = ("categorical_features", "categories", "handle_unknown")
 
 

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
-from skpc._random import Streams, seed_streams, uniform
+from skpc._random import Streams, start_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
@@ -110,8 +110,8 @@ class GibbsSampler(ShowsParameters):
         moving = np.setdiff1d(np.arange(rest.n_variables), collapsed)
         random = check_random_state(self.random_state)
         starts = self._starts(rest, random)
-        streams = np.empty(self.n_chains, dtype=np.uint64)
-        seed_streams(np.uint64(random.randint(np.iinfo(np.int32).max)), 0, streams)
+        seed = np.uint64(random.randint(np.iinfo(np.int32).max))
+        streams = start_streams(seed, int(self.n_chains), 0)
         factors, schedule = _flatten(rest), (self.burn_in, self.thinning, self.scan == "random")
         out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
 

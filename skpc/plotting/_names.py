@@ -33,10 +33,9 @@ class Names:
 
     def state(self, variable: int, state: int) -> str:
         """A category, or the range of a bin or tail."""
-        first, last = self._circuit.axis_ptr[variable : variable + 2]
-        edges = self._circuit.axis[first + 1 : last - 1]
-        if len(edges):
-            return _bin_range(edges, state)
+        axis = self._circuit.structure.axis_of(variable)
+        if axis is not None:
+            return _bin_range(axis.edges, state)
         categories = None if self._domain is None else self._domain.categories[variable]
         return shown_value(state if categories is None else categories[state])
 

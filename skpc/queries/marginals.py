@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.queries.posteriors import posteriors
@@ -43,4 +45,6 @@ def marginals(circuit: Circuit, X: Any) -> list[Floats | None]:
     [array([[0.25, 0.75],
            [1.  , 0.  ]])]
     """
-    return [found.probabilities for found in posteriors(circuit, X, circuit.n_states > 0)]
+    with_states = np.flatnonzero(circuit.n_states).tolist()
+    found = dict(zip(with_states, posteriors(circuit, X, with_states)))
+    return [found[v].probabilities if v in found else None for v in range(circuit.n_features)]

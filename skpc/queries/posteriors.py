@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, offsets
 from skpc.circuit import Circuit
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
-from skpc.variables import Points, Predictive
+from skpc.variables import Predictive
 from skpc.variables.families import posterior_form, posterior_lines
 
 
@@ -23,13 +23,13 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
         The distribution.
     X : array-like of shape (n_rows, n_features)
         Encoded rows; NaN marks the missing cells.
-    variables : array-like of bool of shape (n_features,), default=None
+    variables : array-like of int, default=None
         The variables that are needed; None needs all.
 
     Returns
     -------
     list of skpc.variables.Predictive
-        One for each variable. Of a variable that is not needed only the observed cells are told.
+        One for each of the variables that are needed, in their order.
 
     Raises
     ------
@@ -47,18 +47,16 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     (array([1., 5.]), array([4.92, 5.  ]))
     """
     rows, columns = check_rows(circuit, X), circuit.columns
-    wanted = np.ones(circuit.n_features, bool) if variables is None else np.asarray(variables)
-    leaves = circuit.structure.leaves
-    lines = posterior_lines(leaves, circuit.param, columns, wanted)
-    average = posterior_average(circuit, rows, lines)
-    ends = np.cumsum(lines.n_lines)
+    wanted = np.arange(circuit.n_features) if variables is None else np.asarray(variables, int)
+    leaves, marks = circuit.structure.leaves, np.zeros(circuit.n_features, dtype=bool)
+    marks[wanted] = True
+    lines = posterior_lines(leaves, circuit.param, columns, marks)
+    average, ptr = posterior_average(circuit, rows, lines), offsets(lines.n_lines)
     found = []
-    for var, (begin, end) in enumerate(zip(ends - lines.n_lines, ends)):
+    for var in wanted.tolist():
         labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
-        if not wanted[var]:
-            found.append(Predictive([Points(np.empty(0), np.empty((len(rows), 0)))], rows[:, var]))
-            continue
-        prob = _normalised(np.ascontiguousarray(average[begin:end].T), rows[:, var])
+        of_var = average[ptr[var] : ptr[var + 1]].T
+        prob = _normalised(np.ascontiguousarray(of_var), rows[:, var])
         form = posterior_form(leaves, circuit.param, columns, var, prob)
         found.append(Predictive([form], rows[:, var], labels))
     return found

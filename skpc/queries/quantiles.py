@@ -62,11 +62,9 @@ def quantiles(circuit: Circuit, X: Any, levels: Any) -> Floats:
             f"levels must be a list of probabilities strictly between 0 and 1, got {levels!r}"
         )
     out = np.repeat(rows[np.newaxis], len(level), axis=0)
-    numbers = ~circuit.structure.is_categorical
+    numbers = np.flatnonzero(~circuit.structure.is_categorical)
     for start in range(0, len(rows), _ROWS):
         part = slice(start, start + _ROWS)
-        cells = posteriors(circuit, rows[part], numbers)
-        for var in np.flatnonzero(numbers):
-            for target, q in zip(out, level):
-                target[part, var] = cells[var].quantile(float(q))
+        for var, cells in zip(numbers, posteriors(circuit, rows[part], numbers)):
+            out[:, part, var] = [cells.quantile(float(q)) for q in level]
     return out

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc._random import seed_streams
+from skpc._random import start_streams
 from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
 from skpc.queries.passes.descent import Descent
@@ -52,8 +52,7 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Fl
     seed = _seed(random_state)
 
     def work(part: Floats, start: int) -> None:
-        column, streams = np.zeros(len(part), dtype=np.int64), np.empty(len(part), dtype=np.uint64)
-        seed_streams(seed, start, streams)
+        column, streams = np.zeros(len(part), dtype=np.int64), start_streams(seed, len(part), start)
         Descent(evaluator, len(part)).fill(block, column, streams, part)
 
     over_chunks(rows, work, chunk=512)
@@ -98,8 +97,7 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats
 
     def work(part: Floats, start: int) -> None:
         descent = Descent(evaluator, evaluator.size)
-        streams = np.empty(len(part), dtype=np.uint64)
-        seed_streams(seed, start, streams)
+        streams = start_streams(seed, len(part), start)
         for block in evaluator.blocks(part, start):
             index = block.position[block.found]
             filled = part[index]

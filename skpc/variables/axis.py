@@ -75,7 +75,7 @@ class Axis(NamedTuple):
         Parameters
         ----------
         values : ndarray of shape (n_rows,)
-            Finite numbers, at least one.
+            Numbers, at least one of them; NaN where missing.
         weight : ndarray of shape (n_rows,)
             Positive.
         n_bins : int
@@ -85,8 +85,9 @@ class Axis(NamedTuple):
         -------
         Axis
         """
-        points, inverse = np.unique(values + 0.0, return_inverse=True)
-        large, small = (group_sums(inverse, part) for part in exact_parts(weight))
+        seen = ~np.isnan(values)
+        points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
+        large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
         mass, cumulated = large + small, np.cumsum(large) + np.cumsum(small)
         if len(points) == 1:
             spread = max(abs(float(points[0])), 1.0)
