@@ -98,7 +98,7 @@ def _average(
     -------
     log_mean, effective_sample_size, log_asked : float
         Log of the average weight; (sum of weights) ** 2 / sum of their squares; log of the average
-        probability of the cells asked for.
+        probability of the further cells.
     """
     ptr, code, marginals = tables.ptr, task.code, task.marginals
     workspace = tree_workspace(ptr)

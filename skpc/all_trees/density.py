@@ -22,8 +22,8 @@ from skpc.variables import AxisTable, Bins, Form, Points, Predictive
 
 #: Effective sample size below which an answer hangs on a handful of trees.
 _FEW_TREES = 10
-#: Equal rows share their trees, but so many draws at most those of one sample of trees: if few of
-#: these matter, all draws would be from the same few trees.
+#: Equal rows share their trees, but at most this number of draws share one sample of trees: if few
+#: of its trees matter, all draws would be from the same few.
 _DRAWS_OF_A_SAMPLE = 100
 #: A ratio of two estimates below this needs no help to stay below one.
 _LOG_RARE = float(np.log(0.01))

@@ -26,8 +26,8 @@ from skpc.all_trees.all_trees import AllTrees, Expectation
 from skpc.all_trees.pair_tables import PairTables, block_sums, per_state, probabilities
 
 #: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
-#: roots make for small trees, out of which training is slow to find: on plants, a root as likely as
-#: the average parent costs 0.4 nats.
+#: roots make for small trees, and training leaves these slowly: on plants, a root as likely as the
+#: average parent costs 0.4 nats.
 _LOG_ROOT = -5.0
 
 

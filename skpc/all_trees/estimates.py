@@ -27,7 +27,7 @@ class Request(NamedTuple):
     n_draws : int or array of shape (n_rows,), default=1
         How many joint draws of its missing cells each row needs.
     wholes : array of shape (n_rows, n) or None, default=None
-        The same rows with further cells, whose probability given the others is asked for.
+        The same rows with further cells: the request is for their probability given the others.
     """
 
     marginals: bool = True
@@ -44,13 +44,13 @@ class Estimates(NamedTuple):
         Log probability of the observed cells in nats.
     marginals : array of shape (n_rows, n_states)
         Probabilities of the states of all variables, one after the other, given the observed cells;
-        of shape (n_rows, 0) if they are not asked for.
+        of shape (n_rows, 0) if the request does not name them.
     effective_sample_size : array of shape (n_rows,)
         Number of independent samples of the posterior that would be as good.
     draws : array of shape (n_draws, n), int64
-        The rows, each as often as asked for, their missing cells filled by one joint draw.
+        The rows, each ``n_draws`` times, their missing cells filled by one joint draw.
     log_asked : array of shape (n_rows,)
-        Log probability of the further cells that are asked for, given the observed ones: never
+        Log probability of the further cells of ``wholes``, given the observed ones: never
         positive, for it is an average over the same trees. Zero where there are none.
     """
 
@@ -117,7 +117,7 @@ class RowTask(NamedTuple):
     """What is to be estimated of one row, and arrays for the answers."""
 
     code: Ints
-    #: The row with further cells; the same as ``code`` if none are asked for.
+    #: The row with further cells; the same as ``code`` if there are none.
     whole: Ints
     seed: np.uint64
     n_samples: int

@@ -52,7 +52,7 @@ def _gibbs(
         The rows that count.
     log_found : array of shape (3, n_samples)
         Log probabilities in each tree: of the observed cells; of the missing cells of the first
-        row that counts, given the others; of the cells that are asked for, given the observed ones.
+        row that counts, given the others; of the further cells, given the observed ones.
     """
     code, n = task.code, len(state)
     graph, workspace = new_elimination(n), tree_workspace(tables.ptr)

@@ -23,7 +23,7 @@ from skpc.all_trees.tree_inference import draw_each
 
 #: The ways to estimate a row, by the names that users know them by. Each overwrites marginals and
 #: draws of the row, and returns its log-likelihood, its effective sample size and the log
-#: probability of the cells that are asked for.
+#: probability of the further cells.
 METHODS: dict[str, Callable[[PreparedTrees, RowTask], tuple[float, float, float]]] = {
     "collapsed": collapsed_row,
     "importance": importance_row,

@@ -29,10 +29,10 @@ _CLUSTERING = 100
 _TREES, _STEPS = 30, 2
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
-#: A batch holds so many cells, so that what a step costs beside its rows is the same share of them
-#: for any number of columns; within these numbers of rows.
+#: Number of cells in a batch: what a step costs beside its rows is then the same proportion of them
+#: for any number of columns. It holds within these numbers of rows.
 _CELLS, _FEWEST_ROWS, _MOST_ROWS = 25_600, 16, 256
-#: In small tables it is smaller for the sake of this many steps an epoch, down to so many rows.
+#: Small tables have smaller batches, for this number of steps an epoch, but at least these rows.
 _STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
 _MOST_COPIES = 2_000_000

@@ -1,4 +1,4 @@
-"""Tables whose distribution is known, and holes whose mechanism is known."""
+"""Tables whose distribution is known, and missing cells whose mechanism is known."""
 
 from __future__ import annotations
 
@@ -168,11 +168,11 @@ def make_missing(
     mechanism : {"mcar", "mar", "mnar"}, default="mcar"
         Completely at random: every cell is missing with probability ``rate``. At random: the first
         column is always there, and the probability of the other cells of a row rises with its
-        value. Not at random: the probability of a cell rises with its own value. With the share
+        value. Not at random: the probability of a cell rises with its own value. With the proportion
         :math:`q` of rows whose value is smaller, the probability is
         :math:`q^{(1 - r) / r}`, which is :math:`r` on average.
     rate : float, default=0.3
-        :math:`r`, the share of cells to remove, in [0, 1).
+        :math:`r`, the proportion of cells to remove, in [0, 1).
     random_state : int, RandomState instance or None, default=None
         Draws the cells.
 
@@ -205,7 +205,7 @@ def make_missing(
     chance: Any = rate
     if mechanism != "mcar" and rate > 0:
         columns = _columns(table)[: 1 if mechanism == "mar" else None]
-        order = np.column_stack([_shares_below(n, column) for n, column in enumerate(columns)])
+        order = np.column_stack([_proportions_below(n, column) for n, column in enumerate(columns)])
         chance = order ** ((1.0 - rate) / rate)
     missing = check_random_state(random_state).uniform(size=table.shape) < chance
     if mechanism == "mar":
@@ -224,14 +224,14 @@ def _columns(table: Any) -> list[Any]:
     return table.get_columns() if library == "polars" else list(table.T)
 
 
-def _shares_below(number: int, column: Any) -> Floats:
-    """The share of rows with a smaller value; half of those with the same."""
+def _proportions_below(number: int, column: Any) -> Floats:
+    """The proportion of rows with a smaller value; half of those with the same."""
     cells = np.asarray(column)
-    holes = missing_cells(cells.astype(object))
-    if holes.any():
+    missing = missing_cells(cells.astype(object))
+    if missing.any():
         raise ValueError(
             "mechanisms that look at values need complete columns, but column "
-            f"{number} is missing in row {holes.argmax()}; use 'mcar' for more holes at random"
+            f"{number} is missing in row {missing.argmax()}; use 'mcar' to remove more cells at random"
         )
     _, codes = np.unique(cells, return_inverse=True)
     return (rankdata(codes) - 0.5) / len(codes)

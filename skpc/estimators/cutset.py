@@ -106,7 +106,7 @@ class CutsetNetworkBD(CircuitDensity):
         column decide. A column with declared categories is categorical.
     n_bins : int, default=10
         Greatest number of bins of a numeric column, between its two tails. Small tables get
-        fewer: so many that two columns have eight rows for each pair of states on average.
+        fewer: two columns then have eight rows for each pair of states on average.
     handle_unknown : {"missing", "error"}, default="missing"
         What to do with a category that has not been seen or declared.
     n_jobs : int, default=None

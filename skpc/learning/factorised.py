@@ -100,7 +100,7 @@ def estimate_factorised(design: Design, weight: Floats, alpha: float) -> Factori
 
 
 def _log_densities(design: Design, estimate: FactorisedEstimate) -> Floats:
-    """Log densities of the rows under each component, but for a constant of the row."""
+    """Log densities of the rows under each component, up to a constant for each row."""
     precision = estimate.sd**-2.0
     square = estimate.mean**2 * precision + 2.0 * np.log(estimate.sd)
     return np.asarray(

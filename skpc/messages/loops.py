@@ -79,7 +79,7 @@ class LinearEP(ShowsParameters):
     damping : float, default=0.0
         How much of its old natural parameters a site keeps in each update; in [0, 1).
     schedule : {"parallel", "serial"}, default="parallel"
-        "parallel": all sites are updated from the same posterior, and the operator is asked for
+        "parallel": all sites are updated from the same posterior, and the operator answers for
         all at once. "serial": the posterior is updated after each site. Sites with rows that are
         alike overshoot together: a parallel sweep that would move a weight further than the sweep
         before it, and by more than three standard deviations, is shortened.
