@@ -168,8 +168,8 @@ def make_missing(
     mechanism : {"mcar", "mar", "mnar"}, default="mcar"
         Completely at random: every cell is missing with probability ``rate``. At random: the first
         column is always there, and the probability of the other cells of a row rises with its
-        value. Not at random: the probability of a cell rises with its own value. With the proportion
-        :math:`q` of rows whose value is smaller, the probability is
+        value. Not at random: the probability of a cell rises with its own value. With
+        :math:`q`, the proportion of rows whose value is smaller, the probability is
         :math:`q^{(1 - r) / r}`, which is :math:`r` on average.
     rate : float, default=0.3
         :math:`r`, the proportion of cells to remove, in [0, 1).
@@ -231,7 +231,7 @@ def _proportions_below(number: int, column: Any) -> Floats:
     if missing.any():
         raise ValueError(
             "mechanisms that look at values need complete columns, but column "
-            f"{number} is missing in row {missing.argmax()}; use 'mcar' to remove more cells at random"
+            f"{number} is missing in row {missing.argmax()}; use 'mcar' for cells at random"
         )
     _, codes = np.unique(cells, return_inverse=True)
     return (rankdata(codes) - 0.5) / len(codes)
