@@ -13,19 +13,9 @@ import time
 import numpy as np
 from sklearn.base import clone
 
+from skpc import estimators as models
 from skpc._jit import KERNELS
 from skpc.discrepancies import BlackBoxImportanceSampler
-from skpc.estimators import (
-    CircuitImputer,
-    CutsetNetworkBD,
-    DensityClassifier,
-    ExpectedKernelSVC,
-    ExpectedKernelSVR,
-    KernelEPOperator,
-    LogisticEPClassifier,
-    MixtureOfAllTrees,
-    SoftLearnSPN,
-)
 from skpc.factor_graphs import FactorGraph, GibbsSampler
 
 __all__ = ["warmup"]
@@ -61,8 +51,8 @@ def warmup() -> None:
         _fits_with_missing_cells(X, incomplete)
         _machines(X, incomplete)
     messages, labels = _tables()[1], np.arange(60) % 2
-    KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0).predict(messages)
-    LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
+    models.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0).predict(messages)
+    models.LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
     _samplers()
 
 
@@ -74,15 +64,15 @@ def _tables() -> list[np.ndarray]:
     return [binary, mixed, rng.integers(1, 4, (60, 8)).astype(np.float64)]
 
 
-def _densities() -> list[CutsetNetworkBD | SoftLearnSPN | MixtureOfAllTrees]:
-    quick = MixtureOfAllTrees(max_iter=1, n_inference_samples=100, random_state=0)
+def _densities() -> list[models.CutsetNetworkBD | models.SoftLearnSPN | models.MixtureOfAllTrees]:
+    quick = models.MixtureOfAllTrees(max_iter=1, n_inference_samples=100, random_state=0)
     return [
-        CutsetNetworkBD(),
-        CutsetNetworkBD(criterion="bic"),
-        CutsetNetworkBD(n_components=2, random_state=0),
-        CutsetNetworkBD(structured=True),
-        SoftLearnSPN(random_state=0),
-        SoftLearnSPN(clusterer="em", random_state=0),
+        models.CutsetNetworkBD(),
+        models.CutsetNetworkBD(criterion="bic"),
+        models.CutsetNetworkBD(n_components=2, random_state=0),
+        models.CutsetNetworkBD(structured=True),
+        models.SoftLearnSPN(random_state=0),
+        models.SoftLearnSPN(clusterer="em", random_state=0),
         clone(quick),
         clone(quick).set_params(orientation="undirected"),
         clone(quick).set_params(inference="importance"),
@@ -91,18 +81,18 @@ def _densities() -> list[CutsetNetworkBD | SoftLearnSPN | MixtureOfAllTrees]:
 
 
 def _fits_with_missing_cells(X: np.ndarray, incomplete: np.ndarray) -> None:
-    CutsetNetworkBD(random_state=0).fit(incomplete)
-    SoftLearnSPN(random_state=0).fit(incomplete)
-    MixtureOfAllTrees(max_iter=1, random_state=0).fit(incomplete)
-    CircuitImputer().fit(X).transform(incomplete)
-    DensityClassifier().fit(X, X[:, 0] > X[0, 0]).predict_proba(incomplete)
+    models.CutsetNetworkBD(random_state=0).fit(incomplete)
+    models.SoftLearnSPN(random_state=0).fit(incomplete)
+    models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(incomplete)
+    models.CircuitImputer().fit(X).transform(incomplete)
+    models.DensityClassifier().fit(X, X[:, 0] > X[0, 0]).predict_proba(incomplete)
 
 
 def _machines(X: np.ndarray, incomplete: np.ndarray) -> None:
-    regressor = ExpectedKernelSVR().fit(X, X[:, 1])
+    regressor = models.ExpectedKernelSVR().fit(X, X[:, 1])
     regressor.predict(incomplete, return_std=True)
-    ExpectedKernelSVR().fit(incomplete, X[:, 1]).predict(incomplete)
-    ExpectedKernelSVC().fit(X, np.arange(len(X)) % 2).predict(incomplete)
+    models.ExpectedKernelSVR().fit(incomplete, X[:, 1]).predict(incomplete)
+    models.ExpectedKernelSVC().fit(X, np.arange(len(X)) % 2).predict(incomplete)
 
 
 def _samplers() -> None:

@@ -8,16 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.circuit._structure import Structure
+from skpc.circuit._structure import _DTYPES, Structure
 from skpc.variables import Columns, Form
 from skpc.variables.families import columns_of, forms_of
 
 #: What can be read from a circuit as from its structure.
-_OF_STRUCTURE = (
-    *("n_nodes", "n_edges", "n_features", "kind", "child_ptr", "child", "scope_ptr", "scope"),
-    *("leaf_var", "leaf_family", "param_ptr", "decision_var", "decision_state"),
-    *("n_states", "axis_ptr", "axis"),
-)
+_OF_STRUCTURE = ("n_nodes", "n_edges", "n_features", "leaf_var", *_DTYPES)
 
 
 class Circuit:

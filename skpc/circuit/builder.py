@@ -14,7 +14,7 @@ from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
 from skpc.variables import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, Axis, AxisTable
-from skpc.variables.families import variable_of_two_measures
+from skpc.variables.families import variable_of_two_families
 
 _NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 #: How far the probabilities of a distribution may be from summing to one.
@@ -402,11 +402,11 @@ def check_structure(structure: Structure) -> None:
             f"the root (node {structure.n_nodes - 1}) needs every variable in its scope, but it "
             f"lacks {show(everything & ~scope[-1])}"
         )
-    var = variable_of_two_measures(structure.leaves)
+    var = variable_of_two_families(structure.leaves)
     if var >= 0:
         raise StructureError(
-            f"the leaves of variable {var} need one base measure, but some are densities of "
-            "integers and others of numbers"
+            f"the leaves of variable {var} need one family, but the builder got leaves of several; "
+            "mix those of one family"
         )
     used = np.zeros(structure.n_nodes, dtype=bool)
     used[structure.child] = True

@@ -238,8 +238,7 @@ class Domain:
             If a numeric column has no axis.
         """
         if not self.n_states.all():
-            where = describe_column(int(self.n_states.argmin()), self.feature_names)
-            raise ValueError(f"{where} has no bins; fit the Domain with n_bins.")
+            self.axis_of(int(self.n_states.argmin()))
         return self._axis_table.states(rows)
 
     def decode(self, rows: Floats, like: Any = None) -> Any:
@@ -321,6 +320,30 @@ class Domain:
         if form.library != self.form.library or not names or list(form.names or ()) != lacking:
             return table
         return insert_column(table, column, self.decode(np.zeros((len(table), len(names)))))
+
+    def row(self, given: Any) -> Any:
+        """One row of a table, as a table; by name, and perhaps without some columns, in pandas.
+
+        Parameters
+        ----------
+        given : array-like, pandas Series or DataFrame
+            One row. A Series or a pandas DataFrame may lack columns: these cells are missing.
+
+        Returns
+        -------
+        table : DataFrame or array-like
+            Of pandas where the domain was fitted on pandas.
+        """
+        names = list(self.feature_names or ())
+        if hasattr(given, "to_frame") and hasattr(given, "index"):
+            given = given.to_frame().T
+        given = [given] if np.ndim(given) == 1 else given
+        if self.form.library == "pandas":
+            from pandas import DataFrame
+
+            given = given if hasattr(given, "columns") else DataFrame(given, columns=names)
+            given = given.reindex(columns=names) if set(given.columns) <= set(names) else given
+        return given
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The cached tables stay out of the pickle: kernels need them writable, and a pickle may

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -188,10 +189,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         >>> model.predict_column([[1.0, np.nan]], 1)
         array([1.])
         """
-        if rows.shape != (len(weight), domain.n_features):
+        if not isinstance(rows, np.ndarray) or rows.shape != (len(weight), domain.n_features):
             raise ValueError(
-                f"rows must have shape ({len(weight)}, {domain.n_features}), a row for each weight "
-                f"and a column for each of the domain, got {rows.shape}"
+                f"rows must be encoded rows (domain.encode makes them) of shape ({len(weight)}, "
+                f"{domain.n_features}), one for each weight, got {type(rows).__name__} of shape "
+                f"{np.shape(rows)}"
             )
         with all_or_nothing(self):
             self.domain_, self.n_features_in_ = domain, domain.n_features
@@ -257,10 +259,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         random_state : int, RandomState instance or None, default=None
             The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
             own ``random_state`` is not used.
-        given : array-like or DataFrame of one row, default=None
+        given : array-like, pandas Series or DataFrame of one row, default=None
             What is known of the rows; NaN (or None) marks the columns to draw. The rows drawn have
             these cells, and the others jointly given them. A category that is not known counts as
-            missing. None draws all columns.
+            missing, and so do the columns that a Series or a pandas DataFrame lacks. None draws
+            all columns.
 
         Returns
         -------
@@ -286,7 +289,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
         if given is None:
             return self.domain_.decode(self._density.draw(n_samples, random_state))
-        _, rows = self._encode([given] if np.ndim(given) == 1 else given)
+        _, rows = self._encode(self.domain_.row(given))
         if len(rows) != 1:
             raise ValueError(
                 f"given must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of "
@@ -321,8 +324,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         >>> warmth.mean().round()
         array([29., 16.])
         """
-        _, rows = self._encode(X)
-        return self._density.posteriors(rows)
+        table, rows = self._encode(X)
+        found = self._density.posteriors(rows)
+        for cells in found:
+            cells.index = getattr(table, "index", None)
+        return found
 
     @by_blocks
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
@@ -373,9 +379,10 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
             ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category
-            that is not known. A DataFrame has float columns and the names and index of ``X``. The
-            lowest cell of a row is the one that makes it odd. Compare categories with each other;
-            the density of a number depends on its unit.
+            that is not known. A DataFrame has float columns and the names and index of ``X``. Low
+            is odd: among categories the lowest cell of a row is the oddest. The density of a
+            number depends on its unit: compare it within its column, by its distance from the
+            column's median score, say.
 
         Examples
         --------
@@ -419,7 +426,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         >>> SoftLearnSPN().fit(X).interval([[np.nan]])
         (array([[-1.6...]]), array([[1.5...]]))
         """
-        if not 0.0 < level < 1.0:
+        if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         table, rows = self._encode(X)
         lower, upper = rows.copy(), rows.copy()

@@ -54,12 +54,8 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     total = np.bincount(leaves.var, means, circuit.n_features)
     centre = total / count
     feature = leaf_means(leaves, circuit.param, columns, centre)
-    lines = Lines(
-        2 * np.arange(len(feature) + 1),
-        feature.ravel(),
-        np.zeros(len(feature), dtype=np.int64),
-        np.full(circuit.n_features, 2),
-    )
+    ptr, shift = 2 * np.arange(len(feature) + 1), np.zeros(len(feature), dtype=np.int64)
+    lines = Lines(ptr, feature.ravel(), shift, np.full(circuit.n_features, 2))
     average = posterior_average(circuit, rows, lines)
     missing = np.isnan(rows)
     mean = np.where(missing, average[::2].T + centre, rows)

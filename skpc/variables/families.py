@@ -23,15 +23,7 @@ from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables import gaussian, poisson
 from skpc.variables.axis import Axis, bin_of, draw_in_bin, log_bin_density
 from skpc.variables.forms import Bins, Form, Normals, Points
-from skpc.variables.gaussian import add_gaussian, log_gaussian, log_gaussian_line
 from skpc.variables.leaves import Columns, Leaves, Lines
-from skpc.variables.poisson import (
-    add_poisson,
-    draw_poisson,
-    log_base,
-    log_poisson,
-    log_poisson_line,
-)
 from skpc.variables.states import add_states, state_line, updated_log_prob
 
 CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON = 0, 1, 2, 3
@@ -59,12 +51,12 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     return Leaves(node, family, scope_ptr, scope, var, of_var, params, offsets(sizes))
 
 
-def variable_of_two_measures(leaves: Leaves) -> int:
-    """A variable with leaves over the integers and others over the line; -1 if there is none."""
-    discrete = [formula for formula, home in _FORMULAS.items() if home.ON_INTEGERS]
-    on_integers = np.isin(leaves.family, discrete)
-    both = np.intersect1d(leaves.var[on_integers], leaves.var[~on_integers])
-    return int(both[0]) if len(both) else -1
+def variable_of_two_families(leaves: Leaves) -> int:
+    """A variable whose leaves are of several families; -1 if there is none."""
+    first = np.zeros(leaves.var.max() + 1, dtype=np.int64)
+    first[leaves.var] = leaves.family
+    others = leaves.var[first[leaves.var] != leaves.family]
+    return int(others[0]) if len(others) else -1
 
 
 def columns_of(
@@ -327,9 +319,9 @@ def leaf_line(
 ) -> None:
     """Values of a leaf on a block of rows; their logs from a log table."""
     if family == GAUSSIAN:
-        log_gaussian_line(first, table, var, values, n, lines, out)
+        gaussian.log_gaussian_line(first, table, var, values, n, lines, out)
     elif family == POISSON:
-        log_poisson_line(first, table, var, values, n, lines, out)
+        poisson.log_poisson_line(first, table, var, values, n, lines, out)
     else:
         state_line(first, n_states, table, var, codes, n, lines, out)
     if family != CATEGORICAL and family != HISTOGRAM and not in_logs:
@@ -341,9 +333,11 @@ def leaf_line(
 def cell_value(family: int, first: int, table: Floats, code: Any, x: float, in_logs: bool) -> float:
     """Value of a leaf on one cell, or its log with a log table."""
     if family == GAUSSIAN:
-        value = log_gaussian(table[first], table[first + 1], table[first + 2], table[first + 3], x)
+        value = gaussian.log_gaussian(
+            table[first], table[first + 1], table[first + 2], table[first + 3], x
+        )
     elif family == POISSON:
-        value = log_poisson(table[first], table[first + 1], table[first + 2], x)
+        value = poisson.log_poisson(table[first], table[first + 1], table[first + 2], x)
     else:
         return table[first + code]
     return value if in_logs else fast_exp(value)
@@ -365,9 +359,9 @@ def add_statistics(
 ) -> None:
     """Add the sufficient statistics of a leaf, weighted by a line of flows."""
     if family == GAUSSIAN:
-        add_gaussian(first, table, var, values, n, lines, flow, statistic)
+        gaussian.add_gaussian(first, table, var, values, n, lines, flow, statistic)
     elif family == POISSON:
-        add_poisson(first, var, values, n, lines, flow, statistic)
+        poisson.add_poisson(first, var, values, n, lines, flow, statistic)
     else:
         add_states(first, n_states, var, codes, n, lines, flow, statistic)
 
@@ -388,7 +382,7 @@ def draw(
     if family == GAUSSIAN:
         return table[first] + normal(streams, j) / table[first + 1]
     if family == POISSON:
-        return draw_poisson(table[first + 1], streams, j)
+        return poisson.draw_poisson(table[first + 1], streams, j)
     state = draw_index(table, first, n_states, uniform(streams, j))
     if family == HISTOGRAM:
         return draw_in_bin(axis, axis_begin, axis_end, state, uniform(streams, j))
@@ -413,7 +407,7 @@ def read_cell(
         state = int(x)
         return (state if state == x else -1), 0.0
     if family == POISSON:
-        return (0 if x >= 0 and x < np.inf and x == math.floor(x) else -1), log_base(x)
+        return (0 if x >= 0 and x < np.inf and x == math.floor(x) else -1), poisson.log_base(x)
     return (0 if abs(x) < np.inf else -1), log_peak
 
 

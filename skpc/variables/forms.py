@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -86,37 +86,32 @@ class Normals(NamedTuple):
 
     mean: Floats
     sd: Floats
-    prob: Floats | None = None
+    prob: Any = None
 
     def means(self) -> Floats:
         """Mean of each distribution."""
-        return self.average(self.mean)
+        return self.rows @ self.mean
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around a centre of its own."""
-        if self.prob is None:
-            return (self.mean - centre) ** 2 + self.sd**2
         squares = (self.mean - centre[:, np.newaxis]) ** 2 + self.sd**2
-        return (self.prob * squares).sum(axis=1)
+        return (self.rows * squares).sum(axis=1)
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is not above ``x`` of its own."""
-        if self.prob is None:
-            return ndtr((x - self.mean) / self.sd)
-        return (self.prob * ndtr((x[:, np.newaxis] - self.mean) / self.sd)).sum(axis=1)
+        return (self.rows * ndtr((x[:, np.newaxis] - self.mean) / self.sd)).sum(axis=1)
 
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
-        prob = np.eye(len(self.mean)) if self.prob is None else self.prob
-        found = np.empty(len(prob))
-        prob = np.ascontiguousarray(prob / prob.sum(axis=1, keepdims=True))
-        z = NormalDist().inv_cdf(float(level))
+        prob = np.ascontiguousarray(self.rows / self.rows.sum(axis=1, keepdims=True))
+        found, z = np.empty(len(prob)), NormalDist().inv_cdf(float(level))
         _invert_normals(prob, self.mean, self.sd, level, z, found)
         return found
 
-    def average(self, of_parts: Floats) -> Floats:
-        """What the parts have, as averages for the distributions."""
-        return of_parts if self.prob is None else self.prob @ of_parts
+    @property
+    def rows(self) -> Floats:
+        """Probabilities of the parts under each distribution."""
+        return np.eye(len(self.mean)) if self.prob is None else self.prob
 
 
 class Bins(NamedTuple):

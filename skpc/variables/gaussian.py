@@ -13,8 +13,6 @@ from skpc._arrays import Floats
 from skpc._jit import inlined, kernel
 from skpc.variables.forms import Normals
 
-#: Whether the density is one of integers, by the counting measure.
-ON_INTEGERS = False
 N_PARAMS = 2
 N_ENTRIES = 4
 
@@ -30,13 +28,7 @@ def log_gaussian(
 
 @inlined
 def log_gaussian_line(
-    first: int,
-    table: Floats,
-    var: int,
-    values: Floats,
-    n: int,
-    lines: Floats,
-    out: int,
+    first: int, table: Floats, var: int, values: Floats, n: int, lines: Floats, out: int
 ) -> None:
     """Log densities on a block of rows."""
     # Read before the loop, where the lines might overlap the table for all the compiler knows.
@@ -100,11 +92,7 @@ def form(mean: Floats, sd: Floats) -> Normals:
 
 
 def updated(
-    statistic: Floats,
-    param: Floats,
-    pseudo_count: Floats,
-    column_mean: Floats,
-    column_sd: Floats,
+    statistic: Floats, param: Floats, pseudo_count: Floats, column_mean: Floats, column_sd: Floats
 ) -> Floats:
     """The M-step of many leaves, each with ``pseudo_count`` cells distributed like its column.
 

@@ -19,7 +19,6 @@ from skpc._jit import fast_log, inlined, kernel
 from skpc._random import Streams, uniform
 from skpc.variables.forms import Points
 
-ON_INTEGERS = True
 N_PARAMS = 1
 N_ENTRIES = 3
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,10 @@ class Predictive:
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
     labels : array of shape (n_states,), default=None
-        The categories of a categorical column; None for a column of numbers.
+        The categories of a categorical column, whose one term is over their codes 0, 1, ...; None
+        for a column of numbers. Where they are numbers, the methods below speak of these numbers.
+    index : pandas Index, default=None
+        Names of the rows, for :meth:`to_frame`.
 
     Attributes
     ----------
@@ -48,11 +52,14 @@ class Predictive:
     (array([0., 5.]), array([1.96, 5.  ]), array([0.84, 0.  ]))
     """
 
-    def __init__(self, terms: Sequence[Form], known: Floats, labels: Any = None) -> None:
-        self.terms, self.known, self.labels = tuple(terms), known, labels
+    def __init__(
+        self, terms: Sequence[Form], known: Floats, labels: Any = None, index: Any = None
+    ) -> None:
+        self.terms, self.known, self.labels, self.index = tuple(terms), known, labels, index
 
     def __repr__(self) -> str:
-        what = "numbers" if self.labels is None else f"{len(self.labels)} categories"
+        what = "numbers" if self.edges is None else f"numbers in {len(self.edges) + 1} bins"
+        what = what if self.labels is None else f"{len(self.labels)} categories"
         return f"Predictive(n_rows={len(self.known)}, {what})"
 
     @classmethod
@@ -69,14 +76,27 @@ class Predictive:
         Returns
         -------
         Predictive
+
+        Raises
+        ------
+        ValueError
+            If the members are not about the same cells and categories, or the weights do not fit.
         """
-        of_rows = np.broadcast_to(weight, (len(members[0].known), len(members)))
+        first, weight = members[0], np.asarray(weight, dtype=np.float64)
+        _refuse_other_cells(members)
+        fits = weight.shape in ((len(members),), (len(first.known), len(members)))
+        if not fits or np.any(weight < 0.0) or not np.allclose(weight.sum(axis=-1), 1.0):
+            raise ValueError(
+                f"weight must have shape ({len(members)},) or ({len(first.known)}, {len(members)}) "
+                f"and rows of probabilities that sum to one, got shape {weight.shape}: {weight}"
+            )
+        of_rows = np.broadcast_to(weight, (len(first.known), len(members)))
         terms = [
-            term._replace(prob=_rows_of(term) * of_rows[:, [k]])
+            term._replace(prob=term.prob * of_rows[:, [k]])
             for k, member in enumerate(members)
             for term in member.terms
         ]
-        return cls(_joined(terms), members[0].known, members[0].labels)
+        return cls(_joined(terms), first.known, first.labels, first.index)
 
     @property
     def probabilities(self) -> Floats | None:
@@ -99,20 +119,32 @@ class Predictive:
         return term.axis.edges if isinstance(term, Bins) and len(self.terms) == 1 else None
 
     def mean(self) -> Floats:
-        """Mean of each cell, shape (n_rows,); categories count as their codes 0, 1, ..."""
-        return self._known_or(sum(term.means() for term in self.terms))
+        """Mean of each cell, shape (n_rows,).
+
+        Raises
+        ------
+        ValueError
+            If the column is one of categories that are not numbers, as in all methods below.
+        """
+        terms, known = self._numbers()
+        return _known_or(known, sum(term.means() for term in terms))
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
-        centre = np.asarray(sum(term.means() for term in self.terms))
-        squares = np.asarray(sum(term.mean_squares(centre) for term in self.terms))
-        return np.where(np.isnan(self.known), squares, 0.0)
+        terms, known = self._numbers()
+        centre = np.asarray(sum(term.means() for term in terms))
+        squares = np.asarray(sum(term.mean_squares(centre) for term in terms))
+        return np.where(np.isnan(known), squares, 0.0)
 
     def cdf(self, x: Any) -> Floats:
         """Probability that each cell is not above ``x``: one number, or one a row."""
-        at = np.broadcast_to(np.asarray(x, dtype=np.float64), self.known.shape)
-        found = np.asarray(sum(term.below(at) for term in self.terms))
-        return np.where(np.isnan(self.known), found, self.known <= at)
+        terms, known = self._numbers()
+        at = np.asarray(x, dtype=np.float64)
+        if at.shape not in ((), known.shape):
+            raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
+        at = np.broadcast_to(at, known.shape)
+        found = np.asarray(sum(term.below(at) for term in terms))
+        return np.where(np.isnan(known), found, known <= at)
 
     def quantile(self, level: float) -> Floats:
         """The number below which each cell lies with probability ``level``, shape (n_rows,).
@@ -120,21 +152,20 @@ class Predictive:
         Raises
         ------
         ValueError
-            If the level is not between 0 and 1, or the column is one of categories.
+            If the level is not one number between 0 and 1, or the categories are not numbers.
         """
-        if not 0.0 < level < 1.0:
+        if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
-        if self.labels is not None:
-            raise ValueError("quantiles need a column of numbers; categories have no order")
-        if len(self.terms) == 1:
-            return self._known_or(self.terms[0].quantiles(level))
-        bounds = np.array([term.quantiles(level) for term in self.terms])
+        terms, known = self._numbers()
+        if len(terms) == 1:
+            return _known_or(known, terms[0].quantiles(level))
+        bounds = np.array([term.quantiles(level) for term in terms])
         low, high = bounds.min(axis=0), bounds.max(axis=0)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
-            reached = sum(term.below(middle) for term in self.terms) >= level
+            reached = sum(term.below(middle) for term in terms) >= level
             high, low = np.where(reached, middle, high), np.where(reached, low, middle)
-        return self._known_or(high)
+        return _known_or(known, high)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row a cell: probabilities of categories, or of bins.
@@ -146,19 +177,45 @@ class Predictive:
 
         prob = self.probabilities
         if prob is None:
-            levels = {f"{level:g}": self.quantile(level) for level in (0.05, 0.5, 0.95)}
-            return pd.DataFrame({"mean": self.mean(), **levels})
+            columns = {f"{level:g}": self.quantile(level) for level in (0.05, 0.5, 0.95)}
+            return pd.DataFrame({"mean": self.mean(), **columns}, index=self.index)
         if self.labels is not None:
-            return pd.DataFrame(prob, columns=list(self.labels))
-        limits = [-np.inf, *np.asarray(self.edges).tolist(), np.inf]
-        return pd.DataFrame(prob, columns=pd.IntervalIndex.from_breaks(limits, closed="left"))
+            return pd.DataFrame(prob, columns=list(self.labels), index=self.index)
+        limits = [-np.inf, *(float(f"{edge:.6g}") for edge in np.asarray(self.edges)), np.inf]
+        bins = pd.IntervalIndex.from_breaks(limits, closed="left")
+        return pd.DataFrame(prob, columns=bins, index=self.index)
 
-    def _known_or(self, found: Any) -> Floats:
-        return np.where(np.isnan(self.known), found, self.known)
+    def _numbers(self) -> tuple[tuple[Form, ...], Floats]:
+        """Terms and known cells as numbers: the labels in place of their codes."""
+        if self.labels is None:
+            return self.terms, self.known
+        labels = np.asarray(self.labels)
+        if labels.dtype.kind not in "biuf":
+            raise ValueError(
+                f"the column has categories such as {labels[0]!r}, which are not numbers; ask "
+                "probabilities, or to_frame()"
+            )
+        value, order = labels.astype(np.float64), np.argsort(labels)
+        prob = self.terms[0].prob[:, order]
+        code = np.where(np.isnan(self.known), 0, self.known).astype(np.intp)
+        known = np.where(np.isnan(self.known), np.nan, value[code])
+        return (Points(value[order], prob),), known
 
 
-def _rows_of(term: Form) -> Floats:
-    return np.eye(len(term.means())) if term.prob is None else term.prob
+def _known_or(known: Floats, found: Any) -> Floats:
+    return np.where(np.isnan(known), found, known)
+
+
+def _refuse_other_cells(members: Sequence[Predictive]) -> None:
+    """Raise if members of a mixture are not about the same cells."""
+    for member in members[1:]:
+        if not np.array_equal(member.known, members[0].known, equal_nan=True):
+            raise ValueError("a mixture needs members for the same rows, with the same known cells")
+        labels = [None if m.labels is None else list(m.labels) for m in (members[0], member)]
+        if labels[0] != labels[1]:
+            raise ValueError(
+                f"a mixture needs members with the same categories, got {labels[0]} and {labels[1]}"
+            )
 
 
 def _joined(terms: list[Form]) -> list[Form]:
@@ -167,7 +224,7 @@ def _joined(terms: list[Form]) -> list[Form]:
     for term in terms:
         for place, other in enumerate(found):
             if _same_parts(term, other):
-                found[place] = other._replace(prob=_rows_of(other) + _rows_of(term))
+                found[place] = other._replace(prob=other.prob + term.prob)
                 break
         else:
             found.append(term)

@@ -62,12 +62,7 @@ def add_states(
 
 
 def updated_log_prob(
-    counts: Floats,
-    missing: Floats,
-    log_prob: Floats,
-    pseudo_count: Floats,
-    begin: Ints,
-    size: Ints,
+    counts: Floats, missing: Floats, log_prob: Floats, pseudo_count: Floats, begin: Ints, size: Ints
 ) -> Floats:
     """The M-step of many leaves, their states one after the other.
 

@@ -258,7 +258,9 @@ def test_rows_that_do_not_fit_a_domain_are_refused_and_change_nothing(density):
     X = numbers()
     fitted = clone(density).fit(X)
     before = dict(vars(fitted))
-    with pytest.raises(ValueError, match=r"rows must have shape \(200, 3\), .* got \(200, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"encoded rows .* of shape \(200, 3\), .* of shape \(200, 2\)"
+    ):
         fitted.fit_rows(fitted.domain_, X[:, :2], np.ones(200))
     if not isinstance(density, SoftLearnSPN):
         with pytest.raises(ValueError, match="column 2 has no bins; fit the Domain with n_bins"):
@@ -275,3 +277,35 @@ def test_rows_of_early_stopping_are_those_that_are_handed_in():
         found = clone(density).fit_rows(domain, *rows, domain.encode(X_val))
         assert_array_equal(found.score_samples(X), expected.score_samples(X))
         assert not np.array_equal(clone(density).fit(X).score_samples(X), found.score_samples(X))
+
+
+def test_given_cells_go_by_name_and_may_be_some_of_them():
+    rng = np.random.default_rng(0)
+    city = rng.choice(["Rome", "Oslo"], 300)
+    frame = pd.DataFrame({"city": city, "warm": np.where(city == "Rome", 20.0, 2.0)})
+    frame["warm"] += rng.normal(size=300)
+    model = CutsetNetworkBD().fit(frame)
+    whole = model.sample(4, 0, given=pd.DataFrame({"city": ["Oslo"], "warm": [np.nan]}))
+    for given in (
+        pd.Series({"warm": np.nan, "city": "Oslo"}),
+        pd.Series({"city": "Oslo"}),
+        pd.DataFrame({"city": ["Oslo"]}),
+        ["Oslo", None],
+    ):
+        pd.testing.assert_frame_equal(model.sample(4, 0, given=given), whole)
+    with pytest.raises(ValueError, match="feature names"):
+        model.sample(1, 0, given=pd.DataFrame({"town": ["Oslo"]}))
+
+
+def test_marginals_keep_the_index_of_a_frame():
+    frame = pd.DataFrame({"a": [0.0, 1.0] * 30, "b": np.arange(60.0)}, index=np.arange(60) + 7)
+    found = CutsetNetworkBD().fit(frame).marginals(frame[:3])
+    assert list(found[0].to_frame().index) == [7, 8, 9]
+    assert list(found[1].to_frame().index) == [7, 8, 9]
+
+
+def test_rows_that_are_not_encoded_are_refused():
+    frame = pd.DataFrame({"a": [0.0, 1.0] * 30})
+    domain = Domain.fit(frame, n_bins=3)
+    with pytest.raises(ValueError, match=r"encoded rows .* got DataFrame of shape \(60, 1\)"):
+        CutsetNetworkBD().fit_rows(domain, frame, np.ones(60))

@@ -161,5 +161,5 @@ def test_what_is_no_count_is_refused():
             log_likelihood(counts.build(), [[bad]])
     mixed = CircuitBuilder([0])
     mixed.sum([mixed.poisson(0, 2.0), mixed.gaussian(0, 2.0, 1.0)], np.log([0.5, 0.5]))
-    with pytest.raises(StructureError, match="leaves of variable 0 need one base measure"):
+    with pytest.raises(StructureError, match="leaves of variable 0 need one family"):
         mixed.build()

@@ -120,7 +120,7 @@ def test_what_cannot_be_told_is_refused():
         with pytest.raises(ValueError, match="strictly between 0 and 1"):
             cells.quantile(level)
     categories = Predictive([Points(np.arange(3.0), FORMS["points"].prob)], MISSING, ["x"] * 3)
-    with pytest.raises(ValueError, match="categories have no order"):
+    with pytest.raises(ValueError, match="categories such as .* which are not numbers"):
         categories.quantile(0.5)
     assert repr(categories) == "Predictive(n_rows=4, 3 categories)"
 
@@ -138,3 +138,34 @@ def test_two_estimators_are_mixed_by_their_marginals():
     assert cells[1].quantile(0.1)[0] == pytest.approx(lower[0, 0])
     assert cells[1].quantile(0.9)[0] == pytest.approx(upper[0, 0])
     assert mixed.cdf(mixed.quantile(0.25))[0] == pytest.approx(0.25, abs=1e-9)
+
+
+def test_categories_that_are_numbers_are_counted_by_their_labels():
+    prob = np.random.default_rng(3).dirichlet(np.ones(3), size=2)
+    labels = np.array([15.0, 5.0, 10.0])
+    cells = Predictive([Points(np.arange(3.0), prob)], np.array([np.nan, 1.0]), labels)
+    assert_allclose(cells.mean(), [prob[0] @ labels, 5.0])
+    assert_allclose(cells.variance(), [prob[0] @ labels**2 - (prob[0] @ labels) ** 2, 0.0])
+    assert_allclose(cells.cdf(10.0), [prob[0, 1] + prob[0, 2], 1.0])
+    assert cells.quantile(1e-9)[0] == 5.0
+    assert cells.quantile(1.0 - 1e-12)[0] == 15.0
+
+
+def test_a_mixture_refuses_other_cells_labels_and_weights():
+    cells = Predictive([FORMS["normals"]], MISSING)
+    other = Predictive([FORMS["normals"]], np.array([1.0, np.nan, np.nan, np.nan]))
+    with pytest.raises(ValueError, match="members for the same rows"):
+        Predictive.mixture([cells, other], np.array([0.5, 0.5]))
+    named = [
+        Predictive([Points(np.arange(3.0), FORMS["points"].prob)], MISSING, list(labels))
+        for labels in ("abc", "abd")
+    ]
+    with pytest.raises(ValueError, match="members with the same categories"):
+        Predictive.mixture(named, np.array([0.5, 0.5]))
+    for weight in ([1.0, 1.0], [2.0, -1.0], [1.0]):
+        with pytest.raises(ValueError, match=r"weight must have shape \(2,\) or \(4, 2\)"):
+            Predictive.mixture([cells, cells], np.array(weight))
+    with pytest.raises(ValueError, match="x must be one number or 4, one a row"):
+        cells.cdf([1.0, 2.0])
+    with pytest.raises(ValueError, match="strictly between 0 and 1, got"):
+        cells.quantile([0.1, 0.9])

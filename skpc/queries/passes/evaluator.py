@@ -45,7 +45,7 @@ def refuse_impossible(log_root: Floats, index: Ints) -> None:
     if len(impossible):
         raise ValueError(
             f"row {index[impossible[0]]} of X has probability zero under the circuit: its "
-            "observed cells exclude each other, so nothing can be inferred from them"
+            "observed cells exclude each other or are too far away, so nothing can be inferred"
         )
 
 
@@ -87,16 +87,10 @@ class Evaluator:
         block = self._evaluate(row, np.zeros(1, dtype=np.int64), self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value = np.empty(self.circuit.n_nodes)
+        table, cells = self.tables.log_table, block.cells
         for leaf, node in enumerate(leaves.node):
-            var = leaves.var[leaf]
-            value[node] = cell_value(
-                leaves.family[leaf],
-                leaves.first[leaf],
-                self.tables.log_table,
-                block.cells.codes[var, 0],
-                block.cells.values[var, 0],
-                True,
-            )
+            var, facts = leaves.var[leaf], (leaves.family[leaf], leaves.first[leaf])
+            value[node] = cell_value(*facts, table, cells.codes[var, 0], cells.values[var, 0], True)
         inner = self.program.node >= 0
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]
         return value, bool(block.root[0] > -np.inf)
