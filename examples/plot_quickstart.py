@@ -68,7 +68,7 @@ print(f"{'right diagnoses':35s} {right_by_mode:10.0%} {right:10.0%}")
 columns = ["diagnosis", "worst radius", "worst concavity", "mean texture"]
 row = test[test[columns].isna().sum(axis=1).eq(3) & test.diagnosis.isna()].iloc[[0]]
 display = MarginalsDisplay.from_estimator(model, row, columns=columns)
-print(f"\nin truth: {truth.loc[row.index, columns].iloc[0].to_dict()}")
+print(f"\nthe row of the picture in truth: {truth.loc[row.index, columns].iloc[0].to_dict()}")
 
 # The gallery of the documentation collects the figure by itself.
 if "sphinx" not in sys.modules:
