@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -19,9 +20,10 @@ def compiled() -> int:
 
 
 def called_by(kernel) -> list:
-    """Kernels that a kernel calls."""
-    known = kernel.py_func.__globals__
-    called = [known.get(name) for name in kernel.py_func.__code__.co_names]
+    """Kernels that a kernel calls, by their names or as attributes of modules."""
+    known, names = kernel.py_func.__globals__, kernel.py_func.__code__.co_names
+    homes = [known, *(vars(home) for home in known.values() if isinstance(home, ModuleType))]
+    called = [home[name] for home in homes for name in names if name in home]
     return [found for found in called if hasattr(found, "py_func")]
 
 
