@@ -24,7 +24,7 @@ from skpc._validation import (
 )
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import Domain, merge_rows, present_rows
+from skpc.domain import Domain, group_rows, merge_rows, present_rows
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
@@ -429,13 +429,14 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         table, rows = self._encode(X)
+        rows, group = group_rows(rows)
         lower, upper = rows.copy(), rows.copy()
         numbers = np.flatnonzero(~self.domain_.is_categorical)
         for part in gen_batches(len(rows), _ROWS):
             for column, cells in zip(numbers, self._density.posteriors(rows[part], numbers)):
                 lower[part, column] = cells.quantile(0.5 - 0.5 * level)
                 upper[part, column] = cells.quantile(0.5 + 0.5 * level)
-        return self.domain_.fill(table, lower), self.domain_.fill(table, upper)
+        return self.domain_.fill(table, lower[group]), self.domain_.fill(table, upper[group])
 
     @by_blocks
     def predict_column(self, X: Any, column: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Structure
 from skpc.queries.passes.evaluator import Block, Evaluator
-from skpc.queries.passes.plan import Plan, Tables, plan_of
+from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
 from skpc.queries.passes.rows import Cells
 from skpc.variables.families import cell_value
 
@@ -60,20 +59,15 @@ class Scopes(NamedTuple):
     words: NDArray[np.uint64]
 
 
-_SCOPES: WeakKeyDictionary[Structure, Scopes] = WeakKeyDictionary()
-
-
+@remembered
 def inner_scopes(structure: Structure) -> Scopes:
     """The scopes in the order of the plan, found at the first call."""
-    found = _SCOPES.get(structure)
-    if found is None:
-        # A root that is a leaf is read through a product above it: node -1, the last of all.
-        number = [structure.scopes[node] for node in plan_of(structure).node.tolist()]
-        n_words = structure.n_features // 64 + 1
-        octets = b"".join(scope.to_bytes(8 * n_words, "little") for scope in number)
-        words = np.frombuffer(octets, dtype="<u8").astype(np.uint64)
-        found = _SCOPES[structure] = Scopes(number, words.reshape(len(number), n_words))
-    return found
+    # A root that is a leaf is read through a product above it: node -1, the last of all.
+    number = [structure.scopes[node] for node in plan_of(structure).node.tolist()]
+    n_words = structure.n_features // 64 + 1
+    octets = b"".join(scope.to_bytes(8 * n_words, "little") for scope in number)
+    words = np.frombuffer(octets, dtype="<u8").astype(np.uint64)
+    return Scopes(number, words.reshape(len(number), n_words))
 
 
 def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:

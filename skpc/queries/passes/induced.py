@@ -8,13 +8,13 @@ about one visit a variable, however many edges the circuit has.
 from __future__ import annotations
 
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import TRUE, kernel
 from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
+from skpc.queries.passes.plan import remembered
 from skpc.variables import Columns
 from skpc.variables.families import cell_value, has_states, read_cell
 from skpc.variables.leaves import LeafTable
@@ -37,24 +37,9 @@ class InducedPlan(NamedTuple):
     stop: Ints
 
 
-_PLANS: WeakKeyDictionary[Structure, InducedPlan] = WeakKeyDictionary()
-
-
+@remembered
 def induced_plan(structure: Structure) -> InducedPlan:
     """The plan of a deterministic structure, made at the first call."""
-    found = _PLANS.get(structure)
-    if found is None:
-        found = _PLANS[structure] = _make_plan(structure)
-    return found
-
-
-def induced_values(circuit: Circuit) -> Floats:
-    """The log value of each entry."""
-    source = induced_plan(circuit.structure).source
-    return np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[source]
-
-
-def _make_plan(structure: Structure) -> InducedPlan:
     n_children = np.diff(structure.child_ptr)
     is_leaf = structure.kind == LEAF
     passes = (structure.kind == PRODUCT) | (~is_leaf & (n_children == 1))
@@ -78,6 +63,12 @@ def _make_plan(structure: Structure) -> InducedPlan:
     stop = np.empty(ptr[-1], dtype=np.int64)
     _next_stops(*parts, skip, leaf_var, ptr, stop)
     return InducedPlan(var, leaf[node], first[:-1].copy(), source, ptr, stop)
+
+
+def induced_values(circuit: Circuit) -> Floats:
+    """The log value of each entry."""
+    source = induced_plan(circuit.structure).source
+    return np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[source]
 
 
 def _entry_sources(

@@ -6,7 +6,9 @@ shared by every parametrisation (EM steps, conditionals).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +19,8 @@ from skpc._jit import kernel
 from skpc.circuit import SUM, Circuit, Structure
 from skpc.variables.families import linear_tables
 from skpc.variables.leaves import LeafTable
+
+T = TypeVar("T")
 
 
 class Plan(NamedTuple):
@@ -69,26 +73,22 @@ class Tables(NamedTuple):
     table: Floats
 
 
-_PROGRAMS: WeakKeyDictionary[Structure, Program] = WeakKeyDictionary()
+def remembered(make: Callable[[Structure], T]) -> Callable[[Structure], T]:
+    """Keep what a function makes of a structure for as long as the structure lives."""
+    made: WeakKeyDictionary[Structure, T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def found(structure: Structure) -> T:
+        if structure not in made:
+            made[structure] = make(structure)
+        return made[structure]
+
+    return found
 
 
+@remembered
 def plan_of(structure: Structure) -> Program:
     """The program of a structure, made at the first call."""
-    program = _PROGRAMS.get(structure)
-    if program is None:
-        program = _PROGRAMS[structure] = _make_program(structure)
-    return program
-
-
-def tables_of(circuit: Circuit, log_table: Floats) -> Tables:
-    """Parameters in plan order, given the log tables of the leaves."""
-    program = plan_of(circuit.structure)
-    log_weight = np.append(circuit.log_weight, 0.0)[program.edge]
-    table = linear_tables(log_table, circuit.structure.leaves)
-    return Tables(log_weight, np.exp(log_weight), log_table, table)
-
-
-def _make_program(structure: Structure) -> Program:
     kind, child_ptr = structure.kind.copy(), structure.child_ptr.copy()
     order = np.empty(structure.n_nodes, dtype=np.int64)
     n_inner = _post_order(kind, child_ptr, structure.child.copy(), order)
@@ -111,6 +111,14 @@ def _make_program(structure: Structure) -> Program:
     table = LeafTable(leaves.family, leaves.var, leaves.n_states, leaves.first)
     plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), table)
     return Program(plan, n_slots, edge, node)
+
+
+def tables_of(circuit: Circuit, log_table: Floats) -> Tables:
+    """Parameters in plan order, given the log tables of the leaves."""
+    program = plan_of(circuit.structure)
+    log_weight = np.append(circuit.log_weight, 0.0)[program.edge]
+    table = linear_tables(log_table, circuit.structure.leaves)
+    return Tables(log_weight, np.exp(log_weight), log_table, table)
 
 
 @kernel
