@@ -98,7 +98,12 @@ class CircuitAnswers(NamedTuple):
         """See :class:`Density`."""
         chosen = range(rows.shape[1]) if columns is None else columns
         return [
-            Predictive(cells.terms, rows[:, column], self.domain.categories[column])
+            Predictive(
+                cells.terms,
+                rows[:, column],
+                self.domain.categories[column],
+                number=self.domain.number_of(column),
+            )
             for column, cells in zip(chosen, queries.posteriors(self.circuit, rows, chosen))
         ]
 
@@ -122,12 +127,12 @@ class CircuitAnswers(NamedTuple):
 
     def modes(self, rows: Floats) -> Floats:
         """See :class:`Density`."""
-        return queries.mpe(self.circuit, rows)
+        return self.domain.snapped(queries.mpe(self.circuit, rows), rows)
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        return queries.sample(self.circuit, n_rows, random_state)
+        return self.domain.snapped(queries.sample(self.circuit, n_rows, random_state))
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        return queries.sample_missing(self.circuit, rows, random_state)
+        return self.domain.snapped(queries.sample_missing(self.circuit, rows, random_state), rows)

@@ -75,7 +75,7 @@ class AllTreesDensity(NamedTuple):
         if given is None:
             codes = self._codes(rows)
             found, size = self._log_probability(codes)
-            found = np.asarray(found + self._axes.log_density(codes, rows))
+            found = np.asarray(found + self._axes.log_density(rows))
         else:
             found, size = self._log_conditional(rows, given)
         _warn_of_few_trees(size)
@@ -102,7 +102,8 @@ class AllTreesDensity(NamedTuple):
         joined = found[at] - np.logaddexp(found[at], log_others)
         found[at] = np.where(several[at], joined, estimates.log_asked)
         size[at] = np.minimum(size[at], estimates.effective_sample_size)
-        return found[group] + self._axes.log_density(asked, rows), size[group]
+        others = np.where(asked >= 0, rows, np.nan)
+        return found[group] + self._axes.log_density(others), size[group]
 
     def effective_sample_size(self, rows: Floats) -> Floats:
         """What the answers for each row are worth in independent trees; infinite if exact."""
@@ -116,7 +117,8 @@ class AllTreesDensity(NamedTuple):
             form: Form = Points(np.arange(float(prob.shape[1])), prob)
             if labels is None:
                 form = Bins(self.domain.axis_of(column), prob)
-            found.append(Predictive([form], rows[:, column], labels))
+            number = self.domain.number_of(column)
+            found.append(Predictive([form], rows[:, column], labels, number=number))
         return found
 
     def _marginals(self, rows: Floats) -> list[Floats]:
@@ -176,13 +178,14 @@ class AllTreesDensity(NamedTuple):
         for column in np.flatnonzero(numeric).tolist():
             missing = np.isnan(rows[:, column])
             filled[missing, column] = self.domain.axis_of(column).modes()[found[missing, column]]
-        return filled
+        return self.domain.snapped(filled, rows)
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
         """Draw rows; exact."""
         codes = draw_rows(self.mixture, n_rows, random_state)
         nothing = np.full(codes.shape, np.nan)
-        return self._axes.draw(codes, nothing, int(random_state.randint(2**31)))
+        seed = int(random_state.randint(2**31))
+        return self.domain.snapped(self._axes.draw(codes, nothing, seed))
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """The rows, their missing cells filled by a joint draw each."""
@@ -200,7 +203,8 @@ class AllTreesDensity(NamedTuple):
         sizes = np.full(len(rows), np.inf)
         sizes[at] = np.repeat(estimates.effective_sample_size, n_draws)
         _warn_of_few_trees(sizes)
-        return self._axes.draw(filled, rows, int(random_state.randint(2**31)))
+        seed = int(random_state.randint(2**31))
+        return self.domain.snapped(self._axes.draw(filled, rows, seed), rows)
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
         """A finite mixture of trees that are drawn from the mixture of all."""

@@ -11,10 +11,12 @@ from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF
 from skpc.circuit._structure import _DTYPES, Structure
 from skpc.circuit.builder import check_structure
+from skpc.variables import Axis, AxisTable
 from skpc.variables.families import n_params
 
-#: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope.
-_FORMATS = (1, 2)
+#: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope. Up to
+#: format 2 an axis was its edges between the scales of its tails.
+_FORMATS = (1, 2, 3)
 _PARAMETERS = ("log_weight", "param", "observed")
 
 
@@ -95,7 +97,7 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
             f"{path} has circuit format {version}; this skpc reads 1 to {_FORMATS[-1]}"
         )
     try:
-        return _assembled(arrays)
+        return _assembled(arrays, version)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise ValueError(f"{path} holds arrays that are no circuit: {error}") from error
 
@@ -108,7 +110,11 @@ def _names(version: int) -> list[str]:
     return [found for name in (*_DTYPES, *_PARAMETERS) for found in older.get(name, [name])]
 
 
-def _assembled(arrays: dict[str, np.ndarray]) -> Circuit:
+def _assembled(arrays: dict[str, np.ndarray], version: int) -> Circuit:
+    if version < 3:
+        parts = np.split(arrays["axis"], arrays["axis_ptr"][1:-1])
+        axes = [Axis(part[1:-1], part[0], part[-1]) if len(part) else None for part in parts]
+        arrays["axis_ptr"], arrays["axis"] = AxisTable.of(axes)
     if "leaf_var" in arrays:
         var = arrays.pop("leaf_var")
         arrays["scope_ptr"], arrays["scope"] = offsets(var >= 0), var[var >= 0]

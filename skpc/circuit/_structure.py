@@ -12,7 +12,7 @@ from skpc._arrays import Floats, Ints
 from skpc.circuit import _properties as properties
 from skpc.circuit._properties import LEAF
 from skpc.variables import Axis, Leaves
-from skpc.variables.families import lay_out
+from skpc.variables.families import axis_in, lay_out
 
 _DTYPES = {
     "kind": np.int8,
@@ -117,8 +117,7 @@ class Structure:
 
     def axis_of(self, var: int) -> Axis | None:
         """The histogram axis of a variable; None where it has none."""
-        flat = self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]]
-        return Axis.of(flat) if len(flat) else None
+        return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
 
     @cached_property
     def leaf_var(self) -> Ints:

@@ -13,7 +13,16 @@ from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
-from skpc.variables import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, Axis, AxisTable
+from skpc.variables import (
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    POISSON,
+    SCORED,
+    Axis,
+    AxisTable,
+    ScoredColumn,
+)
 from skpc.variables.families import variable_of_two_families
 
 _NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
@@ -34,9 +43,10 @@ class CircuitBuilder:
     n_states : sequence of int of shape (n_features,)
         Number of states of each variable; 0 for a numeric variable.
     axes : sequence, default=None
-        For each variable None or its histogram axis, a :class:`skpc.variables.Axis` or the tuple
-        ``(edges, lower_scale, upper_scale)``. A variable with an axis has ``len(edges) + 1``
-        states: lower tail, bins ``[edges[i], edges[i + 1])``, upper tail.
+        For each variable None, its histogram axis (a :class:`skpc.variables.Axis`, or the tuple
+        ``(edges, lower_scale, upper_scale)``, whose states are the lower tail, the bins
+        ``[edges[i], edges[i + 1])`` and the upper tail), or a
+        :class:`skpc.variables.ScoredColumn`. The variable has as many states as that.
 
     Raises
     ------
@@ -59,7 +69,11 @@ class CircuitBuilder:
 
     def __init__(self, n_states: Sequence[int] | np.ndarray, axes: Sequence[Any] | None = None):
         self._n_states = [int(count) for count in n_states]
-        self._axes: list[Axis | None] = [None] * len(self._n_states) if axes is None else list(axes)
+        given = [None] * len(self._n_states) if axes is None else axes
+        self._axes = [
+            axis if axis is None or isinstance(axis, ScoredColumn) else Axis(*axis)
+            for axis in given
+        ]
         if len(self._axes) != len(self._n_states):
             raise ValueError(
                 f"axes needs one entry for each of the {len(self._n_states)} variables, "
@@ -102,16 +116,14 @@ class CircuitBuilder:
         log_prob = np.asarray(log_prob, dtype=np.float64)
         if count == 0:
             raise ValueError(f"variable {var} is numeric without an axis; add a gaussian leaf")
+        if isinstance(self._axes[var], ScoredColumn):
+            raise ValueError(f"variable {var} has atoms and a score; add a scored leaf")
         if log_prob.shape != (count,):
             raise ValueError(
                 f"a leaf of variable {var} needs {count} log probabilities, "
                 f"got shape {log_prob.shape}"
             )
-        total = np.exp(log_prob).sum()
-        if not abs(total - 1.0) <= _TOLERANCE:
-            raise ValueError(
-                f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
-            )
+        _check_log_prob(var, log_prob)
         return self._leaf((var,), self._family(var), log_prob)
 
     def indicator(self, var: int, state: int) -> int:
@@ -155,10 +167,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         self._check_numeric(var, "gaussian")
-        if not (np.isfinite(mean) and np.isfinite(sd) and sd > 0):
-            raise ValueError(
-                f"a gaussian leaf needs a finite mean and a positive sd, got {mean} and {sd}"
-            )
+        _check_moments("gaussian", mean, sd)
         return self._leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
 
     def poisson(self, var: int, rate: float) -> int:
@@ -180,6 +189,38 @@ class CircuitBuilder:
         if not 0 < rate <= _GREATEST_RATE:
             raise ValueError(f"a poisson leaf needs a rate in (0, {_GREATEST_RATE:g}], got {rate}")
         return self._leaf((var,), POISSON, np.array([rate], dtype=np.float64))
+
+    def scored(self, var: int, log_prob: Any, mean: float, sd: float) -> int:
+        """Add a leaf of atoms, and a Gaussian of the score for all other values.
+
+        Parameters
+        ----------
+        var : int
+            A variable whose axis is a :class:`skpc.variables.ScoredColumn`.
+        log_prob : array-like of shape (n_states[var],)
+            Log probability (nats) of each atom, and of all other values together.
+        mean, sd : float
+            Mean and standard deviation of the scores of these; ``sd`` is positive.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        self._check_var(var)
+        log_prob = np.asarray(log_prob, dtype=np.float64)
+        if not isinstance(self._axes[var], ScoredColumn):
+            raise ValueError(
+                f"variable {var} needs a ScoredColumn among the axes for a scored leaf"
+            )
+        if log_prob.shape != (self._n_states[var],):
+            raise ValueError(
+                f"a leaf of variable {var} needs {self._n_states[var]} log probabilities, "
+                f"got shape {log_prob.shape}"
+            )
+        _check_log_prob(var, log_prob)
+        _check_moments("scored", mean, sd)
+        return self._leaf((var,), SCORED, np.append(log_prob, [mean, sd]))
 
     def product(self, children: Sequence[int]) -> int:
         """Add a product of nodes with disjoint scopes.
@@ -356,10 +397,29 @@ class CircuitBuilder:
 _NO_PARAMS = np.empty(0)
 
 
-def _check_variable(var: int, count: int, axis: Axis | None) -> None:
+def _check_log_prob(var: int, log_prob: Floats) -> None:
+    total = np.exp(log_prob).sum()
+    if not abs(total - 1.0) <= _TOLERANCE:
+        raise ValueError(
+            f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
+        )
+
+
+def _check_moments(leaf: str, mean: float, sd: float) -> None:
+    if not (np.isfinite(mean) and np.isfinite(sd) and sd > 0):
+        raise ValueError(
+            f"a {leaf} leaf needs a finite mean and a positive sd, got {mean} and {sd}"
+        )
+
+
+def _check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
     if count < 0:
         raise ValueError(f"variable {var} needs 0 or more states, got {count}")
-    if axis is None:
+    if axis is not None and count != axis.n_states:
+        raise ValueError(
+            f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
+        )
+    if not isinstance(axis, Axis):
         return
     edges, lower, upper = np.asarray(axis[0], dtype=np.float64), axis[1], axis[2]
     if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
@@ -369,11 +429,6 @@ def _check_variable(var: int, count: int, axis: Axis | None) -> None:
     if not (0 < lower < np.inf and 0 < upper < np.inf):
         raise ValueError(
             f"the tails of variable {var} need positive scales, got {lower} and {upper}"
-        )
-    if count != len(edges) + 1:
-        raise ValueError(
-            f"variable {var} has an axis of {len(edges)} edges and so needs "
-            f"{len(edges) + 1} states, got {count}"
         )
 
 

@@ -12,10 +12,11 @@ from skpc._arrays import Floats, Ints
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._codes import CodeTable, all_are_codes, recode
 from skpc.domain._columns import column_numbers
+from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._states import MAX_STATES, choose_categories
 from skpc.domain._tables import Cells, Form, read_table
 from skpc.domain._writing import fill_table, insert_column, write_table
-from skpc.variables import Axis, AxisTable
+from skpc.variables import Axis, AxisTable, Number
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -32,11 +33,14 @@ class Domain:
     categories : tuple of ndarray or None, one a column
         The categories in the order of their state codes (float64, bool, or objects for strings);
         None for a numeric column.
-    axes : tuple or None
-        ``(edges, lower_scale, upper_scale)`` of each numeric column, None for each categorical
-        one; None altogether if numeric columns stay continuous.
+    axes : tuple of Axis or None
+        The histogram axis of each numeric column, None for each categorical one; None altogether
+        if numeric columns stay continuous.
     handle_unknown : {"missing", "error"}
         What an undeclared category becomes.
+    numbers : tuple of Number or None
+        What each numeric column is (its atoms are ``numbers[j].atoms``), None for each categorical
+        one; None altogether with ``margins="plain"``.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class Domain:
     categories: tuple[NDArray[Any] | None, ...]
     axes: tuple[Axis | None, ...] | None
     handle_unknown: str
+    numbers: tuple[Number | None, ...] | None = None
 
     @classmethod
     def fit(
@@ -69,6 +74,9 @@ class Domain:
         categorical_features: Any = "auto",
         categories: Any = "auto",
         n_bins: int | None = None,
+        margins: str = "auto",
+        atoms: Any = "auto",
+        bounds: Any = None,
         sample_weight: Floats | None = None,
         handle_unknown: str = "missing",
     ) -> "Domain":
@@ -90,7 +98,17 @@ class Domain:
             declare categories too (pandas Categorical, polars Enum, bool); otherwise the states
             are the values observed.
         n_bins : int or None, default=None
-            Largest number of interior bins of the axis of a numeric column. None: no axes.
+            Largest number of bins of the axis of a numeric column. None: no axes.
+        margins : {"auto", "plain"}, default="auto"
+            "auto": learn the lattice, the atoms, the range and the score of each numeric column.
+            "plain": bins of equal mass and Gaussians of the values as they are, as in the papers.
+        atoms : "auto" or dict, default="auto"
+            From columns to the values that are states of their own, for those where they are
+            known. "auto", and columns that the dict does not name: values that repeat much more
+            than their neighbours do.
+        bounds : dict or None, default=None
+            From columns to pairs (lower, upper) between which all values lie; None for a side
+            without a bound.
         sample_weight : ndarray of shape (n_rows,) or None, default=None
             Positive: :func:`present_rows` leaves out the rows of weight zero.
         handle_unknown : {"missing", "error"}, default="missing"
@@ -117,13 +135,13 @@ class Domain:
         plain._refuse_empty_columns(rows)
         for column in np.flatnonzero(~plain.is_categorical):
             check_magnitude(rows[:, column], form.names, int(column))
+        numbers, is_number = None, ~plain.is_categorical
+        if margins == "auto":
+            numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form.names)
         if n_bins is None:
-            return plain
-        axes = tuple(
-            Axis.fit(values, weight, n_bins) if states is None else None
-            for values, states in zip(rows.T, chosen)
-        )
-        return cls(form, chosen, axes, handle_unknown)
+            return cls(form, chosen, None, handle_unknown, numbers)
+        axes = fit_axes(rows, weight, is_number, numbers, n_bins)
+        return cls(form, chosen, axes, handle_unknown, numbers)
 
     def __repr__(self) -> str:
         n_categorical = int(self.is_categorical.sum())
@@ -198,6 +216,31 @@ class Domain:
                 "n_bins, on a column of numbers."
             )
         return axis
+
+    def number_of(self, column: int) -> Number | None:
+        """What a numeric column is; None for other columns, and for plain ones."""
+        return None if self.numbers is None else self.numbers[column]
+
+    def snapped(self, drawn: Floats, rows: Floats | None = None) -> Floats:
+        """Encoded rows whose drawn numbers are values of their columns.
+
+        Parameters
+        ----------
+        drawn : ndarray of shape (n_rows, n_features), float64
+            Drawn rows; changed in place.
+        rows : ndarray of shape (n_rows, n_features), default=None
+            The rows that were filled: their observed cells are left alone. None: all were drawn.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            On their lattice, or the nearest of the few values seen.
+        """
+        for column, number in enumerate(self.numbers or ()):
+            if number is not None:
+                cells = slice(None) if rows is None else np.isnan(rows[:, column])
+                drawn[cells, column] = number.snapped(drawn[cells, column])
+        return drawn
 
     def encode(self, table: Any) -> Floats:
         """Translate a table to encoded rows.
@@ -321,6 +364,14 @@ class Domain:
             return table
         return insert_column(table, column, self.decode(np.zeros((len(table), len(names)))))
 
+    def with_category(self, n_states: int) -> "Domain":
+        """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""
+        axes = None if self.axes is None else (*self.axes, None)
+        numbers = None if self.numbers is None else (*self.numbers, None)
+        codes = [None if c is None else np.arange(float(len(c))) for c in self.categories]
+        codes.append(np.arange(float(n_states)))
+        return Domain(Form("numpy"), tuple(codes), axes, self.handle_unknown, numbers)
+
     def row(self, given: Any) -> Any:
         """One row of a table, as a table; by name, and perhaps without some columns, in pandas.
 
@@ -348,7 +399,8 @@ class Domain:
     def __reduce__(self) -> tuple[Any, ...]:
         # The cached tables stay out of the pickle: kernels need them writable, and a pickle may
         # come back memory-mapped and read-only.
-        return Domain, (self.form, self.categories, self.axes, self.handle_unknown)
+        parts = (self.form, self.categories, self.axes, self.handle_unknown, self.numbers)
+        return Domain, parts
 
     @cached_property
     def _holds_codes(self) -> bool:

@@ -110,6 +110,9 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     _parameter_constraints: dict[str, list[Any]] = {
         "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
         "categories": [StrOptions({"auto"}), list],
+        "margins": [StrOptions({"auto", "plain"})],
+        "atoms": [StrOptions({"auto"}), dict],
+        "bounds": [dict, None],
         "handle_unknown": [StrOptions({"missing", "error"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -139,6 +142,9 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             categorical_features=self.categorical_features,
             categories=self.categories,
             n_bins=getattr(self, "n_bins", None),
+            margins=self.margins,
+            atoms=self.atoms,
+            bounds=self.bounds,
             sample_weight=weight,
             handle_unknown=self.handle_unknown,
         )
@@ -151,7 +157,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         """Learn from encoded rows under a domain that is known: ``fit`` for composing estimators.
 
         Several densities can share one domain. The parameters that say what the columns are
-        (``categorical_features``, ``categories``, ``n_bins``, ``handle_unknown``) do not matter.
+        (``categorical_features``, ``categories``, ``n_bins``, ``margins`` and so on) do not matter.
 
         Parameters
         ----------

@@ -107,6 +107,16 @@ class CutsetNetworkBD(CircuitDensity):
     n_bins : int, default=10
         Greatest number of bins of a numeric column, between its two tails. Small tables get
         fewer: two columns then have eight rows for each pair of states on average.
+    margins : {"auto", "plain"}, default="auto"
+        What is learned of each numeric column. "auto": its lattice (integers, fixed decimals), its
+        atoms (values that repeat much more than others), its range, and how it is distributed
+        within each bin. "plain": bins of equal mass and nothing more, as in the papers.
+    atoms : "auto" or dict, default="auto"
+        From columns (names or numbers) to the values that are atoms, where they are known; those
+        of the other columns are found. Used by ``margins="auto"``.
+    bounds : dict, default=None
+        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
+        for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"missing", "error"}, default="missing"
         What to do with a category that has not been seen or declared.
     n_jobs : int, default=None
@@ -207,6 +217,9 @@ class CutsetNetworkBD(CircuitDensity):
         categorical_features: Any = "auto",
         categories: Any = "auto",
         n_bins: int = 10,
+        margins: str = "auto",
+        atoms: Any = "auto",
+        bounds: Any = None,
         handle_unknown: str = "missing",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -226,6 +239,9 @@ class CutsetNetworkBD(CircuitDensity):
         self.categorical_features = categorical_features
         self.categories = categories
         self.n_bins = n_bins
+        self.margins = margins
+        self.atoms = atoms
+        self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -12,14 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._validation import check_labels, check_n_samples, fit_context
-from skpc.domain import Domain
+from skpc.domain import Domain, merge_rows
 from skpc.estimators._base import TableEstimator, all_or_nothing
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.streaming import by_blocks, noted
 
 #: What the classifier asks of a density, and the parameters by which it declares the columns.
 _METHODS = ("fit_rows", "score_samples", "sample")
-_DECLARATIONS = ("categorical_features", "categories", "handle_unknown")
+_DECLARATIONS = (
+    "categorical_features",
+    "categories",
+    "margins",
+    "atoms",
+    "bounds",
+    "handle_unknown",
+)
 
 
 class DensityClassifier(ClassifierMixin, TableEstimator):
@@ -136,6 +143,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             self.classes_, code = np.unique(labels, return_inverse=True)
             self.class_count_ = np.bincount(code, weight)
             declared = {name: getattr(density, name) for name in _DECLARATIONS}
+            declared["n_bins"] = getattr(density, "n_bins", None)
             self.domain_ = Domain.fit(table, sample_weight=weight, **declared)
             rows = self.domain_.encode(table)
             if self.joint:
@@ -153,14 +161,11 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         return self
 
     def _learn(self, density: Any, rows: Floats, weight: Floats) -> Any:
-        """A clone of the density, fitted to encoded rows whose states are known beforehand."""
-        states = [
-            None if known is None else np.arange(len(known)) for known in self.domain_.categories
-        ]
+        """A clone of the density, fitted to encoded rows; all share what the columns are."""
+        domain = self.domain_
         if self.joint:
-            states.append(np.arange(len(self.classes_)))
-        learned = clone(density).set_params(categories=states, categorical_features=None)
-        return learned.fit(rows, sample_weight=weight)
+            domain = domain.with_category(len(self.classes_))
+        return clone(density).fit_rows(domain, *merge_rows(rows, weight))
 
     def _class_prior(self) -> Floats:
         n_classes = len(self.classes_)

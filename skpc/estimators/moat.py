@@ -90,6 +90,16 @@ class MixtureOfAllTrees(TableDensity):
         column decide. A column with declared categories is categorical.
     n_bins : int, default=10
         Greatest number of bins of a numeric column, between its two tails. Small tables get fewer.
+    margins : {"auto", "plain"}, default="auto"
+        What is learned of each numeric column. "auto": its lattice (integers, fixed decimals), its
+        atoms (values that repeat much more than others), its range, and how it is distributed
+        within each bin. "plain": bins of equal mass and nothing more, as in the papers.
+    atoms : "auto" or dict, default="auto"
+        From columns (names or numbers) to the values that are atoms, where they are known; those
+        of the other columns are found. Used by ``margins="auto"``.
+    bounds : dict, default=None
+        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
+        for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"missing", "error"}, default="missing"
         What to do with a category that has not been seen or declared.
     random_state : int, RandomState instance or None, default=None
@@ -191,6 +201,9 @@ class MixtureOfAllTrees(TableDensity):
         categorical_features: Any = "auto",
         categories: Any = "auto",
         n_bins: int = 10,
+        margins: str = "auto",
+        atoms: Any = "auto",
+        bounds: Any = None,
         handle_unknown: str = "missing",
         random_state: Any = None,
         verbose: int = 0,
@@ -211,6 +224,9 @@ class MixtureOfAllTrees(TableDensity):
         self.categorical_features = categorical_features
         self.categories = categories
         self.n_bins = n_bins
+        self.margins = margins
+        self.atoms = atoms
+        self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.random_state = random_state
         self.verbose = verbose

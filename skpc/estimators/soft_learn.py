@@ -59,6 +59,9 @@ class SoftLearnSPN(CircuitDensity):
         A row is left out of a part to which less than this proportion of it has come.
     max_iter : int, default=100
         Greatest number of iterations of a clustering.
+    smallest_sd : float, default=0.01
+        Smallest standard deviation of a Gaussian leaf before refinement, as a part of that of its
+        column. Nor is it ever below half a step of the lattice of the column.
     n_refine : int, default=50
         Greatest number of iterations of EM on all parameters.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
@@ -68,6 +71,16 @@ class SoftLearnSPN(CircuitDensity):
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
+    margins : {"auto", "plain"}, default="auto"
+        What is learned of each numeric column. "auto": its lattice (integers, fixed decimals), its
+        atoms (values that repeat much more than others), its range, and a score under which
+        the other values look normal. "plain": Gaussians of the values as they are, as in the paper.
+    atoms : "auto" or dict, default="auto"
+        From columns (names or numbers) to the values that are atoms, where they are known; those
+        of the other columns are found. Used by ``margins="auto"``.
+    bounds : dict, default=None
+        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
+        for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"missing", "error"}, default="missing"
         What to do with a category that has not been seen or declared.
     random_state : int, RandomState instance or None, default=None
@@ -132,6 +145,7 @@ class SoftLearnSPN(CircuitDensity):
         "min_weight": [NOT_NEGATIVE],
         "prune": [Interval(Real, 0, 1, closed="left")],
         "max_iter": [AT_LEAST_ONE],
+        "smallest_sd": [POSITIVE],
         "n_refine": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -147,9 +161,13 @@ class SoftLearnSPN(CircuitDensity):
         min_weight: float = 8.0,
         prune: float = 1e-2,
         max_iter: int = 100,
+        smallest_sd: float = 1e-2,
         n_refine: int = 50,
         categorical_features: Any = "auto",
         categories: Any = "auto",
+        margins: str = "auto",
+        atoms: Any = "auto",
+        bounds: Any = None,
         handle_unknown: str = "missing",
         random_state: Any = None,
         verbose: int = 0,
@@ -163,9 +181,13 @@ class SoftLearnSPN(CircuitDensity):
         self.min_weight = min_weight
         self.prune = prune
         self.max_iter = max_iter
+        self.smallest_sd = smallest_sd
         self.n_refine = n_refine
         self.categorical_features = categorical_features
         self.categories = categories
+        self.margins = margins
+        self.atoms = atoms
+        self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.random_state = random_state
         self.verbose = verbose
@@ -203,14 +225,15 @@ class SoftLearnSPN(CircuitDensity):
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
-        self.domain_ = replace(self.domain_, axes=None)
+        domain = self.domain_ = replace(self.domain_, axes=None)
+        numbers = domain.numbers or (None,) * domain.n_features
         random_state, weight_val = check_random_state(self.random_state), None
         if rows_val is None and self.n_refine:
             rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
         options = SoftLearnOptions(*(getattr(self, name) for name in SoftLearnOptions._fields))
         with progress(weight.sum() * rows.shape[1], "cells", self.verbose) as advance:
             circuit = learn_soft_circuit(
-                rows, weight, self.domain_.n_states, options, random_state, advance
+                rows, weight, domain.n_states, numbers, options, random_state, advance
             )
         self.n_iter_ = 0
         if self.n_refine:

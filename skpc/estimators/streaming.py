@@ -129,12 +129,12 @@ def _encode_block(domain: Domain, table: Any) -> tuple[Floats, str]:
 
 
 def _representatives(domain: Domain, rows: Floats) -> Floats:
-    """Replace the numbers of encoded rows by the means of their bins, so that rows repeat."""
+    """Replace the numbers of encoded rows by one of each bin, so that rows repeat."""
     codes, found = domain.codes(rows), rows.copy()
     for column in np.flatnonzero(~domain.is_categorical).tolist():
         # A missing cell has the state -1.
-        means = np.append(domain.axis_of(column).moments()[0], np.nan)
-        found[:, column] = means[codes[:, column]]
+        values = np.append(domain.axis_of(column).modes(), np.nan)
+        found[:, column] = values[codes[:, column]]
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.kernels._integrals import mean_over_bins, mean_over_pairs
 from skpc.kernels._kernel import RBF, ColumnKernel, Delta, ExponentialHamming
-from skpc.variables import Bins, Form, Normals, Points
+from skpc.variables import Bins, Form, Normals, Points, ScoredNormals
 
 
 def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
@@ -43,6 +43,9 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     >>> leaf_expectations(RBF(0.5), Normals(np.zeros(1), np.ones(1)), known).round(3)
     array([[0.707, 0.075]])
     """
+    left, right = (
+        side.in_scores() if isinstance(side, ScoredNormals) else side for side in (left, right)
+    )
     if isinstance(left, Points) != isinstance(right, Points):
         # A point is a normal distribution without spread.
         left, right = (
@@ -89,6 +92,8 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
     >>> leaf_second_moments(RBF(0.5), normal, cell, -cell).round(3)
     array([[0.212]])
     """
+    if isinstance(left, ScoredNormals):
+        left = left.in_scores()
     if isinstance(left, Points):
         value = left.value[:, np.newaxis]
         return left.prob @ (kernel.of_points(value, first) * kernel.of_points(value, second))
@@ -118,14 +123,14 @@ def _bump_of_normals_and_bins(kernel: RBF, left: Normals, right: Bins) -> Floats
         return _averaged(left, right, np.ones((len(left.mean), right.axis.n_states)))
     # A normal distribution widens the bump and lowers it.
     widened = 1.0 + 2.0 * kernel.gamma * left.sd**2
-    means = mean_over_bins(np.sqrt(kernel.gamma / widened), left.mean, right.axis.flat)
+    means = mean_over_bins(np.sqrt(kernel.gamma / widened), left.mean, right.axis)
     return _averaged(left, right, means / np.sqrt(widened)[:, np.newaxis])
 
 
 def _bump_of_bins(kernel: RBF, left: Bins, right: Bins) -> Floats:
     if kernel.gamma == 0.0:
         return np.ones((len(left.prob), len(right.prob)))
-    means = mean_over_pairs(float(np.sqrt(kernel.gamma)), left.axis.flat, right.axis.flat)
+    means = mean_over_pairs(float(np.sqrt(kernel.gamma)), left.axis, right.axis)
     return _averaged(left, right, means)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import erf, erfc, erfcx
 
 from skpc._arrays import Floats
+from skpc.variables import Axis
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
@@ -18,52 +19,69 @@ _SQRT_PI = np.sqrt(np.pi)
 _CLOSE = 0.1
 
 
-def mean_over_bins(a: Floats, x: Floats, axis: Floats) -> Floats:
+def mean_over_bins(a: Floats, x: Floats, axis: Axis) -> Floats:
     """Mean of ``exp(-a^2 (x - Y)^2)`` over each state of an axis.
 
     Parameters
     ----------
     a, x : ndarrays of shape (n,)
         Inverse widths, positive, and positions of the bumps.
-    axis : ndarray
-        Scale of the lower tail, edges, scale of the upper tail.
+    axis : Axis
+        The axis.
 
     Returns
     -------
-    ndarray of shape (n, n_edges + 1)
+    ndarray of shape (n, n_states)
     """
+    return _mean_over_cells(a, x, axis) @ axis.mixing.T
+
+
+def _mean_over_cells(a: Floats, x: Floats, axis: Axis) -> Floats:
+    """The same over each cell; the cell of an atom is a point."""
     a, x = a[:, np.newaxis], x[:, np.newaxis]
-    edges = axis[1:-1]
-    lower = tail_mean(a, edges[:1] - x, axis[0])
-    upper = tail_mean(a, x - edges[-1:], axis[-1])
-    return np.hstack([lower, _bin_mean(a, edges[:-1] - x, edges[1:] - x), upper])
+    edges, points = axis.edges, axis.points
+    lower = tail_mean(a, edges[:1] - x, axis.lower_scale)
+    upper = tail_mean(a, x - edges[-1:], axis.upper_scale)
+    found = np.hstack([lower, _bin_mean(a, edges[:-1] - x, edges[1:] - x), upper])
+    return np.where(np.isnan(points), found, np.exp(-np.square(a * (x - points))))
 
 
-def mean_over_pairs(a: float, axis: Floats, other: Floats) -> Floats:
+def mean_over_pairs(a: float, axis: Axis, other: Axis) -> Floats:
     """Mean of ``exp(-a^2 (X - Y)^2)`` over each pair of states of two axes.
 
     Parameters
     ----------
     a : float
         Inverse width of the bump, positive.
-    axis, other : ndarrays
-        Scale of the lower tail, edges, scale of the upper tail.
+    axis, other : Axis
+        The axes.
 
     Returns
     -------
     ndarray of shape (n_states, n_other_states)
     """
-    edges, others = axis[1:-1], other[1:-1]
+    found = _mean_over_pairs_of_cells(a, axis, other)
+    for first, second, cells in ((axis, other, found), (other, axis, found.T)):
+        at = np.flatnonzero(~np.isnan(first.points))
+        cells[at] = _mean_over_cells(np.full(len(at), a), first.points[at], second)
+    return np.asarray(axis.mixing @ found @ other.mixing.T)
+
+
+def _mean_over_pairs_of_cells(a: float, axis: Axis, other: Axis) -> Floats:
+    """The same over each pair of cells, as if none were the cell of an atom."""
+    edges, others = axis.edges, other.edges
+    low, high = axis.lower_scale, axis.upper_scale
+    low_other, high_other = other.lower_scale, other.upper_scale
     found = np.empty((len(edges) + 1, len(others) + 1))
     found[1:-1, 1:-1] = _bin_pair_means(a, edges, others)
-    found[1:-1, 0] = _bin_tail_mean(a, others[0] - edges[:-1], others[0] - edges[1:], other[0])
-    found[1:-1, -1] = _bin_tail_mean(a, edges[:-1] - others[-1], edges[1:] - others[-1], other[-1])
-    found[0, 1:-1] = _bin_tail_mean(a, edges[0] - others[:-1], edges[0] - others[1:], axis[0])
-    found[-1, 1:-1] = _bin_tail_mean(a, others[:-1] - edges[-1], others[1:] - edges[-1], axis[-1])
-    found[0, 0] = _same_side_mean(a, others[0] - edges[0], axis[0], other[0])
-    found[-1, -1] = _same_side_mean(a, edges[-1] - others[-1], axis[-1], other[-1])
-    found[0, -1] = _opposite_mean(a, others[-1] - edges[0], axis[0], other[-1])
-    found[-1, 0] = _opposite_mean(a, edges[-1] - others[0], axis[-1], other[0])
+    found[1:-1, 0] = _bin_tail_mean(a, others[0] - edges[:-1], others[0] - edges[1:], low_other)
+    found[1:-1, -1] = _bin_tail_mean(a, edges[:-1] - others[-1], edges[1:] - others[-1], high_other)
+    found[0, 1:-1] = _bin_tail_mean(a, edges[0] - others[:-1], edges[0] - others[1:], low)
+    found[-1, 1:-1] = _bin_tail_mean(a, others[:-1] - edges[-1], others[1:] - edges[-1], high)
+    found[0, 0] = _same_side_mean(a, others[0] - edges[0], low, low_other)
+    found[-1, -1] = _same_side_mean(a, edges[-1] - others[-1], high, high_other)
+    found[0, -1] = _opposite_mean(a, others[-1] - edges[0], low, high_other)
+    found[-1, 0] = _opposite_mean(a, edges[-1] - others[0], high, low_other)
     return found
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints, offsets
 
-#: The smallest standard deviation of a leaf, as a share of that of its column in all rows.
-_SMALLEST_SD = 1e-2
 #: EM stops when no membership moves by more.
 _SETTLED = 1e-3
 
@@ -18,36 +17,53 @@ _SETTLED = 1e-3
 class Design(NamedTuple):
     """Rows in a form in which estimates and log densities are products of matrices."""
 
-    #: Indicators of the states of the columns of categories; shape (n_rows, n_all_states).
+    #: Indicators of the states of the columns that have some; shape (n_rows, n_all_states).
     state: Floats
-    #: The states of the i-th column of categories are ``state_ptr[i] .. state_ptr[i + 1]``.
+    #: The states of the i-th of these columns are ``state_ptr[i] .. state_ptr[i + 1]``.
     state_ptr: Ints
-    #: Cells of the columns of numbers, zero where missing, and whether they are there.
+    #: Cells of the columns of numbers, zero where there is none, and whether they are there.
     number: Floats
     seen: Floats
     #: Weights of the rows among all rows, shape (n_rows,): what they would weigh undivided.
     row_weight: Floats
-    #: Mean and standard deviation of each column of numbers in all rows.
+    #: Mean and standard deviation of each column of numbers in all rows, and the smallest standard
+    #: deviation of an estimate.
     column_mean: Floats
     column_sd: Floats
+    smallest_sd: Floats
 
     @classmethod
     def of(
-        cls, rows: Floats, n_states: Ints, row_weight: Floats, mean: Floats, sd: Floats
+        cls,
+        codes: NDArray[np.int16],
+        numbers: Floats,
+        n_states: Ints,
+        row_weight: Floats,
+        moments: tuple[Floats, Floats, Floats],
     ) -> Design:
-        """Take apart encoded rows, NaN where missing; the other arguments are of their columns.
+        """Take apart rows.
 
-        ``n_states`` is 0 for a column of numbers, and only there ``mean`` and ``sd`` are read.
+        Parameters
+        ----------
+        codes : ndarray of shape (n_rows, n_columns)
+            States of the cells, -1 where missing; of columns with states only.
+        numbers : ndarray of shape (n_rows, n_numbers)
+            Cells of the columns of numbers; NaN where there is none.
+        n_states : ndarray of shape (n_columns,)
+            Number of states, 0 for a column without any.
+        row_weight : ndarray of shape (n_rows,)
+            See above.
+        moments : tuple of ndarrays of shape (n_numbers,)
+            The last three fields.
         """
-        categorical, is_number = np.flatnonzero(n_states), n_states == 0
-        ptr = offsets(n_states[categorical])
-        state = np.empty((len(rows), int(ptr[-1])))
-        for start, end, column in zip(ptr, ptr[1:], categorical):
-            state[:, start:end] = rows[:, [column]] == np.arange(end - start)
-        number = rows[:, is_number]
-        seen = ~np.isnan(number)
-        cells = np.where(seen, number, 0.0), seen.astype(np.float64)
-        return cls(state, ptr, *cells, row_weight, mean[is_number], sd[is_number])
+        with_states = np.flatnonzero(n_states)
+        ptr = offsets(n_states[with_states])
+        state = np.empty((len(codes), int(ptr[-1])))
+        for start, end, column in zip(ptr, ptr[1:], with_states):
+            state[:, start:end] = codes[:, [column]] == np.arange(end - start)
+        seen = ~np.isnan(numbers)
+        cells = np.where(seen, numbers, 0.0), seen.astype(np.float64)
+        return cls(state, ptr, *cells, row_weight, *moments)
 
 
 class FactorisedEstimate(NamedTuple):
@@ -70,8 +86,7 @@ def estimate_factorised(design: Design, weight: Floats, alpha: float) -> Factori
     Parameters
     ----------
     design : Design
-        The rows. The moments of a column in all rows stand in where no cell is there, and a
-        hundredth of its standard deviation bounds the estimates from below.
+        The rows. The moments of a column in all rows stand in where no cell is there.
     weight : ndarray of shape (n_rows, n_components)
         Their weights in each component.
     alpha : float
@@ -94,7 +109,7 @@ def estimate_factorised(design: Design, weight: Floats, alpha: float) -> Factori
     square = (offset**2).T @ weight - some * shift**2
     freedom = total - design.seen.T @ (weight**2 / design.row_weight[:, np.newaxis]) / some
     variance = np.maximum(square, 0.0) / np.where(freedom > 0, freedom, some)
-    sd = np.maximum(np.sqrt(variance), _SMALLEST_SD * column_sd)
+    sd = np.maximum(np.sqrt(variance), design.smallest_sd[:, np.newaxis])
     mean = design.column_mean[:, np.newaxis] + shift
     return FactorisedEstimate(log_prob, mean, np.where(total > 0, sd, column_sd))
 

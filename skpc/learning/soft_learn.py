@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +15,12 @@ from skpc.domain import column_moments, group_rows
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
 from skpc.learning.independence import independent_groups
 from skpc.queries import PseudoCounts
+from skpc.queries.passes.rows import leaf_cells
+from skpc.variables import Number, ScoredColumn
 from skpc.variables.families import counts_like_columns
 
-#: Bins, of equal weight in each node, in which numbers are tested for independence.
+#: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
+#: numbers are states of their own there.
 _TEST_BINS = 4
 
 
@@ -33,6 +36,7 @@ class SoftLearnOptions(NamedTuple):
     min_weight: float
     prune: float
     max_iter: int
+    smallest_sd: float
 
 
 class _Part(NamedTuple):
@@ -56,12 +60,23 @@ class _Learner:
         rows: Floats,
         weight: Floats,
         n_states: Ints,
+        numbers: Sequence[Number | None],
         options: SoftLearnOptions,
         random_state: np.random.RandomState,
     ):
-        self.n_states, self.options, self.random_state = n_states, options, random_state
+        self.options, self.random_state = options, random_state
         self.is_number = n_states == 0
-        self.mean, self.sd = column_moments(rows, weight)
+        scores, atoms = _scores(rows, numbers)
+        #: Of each column the scores of its atoms; none where it is a category.
+        self.atoms = atoms
+        self.mean, self.sd = column_moments(_without_atoms(scores, atoms), weight)
+        self.columns = [
+            None if number is None else ScoredColumn.like(number, options.smallest_sd * sd)
+            for number, sd in zip(numbers, self.sd.tolist())
+        ]
+        scored = np.array([0 if column is None else column.n_states for column in self.columns])
+        self.n_states = np.where(self.is_number, scored, n_states)
+        rows = scores
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
         self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, False)]
@@ -86,7 +101,9 @@ class _Learner:
 
     def _multiply(self, part: _Part) -> bool:
         """Make the part a product, unless its columns hang together."""
-        n_states = np.where(self.is_number, _TEST_BINS, self.n_states)[part.columns]
+        n_atoms = np.array([len(self.atoms[column]) for column in part.columns])
+        n_states = self.n_states[part.columns]
+        n_states = np.where(self.is_number[part.columns], n_atoms + _TEST_BINS, n_states)
         group = independent_groups(
             self._codes(part), part.weight, n_states, self.options.significance
         )
@@ -124,16 +141,21 @@ class _Learner:
 
     def _factorise(self, part: _Part) -> None:
         """Make the part a product of leaves, or the one leaf of its column."""
-        design, is_number = self._design(part), self.is_number[part.columns]
+        design = self._design(part)
         found = estimate_factorised(design, part.weight[:, np.newaxis], self.options.alpha)
         log_probs = iter(np.split(found.log_prob[:, 0], design.state_ptr[1:-1]))
         moments = iter(zip(found.mean[:, 0], found.sd[:, 0]))
-        leaves = [
-            ("gaussian", column, *next(moments))
-            if number
-            else ("discrete", column, next(log_probs))
-            for column, number in zip(part.columns.tolist(), is_number.tolist())
-        ]
+        leaves: list[tuple] = []
+        for column in part.columns.tolist():
+            scored = self.columns[column]
+            if not self.is_number[column]:
+                leaves.append(("discrete", column, next(log_probs)))
+            elif scored is None:
+                leaves.append(("gaussian", column, *next(moments)))
+            else:
+                mean, sd = next(moments)
+                sd = max(sd, float(scored.smallest_sds(np.array([mean]))[0]))
+                leaves.append(("scored", column, next(log_probs), mean, sd))
         if len(leaves) == 1:
             self.nodes[part.node] = leaves[0]
             return
@@ -144,9 +166,8 @@ class _Learner:
     def _memberships(self, part: _Part) -> Floats:
         options, columns = self.options, part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
-        numbers = as_numbers(
-            part.rows, self.n_states[columns], self.mean[columns], self.sd[columns]
-        )
+        n_categories = np.where(self.is_number, 0, self.n_states)[columns]
+        numbers = as_numbers(part.rows, n_categories, self.mean[columns], self.sd[columns])
         distance = cluster_rows(
             numbers, part.weight, n_clusters, options.max_iter, self.random_state
         )
@@ -162,19 +183,40 @@ class _Learner:
         return membership
 
     def _design(self, part: _Part) -> Design:
-        at = part.columns
-        return Design.of(part.rows, self.n_states[at], part.row_weight, self.mean[at], self.sd[at])
+        at, is_number = part.columns, self.is_number[part.columns]
+        atoms = [self.atoms[column] for column in at]
+        numbers = _without_atoms(part.rows, atoms)
+        codes = np.where(np.isnan(part.rows), -1, part.rows)
+        for column in np.flatnonzero(is_number):
+            seen = ~np.isnan(part.rows[:, column])
+            state = _atom_states(part.rows[:, column], atoms[column])
+            codes[:, column] = np.where(seen, state, -1)
+        moments = self.mean[at], self.sd[at], self.options.smallest_sd * self.sd[at]
+        of_numbers = (part[is_number] for part in moments)
+        return Design.of(
+            codes.astype(np.int16),
+            numbers[:, is_number],
+            self.n_states[at],
+            part.row_weight,
+            (*of_numbers,),
+        )
 
     def _codes(self, part: _Part) -> NDArray[np.int16]:
-        """States of the cells; numbers are binned at quantiles of the part."""
+        """States of the cells; numbers that are no atoms are binned at quantiles of the part."""
         codes = np.where(np.isnan(part.rows), -1, part.rows)
-        for column in np.flatnonzero(self.is_number[part.columns]):
-            codes[:, column] = _quantile_bins(part.rows[:, column], part.weight)
+        for place in np.flatnonzero(self.is_number[part.columns]):
+            cells, atoms = part.rows[:, place], self.atoms[part.columns[place]]
+            state = _atom_states(cells, atoms)
+            rest = np.where(state < len(atoms), np.nan, cells)
+            bins = _quantile_bins(rest, part.weight)
+            codes[:, place] = np.where(
+                state < len(atoms), state, np.where(bins < 0, -1, bins + len(atoms))
+            )
         return codes.astype(np.int16)
 
     def circuit(self) -> Circuit:
         """Build the circuit, children first."""
-        builder = CircuitBuilder(self.n_states)
+        builder = CircuitBuilder(self.n_states, self.columns)
         built: dict[int, int] = {}
         for number in range(len(self.nodes) - 1, -1, -1):
             kind, below, *content = self.nodes[number]
@@ -182,6 +224,36 @@ class _Learner:
                 below = [built[child] for child in below]
             built[number] = getattr(builder, kind)(below, *content)
         return builder.build()
+
+
+def _scores(rows: Floats, numbers: Sequence[Number | None]) -> tuple[Floats, list[Floats]]:
+    """Encoded rows with scores in place of numbers, and the scores of the atoms of each column."""
+    found, atoms = rows.copy(), [np.empty(0)] * rows.shape[1]
+    for column, number in enumerate(numbers):
+        if number is not None:
+            atoms[column] = number.score.of(number.atoms)
+            state, score = ScoredColumn.like(number, 0.0).scores(rows[:, column])
+            # A value that is an atom has exactly the score of the atom.
+            extended = np.append(atoms[column], np.nan)
+            is_atom = (state >= 0) & (state < len(number.atoms))
+            found[:, column] = np.where(is_atom, extended[state], score)
+    return found, atoms
+
+
+def _atom_states(cells: Floats, atoms: Floats) -> Ints:
+    """Number of the atom that each score belongs to; one more than the last for all others."""
+    place = np.searchsorted(atoms, cells)
+    is_atom = np.append(atoms, np.nan)[place] == cells
+    return np.where(is_atom, place, len(atoms))
+
+
+def _without_atoms(rows: Floats, atoms: Sequence[Floats]) -> Floats:
+    """Rows of scores with NaN for the atoms of their columns."""
+    found = rows.copy()
+    for column, own in enumerate(atoms):
+        if len(own):
+            found[_atom_states(rows[:, column], own) < len(own), column] = np.nan
+    return found
 
 
 def _quantile_bins(values: Floats, weight: Floats) -> Ints:
@@ -200,6 +272,7 @@ def learn_soft_circuit(
     rows: Floats,
     weight: Floats,
     n_states: Ints,
+    numbers: Sequence[Number | None],
     options: SoftLearnOptions,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],
@@ -219,6 +292,9 @@ def learn_soft_circuit(
         Positive weights.
     n_states : ndarray of shape (n_features,)
         Number of categories; 0 for a column of numbers.
+    numbers : sequence of Number or None
+        What each column of numbers is: its leaves have the atoms and a Gaussian of the score. None
+        gives it Gaussian leaves.
     options : SoftLearnOptions
         What to learn.
     random_state : RandomState
@@ -229,9 +305,9 @@ def learn_soft_circuit(
     Returns
     -------
     Circuit
-        Smooth and decomposable, with categorical and Gaussian leaves.
+        Smooth and decomposable.
     """
-    learner = _Learner(rows, weight, n_states, options, random_state)
+    learner = _Learner(rows, weight, n_states, numbers, options, random_state)
     while learner.parts:
         advance(learner.step())
     return learner.circuit()
@@ -251,7 +327,7 @@ def refinement_pseudo_counts(
     Parameters
     ----------
     circuit : Circuit
-        A circuit with categorical and Gaussian leaves.
+        A circuit of SoftLearn.
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows, NaN where missing.
     weight : ndarray of shape (n_rows,)
@@ -268,17 +344,18 @@ def refinement_pseudo_counts(
     PseudoCounts
         To be passed to :func:`skpc.queries.fit_parameters`.
     """
-    shares = [_shares(cells, weight, count) for cells, count in zip(rows.T, circuit.n_states)]
+    codes = leaf_cells(circuit, rows)[0]
+    shares = [_shares(cells, weight, count) for cells, count in zip(codes.T, circuit.n_states)]
     param = counts_like_columns(
         circuit.structure.leaves, circuit.param, shares, like_column, as_learned
     )
     return PseudoCounts(np.full(circuit.n_edges, per_edge), param)
 
 
-def _shares(cells: Floats, weight: Floats, n_states: int) -> Floats:
-    """Shares of the states in a column, none of them zero; empty for a column of numbers."""
+def _shares(codes: Ints, weight: Floats, n_states: int) -> Floats:
+    """Shares of the states in a column, none of them zero; empty for a column without states."""
     if not n_states:
         return np.empty(0)
-    seen = ~np.isnan(cells)
-    counts = 1.0 + np.bincount(cells[seen].astype(np.int64), weight[seen], n_states)
+    seen = codes >= 0
+    counts = 1.0 + np.bincount(codes[seen], weight[seen], n_states)
     return counts / counts.sum()

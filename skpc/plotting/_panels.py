@@ -83,7 +83,7 @@ def _outline(cell: Predictive) -> tuple[Floats, Floats]:
     """Points of the outline of a density: of its bins if it has any, else of its slope."""
     term, probability = cell.terms[0], cell.probabilities
     if isinstance(term, Bins) and probability is not None:
-        return _steps(probability[0], term.axis)
+        return _steps(term.prob[0] / term.prob[0].sum(), term.axis)
     low, high = (float(cell.quantile(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -94,12 +94,13 @@ def _outline(cell: Predictive) -> tuple[Floats, Floats]:
 
 def _steps(probability: Floats, axis: Axis) -> tuple[Floats, Floats]:
     """Steps over the bins, from far in one exponential tail to far in the other."""
-    edges, lower_scale, upper_scale = axis
+    edges, lower_scale, upper_scale = axis[:3]
     away = np.linspace(0.0, _TAIL_LENGTH, _TAIL_POINTS)
     fall = np.exp(-away)
-    flat = probability[1:-1] / np.diff(edges)
-    below = (edges[0] - lower_scale * away)[::-1], (probability[0] / lower_scale * fall)[::-1]
-    above = edges[-1] + upper_scale * away, probability[-1] / upper_scale * fall
+    cells = probability @ axis.mixing
+    flat = cells[1:-1] / np.diff(edges)
+    below = (edges[0] - lower_scale * away)[::-1], (cells[0] / lower_scale * fall)[::-1]
+    above = edges[-1] + upper_scale * away, cells[-1] / upper_scale * fall
     inner = np.repeat(edges, 2)[1:-1], np.repeat(flat, 2)
     x, density = zip(below, inner, above)
     return np.concatenate(x), np.concatenate(density)

@@ -18,7 +18,7 @@ from skpc.domain import group_rows
 from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries._conditionals import Conditionals, inner_scopes
 from skpc.queries.passes.plan import Plan, plan_of
-from skpc.variables.families import known_cells
+from skpc.variables.families import kernel_cells, known_cells
 
 #: Points that are laid out at a time.
 _POINTS = 2048
@@ -150,7 +150,10 @@ def gram_parts(
     for part, patterns in laid:
 
         def cell_values(var: int, cells: Floats, patterns: Patterns = patterns) -> Floats:
-            return factors[var].of_points(cells[:, np.newaxis], patterns.cells[var])
+            cells, points = (
+                kernel_cells(circuit.columns, var, part) for part in (cells, patterns.cells[var])
+            )
+            return factors[var].of_points(cells[:, np.newaxis], points)
 
         values = expected_at_points(circuit, given, patterns, cell_values)
         yield part, values[:, patterns.root]

@@ -136,7 +136,8 @@ def _score(
         leaf = ~child
         var = plan.leaves.var[leaf]
         family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
-        value = cell_value(family, first, table, codes[var, r], values[var, r], in_logs)
+        n_states, code = plan.leaves.n_states[leaf], codes[var, r]
+        value = cell_value(family, first, n_states, table, code, values[var, r], in_logs)
     return fast_exp(weight[a] + value - lines[i, r]) if in_logs else weight[a] * value
 
 

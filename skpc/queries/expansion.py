@@ -15,6 +15,7 @@ from skpc.queries._conditionals import Conditionals, conditionals
 from skpc.queries.expectation import expected_gram
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
+from skpc.variables.families import kernel_cells
 
 #: Pairs of points that are laid out at a time.
 _PAIRS = 4096
@@ -151,13 +152,17 @@ class KernelExpansion:
 
     def _leaf_moments(self, var: int, cells: Floats) -> Floats:
         leaves = self._circuit.leaf_forms(var)
+        cells = kernel_cells(self._circuit.columns, var, cells)
         return leaf_second_moments(self._factors[var], leaves, cells[:, 0], cells[:, 1])
 
     def _second_moments(self, given: Conditionals, patterns: Patterns) -> Floats:
+        columns = self._circuit.columns
+
         def cell_values(var: int, cells: Floats) -> Floats:
-            values = self._factors[var].of_points(
-                cells[:, np.newaxis, np.newaxis], patterns.cells[var]
+            cells, points = (
+                kernel_cells(columns, var, part) for part in (cells, patterns.cells[var])
             )
+            values = self._factors[var].of_points(cells[:, np.newaxis, np.newaxis], points)
             return np.asarray(values.prod(axis=2))
 
         return expected_at_points(self._circuit, given, patterns, cell_values)

@@ -12,7 +12,7 @@ from skpc.circuit import SUM, Circuit
 from skpc.domain import column_moments
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.log_likelihood import log_likelihood
-from skpc.queries.passes.rows import check_rows
+from skpc.queries.passes.rows import check_rows, leaf_cells
 from skpc.variables import Columns, Leaves
 from skpc.variables.families import log_prior, missing_counts, uniform_param, updated_param
 
@@ -184,7 +184,7 @@ def em_steps(
     if not np.all(np.isnan(circuit.observed)):
         raise ValueError("parameters can only be fitted before a circuit is conditioned")
     counts = _pseudo_counts(circuit, pseudo_count)
-    mean, sd = column_moments(rows, weight)
+    mean, sd = column_moments(leaf_cells(circuit, rows)[1], weight)
     while True:
         statistics = expected_statistics(circuit, rows, weight)
         yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, mean, sd)

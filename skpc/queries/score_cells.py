@@ -75,12 +75,14 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             state = (cells, n, block.lines, in_logs)
             _differentiate(plan, evaluator.tables, *state, derivative, before, target)
             root = block.lines[len(plan.is_sum) - 1]
-            _compare(evaluator.columns, cells.values, n, root, in_logs, target)
+            values = np.ascontiguousarray(part[block.position].T)
+            values[evaluator.columns.ignored > 0] = np.nan
+            _compare(evaluator.columns, values, n, root, in_logs, target)
             found = block.found
             index = start + block.position[found]
             out[index] = target[:, found].T
             if block.in_logs:
-                lost = np.isnan(out[index]) & ~np.isnan(block.cells.values[:, found].T)
+                lost = np.isnan(out[index]) & ~np.isnan(values[:, found].T)
                 refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
@@ -196,7 +198,7 @@ def _compare(
                 out[var, r] = np.nan
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
-            _, density = read_cell(n_states, family, log_peak, axis, first, last, x)
+            _, _, density = read_cell(n_states, family, log_peak, axis, first, last, x)
             whole, rest = root[r], out[var, r]
             if not in_logs:
                 whole = math.log(whole) if whole > 0.0 else -np.inf

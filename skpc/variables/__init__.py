@@ -1,16 +1,21 @@
 """What a column is for a model: histogram axes, leaf families, and the distribution of a cell."""
 
 from skpc.variables.axis import Axis, AxisTable
-from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON
-from skpc.variables.forms import Bins, Form, Normals, Points
+from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED
+from skpc.variables.fitted_axis import fitted_axis
+from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
+from skpc.variables.number import Number
+from skpc.variables.plain_axis import plain_axis
 from skpc.variables.predictive import Predictive
+from skpc.variables.scored_column import ScoredColumn
 
 __all__ = [
     "CATEGORICAL",
     "GAUSSIAN",
     "HISTOGRAM",
     "POISSON",
+    "SCORED",
     "Axis",
     "AxisTable",
     "Bins",
@@ -18,6 +23,11 @@ __all__ = [
     "Form",
     "Leaves",
     "Normals",
+    "Number",
     "Points",
     "Predictive",
+    "ScoredColumn",
+    "ScoredNormals",
+    "fitted_axis",
+    "plain_axis",
 ]

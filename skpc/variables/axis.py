@@ -1,45 +1,50 @@
-"""Histogram axes: bins of a numeric column between two exponential tails.
+"""Histogram axes: the states of a numeric column, and how its values lie within each.
 
-State 0 of an axis is the lower tail, the states from 1 on are the bins ``[edge, next edge)``, and
-the last state is the upper tail. Kernels read an axis as the stretch ``axis[first:last]`` of an
-array: the scale of the lower tail, the increasing edges, the scale of the upper tail.
+The edges of an axis cut the line into cells: a lower tail, intervals ``[edge, next edge)``, and an
+upper tail. A state is one cell or a few of them; which share of the state each cell has is the same
+for all leaves of a circuit. Within its cell a value is uniform, or exponential in a tail; the cell
+of an atom holds one value only.
+
+Kernels read an axis as the stretch ``axis[first:last]`` of an array: four numbers (the scales of
+the tails and the range of draws), the edges, and then for each cell its state, its share, the log
+density that a value there has within its state, and the value of its atom (NaN if it is none).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, exact_parts, group_sums, offsets, weighted_quantiles
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, kernel
 from skpc._random import seed_streams, uniform
 
-# Fractions of the column's spread. Both lost next to nothing on held-out rows of 91 real columns,
-# and both keep a repeated value from earning an unbounded density.
-_SMALLEST_WIDTH = 1e-3
-_SMALLEST_TAIL = 1e-2
-# Rows that the table of two binned columns should have a cell. Cross-validation among 1 to 15 bins
-# on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables chose
-# about as many bins as this allows.
-_ROWS_PER_CELL = 8
-# Below this part of the magnitude, differences between values are noise of their rounding.
-_RESOLUTION = 1e-12
-# The reciprocal of anything smaller would come near the largest float.
-_SMALLEST_FLOAT = 1e-305
+#: Numbers of an axis, seen by kernels, that stand before its edges.
+_HEAD = 4
 
 
 class Axis(NamedTuple):
-    """A histogram axis: uniform within its bins, exponential in its tails.
+    """A histogram axis: uniform within its cells, exponential in its tails.
 
     Parameters
     ----------
-    edges : ndarray of shape (n_states - 1,)
-        Increasing. State 0 lies below the first, the last state from the last edge on.
+    edges : ndarray of shape (n_cells - 1,)
+        Increasing. Cell 0 lies below the first, the last cell from the last edge on.
     lower_scale, upper_scale : float
         Scales of the exponential tails, in the unit of the column; positive.
+    state : ndarray of shape (n_cells,), default=None
+        The state 0, 1, ... that each cell belongs to; None makes each cell a state.
+    share : ndarray of shape (n_cells,), default=None
+        The part of its state that each cell holds; None where each cell is a state.
+    point : ndarray of shape (n_cells,), default=None
+        The value of each cell that holds only one, an atom; NaN elsewhere. None: no atoms. A cell
+        as narrow as one float is a point mass (its density is with respect to the counting
+        measure); a wider one, of a column on a lattice, has its mass spread over its cell.
+    low, high : float, default=-inf and inf
+        Draws from the tails stay between these.
 
     Examples
     --------
@@ -57,109 +62,153 @@ class Axis(NamedTuple):
     edges: Floats
     lower_scale: float
     upper_scale: float
-
-    @classmethod
-    def fit(cls, values: Floats, weight: Floats, n_bins: int) -> Axis:
-        """Place the states of a numeric column where its values are.
-
-        A small table gets fewer bins than ``n_bins``: two such columns together then have eight
-        rows for each pair of states on average, but at least one bin. The ``n_bins + 1`` edges
-        stand at the weighted quantiles (``inverted_cdf``) of the levels ``i / (n_bins + 2)``, so
-        that each interior bin and each tail holds the same mass as far as ties allow. Edges that
-        repeat, or that follow the one before by less than a thousandth of the spread (half the
-        distance between the quartiles), are dropped. The scale of a tail is its weighted mean
-        excess over its edge, at least a hundredth of the spread; the scale of a tail without mass
-        is the spread. A constant column c gets one bin around c, whose width is a thousandth of
-        max(abs(c), 1).
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,)
-            Numbers, at least one of them; NaN where missing.
-        weight : ndarray of shape (n_rows,)
-            Positive.
-        n_bins : int
-            Largest number of interior bins.
-
-        Returns
-        -------
-        Axis
-        """
-        seen = ~np.isnan(values)
-        points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
-        large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
-        mass, cumulated = large + small, np.cumsum(large) + np.cumsum(small)
-        if len(points) == 1:
-            spread = max(abs(float(points[0])), 1.0)
-            half = 0.5 * _SMALLEST_WIDTH * spread
-            return cls(np.array([points[0] - half, points[0] + half]), spread, spread)
-        n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / _ROWS_PER_CELL)) - 2))
-        candidates = weighted_quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
-        spread = _spread(points, mass, cumulated, float(candidates[-1] - candidates[0]))
-        noise = max(_RESOLUTION * float(np.abs(candidates).max()), _SMALLEST_FLOAT)
-        edges = _well_separated(candidates, max(_SMALLEST_WIDTH * spread, noise))
-        below, above = points < edges[0], points >= edges[-1]
-        lower_scale = _tail_scale(points[below], mass[below], edges[0], spread, noise)
-        upper_scale = _tail_scale(points[above], mass[above], edges[-1], spread, noise)
-        return cls(edges, lower_scale, upper_scale)
+    state: Any = None
+    share: Any = None
+    point: Any = None
+    low: float = -math.inf
+    high: float = math.inf
 
     @classmethod
     def of(cls, flat: Floats) -> Axis:
         """Read an axis from the stretch of an array that kernels see."""
-        return cls(flat[1:-1], float(flat[0]), float(flat[-1]))
+        lower_scale, upper_scale, low, high = flat[:_HEAD].tolist()
+        n_edges = (len(flat) - _HEAD - 4) // 5
+        edges, cells = flat[_HEAD : _HEAD + n_edges], flat[_HEAD + n_edges :]
+        state, share, _, point = cells.reshape(4, -1)
+        return cls(edges, lower_scale, upper_scale, state.astype(int), share, point, low, high)
 
     @property
     def flat(self) -> Floats:
-        """What kernels see: the scale of the lower tail, the edges, the scale of the upper tail."""
-        return np.concatenate([[self.lower_scale], self.edges, [self.upper_scale]])
+        """What kernels see; see the head of this file."""
+        head = [self.lower_scale, self.upper_scale, self.low, self.high]
+        cells = (self.states, self.shares, self.log_densities, self.points)
+        return np.concatenate([head, self.edges, *cells]).astype(np.float64)
 
     @property
     def n_states(self) -> int:
-        """Number of bins, the two tails included."""
-        return len(self.edges) + 1
+        """Number of states."""
+        return len(self.edges) + 1 if self.state is None else int(np.max(self.state)) + 1
+
+    @property
+    def states(self) -> Ints:
+        """State of each cell."""
+        return np.arange(len(self.edges) + 1) if self.state is None else np.asarray(self.state)
+
+    @property
+    def shares(self) -> Floats:
+        """Share of each cell in its state."""
+        return np.ones(len(self.edges) + 1) if self.share is None else np.asarray(self.share)
+
+    @property
+    def points(self) -> Floats:
+        """Value of each cell that is an atom, NaN elsewhere."""
+        if self.point is None:
+            return np.full(len(self.edges) + 1, np.nan)
+        return np.asarray(self.point)
+
+    @property
+    def atoms(self) -> Floats:
+        """The values that are states of their own, increasing."""
+        return self.points[~np.isnan(self.points)]
+
+    @property
+    def widths(self) -> Floats:
+        """Width of each cell; the scale of a tail."""
+        return np.concatenate([[self.lower_scale], np.diff(self.edges), [self.upper_scale]])
+
+    @property
+    def log_densities(self) -> Floats:
+        """Greatest log density (nats) of each cell within its state."""
+        with np.errstate(divide="ignore"):
+            found = np.log(self.shares) - np.log(self.widths)
+        found[self._is_mass] = 0.0
+        return found
+
+    @property
+    def mixing(self) -> Floats:
+        """Shares as a matrix of shape (n_states, n_cells): averages cells to states."""
+        return np.where(self.states == np.arange(self.n_states)[:, np.newaxis], self.shares, 0.0)
+
+    @property
+    def _is_mass(self) -> np.ndarray:
+        """Which cells are as narrow as one float."""
+        inner = self.edges[1:] == np.nextafter(self.edges[:-1], np.inf)
+        return np.concatenate([[False], inner, [False]]) & ~np.isnan(self.points)
+
+    def stretches(self) -> tuple[Floats, Floats]:
+        """Edges between neighbouring cells of different states, and the shares of what they part.
+
+        The shares have shape (n_states, n_edges + 1): a state may lie on both sides of an atom.
+        """
+        change = np.flatnonzero(np.diff(self.states))
+        first = np.append(0, change + 1)
+        return self.edges[change], np.add.reduceat(self.mixing, first, axis=1)
 
     def states_of(self, values: Floats) -> Ints:
         """State of each value."""
-        return np.searchsorted(self.edges, values, side="right")
+        return self.states[np.searchsorted(self.edges, values, side="right")]
 
     def log_peaks(self) -> Floats:
-        """Greatest log density within each state that has all the mass, in nats."""
-        return -np.log(
-            np.concatenate([[self.lower_scale], np.diff(self.edges), [self.upper_scale]])
-        )
+        """What a missing value within each state that has all the mass adds to a maximum, in nats.
+
+        The greatest log density there; but zero for every state of an axis with atoms: bins and
+        atoms compete by their probabilities, as otherwise the unit of the column would decide.
+        """
+        if len(self.atoms):
+            return np.zeros(self.n_states)
+        found = np.full(self.n_states, -np.inf)
+        np.maximum.at(found, self.states, self.log_densities)
+        return found
 
     def modes(self) -> Floats:
-        """A most probable value of each state: the middle of a bin, the edge of a tail."""
-        edges = self.edges
-        # The upper edge of the lower tail belongs to the next state already.
+        """A most probable value of each state: an atom, the middle of a cell, a tail's edge."""
+        edges, points = self.edges, self.points
+        # The upper edge of the lower tail belongs to the next cell already.
         below = np.nextafter(edges[:1], -np.inf)
-        return np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+        value = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+        value = np.where(np.isnan(points), value, points)
+        order = np.argsort(self.log_densities, kind="stable")
+        found = np.empty(self.n_states)
+        found[self.states[order]] = value[order]
+        return found
 
-    def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
-        """Mean and mean square of ``x - centre`` within each state."""
+    def cell_moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre`` within each cell."""
         edges, scales = self.edges - centre, np.array([self.lower_scale, self.upper_scale])
         low, high = edges[:-1], edges[1:]
         tails = edges[[0, -1]] + scales * [-1.0, 1.0]
         tail_squares = tails**2 + scales**2
         mean = np.concatenate([tails[:1], (low + high) / 2, tails[1:]])
         square = (low * low + low * high + high * high) / 3
-        return mean, np.concatenate([tail_squares[:1], square, tail_squares[1:]])
+        square = np.concatenate([tail_squares[:1], square, tail_squares[1:]])
+        is_atom, atom = ~np.isnan(self.points), self.points - centre
+        return np.where(is_atom, atom, mean), np.where(is_atom, atom**2, square)
+
+    def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre`` within each state."""
+        mean, square = self.cell_moments(centre)
+        return self.mixing @ mean, self.mixing @ square
 
     def share_below(self, x: Floats) -> Floats:
-        """Share of each state that lies below each number, shape (len(x), n_states)."""
+        """Share of each state that is not above each number, shape (len(x), n_states)."""
         x = x[:, np.newaxis]
         low, high = self.edges[:-1], self.edges[1:]
         lower = np.exp(np.minimum((x - self.edges[0]) / self.lower_scale, 0.0))
         upper = -np.expm1(np.minimum((self.edges[-1] - x) / self.upper_scale, 0.0))
-        return np.hstack([lower, np.clip((x - low) / (high - low), 0.0, 1.0), upper])
+        with np.errstate(over="ignore"):
+            inner = np.clip((x - low) / (high - low), 0.0, 1.0)
+        cells = np.hstack([lower, inner, upper])
+        cells = np.where(np.isnan(self.points), cells, x >= self.points)
+        return cells @ self.mixing.T
 
     def quantile(self, prob: Floats, level: float) -> Floats:
         """The number below which each of some mixtures of the states has ``level`` of its mass.
 
         ``prob`` has shape (n, n_states); its rows sum to one.
         """
-        found = np.empty(len(prob))
-        _invert(np.require(prob, requirements=("C", "W")), self.flat, level, found)
+        found, unlimited = np.empty(len(prob)), self._replace(low=-math.inf, high=math.inf)
+        cells = np.require(prob @ self.mixing, requirements=("C", "W"))
+        _invert(cells, unlimited.flat, level, found)
         return found
 
 
@@ -178,17 +227,17 @@ class AxisTable(NamedTuple):
     >>> import numpy as np
     >>> from skpc.variables import Axis, AxisTable
     >>> table = AxisTable.of([None, Axis(np.array([0.0, 0.5, 1.0]), 1.0, 1.0)])
-    >>> table.log_density(np.array([[1, 2]]), np.array([[1.0, 0.7]])).round(3)
-    array([0.693])
+    >>> table.log_density(np.array([[1.0, 0.7], [0.0, np.nan]])).round(3)
+    array([0.693, 0.   ])
     """
 
     ptr: Ints
     axis: Floats
 
     @classmethod
-    def of(cls, axes: Sequence[Axis | None]) -> AxisTable:
-        """Lay axes end to end; None stands for a column without one."""
-        parts = [np.empty(0) if axis is None else Axis(*axis).flat for axis in axes]
+    def of(cls, axes: Sequence[Any]) -> AxisTable:
+        """Lay axes (or other records of columns) end to end; None stands for a column without."""
+        parts = [np.empty(0) if axis is None else axis.flat for axis in axes]
         return cls(offsets([len(part) for part in parts]), np.concatenate([np.empty(0), *parts]))
 
     def states(self, rows: Floats) -> np.ndarray:
@@ -200,13 +249,11 @@ class AxisTable(NamedTuple):
         _bin_rows(self.ptr, self.axis, np.require(rows, requirements=("C", "W")), found)
         return found
 
-    def log_density(self, codes: Ints, rows: Floats) -> Floats:
+    def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of the observed numbers of each row, given their states.
 
         Parameters
         ----------
-        codes : array of shape (n_rows, n_features)
-            States, -1 where missing.
         rows : array of shape (n_rows, n_features)
             The encoded rows.
 
@@ -216,7 +263,7 @@ class AxisTable(NamedTuple):
             Zero for a row without numbers.
         """
         density = np.zeros(len(rows))
-        _add_densities(self.ptr, self.axis, codes, rows, density)
+        _add_densities(self.ptr, self.axis, np.require(rows, requirements=("C", "W")), density)
         return density
 
     def draw(self, codes: Ints, rows: Floats, seed: int) -> Floats:
@@ -227,38 +274,70 @@ class AxisTable(NamedTuple):
 
 
 @inlined
-def bin_of(axis: Floats, first: int, last: int, x: float) -> int:
-    """State of a value: the number of edges that are not above it."""
-    low = first + 1
-    high = last - 1
+def cell_of(axis: Floats, first: int, last: int, x: float) -> int:
+    """Cell of a value: the number of edges that are not above it."""
+    low = first + 4
+    high = low + (last - first - 8) // 5
     while low < high:
         middle = (low + high) >> 1
         if axis[middle] <= x:
             low = middle + 1
         else:
             high = middle
-    return low - first - 1
+    return low - first - 4
 
 
 @inlined
-def log_bin_density(axis: Floats, first: int, last: int, state: int, x: float) -> float:
-    """Log density of a value within its bin, for a bin that has all the mass."""
-    if state == 0:
-        return (x - axis[first + 1]) / axis[first] - math.log(axis[first])
-    if state == last - first - 2:
-        return (axis[last - 2] - x) / axis[last - 1] - math.log(axis[last - 1])
-    return -math.log(axis[first + state + 1] - axis[first + state])
+def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tuple[int, float]:
+    """State of a value, and its log density there if the state has all the mass."""
+    cell = cell_of(axis, first, last, x)
+    n_edges = (last - first - 8) // 5
+    # Behind the edges: states, shares, log densities of the cells.
+    at = first + 4 + n_edges + cell
+    log_density = axis[at + 2 * (n_edges + 1)]
+    if cell == 0:
+        log_density += (x - axis[first + 4]) / axis[first]
+    elif cell == n_edges:
+        log_density += (axis[first + 3 + n_edges] - x) / axis[first + 1]
+    return int(axis[at]), log_density
 
 
 @inlined
-def draw_in_bin(axis: Floats, first: int, last: int, state: int, u: float) -> float:
-    """Turn a uniform draw into one from a bin or a tail."""
-    if state == 0:
-        return axis[first + 1] + axis[first] * math.log(u)
-    if state == last - first - 2:
-        return axis[last - 2] - axis[last - 1] * math.log(u)
-    low = axis[first + state]
-    return low + u * (axis[first + state + 1] - low)
+def draw_in_cell(axis: Floats, first: int, last: int, cell: int, u: float) -> float:
+    """Turn a uniform draw into one from a cell; tails end where the range of draws does."""
+    n_edges = (last - first - 8) // 5
+    begin = first + 4
+    point = axis[begin + n_edges + 3 * (n_edges + 1) + cell]
+    if point == point:
+        return point
+    if cell == 0:
+        least = math.exp(min((axis[first + 2] - axis[begin]) / axis[first], 0.0))
+        drawn = axis[begin] + axis[first] * math.log(least + (1.0 - least) * u)
+        return max(drawn, axis[first + 2])
+    if cell == n_edges:
+        end = axis[begin + n_edges - 1]
+        least = math.exp(min((end - axis[first + 3]) / axis[first + 1], 0.0))
+        return min(end - axis[first + 1] * math.log(least + (1.0 - least) * u), axis[first + 3])
+    low = axis[begin + cell - 1]
+    return low + u * (axis[begin + cell] - low)
+
+
+@inlined
+def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> float:
+    """Turn a uniform draw into one from a state."""
+    n_edges = (last - first - 8) // 5
+    at = first + 4 + n_edges
+    found = -1
+    for cell in range(n_edges + 1):
+        share = axis[at + n_edges + 1 + cell]
+        if axis[at + cell] == state and share > 0.0:
+            found = cell
+            if u < share:
+                u = u / share
+                break
+            u -= share
+    # The shares of a state sum to one but for rounding.
+    return draw_in_cell(axis, first, last, found, min(u, 1.0))
 
 
 @kernel
@@ -272,34 +351,36 @@ def _bin_rows(ptr: Ints, axis: Floats, rows: Floats, codes: np.ndarray) -> None:
             elif ptr[column] == ptr[column + 1]:
                 codes[row, column] = np.int16(number)
             else:
-                # bin_of, faster over many rows: counting beats halving on few edges, as it has
+                # cell_of, faster over many rows: counting beats halving on few edges, as it has
                 # no branch to mispredict. Inside the kernels of queries it is the slower one.
-                low, high = ptr[column] + 1, ptr[column + 1] - 1
+                low = ptr[column] + 4
+                high = low + (ptr[column + 1] - ptr[column] - 8) // 5
+                end = high
                 while high - low > 32:
                     middle = (low + high) >> 1
                     if axis[middle] <= number:
                         low = middle + 1
                     else:
                         high = middle
-                n_below = low - ptr[column] - 1
+                n_below = low - ptr[column] - 4
                 for position in range(low, high):
                     n_below += np.int64(axis[position] <= number)
-                codes[row, column] = np.int16(n_below)
+                codes[row, column] = np.int16(axis[end + n_below])
 
 
 @kernel
-def _add_densities(ptr: Ints, axis: Floats, codes: Ints, rows: Floats, density: Floats) -> None:
-    """Add the log density of each observed number within its bin."""
+def _add_densities(ptr: Ints, axis: Floats, rows: Floats, density: Floats) -> None:
+    """Add the log density of each observed number within its state."""
     for row in range(len(rows)):
         for v in range(len(ptr) - 1):
-            if ptr[v] < ptr[v + 1] and codes[row, v] >= 0:
-                state, x = codes[row, v], rows[row, v]
-                density[row] += log_bin_density(axis, ptr[v], ptr[v + 1], state, x)
+            x = rows[row, v]
+            if ptr[v] < ptr[v + 1] and x == x:
+                density[row] += state_and_log_density(axis, ptr[v], ptr[v + 1], x)[1]
 
 
 @kernel
 def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floats) -> None:
-    """Replace NaN by the code of the cell, or by a draw from its bin."""
+    """Replace NaN by the code of the cell, or by a draw from its state."""
     streams = np.empty(1, dtype=np.uint64)
     for row in range(len(rows)):
         seed_streams(seed, row, streams)
@@ -308,50 +389,21 @@ def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floa
                 rows[row, v] = codes[row, v]
                 if ptr[v] < ptr[v + 1]:
                     u = uniform(streams, 0)
-                    rows[row, v] = draw_in_bin(axis, ptr[v], ptr[v + 1], codes[row, v], u)
+                    rows[row, v] = draw_in_state(axis, ptr[v], ptr[v + 1], codes[row, v], u)
 
 
 @kernel
 def _invert(prob: Floats, axis: Floats, level: float, out: Floats) -> None:
-    """Quantile of each mixture of the states of an axis; a row of probabilities sums to one."""
-    n_states = prob.shape[1]
+    """Quantile of each mixture of the cells of an axis; a row of probabilities sums to one."""
+    n_cells, last = prob.shape[1], np.int64(len(axis))
     for r in range(len(out)):
         below = 0.0
-        state = 0
-        while state < n_states - 1 and below + prob[r, state] < level:
-            below += prob[r, state]
-            state += 1
+        cell = 0
+        while cell < n_cells - 1 and below + prob[r, cell] < level:
+            below += prob[r, cell]
+            cell += 1
         # The rounding of the sums must not lead to the ends of a tail.
-        within = max((level - below) / max(prob[r, state], 1e-300), 1e-300)
-        if state == n_states - 1:
+        within = max((level - below) / max(prob[r, cell], 1e-300), 1e-300)
+        if cell == n_cells - 1:
             within = max(1.0 - within, 1e-16)
-        out[r] = draw_in_bin(axis, 0, len(axis), state, min(within, 1.0))
-
-
-def _spread(points: Floats, mass: Floats, cumulated: Floats, covered: float) -> float:
-    """A width that one wild value cannot change: half the distance of the quartiles.
-
-    Where these are equal, a quarter of what the edges cover, or the mean absolute deviation.
-    """
-    low, median, high = weighted_quantiles(points, cumulated, np.array([1, 2, 3]), 4)
-    half = 0.5 * float(high - low)
-    return half or 0.25 * covered or _mean_deviation(points, mass, median)
-
-
-def _well_separated(candidates: Floats, smallest_width: float) -> Floats:
-    edges = [candidates[0]]
-    for candidate in candidates[1:]:
-        if candidate - edges[-1] >= smallest_width:
-            edges.append(candidate)
-    return np.array(edges)
-
-
-def _tail_scale(points: Floats, weight: Floats, edge: float, spread: float, noise: float) -> float:
-    if len(points) == 0:
-        return max(spread, noise)
-    return max(_mean_deviation(points, weight, edge), _SMALLEST_TAIL * spread, noise)
-
-
-def _mean_deviation(points: Floats, weight: Floats, centre: float) -> float:
-    """Weighted mean distance of points from a centre."""
-    return float(np.dot(weight / weight.sum(), np.abs(points - centre)))
+        out[r] = draw_in_cell(axis, np.int64(0), last, np.int64(cell), min(within, 1.0))

@@ -1,10 +1,10 @@
 """Leaf families: all that the rest of the package needs to know of them.
 
-A family is one of two kinds. Leaves of states have a probability for each state of their column:
-categories, or the bins of a histogram axis. Leaves of formulas compute a density from a few
-parameters; each of these families has a file of its own. It says how large its table is and how
-the table is filled, evaluates a cell and a block of rows, adds up statistics, updates its
-parameters, and tells its mode, its moments, its form and how it draws. Only this file chooses
+A leaf has a probability for each state of its column (categories, the bins of a histogram axis),
+or a density that a formula computes from a few parameters, or both: numbers with atoms are states
+and, in the last of them, a formula. Each formula has a file of its own. It says how large its table
+is and how the table is filled, evaluates a cell and a block of rows, adds up statistics, updates
+its parameters, and tells its mode, its moments, its form and how it draws. Only this file chooses
 between families. No file here knows circuits: their leaves come as :class:`Leaves`, their variables
 as :class:`Columns`.
 """
@@ -20,23 +20,24 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import fast_exp, inlined
 from skpc._random import Streams, draw_index, normal, uniform
-from skpc.variables import gaussian, poisson
-from skpc.variables.axis import Axis, bin_of, draw_in_bin, log_bin_density
-from skpc.variables.forms import Bins, Form, Normals, Points
+from skpc.variables import gaussian, poisson, scored
+from skpc.variables.axis import Axis, draw_in_state, state_and_log_density
+from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves, Lines
+from skpc.variables.scored_column import ScoredColumn
 from skpc.variables.states import add_states, state_line, updated_log_prob
 
-CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON = 0, 1, 2, 3
+CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED = 0, 1, 2, 3, 4
 
-#: The families of formulas, and the file of each.
-_FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson}
+#: The families with formulas, and the file of each.
+_FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson, SCORED: gaussian}
 
 
 def n_params(family: Any, n_states: Any) -> Ints:
     """Number of parameters of leaves of these families, over columns with ``n_states`` states."""
     sizes = np.array(n_states, dtype=np.int64)
     for formula, home in _FORMULAS.items():
-        sizes = np.where(np.asarray(family) == formula, home.N_PARAMS, sizes)
+        sizes = np.where(np.asarray(family) == formula, sizes + home.N_PARAMS, sizes)
     return sizes
 
 
@@ -44,9 +45,9 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     """List leaves and lay out their parameters and tables."""
     var = scope[scope_ptr[:-1]]
     of_var = n_states[var]
-    sizes = of_var + 1
+    sizes = np.where(of_var > 0, of_var + 1, 0)
     for formula, home in _FORMULAS.items():
-        sizes = np.where(family == formula, home.N_ENTRIES, sizes)
+        sizes = np.where(family == formula, sizes + home.N_ENTRIES, sizes)
     params = offsets(n_params(family, of_var))
     return Leaves(node, family, scope_ptr, scope, var, of_var, params, offsets(sizes))
 
@@ -73,30 +74,46 @@ def columns_of(
 
 
 def _of_formulas(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Floats]]:
-    """For each family of formulas its file, its leaves, and their parameters, one a row."""
+    """For each formula its file, its leaves, and their parameters, one a row."""
     found = []
     for formula, home in _FORMULAS.items():
         leaf = np.flatnonzero(leaves.family == formula)
         if len(leaf):
-            rows = param[leaves.param_ptr[leaf] + np.arange(home.N_PARAMS)[:, np.newaxis]]
-            found.append((home, leaf, rows))
+            found.append((home, leaf, param[_formula_params(leaves, leaf, home)]))
     return found
+
+
+def _formula_params(leaves: Leaves, leaf: Ints, home: Any) -> Ints:
+    """Positions of the parameters of formulas, behind those of the states; one row each."""
+    first = leaves.param_ptr[leaf] + leaves.n_states[leaf]
+    return first + np.arange(home.N_PARAMS)[:, np.newaxis]
+
+
+def _formula_entries(leaves: Leaves, leaf: Ints, home: Any) -> Ints:
+    """Positions of the entries of formulas in tables and statistics, one row each."""
+    return leaves.first[leaf + 1] - home.N_ENTRIES + np.arange(home.N_ENTRIES)[:, np.newaxis]
+
+
+def _missing_entry(leaves: Leaves) -> Ints:
+    """Position of the table entry, and the statistic, of a missing cell of each leaf."""
+    of_states = leaves.first[:-1] + leaves.n_states
+    return np.where(leaves.n_states > 0, of_states, leaves.first[1:] - 1)
 
 
 def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
     """The log tables of all leaves; a missing cell has log value 0."""
     table = np.zeros(leaves.first[-1])
-    sizes = np.diff(leaves.param_ptr)
-    table[ranges(leaves.first[:-1], sizes)] = param[ranges(leaves.param_ptr[:-1], sizes)]
+    states = _states_of(leaves, columns)
+    table[states.entry] = param[states.param]
     for home, leaf, rows in _of_formulas(leaves, param):
         entries = home.entries(*rows, columns.log_peak[leaves.var[leaf]])
-        table[leaves.first[leaf] + np.arange(home.N_ENTRIES)[:, np.newaxis]] = entries
+        table[_formula_entries(leaves, leaf, home)] = entries
     return table
 
 
 def linear_tables(log_table: Floats, leaves: Leaves) -> Floats:
     """The tables in the linear domain; those of formulas stay as they are."""
-    of_states = np.repeat(has_states(leaves), np.diff(leaves.first))
+    of_states = np.repeat(only_states(leaves), np.diff(leaves.first))
     return np.where(of_states, np.exp(np.where(of_states, log_table, 0.0)), log_table)
 
 
@@ -110,8 +127,7 @@ def mode_tables(
     table = leaf_tables(leaves, param, columns)
     mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
     for home, leaf, _ in _of_formulas(leaves, param):
-        entries = table[leaves.first[leaf] + np.arange(home.N_ENTRIES)[:, np.newaxis]]
-        mode[leaf], best[leaf] = home.mode(entries)
+        mode[leaf], best[leaf] = home.mode(table[_formula_entries(leaves, leaf, home)])
     states = _states_of(leaves, columns)
     if len(states.leaf):
         log_peak, middle = _state_peaks_and_modes(columns)
@@ -121,7 +137,11 @@ def mode_tables(
         position = np.where(is_best, np.arange(len(density)), len(density))
         mode[states.leaf] = middle[states.state[np.minimum.reduceat(position, states.begin)]]
         best[states.leaf] = greatest
-    table[leaves.first[1:] - 1] = np.where(np.isnan(observed), best, 0.0)
+    for var, leaf in _scored(leaves):
+        form = forms_of(leaves, param, columns, var)
+        relative = table[_formula_entries(leaves, leaf, gaussian)][2]
+        mode[leaf], best[leaf] = form.modes(relative)
+    table[_missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
     return table, mode
 
 
@@ -139,6 +159,9 @@ def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) 
         for power, moment in enumerate(_state_moments(columns, centre)):
             total = np.add.reduceat(prob * moment[states.state], states.begin)
             found[states.leaf, power] = total
+    for var, leaf in _scored(leaves):
+        form = forms_of(leaves, param, columns, var)
+        found[leaf] = np.transpose(form.moments_of_parts(centre[var]))
     return found
 
 
@@ -158,7 +181,7 @@ def updated_param(
     found = param.copy()
     states = _states_of(leaves, columns)
     if len(states.leaf):
-        missing = np.repeat(statistic[leaves.first[states.leaf + 1] - 1], states.size)
+        missing = np.repeat(statistic[_missing_entry(leaves)[states.leaf]], states.size)
         found[states.param] = updated_log_prob(
             statistic[states.entry],
             missing,
@@ -168,12 +191,17 @@ def updated_param(
             states.size,
         )
     for home, leaf, rows in _of_formulas(leaves, param):
-        position, var = leaves.param_ptr[leaf], leaves.var[leaf]
-        counts = statistic[leaves.first[leaf] + np.arange(home.N_ENTRIES)[:, np.newaxis]]
-        like_column = (pseudo_count[position], column_mean[var], column_sd[var])
-        found[position + np.arange(home.N_PARAMS)[:, np.newaxis]] = home.updated(
-            counts, rows, *like_column
-        )
+        position, var = _formula_params(leaves, leaf, home), leaves.var[leaf]
+        counts = statistic[_formula_entries(leaves, leaf, home)]
+        if leaves.family[leaf[0]] == SCORED:
+            # Atoms have no score either: of the missing cells, those of the last state count.
+            missing = statistic[_missing_entry(leaves)[leaf]]
+            counts[-1] = missing * np.exp(param[position[0] - 1])
+        like_column = (pseudo_count[position[0]], column_mean[var], column_sd[var])
+        found[position] = home.updated(counts, rows, *like_column)
+    for var, leaf in _scored(leaves):
+        mean, sd = _formula_params(leaves, leaf, gaussian)
+        found[sd] = np.maximum(found[sd], scored_column(columns, var).smallest_sds(found[mean]))
     return found
 
 
@@ -189,9 +217,12 @@ def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
 
 def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
     """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
-    count = np.repeat(statistic[leaves.first[1:] - 1], np.diff(leaves.param_ptr))
+    count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
     states = _states_of(leaves, columns)
     count[states.param] *= np.exp(param[states.param])
+    for _, leaf in _scored(leaves):
+        position = _formula_params(leaves, leaf, gaussian)
+        count[position] *= np.exp(param[position[0] - 1])
     return count
 
 
@@ -212,9 +243,12 @@ def counts_like_columns(
         Number of cells of a categorical leaf that are distributed like the leaf itself.
     """
     count = np.full(len(param), like_column)
-    of_states = has_states(leaves)
-    shares = [of_columns[var] for var in leaves.var[of_states]]
-    count[np.repeat(of_states, np.diff(leaves.param_ptr))] *= np.concatenate([[], *shares])
+    for var, shares in enumerate(of_columns):
+        leaf = np.flatnonzero((leaves.var == var) & (leaves.n_states > 0))
+        if len(leaf):
+            count[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(len(shares))] *= shares
+    for var, leaf in _scored(leaves):
+        count[_formula_params(leaves, leaf, gaussian)] *= of_columns[var][-1]
     categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
     count[categorical] += as_learned * np.exp(param[categorical])
     return count
@@ -235,27 +269,37 @@ def log_prior(
     for home, leaf, rows in _of_formulas(leaves, param):
         var = leaves.var[leaf]
         prior = home.log_prior(*rows, column_mean[var], column_sd[var])
-        total += pseudo_count[leaves.param_ptr[leaf]] @ prior
+        total += pseudo_count[_formula_params(leaves, leaf, home)[0]] @ prior
     return float(total)
 
 
-def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Form:
-    """The distributions of all leaves of a variable, in the order of the nodes."""
+def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Any:
+    """The distributions of all leaves of a variable, in the order of the nodes (a Form)."""
     leaf = np.flatnonzero(leaves.var == var)
-    home = _FORMULAS.get(int(columns.family[var]))
-    begin, n_states = leaves.param_ptr[leaf], int(columns.n_states[var])
-    if home is not None:
-        return home.form(*param[begin + np.arange(home.N_PARAMS)[:, np.newaxis]])
-    prob = np.exp(param[begin[:, np.newaxis] + np.arange(n_states)])
-    return _over_states(columns, var, prob)
+    family, n_states = int(columns.family[var]), int(columns.n_states[var])
+    prob = np.exp(param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n_states)])
+    if family not in _FORMULAS:
+        return _over_states(columns, var, prob)
+    home = _FORMULAS[family]
+    formula = home.form(*param[_formula_params(leaves, leaf, home)])
+    if family != SCORED:
+        return formula
+    return ScoredNormals(scored_column(columns, var), prob, formula.mean, formula.sd)
 
 
 def known_cells(columns: Columns, var: int, values: Floats) -> Form:
-    """Distributions that have all their mass on one value each."""
+    """Distributions that have all their mass on one value each; on its score where there is one."""
     if is_category(columns, var):
         codes = np.arange(float(columns.n_states[var]))
         return Points(codes, (values[:, np.newaxis] == codes).astype(np.float64))
-    return Normals(values, np.zeros(len(values)))
+    return Normals(kernel_cells(columns, var, values), np.zeros(len(values)))
+
+
+def kernel_cells(columns: Columns, var: int, values: Floats) -> Floats:
+    """Cells of a variable on the scale on which kernels compare them: their scores, if any."""
+    if columns.family[var] != SCORED:
+        return values
+    return scored_column(columns, var).score.of(values)
 
 
 def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:
@@ -263,7 +307,7 @@ def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any
 
     Leaves of states share the states of their variable; of leaves of formulas each has a line.
     """
-    of_states, asked = has_states(leaves), np.asarray(wanted)[leaves.var]
+    of_states, asked = only_states(leaves), np.asarray(wanted)[leaves.var]
     shift, n_lines = np.zeros(len(leaves.var), dtype=np.int64), columns.n_states.copy()
     for var in np.unique(leaves.var[~of_states]):
         leaf = np.flatnonzero(leaves.var == var)
@@ -279,12 +323,12 @@ def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any
 
 def posterior_form(leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats) -> Form:
     """The distributions of a variable with these averages of its lines, shape (n, n_lines)."""
-    if columns.n_states[var]:
+    if columns.family[var] not in _FORMULAS:
         return _over_states(columns, var, prob)
     parts = forms_of(leaves, param, columns, var)
-    if isinstance(parts, Normals):
-        return parts._replace(prob=prob)
-    return parts._replace(prob=prob @ parts.prob)
+    if isinstance(parts, Points):
+        return parts._replace(prob=prob @ parts.prob)
+    return parts._replace(prob=prob)
 
 
 def is_category(columns: Columns, var: int) -> bool:
@@ -322,6 +366,8 @@ def leaf_line(
         gaussian.log_gaussian_line(first, table, var, values, n, lines, out)
     elif family == POISSON:
         poisson.log_poisson_line(first, table, var, values, n, lines, out)
+    elif family == SCORED:
+        scored.log_scored_line(first, n_states, table, var, codes, values, n, lines, out)
     else:
         state_line(first, n_states, table, var, codes, n, lines, out)
     if family != CATEGORICAL and family != HISTOGRAM and not in_logs:
@@ -330,7 +376,9 @@ def leaf_line(
 
 
 @inlined
-def cell_value(family: int, first: int, table: Floats, code: Any, x: float, in_logs: bool) -> float:
+def cell_value(
+    family: int, first: int, n_states: int, table: Floats, code: Any, x: float, in_logs: bool
+) -> float:
     """Value of a leaf on one cell, or its log with a log table."""
     if family == GAUSSIAN:
         value = gaussian.log_gaussian(
@@ -338,6 +386,8 @@ def cell_value(family: int, first: int, table: Floats, code: Any, x: float, in_l
         )
     elif family == POISSON:
         value = poisson.log_poisson(table[first], table[first + 1], table[first + 2], x)
+    elif family == SCORED:
+        value = scored.log_scored(first, n_states, table, code, x)
     else:
         return table[first + code]
     return value if in_logs else fast_exp(value)
@@ -362,6 +412,8 @@ def add_statistics(
         gaussian.add_gaussian(first, table, var, values, n, lines, flow, statistic)
     elif family == POISSON:
         poisson.add_poisson(first, var, values, n, lines, flow, statistic)
+    elif family == SCORED:
+        scored.add_scored(first, n_states, table, var, codes, values, n, lines, flow, statistic)
     else:
         add_states(first, n_states, var, codes, n, lines, flow, statistic)
 
@@ -383,32 +435,37 @@ def draw(
         return table[first] + normal(streams, j) / table[first + 1]
     if family == POISSON:
         return poisson.draw_poisson(table[first + 1], streams, j)
+    if family == SCORED:
+        return scored.draw_scored(first, n_states, table, axis, axis_begin, streams, j)
     state = draw_index(table, first, n_states, uniform(streams, j))
     if family == HISTOGRAM:
-        return draw_in_bin(axis, axis_begin, axis_end, state, uniform(streams, j))
+        return draw_in_state(axis, axis_begin, axis_end, state, uniform(streams, j))
     return float(state)
 
 
 @inlined
 def read_cell(
     n_states: int, family: int, log_peak: float, axis: Floats, first: int, last: int, x: float
-) -> tuple[int, float]:
-    """State (-1 if unreadable) of an observed cell, and its log base density.
+) -> tuple[int, float, float]:
+    """State (-1 if unreadable) of an observed cell, what leaves read, and its log base density.
 
     The facts are those of the :class:`Columns` of its variable, whose axis is ``axis[first:last]``.
     """
+    if not abs(x) < np.inf:
+        return -1, x, 0.0
+    if family == SCORED:
+        return scored.read_scored(axis, first, last, log_peak, x)
     if last > first:
-        state = bin_of(axis, first, last, x)
-        density = log_bin_density(axis, first, last, state, x)
-        return (state if abs(x) < np.inf else -1), density
+        state, density = state_and_log_density(axis, first, last, x)
+        return state, x, density
     if n_states > 0:
         if not (x >= 0 and x < n_states):
-            return -1, 0.0
+            return -1, x, 0.0
         state = int(x)
-        return (state if state == x else -1), 0.0
+        return (state if state == x else -1), x, 0.0
     if family == POISSON:
-        return (0 if x >= 0 and x < np.inf and x == math.floor(x) else -1), poisson.log_base(x)
-    return (0 if abs(x) < np.inf else -1), log_peak
+        return (0 if x >= 0 and x == math.floor(x) else -1), x, poisson.log_base(x)
+    return 0, x, log_peak
 
 
 class _States(NamedTuple):
@@ -427,22 +484,38 @@ class _States(NamedTuple):
     state: Ints
 
 
-def has_states(leaves: Leaves) -> np.ndarray:
-    """Which leaves have a probability for each state of their column; the others are formulas."""
+def only_states(leaves: Leaves) -> np.ndarray:
+    """Which leaves have a probability for each state of their column, and no formula."""
     return ~np.isin(leaves.family, list(_FORMULAS))
 
 
+def _scored(leaves: Leaves) -> list[tuple[int, Ints]]:
+    """Each variable of numbers with atoms and a score, and its leaves."""
+    is_scored = leaves.family == SCORED
+    found = np.unique(leaves.var[is_scored]).tolist()
+    return [(var, np.flatnonzero(leaves.var == var)) for var in found]
+
+
 def _states_of(leaves: Leaves, columns: Columns) -> _States:
-    leaf = np.flatnonzero(has_states(leaves))
+    leaf = np.flatnonzero(leaves.n_states > 0)
     size = leaves.n_states[leaf]
     offset = np.cumsum(columns.n_states) - columns.n_states
     starts = (leaves.param_ptr[leaf], leaves.first[leaf], offset[leaves.var[leaf]])
     return _States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
 
 
+def axis_in(flat: Floats) -> Axis | None:
+    """The histogram axis in the stretch of a variable; None where that holds none."""
+    return Axis.of(flat) if len(flat) and flat[0] > 0.0 else None
+
+
 def _axis_of(columns: Columns, var: int) -> Axis | None:
-    flat = columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]]
-    return Axis.of(flat) if len(flat) else None
+    return axis_in(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])
+
+
+def scored_column(columns: Columns, var: int) -> ScoredColumn:
+    """What the leaves of a variable of numbers with atoms and a score have in common."""
+    return ScoredColumn.of(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])
 
 
 def _over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:

@@ -1,4 +1,4 @@
-"""Three forms make up every univariate distribution here: points, normals, bins.
+"""Four forms make up every univariate distribution here: points, normals, bins, scored normals.
 
 A form holds a few parts that all of its distributions share, and for each distribution the
 probabilities of the parts. Whatever is linear in a distribution (a mean, a distribution function,
@@ -8,15 +8,15 @@ the expectation of a kernel) is then found once for each part and averaged.
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from skpc._arrays import Floats
 from skpc._jit import kernel
 from skpc.variables.axis import Axis
+from skpc.variables.scored_column import ScoredColumn
 
 #: Newton's method doubles the digits at each step; halving alone would need about as many.
 _MAX_STEPS = 100
@@ -103,10 +103,8 @@ class Normals(NamedTuple):
 
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
-        prob = np.ascontiguousarray(self.rows / self.rows.sum(axis=1, keepdims=True))
-        found, z = np.empty(len(prob)), NormalDist().inv_cdf(float(level))
-        _invert_normals(prob, self.mean, self.sd, level, z, found)
-        return found
+        prob = self.rows / self.rows.sum(axis=1, keepdims=True)
+        return _normal_quantiles(prob, self.mean, self.sd, np.full(len(prob), float(level)))
 
     @property
     def rows(self) -> Floats:
@@ -156,26 +154,135 @@ class Bins(NamedTuple):
         return self.axis.quantile(self.prob / self.prob.sum(axis=1, keepdims=True), level)
 
 
-Form = Points | Normals | Bins
+class ScoredNormals(NamedTuple):
+    """Mixtures of the same few distributions of numbers: atoms, and a normal score for the rest.
+
+    Parameters
+    ----------
+    column : ScoredColumn
+        The atoms and the score.
+    state_prob : ndarray of shape (n_parts, n_atoms + 1)
+        Probabilities of the atoms, and of all other values, in each part.
+    mean, sd : ndarrays of shape (n_parts,)
+        Of the scores of these other values.
+    prob : ndarray of shape (n, n_parts), default=None
+        Probabilities of the parts under each of the n distributions; None takes the parts
+        themselves as the distributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import ScoredColumn, ScoredNormals
+    >>> from skpc.variables.score import Score
+    >>> column = ScoredColumn(Score(), np.array([0.0]))
+    >>> rain = ScoredNormals(column, np.array([[0.5, 0.5]]), np.array([4.0]), np.array([1.0]))
+    >>> rain.means().round(6), rain.below(np.array([0.0])).round(4), rain.quantiles(0.75)
+    (array([2.]), array([0.5]), array([4.]))
+    """
+
+    column: ScoredColumn
+    state_prob: Floats
+    mean: Floats
+    sd: Floats
+    prob: Any = None
+
+    def moments_of_parts(self, centre: float) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre`` in each part."""
+        score, away = self.column.score, self.column.atoms - centre
+        first, second = score.moments(self.mean, self.sd, np.full(len(self.mean), centre))
+        of_atoms, of_rest = self.state_prob[:, :-1], self.state_prob[:, -1]
+        return of_atoms @ away + of_rest * first, of_atoms @ away**2 + of_rest * second
+
+    def means(self) -> Floats:
+        """Mean of each distribution."""
+        return self.rows @ self.moments_of_parts(0.0)[0]
+
+    def mean_squares(self, centre: Floats) -> Floats:
+        """Mean square of each distribution around a centre of its own."""
+        origin = float(np.mean(centre)) if len(centre) else 0.0
+        mean, square = (self.rows @ part for part in self.moments_of_parts(origin))
+        shift, total = centre - origin, self.rows.sum(axis=1)
+        return square - 2.0 * shift * mean + shift**2 * total
+
+    def modes(self, log_peak: Floats) -> tuple[Floats, Floats]:
+        """A most probable value of each part, and the log of what it counts beside other parts.
+
+        Beside atoms, all other values together compete by their probability: a density would
+        depend on the unit of the column. Without atoms ``log_peak`` counts, the peak of a part.
+        """
+        best = self.state_prob.argmax(axis=1)
+        values = np.append(self.column.atoms, np.nan)[best]
+        found = np.where(np.isnan(values), self.column.score.inverse(self.mean), values)
+        with np.errstate(divide="ignore"):
+            log_prob = np.log(self.state_prob.max(axis=1))
+        return found, log_prob if len(self.column.atoms) else log_peak
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        z = self.column.score.of(x)[:, np.newaxis]
+        rest = ndtr((z - self.mean) / self.sd) * self.state_prob[:, -1]
+        atoms = (x[:, np.newaxis] >= self.column.atoms) * (self.rows @ self.state_prob[:, :-1])
+        return (self.rows * rest).sum(axis=1) + atoms.sum(axis=1)
+
+    def quantiles(self, level: float) -> Floats:
+        """The number below which each distribution has ``level`` of its mass."""
+        total = self.rows.sum(axis=1)
+        rest, wanted = self.rows * self.state_prob[:, -1], level * total
+        of_atoms = self.rows @ self.state_prob[:, :-1]
+        found, before = np.full(len(total), np.nan), np.zeros(len(total))
+        for atom, mass in zip(self.column.atoms, of_atoms.T):
+            reached = self.below(np.full(len(total), atom))
+            at_atom = np.isnan(found) & (reached >= wanted) & (reached - mass < wanted)
+            found[at_atom] = atom
+            before += np.where(reached < wanted, mass, 0.0)
+        left = np.flatnonzero(np.isnan(found))
+        share = rest[left] / rest[left].sum(axis=1, keepdims=True)
+        inner = (wanted - before)[left] / rest[left].sum(axis=1)
+        inner = np.clip(inner, 1e-15, 1.0 - 1e-15)
+        scores = _normal_quantiles(share, self.mean, self.sd, inner)
+        found[left] = self.column.score.inverse(scores)
+        return found
+
+    def in_scores(self) -> Normals:
+        """The same distributions on the scale of the score, atoms as known numbers."""
+        atoms = self.column.score.of(self.column.atoms)
+        prob = np.hstack([self.rows @ self.state_prob[:, :-1], self.rows * self.state_prob[:, -1]])
+        sd = np.append(np.zeros(len(atoms)), self.sd)
+        return Normals(np.append(atoms, self.mean), sd, prob)
+
+    @property
+    def rows(self) -> Floats:
+        """Probabilities of the parts under each distribution."""
+        return np.eye(len(self.mean)) if self.prob is None else self.prob
+
+
+Form = Points | Normals | Bins | ScoredNormals
+
+
+def _normal_quantiles(prob: Floats, mean: Floats, sd: Floats, level: Floats) -> Floats:
+    """Quantile, at a level of its own, of each mixture of normals."""
+    found, of_one = np.empty(len(prob)), ndtri(level)
+    _invert_normals(np.ascontiguousarray(prob), mean, sd, level, of_one, found)
+    return found
 
 
 @kernel
 def _invert_normals(
-    prob: Floats, mean: Floats, sd: Floats, level: float, z: float, out: Floats
+    prob: Floats, mean: Floats, sd: Floats, level: Floats, z: Floats, out: Floats
 ) -> None:
     """Quantile of each mixture of normals, by Newton's method between bounds.
 
-    ``z`` is the quantile of the standard normal distribution.
+    ``z`` has the quantiles of the standard normal distribution.
     """
     for r in range(len(out)):
         low, high = np.inf, -np.inf
         for k in range(len(mean)):
             # The quantile of a mixture lies between those of its parts.
             if prob[r, k] > 0.0:
-                low, high = min(low, mean[k] + z * sd[k]), max(high, mean[k] + z * sd[k])
+                low, high = min(low, mean[k] + z[r] * sd[k]), max(high, mean[k] + z[r] * sd[k])
         x = 0.5 * (low + high)
         for _ in range(_MAX_STEPS):
-            excess, density = -level, 0.0
+            excess, density = -level[r], 0.0
             for k in range(len(mean)):
                 u = (x - mean[k]) / sd[k]
                 excess += prob[r, k] * 0.5 * math.erfc(-u / _SQRT_2)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.axis import Axis
-from skpc.variables.forms import Bins, Form, Normals, Points
+from skpc.variables.forms import Bins, Form, Points
+from skpc.variables.number import Number
 
 #: Halvings of the bounds of a quantile: they end at neighbouring floats.
 _HALVINGS = 200
@@ -24,7 +24,7 @@ class Predictive:
 
     Parameters
     ----------
-    terms : sequence of Points, Normals or Bins
+    terms : sequence of Points, Normals, Bins or ScoredNormals
         Forms with one row of probabilities a cell. Over all terms these sum to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
@@ -33,14 +33,17 @@ class Predictive:
         for a column of numbers. Where they are numbers, the methods below speak of these numbers.
     index : pandas Index, default=None
         Names of the rows, for :meth:`to_frame`.
+    number : Number, default=None
+        What a numeric column is: where it has a lattice, distribution functions rise only on its
+        points, and quantiles are such points.
 
     Attributes
     ----------
     probabilities : ndarray of shape (n_rows, n_states), or None
-        Of the categories, or of the bins of a histogram axis, tails first and last. An observed
-        cell has probability one for its own state. None for numbers without bins.
+        Of the categories, or of the bins and atoms of a histogram axis in increasing order. An
+        observed cell has probability one for its own state. None for numbers without bins.
     edges : ndarray or None
-        Edges of the bins.
+        Edges between the bins; an atom lies between two of its own.
 
     Examples
     --------
@@ -53,9 +56,15 @@ class Predictive:
     """
 
     def __init__(
-        self, terms: Sequence[Form], known: Floats, labels: Any = None, index: Any = None
+        self,
+        terms: Sequence[Form],
+        known: Floats,
+        labels: Any = None,
+        index: Any = None,
+        number: Number | None = None,
     ) -> None:
         self.terms, self.known, self.labels, self.index = tuple(terms), known, labels, index
+        self.number = number
 
     def __repr__(self) -> str:
         what = "numbers" if self.edges is None else f"numbers in {len(self.edges) + 1} bins"
@@ -96,27 +105,29 @@ class Predictive:
             for k, member in enumerate(members)
             for term in member.terms
         ]
-        return cls(_joined(terms), first.known, first.labels, first.index)
+        return cls(_joined(terms), first.known, first.labels, first.index, first.number)
 
     @property
     def probabilities(self) -> Floats | None:
         """Probabilities of the states of the column; None if it has none."""
         (term, *others) = self.terms
-        if others or isinstance(term, Normals) or (self.labels is None and self.edges is None):
+        if others or (self.labels is None and self.edges is None):
             return None
         prob = term.prob / term.prob.sum(axis=1, keepdims=True)
         seen = np.flatnonzero(~np.isnan(self.known))
-        cells = self.known[seen]
+        state = self.known[seen]
+        if isinstance(term, Bins):
+            edges, shares = term.axis.stretches()
+            prob, state = prob @ shares, np.searchsorted(edges, state, side="right")
         prob[seen] = 0.0
-        state = term.axis.states_of(cells) if isinstance(term, Bins) else cells.astype(np.intp)
-        prob[seen, state] = 1.0
+        prob[seen, state.astype(np.intp)] = 1.0
         return prob
 
     @property
     def edges(self) -> Floats | None:
         """Edges between the bins; None where the column has no bins."""
         term = self.terms[0]
-        return term.axis.edges if isinstance(term, Bins) and len(self.terms) == 1 else None
+        return term.axis.stretches()[0] if isinstance(term, Bins) and not self.terms[1:] else None
 
     def mean(self) -> Floats:
         """Mean of each cell, shape (n_rows,).
@@ -143,7 +154,8 @@ class Predictive:
         if at.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
         at = np.broadcast_to(at, known.shape)
-        found = np.asarray(sum(term.below(at) for term in terms))
+        cell = at if self.number is None else self.number.end_of_cell(at)
+        found = np.asarray(sum(term.below(cell) for term in terms))
         return np.where(np.isnan(known), found, known <= at)
 
     def quantile(self, level: float) -> Floats:
@@ -158,14 +170,20 @@ class Predictive:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         terms, known = self._numbers()
         if len(terms) == 1:
-            return _known_or(known, terms[0].quantiles(level))
+            return self._on_lattice(known, terms[0].quantiles(level))
         bounds = np.array([term.quantiles(level) for term in terms])
         low, high = bounds.min(axis=0), bounds.max(axis=0)
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             reached = sum(term.below(middle) for term in terms) >= level
             high, low = np.where(reached, middle, high), np.where(reached, low, middle)
-        return _known_or(known, high)
+        return self._on_lattice(known, high)
+
+    def _on_lattice(self, known: Floats, found: Floats) -> Floats:
+        """The known cells, and quantiles moved to points of the lattice."""
+        if self.number is not None and self.number.step > 0.0:
+            found = self.number.snapped(found)
+        return _known_or(known, found)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row a cell: probabilities of categories, or of bins.
@@ -235,5 +253,5 @@ def _same_parts(term: Form, other: Form) -> bool:
     if isinstance(term, Points) and isinstance(other, Points):
         return np.array_equal(term.value, other.value)
     if isinstance(term, Bins) and isinstance(other, Bins):
-        return np.array_equal(Axis(*term.axis).flat, Axis(*other.axis).flat)
+        return np.array_equal(term.axis.flat, other.axis.flat, equal_nan=True)
     return False

@@ -84,7 +84,8 @@ def descend(
                     else:
                         family, entry = leaf_family[~child], leaf_first[~child]
                         code, x = codes[leaf_var[~child], r], values[leaf_var[~child], r]
-                        value = cell_value(family, entry, table, code, x, in_logs)
+                        n_states = leaf_states[~child]
+                        value = cell_value(family, entry, n_states, table, code, x, in_logs)
                     score[a - begin] = _score(weight[a], value, lines[i, r], in_logs, maximise)
                     total += score[a - begin]
                 if maximise:

@@ -89,7 +89,8 @@ class Evaluator:
         value = np.empty(self.circuit.n_nodes)
         table, cells = self.tables.log_table, block.cells
         for leaf, node in enumerate(leaves.node):
-            var, facts = leaves.var[leaf], (leaves.family[leaf], leaves.first[leaf])
+            var = leaves.var[leaf]
+            facts = (leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf])
             value[node] = cell_value(*facts, table, cells.codes[var, 0], cells.values[var, 0], True)
         inner = self.program.node >= 0
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]

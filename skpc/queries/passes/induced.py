@@ -16,7 +16,7 @@ from skpc._jit import TRUE, kernel
 from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
 from skpc.queries.passes.plan import remembered
 from skpc.variables import Columns
-from skpc.variables.families import cell_value, has_states, read_cell
+from skpc.variables.families import cell_value, only_states, read_cell
 from skpc.variables.leaves import LeafTable
 
 
@@ -48,7 +48,7 @@ def induced_plan(structure: Structure) -> InducedPlan:
     number = np.full(structure.n_nodes, -1)
     number[node] = np.arange(len(node))
     var = np.where(is_leaf, structure.leaf_var, structure.decision_var)[node]
-    of_states, leaf = has_states(structure.leaves), np.full(structure.n_nodes, -1)
+    of_states, leaf = only_states(structure.leaves), np.full(structure.n_nodes, -1)
     formula = np.flatnonzero(~of_states)
     leaf[structure.leaves.node[formula]] = formula
     sizes = np.where(leaf[node] < 0, structure.n_states[var], 0)
@@ -127,8 +127,10 @@ def _next_stops(
 
 
 @kernel
-def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int, float]:
-    """States of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
+def _read_row(
+    columns: Columns, rows: Floats, r: int, codes: Ints, values: Floats
+) -> tuple[int, float]:
+    """Cells of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
     base = 0.0
     n_states, family, log_peak = columns.n_states, columns.family, columns.log_peak
     axis, ptr = columns.axis, columns.axis_ptr
@@ -137,10 +139,11 @@ def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int,
         if np.isnan(x):
             return -2, 0.0
         first, last = ptr[var], ptr[var + 1]
-        state, density = read_cell(n_states[var], family[var], log_peak[var], axis, first, last, x)
+        facts = (n_states[var], family[var], log_peak[var])
+        state, value, density = read_cell(*facts, axis, first, last, x)
         if state < 0:
             return r * rows.shape[1] + var, 0.0
-        codes[var] = state
+        codes[var], values[var] = state, value
         base += density
     return -1, base
 
@@ -157,13 +160,13 @@ def walk(
 ) -> int:
     """Log-likelihood of the complete rows; NaN for the others. Returns a bad cell or -1."""
     n_features = rows.shape[1]
-    codes = np.empty(n_features, np.int64)
+    codes, values = np.empty(n_features, np.int64), np.empty(n_features)
     pending = np.empty(n_features + 1, np.int64)
     root = len(plan.ptr) - 2
     stop_var, stop_leaf, first, ptr, stop = plan.var, plan.leaf, plan.first, plan.ptr, plan.stop
-    leaf_family, leaf_first = leaves.family, leaves.first
+    leaf_family, leaf_first, leaf_states = leaves.family, leaves.first, leaves.n_states
     for r in range(len(rows)):
-        bad, total = _read_row(columns, rows, r, codes)
+        bad, total = _read_row(columns, rows, r, codes, values)
         if bad >= 0:
             return bad
         if bad == -2:
@@ -178,10 +181,9 @@ def walk(
             at = pending[depth]
             var, leaf = stop_var[at], stop_leaf[at]
             if leaf >= 0:
-                family, begin = leaf_family[leaf], leaf_first[leaf]
-                total += cell_value(
-                    family, begin, log_table, np.int16(codes[var]), rows[r, var], TRUE
-                )
+                family, begin, n_states = leaf_family[leaf], leaf_first[leaf], leaf_states[leaf]
+                code = np.int16(codes[var])
+                total += cell_value(family, begin, n_states, log_table, code, values[var], TRUE)
                 continue
             entry = first[at] + codes[var]
             total += value[entry]

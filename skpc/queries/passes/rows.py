@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.variables import Columns
@@ -93,7 +93,8 @@ class Cells(NamedTuple):
     Attributes
     ----------
     codes, values : int16 and float64 arrays of shape (n_features, size)
-        State (the number of states where missing) and value (NaN where missing) of each cell.
+        State (the number of states where missing) of each cell, and the number that leaves with
+        formulas read: NaN where there is none, as in a missing cell.
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
     incomplete : int8 array of shape (n_features,)
@@ -131,18 +132,41 @@ def read_block(columns: Columns, rows: Floats, start: int, n: int, cells: Cells)
         incomplete[var] = 0
         for r in range(n):
             x = rows[start + r, var]
-            values[var, r] = x
             if np.isnan(x) or ignored:
                 codes[var, r] = missing
                 values[var, r] = np.nan
                 incomplete[var] = 1
             else:
-                state, density = read_cell(missing, family, log_peak, axis, first, last, x)
+                state, value, density = read_cell(missing, family, log_peak, axis, first, last, x)
                 if state < 0:
                     return (start + r) * n_features + var
                 codes[var, r] = state
+                values[var, r] = value
                 base[r] += density
     return -1
+
+
+def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
+    """What leaves read of encoded rows.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The circuit.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+
+    Returns
+    -------
+    codes : ndarray of shape (n_rows, n_features)
+        States of the cells, -1 where missing; 0 for a number without states.
+    values : ndarray of shape (n_rows, n_features)
+        What formulas read: numbers, or their scores; NaN where there is none.
+    """
+    cells = cells_workspace(circuit.n_features, len(rows))
+    refuse_cell(circuit.columns, rows, read_block(circuit.columns, rows, 0, len(rows), cells), 0)
+    codes = np.where(np.isnan(rows), -1, cells.codes.T)
+    return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)
 
 
 def refuse_unreadable(columns: Columns, rows: Floats) -> None:

@@ -1,0 +1,265 @@
+"""Axes that keep atoms apart and follow the margin of their column within each bin."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+
+from skpc._arrays import Floats, Ints
+from skpc.variables.axis import Axis
+from skpc.variables.number import Number, distinct
+
+#: Cells of the grid on which the margin is smoothed, and cells of an axis.
+_GRID, _CELLS = 512, 64
+#: A lattice of at most so many points is its own grid.
+_LATTICE_CELLS = 200
+#: Bandwidths compared, in cells of the grid; the kernel ends after so many of them.
+_BANDWIDTHS, _TRUNCATE = np.r_[0.0, np.geomspace(0.35, 100.0, 24)], 5.0
+#: Rows that the table of two binned columns should have a cell.
+_ROWS_PER_CELL = 8
+#: How far the masses of a bin may be tilted, and how exactly.
+_STEEPEST, _HALVINGS = 30.0, 40
+#: Tails start from the mean excess of this many of the outermost rows.
+_TAIL_ROWS = 10.0
+
+
+def fitted_axis(values: Floats, weight: Floats, number: Number, n_bins: int) -> Axis:
+    """Place the states of a numeric column: one for each atom, and bins of equal mass.
+
+    Within its bin a value follows the margin of the column: a kernel estimate on the scale of the
+    score (on the lattice itself, if that has few points), its bandwidth chosen by leave-one-out
+    likelihood, reflected at the ends of the range. Each tail beyond the range has the probability
+    1 / (n + 1) that the next of n + 1 exchangeable values is the greatest.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Numbers, at least one of them; NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    number : Number
+        What the column is.
+    n_bins : int
+        Largest number of bins. Small tables get fewer: two columns then have eight rows for each
+        pair of states on average.
+
+    Returns
+    -------
+    Axis
+    """
+    points, mass = distinct(values, weight)
+    total = float(mass.sum())
+    rest = ~np.isin(points, number.atoms)
+    points, mass = points[rest], mass[rest]
+    edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
+    edges, cumulated, point = _with_atoms(edges, cumulated, number)
+    n_rest = float(mass.sum())
+    cells = _masses(cumulated, point, 1.0 / ((n_rest or total) + 1.0))
+    n_bins = min(n_bins, round(n_rest / total * math.sqrt(total / _ROWS_PER_CELL)))
+    state = _bins(cells, point, max(n_bins, 1))
+    if len(points) == 0 and len(number.atoms) == 1:
+        # A constant: what else may come is a small part of its only state.
+        state[:], cells[1] = 0, 1.0 - cells[0] - cells[2]
+    state = _in_order(state)
+    cells = _with_means_of_rows(cells, state, edges, points, mass)
+    masses = np.where(np.isnan(point), cells, np.where(cells > 0.0, cells, 1.0))
+    share = masses / np.bincount(state, masses)[state]
+    tails = _tail_scales(points, mass, number)
+    return Axis(edges, *tails, state, share, point, *number.range_of_draws)
+
+
+def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Floats]:
+    """Edges over the range of the values, and the part of their mass that lies below each."""
+    step = number.step
+    if step > 0.0 and (points[-1] - points[0]) / step < _LATTICE_CELLS:
+        n_cells = round((points[-1] - points[0]) / step) + 1
+        edges = points[0] + step * (np.arange(n_cells + 1) - 0.5)
+        place = np.clip(np.searchsorted(edges, points, side="right") - 1, 0, n_cells - 1)
+        return edges, _cumulated(_smoothed(place, mass, n_cells, tied=True))
+    z = number.score.of(points)
+    if len(points) == 1:
+        half = max(step / 2.0, 1e-6 * max(abs(points[0]), 1.0))
+        return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
+    width = (z[-1] - z[0]) / (_GRID - 1)
+    ends = z[0] + width * (np.arange(_GRID + 1) - 0.5)
+    place = np.clip(np.searchsorted(ends, z, side="right") - 1, 0, _GRID - 1)
+    below = _cumulated(_smoothed(place, mass, _GRID, tied=step > 0.0))
+    edges = number.score.inverse(ends)
+    chosen = _coarser(below, ends)
+    edges, below = edges[chosen], below[chosen]
+    if step > 0.0:
+        edges = number.origin + step * (np.floor((edges - number.origin) / step) + 0.5)
+        edges[-1] = points[-1] + step / 2.0
+        edges[0] = points[0] - step / 2.0
+        edges, last = np.unique(edges[::-1], return_index=True)
+        below = below[::-1][last]
+        below[0] = 0.0
+    apart = np.append(True, np.diff(edges) > 1e-12 * np.abs(edges).max())
+    return edges[apart], below[apart]
+
+
+def _coarser(below: Floats, ends: Floats) -> Ints:
+    """Edges of the grid between which the mass, or the distance, is about a cell's."""
+    progress = below + (ends - ends[0]) / (ends[-1] - ends[0])
+    wanted = np.linspace(0.0, 2.0, _CELLS + 1)
+    chosen = np.unique(np.searchsorted(progress, wanted[1:-1]))
+    return np.unique(np.concatenate([[0], chosen, [len(ends) - 1]]))
+
+
+def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
+    """Smooth the masses of cells by the bandwidth of the greatest leave-one-out likelihood.
+
+    Of a value that repeats one row is left out where ties belong to the column (a lattice), else
+    all of its rows.
+    """
+    count = np.bincount(place, mass, n_cells)
+    total = float(mass.sum())
+    out = np.minimum(mass, 1.0) if tied else mass
+    best, found = -math.inf, count
+    for bandwidth in _BANDWIDTHS if tied else _BANDWIDTHS[1:]:
+        if bandwidth > n_cells:
+            break
+        smooth, own = _filtered(count, bandwidth)
+        background = 1.0 / (n_cells * (total + 1.0))
+        left = np.maximum(smooth[place] - out * own[place], 0.0) / np.maximum(total - out, 1e-300)
+        likelihood = float(mass @ np.log(left + background))
+        if likelihood > best:
+            best, found = likelihood, smooth / total + background
+    return found / found.sum()
+
+
+def _filtered(count: Floats, bandwidth: float) -> tuple[Floats, Floats]:
+    """Smoothed masses, and what one unit in each cell adds to the cell itself."""
+    if bandwidth == 0.0:
+        return count, np.ones(len(count))
+
+    def smooth(line: Floats) -> Floats:
+        return np.asarray(gaussian_filter1d(line, bandwidth, mode="reflect", truncate=_TRUNCATE))
+
+    unit = np.zeros(4 * len(count) + 1)
+    unit[2 * len(count)] = 1.0
+    kernel = smooth(unit)[2 * len(count) :]
+    place = np.arange(len(count))
+    # What is reflected at either end comes from one cell beyond its mirror image.
+    return smooth(count), kernel[0] + kernel[2 * place + 1] + kernel[2 * (place[::-1]) + 1]
+
+
+def _cumulated(mass: Floats) -> Floats:
+    return np.append(0.0, np.cumsum(mass))
+
+
+def _gaps(number: Number) -> tuple[Floats, Floats]:
+    """The range of a column that has nothing but atoms."""
+    half = number.step / 2.0
+    if number.low == number.high:
+        edges = np.array([number.low - half, np.nextafter(number.low + half, np.inf)])
+    else:
+        edges = np.array([number.low - half, np.nextafter(number.high + half, np.inf)])
+    return edges, np.array([0.0, 1.0])
+
+
+def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Floats, Floats, Floats]:
+    """Cut the cells of atoms out of the line."""
+    half, atoms = number.step / 2.0, number.atoms
+    if number.step > 0.0:
+        begin, end = atoms - half, atoms + half
+    else:
+        begin, end = atoms, np.nextafter(atoms, np.inf)
+    inside = np.zeros(len(edges), dtype=bool)
+    for low, high in zip(begin, end):
+        tolerance = 1e-6 * (high - low) if half else 0.0
+        inside |= (edges >= low - tolerance) & (edges <= high + tolerance)
+    merged = np.concatenate([edges[~inside], begin, end])
+    merged = np.unique(merged)
+    if half:
+        # Neighbouring atoms share an edge, which rounding may have made two.
+        merged = merged[np.append(True, np.diff(merged) > 1e-6 * number.step)]
+    if len(merged) == 1:
+        merged = np.append(merged, np.nextafter(merged[-1], np.inf))
+    below = np.interp(merged, edges, cumulated)
+    point = np.full(len(merged) + 1, np.nan)
+    middle = begin + (end - begin) / 2.0
+    point[np.searchsorted(merged, middle, side="right")] = atoms
+    return merged, below, point
+
+
+def _masses(cumulated: Floats, point: Floats, beyond: float) -> Floats:
+    """Masses of the cells that are no atoms, from what lies below the edges.
+
+    Each tail has the mass ``beyond``, and so have all cells together in which nothing was seen.
+    """
+    is_atom = ~np.isnan(point[1:-1])
+    inner = np.where(is_atom, 0.0, np.diff(cumulated))
+    inner *= (1.0 - 3.0 * beyond) / max(inner.sum(), 1e-300)
+    gap = ~is_atom & (inner <= 0.0)
+    if gap.any():
+        inner[gap] = beyond / gap.sum()
+    return np.concatenate([[beyond], inner, [beyond]])
+
+
+def _bins(cells: Floats, point: Floats, n_bins: int) -> Ints:
+    """A state for each cell: atoms by themselves, the others in bins of about equal mass."""
+    is_atom = ~np.isnan(point)
+    mass = np.where(is_atom, 0.0, cells)
+    middle = np.cumsum(mass) - mass / 2.0
+    state = np.minimum((middle / mass.sum() * n_bins).astype(np.int64), n_bins - 1)
+    state[is_atom] = n_bins + np.arange(is_atom.sum())
+    return state
+
+
+def _with_means_of_rows(
+    cells: Floats, state: Ints, edges: Floats, points: Floats, mass: Floats
+) -> Floats:
+    """Tilt the masses of the cells of each bin until its mean is that of its rows.
+
+    Smoothing has spread them: the mean of a skew bin would be pulled towards its longer side.
+    """
+    middle = (edges[1:] + edges[:-1]) / 2
+    cell = np.searchsorted(edges, points, side="right")
+    found, of_inner = cells.copy(), state[1:-1]
+    for number in np.unique(state[cell]):
+        mine, rows = np.flatnonzero(of_inner == number), state[cell] == number
+        target = np.average(points[rows], weights=mass[rows])
+        reach = np.ptp(edges[[mine[0], mine[-1] + 1]])
+        away, share = (middle[mine] - target) / reach, cells[mine + 1]
+        if away.min() < 0.0 < away.max():
+            found[mine + 1] = _tilted(share, away)
+    return found
+
+
+def _tilted(mass: Floats, away: Floats) -> Floats:
+    """The masses ``exp(t away) mass`` of the same sum under which the mean of ``away`` is zero."""
+    low, high = -_STEEPEST, _STEEPEST
+    for _ in range(_HALVINGS):
+        tilt = 0.5 * (low + high)
+        tilted = mass * np.exp(tilt * away)
+        low, high = (low, tilt) if tilted @ away > 0.0 else (tilt, high)
+    return np.asarray(tilted * (mass.sum() / tilted.sum()))
+
+
+def _in_order(state: Ints) -> Ints:
+    """Number states by their first cell inside the range."""
+    inner = state[1:-1] if len(state) > 2 else state
+    names, first = np.unique(inner, return_index=True)
+    missing = np.setdiff1d(state, names)
+    order = np.concatenate([names[np.argsort(first)], missing])
+    rank = np.empty(int(state.max()) + 1, dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[state]
+
+
+def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, float]:
+    """Mean excess of the outermost rows at either end."""
+    least = max(number.step, 1e-3 * (number.high - number.low), 1e-12 * abs(number.high), 1e-300)
+    if len(points) < 2:
+        scale = max(least, 0.1 * (number.high - number.low), 1e-3 * max(abs(number.high), 1.0))
+        return scale, scale
+    found = []
+    for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
+        from_end = np.cumsum(weight[::-1])[::-1]
+        outer = from_end <= max(_TAIL_ROWS, weight[-1])
+        excess = np.abs(values[outer] - values[outer][0])
+        found.append(max(float(np.average(excess, weights=weight[outer])), least))
+    return found[0], found[1]

@@ -1,0 +1,254 @@
+"""What a numeric column is: its lattice, its atoms, its range, and its score."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats, exact_parts, group_sums, weighted_quantiles
+from skpc.variables.score import Score
+
+#: An atom holds this share of the rows and this many times the mean count of the nearest values;
+#: or at least so many rows, this smaller share, and that larger multiple.
+_SHARE, _TIMES = 0.05, 4.0
+_FEW_ROWS, _SMALL_SHARE, _MORE_TIMES = 8.0, 0.01, 8.0
+_NEAREST, _MAX_ATOMS = 6, 8
+#: Decimals tried for a lattice, and how far (in steps) a value may be from it.
+_MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
+#: Multiples of a step beyond which floats cannot tell a lattice from none.
+_MAX_MULTIPLE = 2.0**40
+#: From so many rows on, this share of them (one row at least) cannot change what a column is.
+_ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
+#: Draws may leave the range seen by this part of it.
+_WIDENED = 0.01
+#: Draws snap to values seen where these are fewer than this share of the rows, and not too many.
+_FEW_VALUES, _MAX_VALUES = 1.0 / 3.0, 10_000
+#: Quantiles on which powers of the score are compared, and the powers.
+_SKETCH, _POWERS, _FOLDS = 2000, np.arange(-2.0, 4.25, 0.25), 4
+#: The power transform goes on linearly beyond the range seen, widened by this part of it.
+_BEYOND = 0.1
+
+
+class Number(NamedTuple):
+    """What a numeric column is, learned once from all training rows.
+
+    Parameters
+    ----------
+    step : float
+        Distance of the values of a column on a lattice (1 for integers); 0 where there is none.
+    origin : float
+        A point of the lattice.
+    atoms : ndarray
+        Values that are states of their own, increasing.
+    low, high : float
+        The range seen.
+    score : Score
+        The bijection under which the other values look like normal ones.
+    seen : ndarray
+        The values that draws snap to; empty where they do not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Number
+    >>> rain = np.r_[np.zeros(70), np.arange(1, 31) / 2]
+    >>> number = Number.fit(rain, np.ones(100))
+    >>> number.step, number.atoms
+    (0.5, array([0.]))
+    >>> number.snapped(np.array([3.1, 4.3]))
+    array([3. , 4.5])
+    """
+
+    step: float
+    origin: float
+    atoms: Floats
+    low: float
+    high: float
+    score: Score
+    seen: Floats
+
+    @classmethod
+    def fit(
+        cls,
+        values: Floats,
+        weight: Floats,
+        atoms: Any = None,
+        bounds: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Number:
+        """Learn what a column is.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows,)
+            Numbers, at least one of them; NaN where missing.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        atoms : array-like, default=None
+            The atoms, where they are known; None finds them.
+        bounds : (float, float)
+            What the values lie between; infinite where there is no bound.
+
+        Returns
+        -------
+        Number
+        """
+        points, mass = distinct(values, weight)
+        step, origin = _lattice(points, mass)
+        own = _atoms(points, mass) if atoms is None else np.unique(np.asarray(atoms, dtype=float))
+        rest = ~np.isin(points, own)
+        score = _fitted_score(points[rest], mass[rest], bounds) if rest.any() else Score(*bounds)
+        few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
+        seen = points if few else np.empty(0)
+        return cls(step, origin, own, float(points[0]), float(points[-1]), score, seen)
+
+    @property
+    def range_of_draws(self) -> tuple[float, float]:
+        """Numbers between which draws lie: the range seen, a little widened.
+
+        It neither crosses a bound nor, where all values have one sign, zero.
+        """
+        widened = _WIDENED * (self.high - self.low)
+        low, high = self.low - widened, self.high + widened
+        low = max(low, self.score.lower, 0.0 if self.low >= 0.0 else -math.inf)
+        high = min(high, self.score.upper, 0.0 if self.high <= 0.0 else math.inf)
+        if self.step > 0.0:
+            # Draws are rounded: the last points of the lattice in the range have whole cells.
+            first = self.low - self.step * math.floor((self.low - low) / self.step)
+            last = self.high + self.step * math.floor((high - self.high) / self.step)
+            low, high = first - 0.499 * self.step, last + 0.499 * self.step
+        return low, high
+
+    def end_of_cell(self, values: Floats) -> Floats:
+        """Where the cell of the greatest point of the lattice not above each value ends."""
+        if self.step == 0.0:
+            return values
+        place = np.floor((values - self.origin) / self.step + _OFF_LATTICE)
+        return np.asarray(self.origin + self.step * (place + 0.5))
+
+    def snapped(self, values: Floats) -> Floats:
+        """Draws as values of the column: on its lattice, or the nearest of few seen; NaN stays."""
+        if self.step > 0.0:
+            return on_lattice(values, self.step, self.origin)
+        if not len(self.seen):
+            return values
+        place = np.searchsorted(self.seen, values)
+        below = self.seen[np.clip(place - 1, 0, None)]
+        above = self.seen[np.clip(place, None, len(self.seen) - 1)]
+        nearest = np.where(values - below <= above - values, below, above)
+        return np.where(np.isnan(values), np.nan, nearest)
+
+
+def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """The distinct numbers of a column, increasing, and their weights; NaN is left out.
+
+    A weight of two counts exactly like two rows.
+    """
+    seen = ~np.isnan(values)
+    points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
+    large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
+    return points, large + small
+
+
+def on_lattice(values: Floats, step: float, origin: float) -> Floats:
+    """The nearest points of a lattice."""
+    decimals = 1.0 / step
+    if abs(decimals - round(decimals)) < 1e-9 * decimals and origin == 0.0:
+        # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
+        return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
+    found = origin + step * np.rint((values - origin) / step)
+    digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
+    return np.asarray(np.round(found, min(digits, 15)) + 0.0)
+
+
+def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
+    """Step and origin of the lattice that all values but unusual ones lie on; step 0 for none."""
+    unusual = _rows_without_say(mass)
+    for decimals in range(_MAX_DECIMALS + 1):
+        scaled = points * 10.0**decimals
+        whole = np.rint(scaled)
+        far = np.abs(scaled) > _MAX_MULTIPLE
+        off = (np.abs(scaled - whole) > np.maximum(_OFF_LATTICE, 1e-15 * np.abs(scaled))) | far
+        if mass[off].sum() > unusual or off.all():
+            continue
+        multiples = whole[~off].astype(np.int64)
+        if len(multiples) == 1:
+            return (1.0, 0.0) if decimals == 0 else (0.0, 0.0)
+        step = _common_step(multiples, mass[~off], unusual - mass[off].sum())
+        origin = int(multiples[len(multiples) // 2]) % step
+        return step / 10.0**decimals, origin / 10.0**decimals
+    return 0.0, 0.0
+
+
+def _common_step(multiples: np.ndarray, mass: Floats, unusual: float) -> int:
+    """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
+    away = np.abs(multiples - multiples[len(multiples) // 2])
+    before = np.gcd.accumulate(away)
+    after = np.gcd.accumulate(away[::-1])[::-1]
+    step = int(before[-1])
+    if len(away) > _NEAREST:
+        without = np.gcd(np.append(0, before[:-1]), np.append(after[1:], 0))
+        step = max(step, int(np.where(mass <= unusual, without, 0).max()))
+    return step
+
+
+def _rows_without_say(mass: Floats) -> float:
+    """Weight of the unusual values that must not change what a column is."""
+    total = float(mass.sum())
+    return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
+
+
+def _atoms(points: Floats, mass: Floats) -> Floats:
+    """Values that repeat much more than their neighbours do."""
+    if len(points) == 1:
+        return points
+    total = float(mass.sum())
+    by_share, by_count = _SHARE * total, max(_FEW_ROWS, _SMALL_SHARE * total)
+    found = []
+    for place in np.flatnonzero(mass >= min(by_share, by_count)).tolist():
+        near = np.arange(max(place - _NEAREST, 0), min(place + _NEAREST + 1, len(points)))
+        near = near[near != place]
+        nearest = near[np.argsort(np.abs(points[near] - points[place]), kind="stable")[:_NEAREST]]
+        around = mass[nearest].mean()
+        if (mass[place] >= by_share and mass[place] >= _TIMES * around) or (
+            mass[place] >= by_count and mass[place] >= _MORE_TIMES * around
+        ):
+            found.append(place)
+    found.sort(key=lambda place: -mass[place])
+    return np.sort(points[found[:_MAX_ATOMS]])
+
+
+def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
+    """The score of the power that makes held-out values most likely as normal ones."""
+    lower, upper = bounds
+    line = Score(lower, upper).of(points)
+    n_levels = int(min(_SKETCH, max(len(points), mass.sum())))
+    cumulated = np.cumsum(mass)
+    levels = 2 * np.arange(n_levels) + 1
+    sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
+    decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
+    spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
+    spread = spread or max(abs(float(centre)), 1.0)
+    u = (sketch - centre) / spread
+    low, high = float(line[0] - centre) / spread, float(line[-1] - centre) / spread
+    margin = _BEYOND * (high - low)
+    plain = Score(power=1.0, low=low - margin, high=high + margin)
+    scores = [plain._replace(power=float(power)) for power in _POWERS]
+    found = [_held_out(score.of(u), score.log_slope(u)) for score in scores]
+    identity = int(np.flatnonzero(_POWERS == 1.0)[0])
+    best = int(np.argmax(found))
+    best = best if found[best] > found[identity] else identity
+    return scores[best]._replace(lower=lower, upper=upper, centre=float(centre), spread=spread)
+
+
+def _held_out(z: Floats, log_slope: Floats) -> float:
+    """Log-likelihood of values whose scores are normal, each fold under the others' moments."""
+    if len(z) < 2 * _FOLDS:
+        return -math.inf
+    total = 0.0
+    for fold in range(_FOLDS):
+        held = np.arange(len(z)) % _FOLDS == fold
+        mean, sd = z[~held].mean(), max(float(z[~held].std()), 1e-6)
+        total += float((log_slope[held] - np.log(sd) - 0.5 * ((z[held] - mean) / sd) ** 2).sum())
+    return total

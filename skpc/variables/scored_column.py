@@ -1,0 +1,86 @@
+"""What the leaves of a number with atoms and a score have in common."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats
+from skpc.variables.number import Number
+from skpc.variables.score import Score
+
+#: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
+HEAD, ATOMS = 5, 12
+
+
+class ScoredColumn(NamedTuple):
+    """What leaves with atoms and a Gaussian of the score have in common.
+
+    Parameters
+    ----------
+    score : Score
+        The bijection between values and scores.
+    atoms : ndarray
+        Values that are states of their own, increasing; exact.
+    step : float, default=0.0
+        Step of the lattice of the column. Where there is one, an atom fills its cell, and no
+        standard deviation is below half of it.
+    smallest_sd : float, default=0.0
+        No standard deviation of scores is below it.
+    low, high : float, default=-inf and inf
+        Draws stay between these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import ScoredColumn
+    >>> from skpc.variables.score import Score
+    >>> column = ScoredColumn(Score(), np.array([0.0]))
+    >>> column.scores(np.array([0.0, 2.0]))
+    (array([0, 1]), array([nan,  2.]))
+    """
+
+    score: Score
+    atoms: Floats
+    step: float = 0.0
+    smallest_sd: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+
+    @classmethod
+    def like(cls, number: Number, smallest_sd: float) -> ScoredColumn:
+        """The column of leaves that describe a number."""
+        low, high = number.range_of_draws
+        return cls(number.score, number.atoms, number.step, smallest_sd, low, high)
+
+    @classmethod
+    def of(cls, flat: Floats) -> ScoredColumn:
+        """Read a column from the stretch of an array that kernels see."""
+        score = Score(*flat[HEAD:ATOMS].tolist())
+        return cls(score, flat[ATOMS:].copy(), *flat[1:HEAD].tolist())
+
+    @property
+    def flat(self) -> Floats:
+        """What kernels see: a zero, where an axis has the scale of a tail, and then all fields."""
+        head = [0.0, self.step, self.smallest_sd, self.low, self.high, *self.score]
+        return np.concatenate([head, self.atoms])
+
+    @property
+    def n_states(self) -> int:
+        """Number of atoms, and one for the rest."""
+        return len(self.atoms) + 1
+
+    def scores(self, values: Floats) -> tuple[NDArray[np.int64], Floats]:
+        """State of each value (-1 where missing), and the score of those that are no atoms."""
+        near = np.abs(values[:, np.newaxis] - self.atoms) <= 0.499 * self.step
+        state = np.where(near.any(axis=1), near.argmax(axis=1) if near.size else 0, len(self.atoms))
+        score = np.where(state < len(self.atoms), np.nan, self.score.of(values))
+        return np.where(np.isnan(values), -1, state), score
+
+    def smallest_sds(self, mean: Floats) -> Floats:
+        """Smallest standard deviation of a leaf whose mean score is ``mean``."""
+        slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
+        return np.maximum(0.5 * self.step * slope, self.smallest_sd)
