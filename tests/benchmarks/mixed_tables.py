@@ -40,15 +40,15 @@ def split(table: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return parts[0], parts[1]
 
 
-def holes(table: pd.DataFrame, mechanism: str, seed: int) -> np.ndarray:
-    """Which cells to remove: 30 % of all ("mcar"), or by the rank of the first number ("mar").
+def holes(table: pd.DataFrame, mechanism: str, seed: int, rate: float = 0.3) -> np.ndarray:
+    """Which cells to remove: this share ("mcar"), or by the rank of the first number ("mar").
 
     Under "mar" that number is always there, and any other cell of a row is missing with 0.6 times
     the quantile that the number stands at.
     """
     draws = np.random.default_rng(seed).random(table.shape)
     if mechanism == "mcar":
-        return draws < 0.3
+        return draws < rate
     driver = numbers_of(table)[0]
     missing = draws < 0.6 * table[driver].rank(pct=True).to_numpy()[:, np.newaxis]
     missing[:, table.columns.get_loc(driver)] = False
