@@ -24,6 +24,8 @@ from skpc._random import seed_streams, uniform
 
 #: Numbers of an axis, seen by kernels, that stand before its edges.
 _HEAD = 4
+#: The cell of an atom that is narrower than this, relative to the values, is a point mass.
+POINT = 1e-10
 
 
 class Axis(NamedTuple):
@@ -41,8 +43,8 @@ class Axis(NamedTuple):
         The part of its state that each cell holds; None where each cell is a state.
     point : ndarray of shape (n_cells,), default=None
         The value of each cell that holds only one, an atom; NaN elsewhere. None: no atoms. A cell
-        as narrow as one float is a point mass (its density is with respect to the counting
-        measure); a wider one, of a column on a lattice, has its mass spread over its cell.
+        no wider than the rounding of the column is a point mass (its density is with respect to
+        the counting measure); a wider one, on a lattice, has its mass spread over its cell.
     low, high : float, default=-inf and inf
         Draws from the tails stay between these.
 
@@ -131,9 +133,9 @@ class Axis(NamedTuple):
 
     @property
     def _is_mass(self) -> np.ndarray:
-        """Which cells are as narrow as one float."""
-        inner = self.edges[1:] == np.nextafter(self.edges[:-1], np.inf)
-        return np.concatenate([[False], inner, [False]]) & ~np.isnan(self.points)
+        """Which cells are point masses."""
+        narrow = self.widths <= POINT * max(np.abs(self.edges).max(), 1e-290)
+        return narrow & ~np.isnan(self.points)
 
     def stretches(self) -> tuple[Floats, Floats]:
         """Edges between neighbouring cells of different states, and the shares of what they part.

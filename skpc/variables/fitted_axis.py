@@ -20,7 +20,7 @@ _BANDWIDTHS, _TRUNCATE = np.r_[0.0, np.geomspace(0.35, 100.0, 24)], 5.0
 #: Rows that the table of two binned columns should have a cell.
 _ROWS_PER_CELL = 8
 #: How far the masses of a bin may be tilted, and how exactly.
-_STEEPEST, _HALVINGS = 30.0, 40
+_STEEPEST, _HALVINGS = 10.0, 40
 #: Tails start from the mean excess of this many of the outermost rows.
 _TAIL_ROWS = 10.0
 
@@ -51,7 +51,7 @@ def fitted_axis(values: Floats, weight: Floats, number: Number, n_bins: int) -> 
     """
     points, mass = distinct(values, weight)
     total = float(mass.sum())
-    rest = ~np.isin(points, number.atoms)
+    rest = ~number.is_atom(points)
     points, mass = points[rest], mass[rest]
     edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
     edges, cumulated, point = _with_atoms(edges, cumulated, number)
@@ -152,12 +152,8 @@ def _cumulated(mass: Floats) -> Floats:
 
 def _gaps(number: Number) -> tuple[Floats, Floats]:
     """The range of a column that has nothing but atoms."""
-    half = number.step / 2.0
-    if number.low == number.high:
-        edges = np.array([number.low - half, np.nextafter(number.low + half, np.inf)])
-    else:
-        edges = np.array([number.low - half, np.nextafter(number.high + half, np.inf)])
-    return edges, np.array([0.0, 1.0])
+    half = number.step / 2.0 or number.reach
+    return np.array([number.low - half, number.high + half]), np.array([0.0, 1.0])
 
 
 def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Floats, Floats, Floats]:
@@ -166,18 +162,14 @@ def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Float
     if number.step > 0.0:
         begin, end = atoms - half, atoms + half
     else:
-        begin, end = atoms, np.nextafter(atoms, np.inf)
+        begin, end = atoms - number.reach, atoms + number.reach
     inside = np.zeros(len(edges), dtype=bool)
     for low, high in zip(begin, end):
-        tolerance = 1e-6 * (high - low) if half else 0.0
+        tolerance = 1e-6 * (high - low)
         inside |= (edges >= low - tolerance) & (edges <= high + tolerance)
-    merged = np.concatenate([edges[~inside], begin, end])
-    merged = np.unique(merged)
-    if half:
-        # Neighbouring atoms share an edge, which rounding may have made two.
-        merged = merged[np.append(True, np.diff(merged) > 1e-6 * number.step)]
-    if len(merged) == 1:
-        merged = np.append(merged, np.nextafter(merged[-1], np.inf))
+    merged = np.unique(np.concatenate([edges[~inside], begin, end]))
+    # Neighbouring atoms share an edge, which rounding may have made two.
+    merged = merged[np.append(True, np.diff(merged) > number.reach)]
     below = np.interp(merged, edges, cumulated)
     point = np.full(len(merged) + 1, np.nan)
     middle = begin + (end - begin) / 2.0

@@ -18,7 +18,9 @@ _NEAREST, _MAX_ATOMS = 6, 8
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 #: Multiples of a step beyond which floats cannot tell a lattice from none.
-_MAX_MULTIPLE = 2.0**40
+_MAX_MULTIPLE = 2.0**26
+#: Values this close, relative to the greatest, are one value with errors of rounding.
+_ROUNDING = 1e-12
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 #: Draws may leave the range seen by this part of it.
@@ -96,12 +98,25 @@ class Number(NamedTuple):
         """
         points, mass = distinct(values, weight)
         step, origin = _lattice(points, mass)
-        own = _atoms(points, mass) if atoms is None else np.unique(np.asarray(atoms, dtype=float))
-        rest = ~np.isin(points, own)
+        own = np.unique(np.asarray(atoms, dtype=float)) if atoms is not None else None
+        own = _atoms(points, mass, step == 0.0) if own is None else own
+        number = cls(step, origin, own, float(points[0]), float(points[-1]), Score(), points[:0])
+        rest = ~number.is_atom(points)
         score = _fitted_score(points[rest], mass[rest], bounds) if rest.any() else Score(*bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
         seen = points if few else np.empty(0)
-        return cls(step, origin, own, float(points[0]), float(points[-1]), score, seen)
+        return number._replace(score=score, seen=seen)
+
+    @property
+    def reach(self) -> float:
+        """Distance from an atom up to which a value is that atom."""
+        size = max(abs(self.low), abs(self.high), *np.abs(self.atoms), 1e-290)
+        return 0.499 * self.step or _ROUNDING * size
+
+    def is_atom(self, values: Floats) -> np.ndarray:
+        """Which values are atoms."""
+        near = np.abs(values[:, np.newaxis] - self.atoms) <= self.reach
+        return np.asarray(near.any(axis=1))
 
     @property
     def range_of_draws(self) -> tuple[float, float]:
@@ -124,8 +139,9 @@ class Number(NamedTuple):
         """Where the cell of the greatest point of the lattice not above each value ends."""
         if self.step == 0.0:
             return values
-        place = np.floor((values - self.origin) / self.step + _OFF_LATTICE)
-        return np.asarray(self.origin + self.step * (place + 0.5))
+        nearest = on_lattice(values, self.step, self.origin)
+        point = np.where(nearest <= values, nearest, nearest - self.step)
+        return np.asarray(point + 0.5 * self.step)
 
     def snapped(self, values: Floats) -> Floats:
         """Draws as values of the column: on its lattice, or the nearest of few seen; NaN stays."""
@@ -143,11 +159,16 @@ class Number(NamedTuple):
 def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """The distinct numbers of a column, increasing, and their weights; NaN is left out.
 
-    A weight of two counts exactly like two rows.
+    A weight of two counts exactly like two rows. Values that differ by rounding are one value.
     """
     seen = ~np.isnan(values)
     points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
     large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
+    close = np.diff(points) <= _ROUNDING * np.abs(points).max(initial=0.0)
+    if close.any():
+        group = np.cumsum(np.append(0, ~close))
+        points = points[np.append(True, ~close)]
+        large, small = group_sums(group, large), group_sums(group, small)
     return points, large + small
 
 
@@ -199,11 +220,12 @@ def _rows_without_say(mass: Floats) -> float:
     return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
 
 
-def _atoms(points: Floats, mass: Floats) -> Floats:
+def _atoms(points: Floats, mass: Floats, without_lattice: bool) -> Floats:
     """Values that repeat much more than their neighbours do."""
-    if len(points) == 1:
-        return points
     total = float(mass.sum())
+    few = without_lattice and len(points) <= _MAX_ATOMS and total >= _FEW_ROWS * len(points)
+    if len(points) == 1 or few:
+        return points
     by_share, by_count = _SHARE * total, max(_FEW_ROWS, _SMALL_SHARE * total)
     found = []
     for place in np.flatnonzero(mass >= min(by_share, by_count)).tolist():

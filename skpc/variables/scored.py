@@ -32,7 +32,7 @@ def read_scored(
     """State of a value, its score (NaN for an atom), and its log base density."""
     step = column[first + 1]
     for at in range(first + ATOMS, last):
-        if abs(x - column[at]) <= 0.499 * step:
+        if abs(x - column[at]) <= column[first + 2]:
             return at - first - ATOMS, np.nan, (-math.log(step) if step > 0.0 else 0.0)
     z, slope = score_of(column, first + HEAD, x)
     return last - first - ATOMS, z, log_peak + slope
@@ -87,7 +87,7 @@ def add_scored(
 @inlined
 def _is_atom(column: Floats, begin: int, n_states: int, x: float) -> bool:
     for at in range(begin + ATOMS, begin + ATOMS + n_states - 1):
-        if abs(x - column[at]) <= 0.499 * column[begin + 1]:
+        if abs(x - column[at]) <= column[begin + 2]:
             return True
     return False
 
@@ -109,7 +109,7 @@ def draw_scored(
         if u < 0.0:
             return column[begin + ATOMS + state]
     at = first + n_states + 1
-    low, high = column[begin + 3], column[begin + 4]
+    low, high = column[begin + 4], column[begin + 5]
     x = np.nan
     for _ in range(_REDRAWS):
         x = value_of(column, begin + HEAD, table[at] + normal(streams, j) / table[at + 1])

@@ -13,7 +13,7 @@ from skpc.variables.number import Number
 from skpc.variables.score import Score
 
 #: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
-HEAD, ATOMS = 5, 12
+HEAD, ATOMS = 6, 13
 
 
 class ScoredColumn(NamedTuple):
@@ -28,6 +28,8 @@ class ScoredColumn(NamedTuple):
     step : float, default=0.0
         Step of the lattice of the column. Where there is one, an atom fills its cell, and no
         standard deviation is below half of it.
+    reach : float, default=0.0
+        Distance from an atom up to which a value is that atom.
     smallest_sd : float, default=0.0
         No standard deviation of scores is below it.
     low, high : float, default=-inf and inf
@@ -46,6 +48,7 @@ class ScoredColumn(NamedTuple):
     score: Score
     atoms: Floats
     step: float = 0.0
+    reach: float = 0.0
     smallest_sd: float = 0.0
     low: float = -math.inf
     high: float = math.inf
@@ -54,7 +57,7 @@ class ScoredColumn(NamedTuple):
     def like(cls, number: Number, smallest_sd: float) -> ScoredColumn:
         """The column of leaves that describe a number."""
         low, high = number.range_of_draws
-        return cls(number.score, number.atoms, number.step, smallest_sd, low, high)
+        return cls(number.score, number.atoms, number.step, number.reach, smallest_sd, low, high)
 
     @classmethod
     def of(cls, flat: Floats) -> ScoredColumn:
@@ -65,8 +68,8 @@ class ScoredColumn(NamedTuple):
     @property
     def flat(self) -> Floats:
         """What kernels see: a zero, where an axis has the scale of a tail, and then all fields."""
-        head = [0.0, self.step, self.smallest_sd, self.low, self.high, *self.score]
-        return np.concatenate([head, self.atoms])
+        head = [0.0, self.step, self.reach, self.smallest_sd, self.low, self.high]
+        return np.concatenate([head, self.score, self.atoms])
 
     @property
     def n_states(self) -> int:
@@ -75,7 +78,7 @@ class ScoredColumn(NamedTuple):
 
     def scores(self, values: Floats) -> tuple[NDArray[np.int64], Floats]:
         """State of each value (-1 where missing), and the score of those that are no atoms."""
-        near = np.abs(values[:, np.newaxis] - self.atoms) <= 0.499 * self.step
+        near = np.abs(values[:, np.newaxis] - self.atoms) <= self.reach
         state = np.where(near.any(axis=1), near.argmax(axis=1) if near.size else 0, len(self.atoms))
         score = np.where(state < len(self.atoms), np.nan, self.score.of(values))
         return np.where(np.isnan(values), -1, state), score
