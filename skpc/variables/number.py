@@ -27,8 +27,9 @@ _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 _WIDENED = 0.01
 #: Draws snap to values seen where these are fewer than this share of the rows, and not too many.
 _FEW_VALUES, _MAX_VALUES = 1.0 / 3.0, 10_000
-#: Quantiles on which powers of the score are compared, and the powers.
-_SKETCH, _POWERS, _FOLDS = 2000, np.arange(-2.0, 4.25, 0.25), 4
+#: Quantiles on which powers of the score are compared; the powers, from a logarithm to its mirror
+#: image: beyond, means of what lies outside the range seen explode; and the folds.
+_SKETCH, _POWERS, _FOLDS = 2000, np.arange(0.0, 2.25, 0.25), 4
 #: The power transform goes on linearly beyond the range seen, widened by this part of it.
 _BEYOND = 0.1
 
