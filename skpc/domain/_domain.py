@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import check_magnitude, describe_column
-from skpc.domain._codes import CodeTable, all_are_codes, recode
+from skpc.domain._codes import CodeTable, all_are_codes, decode_column, encode_strings, recode
 from skpc.domain._columns import column_numbers
-from skpc.domain._states import MAX_STATES, choose_categories
+from skpc.domain._states import MAX_STATES, choose_categories, refuse_too_many
 from skpc.domain._tables import Cells, Form, read_table
+from skpc.domain._unseen import Counts, LogMass, Unseen
 from skpc.domain._writing import fill_table, insert_column, write_table
 from skpc.variables import Axis, AxisTable
 
@@ -31,12 +32,15 @@ class Domain:
         Library, column names and dtypes of the table that the domain was fitted on.
     categories : tuple of ndarray or None, one a column
         The categories in the order of their state codes (float64, bool, or objects for strings);
-        None for a numeric column.
+        None for a numeric column. A column that no learner sees has one state, None.
     axes : tuple or None
         ``(edges, lower_scale, upper_scale)`` of each numeric column, None for each categorical
         one; None altogether if numeric columns stay continuous.
-    handle_unknown : {"missing", "error"}
+    handle_unknown : {"unseen", "missing", "error"}
         What an undeclared category becomes.
+    unseen : Unseen
+        The probability of categories that were not seen in each column, and the columns that no
+        learner sees: those without any value, and those that name the rows.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class Domain:
     categories: tuple[NDArray[Any] | None, ...]
     axes: tuple[Axis | None, ...] | None
     handle_unknown: str
+    unseen: Unseen
 
     @classmethod
     def fit(
@@ -70,7 +75,7 @@ class Domain:
         categories: Any = "auto",
         n_bins: int | None = None,
         sample_weight: Floats | None = None,
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
     ) -> "Domain":
         """Learn what the columns of a table are.
 
@@ -93,8 +98,9 @@ class Domain:
             Largest number of interior bins of the axis of a numeric column. None: no axes.
         sample_weight : ndarray of shape (n_rows,) or None, default=None
             Positive: :func:`present_rows` leaves out the rows of weight zero.
-        handle_unknown : {"missing", "error"}, default="missing"
-            Whether an undeclared category is taken as missing or refused.
+        handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+            Whether an undeclared category is taken as missing or refused. "unseen": taken as
+            missing, but in columns of strings :meth:`encode_with_mass` tells its probability.
 
         Returns
         -------
@@ -103,27 +109,37 @@ class Domain:
         Raises
         ------
         TypeError, ValueError
-            If a parameter is invalid, or a column cannot be what it is declared to be; a column
-            without any known value, one with more than 1,000 categories and one of numbers beyond
+            If a parameter is invalid, or a column cannot be what it is declared to be; a table
+            without any value, a column with more than 1,000 categories and one of numbers beyond
             1e150 are refused.
+
+        Warns
+        -----
+        UserWarning
+            If a column has no value or names the rows. No learner sees such a column.
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
         form = Form.of(table)
         cells = read_table(table)
+        counts = {column: Counts.of(strings, weight) for column, strings in cells.strings.items()}
         chosen = choose_categories(cells, form.names, categorical_features, categories)
-        plain = cls(form, chosen, None, handle_unknown)
+        unseen = Unseen.of(chosen, counts, handle_unknown == "unseen", categories)
+        chosen = unseen.shown(chosen)
+        refuse_too_many(chosen, form.names)
+        plain = cls(form, chosen, None, handle_unknown, unseen)
         rows = plain._encode_cells(cells)
         plain._refuse_empty_columns(rows)
         for column in np.flatnonzero(~plain.is_categorical):
             check_magnitude(rows[:, column], form.names, int(column))
+        unseen.warn_of_hidden(form.names)
         if n_bins is None:
             return plain
         axes = tuple(
             Axis.fit(values, weight, n_bins) if states is None else None
             for values, states in zip(rows.T, chosen)
         )
-        return cls(form, chosen, axes, handle_unknown)
+        return cls(form, chosen, axes, handle_unknown, unseen)
 
     def __repr__(self) -> str:
         n_categorical = int(self.is_categorical.sum())
@@ -210,8 +226,9 @@ class Domain:
         Returns
         -------
         rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
-            State codes of categories, the values of numeric columns, NaN where missing. A float64
-            array that is encoded already is returned itself: treat the result as read-only.
+            State codes of categories, the values of numeric columns, NaN where missing; 0 in a
+            column that no learner sees. A float64 array that is encoded already is returned
+            itself: treat the result as read-only.
 
         Raises
         ------
@@ -220,6 +237,33 @@ class Domain:
             an unknown category while ``handle_unknown="error"``.
         """
         return self._encode_cells(read_table(table))
+
+    def encode_with_mass(self, table: Any) -> tuple[Floats, LogMass]:
+        """Translate a table to encoded rows, and tell what the states do not.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As for :meth:`encode`.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_features), float64
+            As of :meth:`encode`.
+        mass : LogMass
+            What the cells add to log densities of the encoded rows.
+
+        Warns
+        -----
+        UserWarning
+            If a cell holds a category that was not seen, while ``handle_unknown="unseen"`` and in a
+            column of strings.
+        """
+        cells = read_table(table)
+        rows = self._encode_cells(cells)
+        mass = self.unseen.log_mass(cells.strings, rows)
+        self.unseen.warn_of_unseen(mass, cells.strings, self.feature_names)
+        return rows, mass
 
     def codes(self, rows: Floats) -> NDArray[np.int16]:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
@@ -261,9 +305,19 @@ class Domain:
         if form.library == "numpy" and self._holds_codes:
             return rows
         columns = [
-            _decode_column(rows[:, column], states) for column, states in enumerate(self.categories)
+            decode_column(rows[:, column], self.unseen.written(column, states))
+            for column, states in enumerate(self.categories)
         ]
         return write_table(columns, form, like)
+
+    def name(self, rows: Floats, random_state: np.random.RandomState, given: Any = None) -> Floats:
+        """Encoded rows that :meth:`decode` gives names, in the columns that name rows.
+
+        The names are drawn, unless the only row of the table ``given`` has one that is known.
+        """
+        strings = {} if given is None else read_table(given).strings
+        known = {column: cells[0] for column, cells in strings.items()}
+        return self.unseen.draw_names(rows, random_state, known)
 
     def fill(self, table: Any, rows: Floats) -> Any:
         """Fill the missing cells of a table from encoded rows.
@@ -348,7 +402,7 @@ class Domain:
     def __reduce__(self) -> tuple[Any, ...]:
         # The cached tables stay out of the pickle: kernels need them writable, and a pickle may
         # come back memory-mapped and read-only.
-        return Domain, (self.form, self.categories, self.axes, self.handle_unknown)
+        return Domain, (self.form, self.categories, self.axes, self.handle_unknown, self.unseen)
 
     @cached_property
     def _holds_codes(self) -> bool:
@@ -378,10 +432,13 @@ class Domain:
         rows = cells.numbers.copy()
         first_unknown = np.full(self.n_features, -1, dtype=np.int64)
         recode(rows, *self._code_table, first_unknown)
-        for column, states in enumerate(self.categories):
+        hidden = self.unseen.is_hidden
+        rows[:, hidden], first_unknown[hidden] = 0.0, -1
+        for column in np.flatnonzero(~hidden).tolist():
+            states = self.categories[column]
             self._refuse_other_kind(cells, column)
             if column in cells.strings:
-                rows[:, column], first_unknown[column] = _encode_strings(
+                rows[:, column], first_unknown[column] = encode_strings(
                     cells.strings[column], states
                 )
         if self.handle_unknown == "error" and first_unknown.max() >= 0:
@@ -419,13 +476,15 @@ class Domain:
             f"Found the unknown category {values.tolist()[row]!r} in "
             f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
             f"{_shorten(self.categories[column])}. Declare it in categories, or use "
-            "handle_unknown='missing'."
+            "handle_unknown='unseen' or 'missing'."
         )
 
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:
-    if handle_unknown not in ("missing", "error"):
-        raise ValueError(f"handle_unknown must be 'missing' or 'error'; got {handle_unknown!r}.")
+    if handle_unknown not in ("unseen", "missing", "error"):
+        raise ValueError(
+            f"handle_unknown must be 'unseen', 'missing' or 'error'; got {handle_unknown!r}."
+        )
     if n_bins is None:
         return
     is_integer = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
@@ -433,27 +492,6 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )
-
-
-def _encode_strings(cells: NDArray[np.object_], states: NDArray[Any] | None) -> tuple[Floats, int]:
-    """Look strings up; return codes and the first row with an unknown one (-1: none)."""
-    code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
-    code_of[None] = np.nan
-    codes = np.array([code_of.get(cell, -1.0) for cell in cells.tolist()])
-    unknown = codes == -1.0
-    codes[unknown] = np.nan
-    return codes, int(unknown.argmax()) if unknown.any() else -1
-
-
-def _decode_column(codes: Floats, states: NDArray[Any] | None) -> NDArray[Any]:
-    if states is None:
-        return codes
-    # One more state behind the last stands for "missing".
-    if states.dtype == np.float64:
-        extended: NDArray[Any] = np.append(states, np.nan)
-    else:
-        extended = np.array([*states.tolist(), None], dtype=object)
-    return extended[np.where(np.isnan(codes), len(states), codes).astype(np.intp)]
 
 
 def _shorten(states: NDArray[Any] | None) -> str:

@@ -24,7 +24,7 @@ from skpc._validation import (
 )
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import Domain, group_rows, merge_rows, present_rows
+from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
@@ -60,9 +60,10 @@ def hold_out(
     return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
 
 
-def with_some_cell(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Leave out the rows without any cell, which tell nothing."""
-    some = ~np.isnan(rows).all(axis=1)
+def with_some_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Leave out the rows without any cell that a learner sees, which tell nothing."""
+    shown = ~domain.unseen.is_hidden
+    some = ~np.isnan(rows[:, shown]).all(axis=1) if shown.any() else np.full(len(rows), True)
     return rows[some], weight[some]
 
 
@@ -92,10 +93,13 @@ class TableEstimator(BaseEstimator):
         return tags
 
     def _encode(self, X: Any) -> tuple[Any, Floats]:
-        """The checked table and its encoded rows."""
+        return self._encode_with_mass(X)[:2]
+
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
+        """The checked table, its encoded rows, and what its cells add to their log densities."""
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
-        return table, self.domain_.encode(table)
+        return table, *self.domain_.encode_with_mass(table)
 
 
 class TableDensity(DensityMixin, TableEstimator, ABC):
@@ -110,7 +114,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     _parameter_constraints: dict[str, list[Any]] = {
         "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
         "categories": [StrOptions({"auto"}), list],
-        "handle_unknown": [StrOptions({"missing", "error"})],
+        "handle_unknown": [StrOptions({"unseen", "missing", "error"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -202,7 +206,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
                 self.feature_names_in_ = np.array(names, dtype=object)
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
-            self._learn(*with_some_cell(rows, weight), rows_val)
+            self._learn(*with_some_cell(domain, rows, weight), rows_val)
         return self
 
     @by_blocks
@@ -221,16 +225,18 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         -------
         ndarray of shape (n_samples,)
             Log densities in nats, with respect to the counting measure on categories and the
-            Lebesgue measure on numbers. A row with every cell missing has 0.
+            Lebesgue measure on numbers. A row with every cell missing has 0. By
+            ``handle_unknown="unseen"`` a category that was not seen adds the log probability of
+            any such (``domain_.unseen.mass``), with a warning.
 
         Raises
         ------
         ValueError
             If ``given`` names a column that is not there.
         """
-        _, rows = self._encode(X)
+        _, rows, mass = self._encode_with_mass(X)
         known = None if given is None else self.domain_.columns(given, "given")
-        return self._density.log_density(rows, known)
+        return mass.with_rows(self._density.log_density(rows, known), known)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows.
@@ -251,6 +257,9 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
         """Draw rows from the fitted distribution.
+
+        Categories that were not seen are never drawn. Names of rows are drawn from those of the
+        training rows; a column without any value stays missing.
 
         Parameters
         ----------
@@ -288,15 +297,17 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         check_is_fitted(self, "domain_")
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
         if given is None:
-            return self.domain_.decode(self._density.draw(n_samples, random_state))
-        _, rows = self._encode(self.domain_.row(given))
-        if len(rows) != 1:
-            raise ValueError(
-                f"given must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of "
-                "a DataFrame"
-            )
-        repeated = np.repeat(rows, n_samples, axis=0)
-        return self.domain_.decode(self._density.draw_missing(repeated, random_state))
+            drawn = self._density.draw(n_samples, random_state)
+        else:
+            given, rows = self._encode(self.domain_.row(given))
+            if len(rows) != 1:
+                raise ValueError(
+                    f"given must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]]"
+                    " of a DataFrame"
+                )
+            repeated = np.repeat(rows, n_samples, axis=0)
+            drawn = self._density.draw_missing(repeated, random_state)
+        return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 
     def marginals(self, X: Any) -> list[Predictive]:
         """Posterior distribution of every cell given the observed cells of its row.
@@ -333,6 +344,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     @by_blocks
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of each row given its observed ones, which stay as they are.
+
+        Where a column has no value in ``fit``, or names the rows, its missing cells stay missing.
 
         Parameters
         ----------
@@ -378,11 +391,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category
-            that is not known. A DataFrame has float columns and the names and index of ``X``. Low
-            is odd: among categories the lowest cell of a row is the oddest. The density of a
-            number depends on its unit: compare it within its column, by its distance from the
-            column's median score, say.
+            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category that
+            is not known, unless it counts as in :meth:`score_samples`. A DataFrame has float
+            columns and the names and index of ``X``. Low is odd: among categories the lowest cell
+            of a row is the oddest. The density of a number depends on its unit: compare it within
+            its column, by its distance from the column's median score, say.
 
         Examples
         --------
@@ -392,8 +405,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         >>> CutsetNetworkBD().fit(X).score_cells([[1, 0, 1]]).argmin(axis=1)
         array([1])
         """
-        table, rows = self._encode(X)
-        return self.domain_.tabulate(self._density.log_cells(rows), like=table)
+        table, rows, mass = self._encode_with_mass(X)
+        return self.domain_.tabulate(mass.with_cells(self._density.log_cells(rows)), like=table)
 
     @by_blocks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:

@@ -107,8 +107,11 @@ class CutsetNetworkBD(CircuitDensity):
     n_bins : int, default=10
         Greatest number of bins of a numeric column, between its two tails. Small tables get
         fewer: two columns then have eight rows for each pair of states on average.
-    handle_unknown : {"missing", "error"}, default="missing"
-        What to do with a category that has not been seen or declared.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
     n_jobs : int, default=None
         Number of components learned at a time, by joblib; None means 1 unless in a
         ``joblib.parallel_config`` context.
@@ -207,7 +210,7 @@ class CutsetNetworkBD(CircuitDensity):
         categorical_features: Any = "auto",
         categories: Any = "auto",
         n_bins: int = 10,
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -90,8 +90,11 @@ class MixtureOfAllTrees(TableDensity):
         column decide. A column with declared categories is categorical.
     n_bins : int, default=10
         Greatest number of bins of a numeric column, between its two tails. Small tables get fewer.
-    handle_unknown : {"missing", "error"}, default="missing"
-        What to do with a category that has not been seen or declared.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
     random_state : int, RandomState instance or None, default=None
         Seeds the rows held out, the mini-batches, the completions of training rows, and once and
         for all the trees that rows with missing cells are estimated with: asking a fitted estimator
@@ -191,7 +194,7 @@ class MixtureOfAllTrees(TableDensity):
         categorical_features: Any = "auto",
         categories: Any = "auto",
         n_bins: int = 10,
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -310,7 +313,7 @@ class MixtureOfAllTrees(TableDensity):
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
                 self._set_parameters(
-                    *self._start(*self._training_codes(*with_some_cell(rows, weight)))
+                    *self._start(*self._training_codes(*with_some_cell(self.domain_, rows, weight)))
                 )
                 self.scores_, self.n_iter_, self.converged_ = [], 0, False
             self._take_steps(*merge_codes(self.domain_.codes(rows), weight))

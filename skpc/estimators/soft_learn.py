@@ -68,8 +68,11 @@ class SoftLearnSPN(CircuitDensity):
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
-    handle_unknown : {"missing", "error"}, default="missing"
-        What to do with a category that has not been seen or declared.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts of the clusterings and the choice of the rows held out.
     verbose : int, default=0
@@ -150,7 +153,7 @@ class SoftLearnSPN(CircuitDensity):
         n_refine: int = 50,
         categorical_features: Any = "auto",
         categories: Any = "auto",
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
         random_state: Any = None,
         verbose: int = 0,
     ):
