@@ -251,13 +251,8 @@ class Domain:
         rows : ndarray of shape (n_rows, n_features), float64
             As of :meth:`encode`.
         mass : LogMass
-            What the cells add to log densities of the encoded rows.
-
-        Warns
-        -----
-        UserWarning
-            If a cell holds a category that was not seen, while ``handle_unknown="unseen"`` and in a
-            column of strings.
+            What the cells add to log densities of the encoded rows. A warning names the first
+            category that adds something although it was not seen.
         """
         cells = read_table(table)
         rows = self._encode_cells(cells)

@@ -258,9 +258,6 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
         """Draw rows from the fitted distribution.
 
-        Categories that were not seen are never drawn. Names of rows are drawn from those of the
-        training rows; a column without any value stays missing.
-
         Parameters
         ----------
         n_samples : int, default=1
@@ -277,8 +274,9 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            Complete rows in original units; a DataFrame with the original names and dtypes where
-            the estimator was fitted on one.
+            Rows in original units, of categories that ``fit`` knew; complete except for a column
+            that had no value there. A DataFrame with the original names and dtypes where the
+            estimator was fitted on one.
 
         Raises
         ------
@@ -345,8 +343,6 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of each row given its observed ones, which stay as they are.
 
-        Where a column has no value in ``fit``, or names the rows, its missing cells stay missing.
-
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
@@ -361,7 +357,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            The rows in original units, of the same kind as ``X``.
+            The rows in original units, of the same kind as ``X``. A column that has no value in
+            ``fit``, or names the rows, keeps its missing cells.
 
         Raises
         ------

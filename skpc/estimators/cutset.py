@@ -259,9 +259,9 @@ class CutsetNetworkBD(CircuitDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells (in the first block), a cell is infinite,
-            the weights are negative or all zero, an iterator has no block or comes with weights,
-            or ``structured`` comes with several components.
+            If all cells are missing (in the first block), one is infinite, the weights are
+            negative or all zero, an iterator has no block or comes with weights, or ``structured``
+            comes with several components.
         """
         return self._fit(X, sample_weight)
 

@@ -125,7 +125,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         TypeError
             If the density is not one of skpc.
         ValueError
-            If the priors do not fit the classes, a column has no value at all, a cell is infinite,
+            If the priors do not fit the classes, all cells are missing, one is infinite,
             a class is missing or not a class, the weights are negative or all zero, or the density
             cannot learn from the few rows of a class (a note names the class).
         """

@@ -244,8 +244,8 @@ class MixtureOfAllTrees(TableDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells, a cell is infinite, the weights are
-            negative or all zero, or there are more components than rows.
+            If all cells are missing, one is infinite, the weights are negative or all zero, or
+            there are more components than rows.
         """
         return self._fit(X, sample_weight, X_val)
 

@@ -199,8 +199,7 @@ class SoftLearnSPN(CircuitDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells, a cell is infinite, or the weights are
-            negative or all zero.
+            If all cells are missing, one is infinite, or the weights are negative or all zero.
         """
         return self._fit(X, sample_weight, X_val)
 
