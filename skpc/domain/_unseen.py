@@ -114,6 +114,8 @@ class LogMass(NamedTuple):
 
     def with_cells(self, log_cells: Floats) -> Floats:
         """Log densities of the cells of rows."""
+        if not len(self.columns):
+            return log_cells
         found = log_cells.copy()
         density = np.where(self.is_unseen, 0.0, log_cells[:, self.columns])
         found[:, self.columns] = density + self.added

@@ -351,7 +351,23 @@ def test_a_stream_learns_what_is_unseen_from_its_first_block():
     assert_allclose(model.score_cells(frame[100:101])["id"], np.log(0.5))
 
 
+@hidden_is_expected
+def test_steps_through_a_stream_pass_over_columns_without_a_learner():
+    frame = with_hidden_columns()
+    model = MixtureOfAllTrees(random_state=0).partial_fit(frame[:80])
+    model.partial_fit(frame[80:].assign(void=1.5))
+    assert_allclose(model.score_cells(frame[:1])["id"], -np.log(160))
+    assert model.complete(frame[:5])["void"].isna().all()
+
+
 # ---------------------------------------------------------------- the imputer
+
+
+def test_strings_of_polars_become_an_array_of_objects():
+    frame = pl.DataFrame({"kind": ["a", "b", "a"] * 20, "size": [1.5, None, 2.5] * 20})
+    filled = CircuitImputer().fit(frame).transform(frame)
+    assert filled.dtype == object
+    assert filled[:3, 0].tolist() == ["a", "b", "a"]
 
 
 @hidden_is_expected
