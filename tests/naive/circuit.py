@@ -249,8 +249,8 @@ def leaf_expectation(circuit: Circuit, node: int, function) -> float:
         )
     if family == SCORED:
         score, atoms = scored_column(circuit, var).score, atoms_of(circuit, var)
-        ends = [yeo_johnson(end, score.power) for end in (score.low, score.high)]
-        rest = normal_expectation(lambda z: function(score.value(z)), *param[-2:], ends)
+        breaks = [yeo_johnson(u, score.power) for u in (score.low, 0.0, score.high)]
+        rest = normal_expectation(lambda z: function(score.value(z)), *param[-2:], breaks)
         of_atoms = sum(math.exp(p) * function(atom) for p, atom in zip(param, atoms))
         return of_atoms + math.exp(param[len(atoms)]) * rest
     states = range(circuit.n_states[var] or 200)
