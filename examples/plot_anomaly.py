@@ -90,13 +90,13 @@ plt.show()
 #
 # The trap
 # --------
-# A broken sensor reports a grey level of 9 in every pixel of the middle rows. By default an unknown
-# category counts as missing. That is the right thing for a row that is to be completed, but here
-# the broken pixels are left out of the density, and the row scores *better* than before.
+# A broken sensor reports a grey level of 9 in every pixel of the middle rows. In columns of numbers
+# an unknown category counts as missing. That is the right thing for a row that is to be completed,
+# but here the broken pixels are left out of the density, and the row scores *better* than before.
 zeros = pixels[digits.target == 0]
 broken = zeros[:1].copy()
 broken[:, 16:48] = 9
-lenient = CutsetNetworkBD(categories=categories).fit(zeros)
+lenient = CutsetNetworkBD(categories=categories, handle_unknown="missing").fit(zeros)
 print(f"as it was:                       {lenient.score_samples(zeros[:1])[0]:7.2f} nats")
 print(f"broken, handle_unknown='missing': {lenient.score_samples(broken)[0]:6.2f} nats")
 
@@ -105,6 +105,15 @@ try:
     strict.score_samples(broken)
 except ValueError as error:
     print("broken, handle_unknown='error':", error)
+
+# %%
+# Columns of strings have a third way, the default there: ``handle_unknown="unseen"`` counts how
+# probable it is that a cell holds what no training row holds. A warning tells where it does.
+as_strings = [[str(level) for level in levels] for levels in categories]
+texts, broken_text = (rows.astype(int).astype(str).astype(object) for rows in (zeros, broken))
+unseen = CutsetNetworkBD(categories=as_strings).fit(texts)
+print(f"as it was:                       {unseen.score_samples(texts[:1])[0]:7.2f} nats")
+print(f"broken, handle_unknown='unseen':  {unseen.score_samples(broken_text)[0]:6.2f} nats")
 
 # %%
 # For the same reason, scores of rows with missing cells should be compared with those of rows that

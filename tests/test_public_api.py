@@ -104,6 +104,8 @@ PUBLIC = {
     "skpc.datasets": ["URLS", "fetch_debd", "make_chow_liu", "make_ising", "make_missing"],
     "skpc.domain": [
         "Domain",
+        "LogMass",
+        "Unseen",
         "column_moments",
         "group_codes",
         "group_rows",

@@ -9,9 +9,12 @@ from skpc.domain._merging import (
     merge_rows,
     present_rows,
 )
+from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
     "Domain",
+    "LogMass",
+    "Unseen",
     "column_moments",
     "group_codes",
     "group_rows",

@@ -1,4 +1,4 @@
-"""Kernels between raw numbers, state codes and bins, and the flat tables that they read."""
+"""Cells to state codes and back: kernels for numbers, with the flat tables that they read."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -83,3 +83,25 @@ def recode(numbers, start, value, code, first_unknown):
                 numbers[row, column] = np.nan
                 if first_unknown[column] < 0:
                     first_unknown[column] = row
+
+
+def encode_strings(cells: NDArray[np.object_], states: NDArray[Any] | None) -> tuple[Floats, int]:
+    """Look strings up; return codes and the first row with an unknown one (-1: none)."""
+    code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
+    code_of[None] = np.nan
+    codes = np.array([code_of.get(cell, -1.0) for cell in cells.tolist()])
+    unknown = codes == -1.0
+    codes[unknown] = np.nan
+    return codes, int(unknown.argmax()) if unknown.any() else -1
+
+
+def decode_column(codes: Floats, states: NDArray[Any] | None) -> NDArray[Any]:
+    """What codes stand for; numbers stay, and missing cells are NaN among these, else None."""
+    if states is None:
+        return codes
+    # One more state behind the last stands for "missing".
+    if states.dtype == np.float64:
+        extended: NDArray[Any] = np.append(states, np.nan)
+    else:
+        extended = np.array([*states.tolist(), None], dtype=object)
+    return extended[np.where(np.isnan(codes), len(states), codes).astype(np.intp)]

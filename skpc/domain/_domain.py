@@ -1,6 +1,6 @@
 """What each column of a table is: the states of a category, or a numeric axis."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import check_magnitude, describe_column
-from skpc.domain._codes import CodeTable, all_are_codes, recode
+from skpc.domain._codes import CodeTable, all_are_codes, encode_strings, recode
 from skpc.domain._columns import column_numbers
+from skpc.domain._decoding import TableWriter
 from skpc.domain._numbers import fit_axes, fit_numbers
-from skpc.domain._states import MAX_STATES, choose_categories
+from skpc.domain._states import MAX_STATES, choose_categories, refuse_too_many
 from skpc.domain._tables import Cells, Form, read_table
-from skpc.domain._writing import fill_table, insert_column, write_table
+from skpc.domain._unseen import Counts, LogMass, Unseen
 from skpc.variables import Axis, AxisTable, Number
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Domain:
+class Domain(TableWriter):
     """What each column of a table is; translates tables to encoded rows and back.
 
     A column is categorical, with a finite list of states, or numeric, with or without a histogram
@@ -32,12 +33,15 @@ class Domain:
         Library, column names and dtypes of the table that the domain was fitted on.
     categories : tuple of ndarray or None, one a column
         The categories in the order of their state codes (float64, bool, or objects for strings);
-        None for a numeric column.
+        None for a numeric column. A column that no learner sees has one state, None.
     axes : tuple of Axis or None
         The histogram axis of each numeric column, None for each categorical one; None altogether
         if numeric columns stay continuous.
-    handle_unknown : {"missing", "error"}
+    handle_unknown : {"unseen", "missing", "error"}
         What an undeclared category becomes.
+    unseen : Unseen
+        The probability of categories that were not seen in each column, and the columns that no
+        learner sees: those without any value, and those that name the rows.
     numbers : tuple of Number or None
         What each numeric column is (its atoms are ``numbers[j].atoms``), None for each categorical
         one; None altogether with ``margins="plain"``.
@@ -64,6 +68,7 @@ class Domain:
     categories: tuple[NDArray[Any] | None, ...]
     axes: tuple[Axis | None, ...] | None
     handle_unknown: str
+    unseen: Unseen
     numbers: tuple[Number | None, ...] | None = None
 
     @classmethod
@@ -78,7 +83,7 @@ class Domain:
         atoms: Any = "auto",
         bounds: Any = None,
         sample_weight: Floats | None = None,
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
     ) -> "Domain":
         """Learn what the columns of a table are.
 
@@ -111,8 +116,9 @@ class Domain:
             without a bound.
         sample_weight : ndarray of shape (n_rows,) or None, default=None
             Positive: :func:`present_rows` leaves out the rows of weight zero.
-        handle_unknown : {"missing", "error"}, default="missing"
-            Whether an undeclared category is taken as missing or refused.
+        handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+            Whether an undeclared category is taken as missing or refused. "unseen": taken as
+            missing, but in columns of strings :meth:`encode_with_mass` tells its probability.
 
         Returns
         -------
@@ -121,27 +127,36 @@ class Domain:
         Raises
         ------
         TypeError, ValueError
-            If a parameter is invalid, or a column cannot be what it is declared to be; a column
-            without any known value, one with more than 1,000 categories and one of numbers beyond
+            If a parameter is invalid, or a column cannot be what it is declared to be; a table
+            without any value, a column with more than 1,000 categories and one of numbers beyond
             1e150 are refused.
+
+        Warns
+        -----
+        UserWarning
+            If a column has no value or names the rows. No learner sees such a column.
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
         form = Form.of(table)
         cells = read_table(table)
+        counts = {column: Counts.of(strings, weight) for column, strings in cells.strings.items()}
         chosen = choose_categories(cells, form.names, categorical_features, categories)
-        plain = cls(form, chosen, None, handle_unknown)
+        unseen = Unseen.of(chosen, counts, handle_unknown == "unseen", categories)
+        chosen = unseen.shown(chosen)
+        refuse_too_many(chosen, form.names)
+        plain = cls(form, chosen, None, handle_unknown, unseen)
         rows = plain._encode_cells(cells)
         plain._refuse_empty_columns(rows)
         for column in np.flatnonzero(~plain.is_categorical):
             check_magnitude(rows[:, column], form.names, int(column))
-        numbers, is_number = None, ~plain.is_categorical
+        unseen.warn_of_hidden(form.names)
+        numbers, axes, is_number = None, None, ~plain.is_categorical
         if margins == "auto":
             numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form.names)
-        if n_bins is None:
-            return cls(form, chosen, None, handle_unknown, numbers)
-        axes = fit_axes(rows, weight, is_number, numbers, n_bins)
-        return cls(form, chosen, axes, handle_unknown, numbers)
+        if n_bins is not None:
+            axes = fit_axes(rows, weight, is_number, numbers, n_bins)
+        return cls(form, chosen, axes, handle_unknown, unseen, numbers)
 
     def __repr__(self) -> str:
         n_categorical = int(self.is_categorical.sum())
@@ -178,11 +193,6 @@ class Domain:
         return column_numbers(
             np.atleast_1d(np.asarray(chosen)), self.n_features, self.feature_names, parameter
         )
-
-    @property
-    def feature_names(self) -> tuple[Any, ...] | None:
-        """Column names, where the domain was fitted on a DataFrame."""
-        return self.form.names
 
     @cached_property
     def is_categorical(self) -> NDArray[np.bool_]:
@@ -253,8 +263,9 @@ class Domain:
         Returns
         -------
         rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
-            State codes of categories, the values of numeric columns, NaN where missing. A float64
-            array that is encoded already is returned itself: treat the result as read-only.
+            State codes of categories, the values of numeric columns, NaN where missing; 0 in a
+            column that no learner sees. A float64 array that is encoded already is returned
+            itself: treat the result as read-only.
 
         Raises
         ------
@@ -263,6 +274,28 @@ class Domain:
             an unknown category while ``handle_unknown="error"``.
         """
         return self._encode_cells(read_table(table))
+
+    def encode_with_mass(self, table: Any) -> tuple[Floats, LogMass]:
+        """Translate a table to encoded rows, and tell what the states do not.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As for :meth:`encode`.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_features), float64
+            As of :meth:`encode`.
+        mass : LogMass
+            What the cells add to log densities of the encoded rows. A warning names the first
+            category that adds something although it was not seen.
+        """
+        cells = read_table(table)
+        rows = self._encode_cells(cells)
+        mass = self.unseen.log_mass(cells.strings, rows)
+        self.unseen.warn_of_unseen(mass, cells.strings, self.feature_names)
+        return rows, mass
 
     def codes(self, rows: Floats) -> NDArray[np.int16]:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
@@ -284,132 +317,19 @@ class Domain:
             self.axis_of(int(self.n_states.argmin()))
         return self._axis_table.states(rows)
 
-    def decode(self, rows: Floats, like: Any = None) -> Any:
-        """Translate encoded rows back to a table in original units.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_features), float64
-        like : DataFrame or ndarray, default=None
-            The table whose library, names, dtypes and index to follow; by default those of the
-            table that the domain was fitted on.
-
-        Returns
-        -------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-            An array is float64 where every column is numeric, else object. Numbers are rounded
-            where the dtype holds integers. Where nothing changes this is ``rows`` itself.
-        """
-        form = self.form if like is None else Form.of(like)
-        if form.library == "numpy" and self._holds_codes:
-            return rows
-        columns = [
-            _decode_column(rows[:, column], states) for column, states in enumerate(self.categories)
-        ]
-        return write_table(columns, form, like)
-
-    def fill(self, table: Any, rows: Floats) -> Any:
-        """Fill the missing cells of a table from encoded rows.
-
-        Parameters
-        ----------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-            As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
-            unknown categories included; a DataFrame keeps its index. It is never modified.
-        rows : ndarray of shape (n_rows, n_features), float64
-            Encoded rows; only the cells that ``table`` lacks are read.
-
-        Returns
-        -------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-        """
-        return fill_table(table, self.decode(rows, like=table))
-
-    def tabulate(self, values: Floats, like: Any) -> Any:
-        """Write one number for each cell of a table as a table of the same kind.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows, n_features), float64
-            NaN where there is none.
-        like : DataFrame or ndarray of shape (n_rows, n_features)
-            The table that the numbers are about.
-
-        Returns
-        -------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-            With the names and the index of ``like``, and columns of float64.
-        """
-        return write_table(list(values.T), Form.of(like).with_floats(), like)
-
-    def with_column(self, table: Any, column: int) -> Any:
-        """Put anything that is known in the place of a column that a DataFrame lacks.
-
-        Parameters
-        ----------
-        table : DataFrame or array-like
-            As a user passes it. It is never modified.
-        column : int
-            Number of the column.
-
-        Returns
-        -------
-        table : DataFrame or array-like
-            With the column, if just that one was missing from a DataFrame of the library that the
-            domain was fitted on; else as it came.
-        """
-        names, form = list(self.feature_names or ()), Form.of(table)
-        lacking = names[:column] + names[column + 1 :]
-        if form.library != self.form.library or not names or list(form.names or ()) != lacking:
-            return table
-        return insert_column(table, column, self.decode(np.zeros((len(table), len(names)))))
-
     def with_category(self, n_states: int) -> "Domain":
         """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""
         axes = None if self.axes is None else (*self.axes, None)
         numbers = None if self.numbers is None else (*self.numbers, None)
         codes = [None if c is None else np.arange(float(len(c))) for c in self.categories]
         codes.append(np.arange(float(n_states)))
-        return Domain(Form("numpy"), tuple(codes), axes, self.handle_unknown, numbers)
-
-    def row(self, given: Any) -> Any:
-        """One row of a table, as a table; by name, and perhaps without some columns, in pandas.
-
-        Parameters
-        ----------
-        given : array-like, pandas Series or DataFrame
-            One row. A Series or a pandas DataFrame may lack columns: these cells are missing.
-
-        Returns
-        -------
-        table : DataFrame or array-like
-            Of pandas where the domain was fitted on pandas.
-        """
-        names = list(self.feature_names or ())
-        if hasattr(given, "to_frame") and hasattr(given, "index"):
-            given = given.to_frame().T
-        given = [given] if np.ndim(given) == 1 else given
-        if self.form.library == "pandas":
-            from pandas import DataFrame
-
-            given = given if hasattr(given, "columns") else DataFrame(given, columns=names)
-            given = given.reindex(columns=names) if set(given.columns) <= set(names) else given
-        return given
+        unseen = Unseen.of(codes, {}, False, "auto")
+        return Domain(Form("numpy"), tuple(codes), axes, self.handle_unknown, unseen, numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The cached tables stay out of the pickle: kernels need them writable, and a pickle may
         # come back memory-mapped and read-only.
-        parts = (self.form, self.categories, self.axes, self.handle_unknown, self.numbers)
-        return Domain, parts
-
-    @cached_property
-    def _holds_codes(self) -> bool:
-        """Whether every category is its own state code."""
-        return all(
-            states is None
-            or (states.dtype == np.float64 and np.array_equal(states, np.arange(len(states))))
-            for states in self.categories
-        )
+        return Domain, tuple(getattr(self, field.name) for field in fields(self))
 
     @cached_property
     def _n_codes(self) -> Floats:
@@ -430,10 +350,13 @@ class Domain:
         rows = cells.numbers.copy()
         first_unknown = np.full(self.n_features, -1, dtype=np.int64)
         recode(rows, *self._code_table, first_unknown)
-        for column, states in enumerate(self.categories):
+        hidden = self.unseen.is_hidden
+        rows[:, hidden], first_unknown[hidden] = 0.0, -1
+        for column in np.flatnonzero(~hidden).tolist():
+            states = self.categories[column]
             self._refuse_other_kind(cells, column)
             if column in cells.strings:
-                rows[:, column], first_unknown[column] = _encode_strings(
+                rows[:, column], first_unknown[column] = encode_strings(
                     cells.strings[column], states
                 )
         if self.handle_unknown == "error" and first_unknown.max() >= 0:
@@ -471,13 +394,15 @@ class Domain:
             f"Found the unknown category {values.tolist()[row]!r} in "
             f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
             f"{_shorten(self.categories[column])}. Declare it in categories, or use "
-            "handle_unknown='missing'."
+            "handle_unknown='unseen' or 'missing'."
         )
 
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:
-    if handle_unknown not in ("missing", "error"):
-        raise ValueError(f"handle_unknown must be 'missing' or 'error'; got {handle_unknown!r}.")
+    if handle_unknown not in ("unseen", "missing", "error"):
+        raise ValueError(
+            f"handle_unknown must be 'unseen', 'missing' or 'error'; got {handle_unknown!r}."
+        )
     if n_bins is None:
         return
     is_integer = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
@@ -485,27 +410,6 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )
-
-
-def _encode_strings(cells: NDArray[np.object_], states: NDArray[Any] | None) -> tuple[Floats, int]:
-    """Look strings up; return codes and the first row with an unknown one (-1: none)."""
-    code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
-    code_of[None] = np.nan
-    codes = np.array([code_of.get(cell, -1.0) for cell in cells.tolist()])
-    unknown = codes == -1.0
-    codes[unknown] = np.nan
-    return codes, int(unknown.argmax()) if unknown.any() else -1
-
-
-def _decode_column(codes: Floats, states: NDArray[Any] | None) -> NDArray[Any]:
-    if states is None:
-        return codes
-    # One more state behind the last stands for "missing".
-    if states.dtype == np.float64:
-        extended: NDArray[Any] = np.append(states, np.nan)
-    else:
-        extended = np.array([*states.tolist(), None], dtype=object)
-    return extended[np.where(np.isnan(codes), len(states), codes).astype(np.intp)]
 
 
 def _shorten(states: NDArray[Any] | None) -> str:

@@ -41,28 +41,30 @@ def choose_categories(
     Returns
     -------
     categories : tuple of ndarray or None, one a column
-        float64, bool, or object (strings); None for a numeric column.
+        float64, bool, or object (strings); None for a numeric column; of length 0 for a column
+        without any value.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter does not fit the table, a column of strings is not categorical, or a column
-        holds no value or too many categories.
+        If a parameter does not fit the table, a column of strings is not categorical, or no column
+        holds a value.
     """
     n_columns = cells.numbers.shape[1]
     listed = _check_categories(categories, n_columns, names)
     seen = np.zeros(n_columns, dtype=np.int64)
     _mark_small_integers(cells.numbers, seen)
+    if not seen.any() and not cells.strings:
+        raise ValueError(
+            "Every value of X is missing (in the rows of positive weight); nothing can be learned."
+        )
     is_small = (seen > 0) & (seen < 1 << _SMALL_INTEGERS)
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     chosen: list[Categories] = []
     for column in range(n_columns):
         if seen[column] == 0 and column not in cells.strings:
-            raise ValueError(
-                f"Every value of {describe_column(column, names)} is missing (in the rows of "
-                "positive weight); drop the column."
-            )
-        if listed[column] is not None:
+            states: Categories = np.empty(0)
+        elif listed[column] is not None:
             states = listed[column]
         elif not is_categorical[column]:
             _refuse_strings(cells, column, names)
@@ -71,7 +73,6 @@ def choose_categories(
             states = np.flatnonzero(seen[column] >> np.arange(_SMALL_INTEGERS) & 1) + 0.0
         else:
             states = _observed_or_declared(cells, column, names)
-        _refuse_too_many(states, column, names)
         chosen.append(states)
     return tuple(chosen)
 
@@ -162,10 +163,12 @@ def _refuse_strings(cells: Cells, column: int, names: Sequence[Any] | None) -> N
         )
 
 
-def _refuse_too_many(states: Categories, column: int, names: Sequence[Any] | None) -> None:
-    if states is not None and len(states) > MAX_STATES:
-        raise ValueError(
-            f"A categorical column may have at most {MAX_STATES} categories; "
-            f"{describe_column(column, names)} has {len(states)}. Drop it if it names the rows, "
-            "group its rare values, or treat it as numeric."
-        )
+def refuse_too_many(categories: Sequence[Categories], names: Sequence[Any] | None) -> None:
+    """Raise if a column has more states than learners and circuits can take."""
+    for column, states in enumerate(categories):
+        if states is not None and len(states) > MAX_STATES:
+            raise ValueError(
+                f"A categorical column may have at most {MAX_STATES} categories; "
+                f"{describe_column(column, names)} has {len(states)}. Drop it, group its "
+                "rare values, or treat it as numeric."
+            )

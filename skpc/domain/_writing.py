@@ -91,6 +91,8 @@ def _pandas_series(column: Column, dtype: Any) -> Any:
     types = pd.api.types
     holds_numbers = column.dtype == np.float64
     missing = np.isnan(column) if holds_numbers else missing_cells(column)
+    if missing.all() and not isinstance(dtype, np.dtype):
+        return pd.Series([None] * len(column), dtype=dtype)
     if isinstance(dtype, pd.CategoricalDtype):
         known = dtype.categories
         foreign = [v for v in pd.unique(column[~missing]) if v not in known]
@@ -128,7 +130,7 @@ def _fill_pandas(table: Any, decoded: Any) -> Any:
     for position in range(table.shape[1]):
         series, source = table.iloc[:, position], decoded.iloc[:, position]
         missing = series.isna().to_numpy(dtype=bool)
-        if not missing.any():
+        if not missing.any() or source.isna().all():
             continue
         if isinstance(series.dtype, pd.CategoricalDtype):
             series = series.cat.set_categories(source.cat.categories)
@@ -141,6 +143,9 @@ def _fill_pandas(table: Any, decoded: Any) -> Any:
 def _polars_series(column: Column, dtype: Any) -> Any:
     import polars as pl
 
+    missing = np.isnan(column) if column.dtype == np.float64 else missing_cells(column)
+    if missing.all():
+        return pl.Series([None] * len(column), dtype=dtype)
     if column.dtype != np.float64:
         series = pl.Series(column.tolist(), strict=False)
         if isinstance(dtype, pl.Enum):
@@ -162,6 +167,6 @@ def _fill_polars(series: Any, source: Any) -> Any:
     missing = series.is_null()
     if series.dtype.is_float():
         missing = missing | series.is_nan().fill_null(False)
-    if not missing.any():
+    if not missing.any() or source.null_count() == len(source):
         return series
     return series.cast(source.dtype).zip_with(~missing, source)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
@@ -24,46 +23,14 @@ from skpc._validation import (
 )
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import Domain, group_rows, merge_rows, present_rows
+from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
+from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
-
-
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
-
-
-def hold_out(
-    rows: Any, weight: Floats, fraction: float, random_state: np.random.RandomState
-) -> tuple[Any, ...]:
-    """Rows and weights for learning, and those held out: None where that would be all or nothing.
-
-    A row of weight n is dealt with as n rows of weight one: a part of its weight is held out.
-    """
-    copies = np.ceil(weight)
-    held = weight * (random_state.binomial(copies.astype(np.int64), fraction) / copies)
-    kept = weight - held
-    if not (held > 0).any() or not (kept > 0).any():
-        return rows, weight, None, None
-    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
-
-
-def with_some_cell(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Leave out the rows without any cell, which tell nothing."""
-    some = ~np.isnan(rows).all(axis=1)
-    return rows[some], weight[some]
 
 
 class TableEstimator(BaseEstimator):
@@ -92,10 +59,13 @@ class TableEstimator(BaseEstimator):
         return tags
 
     def _encode(self, X: Any) -> tuple[Any, Floats]:
-        """The checked table and its encoded rows."""
+        return self._encode_with_mass(X)[:2]
+
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
+        """The checked table, its encoded rows, and what its cells add to their log densities."""
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
-        return table, self.domain_.encode(table)
+        return table, *self.domain_.encode_with_mass(table)
 
 
 class TableDensity(DensityMixin, TableEstimator, ABC):
@@ -113,7 +83,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         "margins": [StrOptions({"auto", "plain"})],
         "atoms": [StrOptions({"auto"}), dict],
         "bounds": [dict, None],
-        "handle_unknown": [StrOptions({"missing", "error"})],
+        "handle_unknown": [StrOptions({"unseen", "missing", "error"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -208,7 +178,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
                 self.feature_names_in_ = np.array(names, dtype=object)
             elif hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
-            self._learn(*with_some_cell(rows, weight), rows_val)
+            self._learn(*with_some_cell(domain, rows, weight), rows_val)
         return self
 
     @by_blocks
@@ -227,16 +197,18 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         -------
         ndarray of shape (n_samples,)
             Log densities in nats, with respect to the counting measure on categories and the
-            Lebesgue measure on numbers. A row with every cell missing has 0.
+            Lebesgue measure on numbers. A row with every cell missing has 0. By
+            ``handle_unknown="unseen"`` a category that was not seen adds the log probability of
+            any such (``domain_.unseen.mass``), with a warning.
 
         Raises
         ------
         ValueError
             If ``given`` names a column that is not there.
         """
-        _, rows = self._encode(X)
+        _, rows, mass = self._encode_with_mass(X)
         known = None if given is None else self.domain_.columns(given, "given")
-        return self._density.log_density(rows, known)
+        return mass.with_rows(self._density.log_density(rows, known), known)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows.
@@ -274,8 +246,9 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            Complete rows in original units; a DataFrame with the original names and dtypes where
-            the estimator was fitted on one.
+            Rows in original units, of categories that ``fit`` knew; complete except for a column
+            that had no value there. A DataFrame with the original names and dtypes where the
+            estimator was fitted on one.
 
         Raises
         ------
@@ -294,15 +267,17 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         check_is_fitted(self, "domain_")
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
         if given is None:
-            return self.domain_.decode(self._density.draw(n_samples, random_state))
-        _, rows = self._encode(self.domain_.row(given))
-        if len(rows) != 1:
-            raise ValueError(
-                f"given must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of "
-                "a DataFrame"
-            )
-        repeated = np.repeat(rows, n_samples, axis=0)
-        return self.domain_.decode(self._density.draw_missing(repeated, random_state))
+            drawn = self._density.draw(n_samples, random_state)
+        else:
+            given, rows = self._encode(self.domain_.row(given))
+            if len(rows) != 1:
+                raise ValueError(
+                    f"given must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]]"
+                    " of a DataFrame"
+                )
+            repeated = np.repeat(rows, n_samples, axis=0)
+            drawn = self._density.draw_missing(repeated, random_state)
+        return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 
     def marginals(self, X: Any) -> list[Predictive]:
         """Posterior distribution of every cell given the observed cells of its row.
@@ -354,7 +329,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            The rows in original units, of the same kind as ``X``.
+            The rows in original units, of the same kind as ``X``. A column that has no value in
+            ``fit``, or names the rows, keeps its missing cells.
 
         Raises
         ------
@@ -384,11 +360,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category
-            that is not known. A DataFrame has float columns and the names and index of ``X``. Low
-            is odd: among categories the lowest cell of a row is the oddest. The density of a
-            number depends on its unit: compare it within its column, by its distance from the
-            column's median score, say.
+            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category that
+            is not known, unless it counts as in :meth:`score_samples`. A DataFrame has float
+            columns and the names and index of ``X``. Low is odd: among categories the lowest cell
+            of a row is the oddest. The density of a number depends on its unit: compare it within
+            its column, by its distance from the column's median score, say.
 
         Examples
         --------
@@ -398,8 +374,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         >>> CutsetNetworkBD().fit(X).score_cells([[1, 0, 1]]).argmin(axis=1)
         array([1])
         """
-        table, rows = self._encode(X)
-        return self.domain_.tabulate(self._density.log_cells(rows), like=table)
+        table, rows, mass = self._encode_with_mass(X)
+        return self.domain_.tabulate(mass.with_cells(self._density.log_cells(rows)), like=table)
 
     @by_blocks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:

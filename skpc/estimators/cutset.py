@@ -117,8 +117,11 @@ class CutsetNetworkBD(CircuitDensity):
     bounds : dict, default=None
         From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
         for a side without a bound. Used by ``margins="auto"``.
-    handle_unknown : {"missing", "error"}, default="missing"
-        What to do with a category that has not been seen or declared.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
     n_jobs : int, default=None
         Number of components learned at a time, by joblib; None means 1 unless in a
         ``joblib.parallel_config`` context.
@@ -220,7 +223,7 @@ class CutsetNetworkBD(CircuitDensity):
         margins: str = "auto",
         atoms: Any = "auto",
         bounds: Any = None,
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -272,9 +275,9 @@ class CutsetNetworkBD(CircuitDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells (in the first block), a cell is infinite,
-            the weights are negative or all zero, an iterator has no block or comes with weights,
-            or ``structured`` comes with several components.
+            If all cells are missing (in the first block), one is infinite, the weights are
+            negative or all zero, an iterator has no block or comes with weights, or ``structured``
+            comes with several components.
         """
         return self._fit(X, sample_weight)
 

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats
 from skpc._validation import check_labels, check_n_samples, fit_context
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._base import TableEstimator, all_or_nothing
+from skpc.estimators._base import TableEstimator
+from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.streaming import by_blocks, noted
 
@@ -132,7 +133,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         TypeError
             If the density is not one of skpc.
         ValueError
-            If the priors do not fit the classes, a column has no value at all, a cell is infinite,
+            If the priors do not fit the classes, all cells are missing, one is infinite,
             a class is missing or not a class, the weights are negative or all zero, or the density
             cannot learn from the few rows of a class (a note names the class).
         """
@@ -217,9 +218,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         """Weight of the density of all classes in that of each class."""
         return np.where(self.joint, 0.0, 1.0 / (self.class_count_ + 1.0))
 
-    def _log_joint(self, X: Any) -> Floats:
-        """Log density of each row together with each class, shape (n_samples, n_classes)."""
-        _, rows = self._encode(X)
+    def _log_joint(self, rows: Floats) -> Floats:
+        """Log density of encoded rows together with each class, shape (n_rows, n_classes)."""
         log_density, log_prior = self._log_densities(rows), _log(self.class_prior_)
         weight = self._weight_of_all()
         of_all = np.logaddexp.reduce(log_density + log_prior, axis=1, keepdims=True)
@@ -238,9 +238,12 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         -------
         ndarray of shape (n_samples,)
             Log densities in nats, with respect to the counting measure on categories and the
-            Lebesgue measure on numbers. Low where a row is unlike the training rows.
+            Lebesgue measure on numbers. Low where a row is unlike the training rows. A category
+            that was not seen counts as in :meth:`CutsetNetworkBD.score_samples`; of the classes it
+            says nothing.
         """
-        return np.asarray(np.logaddexp.reduce(self._log_joint(X), axis=1))
+        _, rows, mass = self._encode_with_mass(X)
+        return mass.with_rows(np.logaddexp.reduce(self._log_joint(rows), axis=1))
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Floats:
@@ -256,7 +259,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         ndarray of shape (n_samples, n_classes)
             In nats; classes in the order of ``classes_``.
         """
-        log_joint = self._log_joint(X)
+        log_joint = self._log_joint(self._encode(X)[1])
         best = log_joint.max(axis=1, keepdims=True)
         # A row too far away for any density to be positive tells nothing about the class.
         odds = np.where(np.isneginf(best), _log(self.class_prior_), log_joint)
@@ -324,6 +327,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         for c in np.unique(source):
             mine = source == c
             rows[mine] = self._draw(c, int(mine.sum()), random_state)
+        rows = self.domain_.name(rows, random_state)
         return self.domain_.decode(rows), self.classes_[code]
 
     def _draw(self, code: int, n_rows: int, random_state: np.random.RandomState) -> Floats:

@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 
 from skpc._arrays import Floats
 from skpc._validation import NOT_NEGATIVE, check_n_samples, check_target, fit_context
-from skpc.estimators._base import all_or_nothing
+from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
 from skpc.queries import sample_missing

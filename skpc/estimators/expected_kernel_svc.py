@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from skpc._arrays import Floats
 from skpc._validation import check_labels, decisions_of_pairs, fit_context
-from skpc.estimators._base import all_or_nothing
+from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
 

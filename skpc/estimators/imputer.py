@@ -20,7 +20,8 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import TableEstimator, all_or_nothing
+from skpc.estimators._base import TableEstimator
+from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators.cutset import CutsetNetworkBD
 
 
@@ -28,7 +29,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     """Fill missing cells by what a density says of them, given the observed cells of their row.
 
     Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
-    they are. Rows with missing cells are used in ``fit`` too.
+    they are. Rows with missing cells are used in ``fit`` too. Cells stay missing only in a column
+    of strings that names the rows, of which ``fit`` warns.
 
     Parameters
     ----------
@@ -41,6 +43,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         What to fill in. "mean": the posterior mean of a number, the most probable state of a
         category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
         one joint draw from the posterior for each row.
+    keep_empty_features : bool, default=False
+        What becomes of a column without any value in ``fit``: it is left out of what
+        :meth:`transform` returns, or with True kept, 0 standing for its missing cells.
     add_indicator : bool, default=False
         Whether to append a column for each column that had missing cells in ``fit``, which says
         whether the cell was missing.
@@ -104,6 +109,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     _parameter_constraints: dict[str, list[Any] | str] = {
         "density": "no_validation",
         "strategy": [StrOptions({"mean", "mpe", "sample"})],
+        "keep_empty_features": ["boolean"],
         "add_indicator": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -113,11 +119,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         density: Any = None,
         *,
         strategy: str = "mean",
+        keep_empty_features: bool = False,
         add_indicator: bool = False,
         random_state: Any = None,
     ):
         self.density = density
         self.strategy = strategy
+        self.keep_empty_features = keep_empty_features
         self.add_indicator = add_indicator
         self.random_state = random_state
 
@@ -144,8 +152,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         TypeError
             If the density has no method ``complete``.
         ValueError
-            If the density refuses the table: a column without any value, an infinite cell, bad
-            weights.
+            If the density refuses the table: no value at all, an infinite cell, bad weights.
         """
         with all_or_nothing(self):
             density = self.density
@@ -158,9 +165,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             self.density_ = clone(density).fit(table, sample_weight=weight)
-            self.indicator_ = None
+            self.indicator_, missing = None, _missing(table)
+            self._is_empty = np.isnan(missing).all(axis=0)
             if self.add_indicator:
-                self.indicator_ = MissingIndicator(error_on_new=False).fit(_missing(table))
+                self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -182,6 +190,12 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         filled = self.density_.complete(
             table, strategy=self.strategy, random_state=self.random_state
         )
+        for column in np.flatnonzero(self._is_empty)[::-1].tolist():
+            filled = (
+                _with_zeros(filled, column)
+                if self.keep_empty_features
+                else _without(filled, column)
+            )
         library = output_library(self)
         if frame_library(filled) != library:
             filled = _write(_read(filled), library)
@@ -201,24 +215,52 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         Returns
         -------
         ndarray of str objects
-            The names of ``X``, and ``missingindicator_`` before those that the indicator covers.
+            The names of the columns of ``X`` that are kept, and ``missingindicator_`` before those
+            that the indicator covers.
         """
         names = super().get_feature_names_out(input_features)
+        kept = names if self.keep_empty_features else names[~self._is_empty]
         if self.indicator_ is None:
-            return names
-        return np.concatenate([names, self.indicator_.get_feature_names_out(names)])
+            return kept
+        return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
 
 
 def _missing(table: Any) -> np.ndarray:
     """NaN where a cell is missing, zero elsewhere: a table that MissingIndicator can read."""
+    if isinstance(table, np.ndarray) and table.dtype != object:
+        return np.where(np.isnan(table), np.nan, 0.0)
     return np.where(missing_cells(np.asarray(table, dtype=object)), np.nan, 0.0)
+
+
+def _without(table: Any, column: int) -> Any:
+    """A table without one of its columns."""
+    kept = np.delete(np.arange(table.shape[1]), column)
+    return getattr(table, "iloc", table)[:, kept]
+
+
+def _with_zeros(table: Any, column: int) -> Any:
+    """A table with zeros in the missing cells of a column."""
+    cells = np.asarray(column_of(table, column), dtype=object)
+    values = np.where(missing_cells(cells), 0.0, cells)
+    if not any(isinstance(value, str) for value in values.tolist()):
+        values = values.astype(np.float64)
+    table = table.copy() if hasattr(table, "copy") else table.clone()
+    if frame_library(table) == "polars":
+        series = type(column_of(table, column))
+        return table.replace_column(column, series(table.columns[column], values, strict=False))
+    if frame_library(table) == "pandas":
+        table.isetitem(column, values)
+    else:
+        table[:, column] = values
+    return table
 
 
 def _read(table: Any) -> list[np.ndarray]:
     """The columns of a complete table: numbers, bools, or objects for strings."""
     columns = [np.asarray(column_of(table, position)) for position in range(table.shape[1])]
     for position, column in enumerate(columns):
-        if column.dtype == object:
+        if column.dtype.kind in "OU":
+            column = column.astype(object)
             values, is_bool = read_cells(column, position)
             columns[position] = values.astype(bool) if is_bool else values
     return columns

@@ -19,7 +19,7 @@ from skpc._validation import (
     describe_column,
     fit_context,
 )
-from skpc.estimators._base import all_or_nothing
+from skpc.estimators._fitting import all_or_nothing
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
 from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
-from skpc.estimators._base import all_or_nothing
+from skpc.estimators._fitting import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 

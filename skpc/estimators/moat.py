@@ -26,7 +26,8 @@ from skpc.all_trees import (
 )
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
-from skpc.estimators._base import TableDensity, all_or_nothing, hold_out, with_some_cell
+from skpc.estimators._base import TableDensity
+from skpc.estimators._fitting import all_or_nothing, hold_out, with_some_cell
 from skpc.estimators._progress import progress
 
 
@@ -100,8 +101,11 @@ class MixtureOfAllTrees(TableDensity):
     bounds : dict, default=None
         From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
         for a side without a bound. Used by ``margins="auto"``.
-    handle_unknown : {"missing", "error"}, default="missing"
-        What to do with a category that has not been seen or declared.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
     random_state : int, RandomState instance or None, default=None
         Seeds the rows held out, the mini-batches, the completions of training rows, and once and
         for all the trees that rows with missing cells are estimated with: asking a fitted estimator
@@ -204,7 +208,7 @@ class MixtureOfAllTrees(TableDensity):
         margins: str = "auto",
         atoms: Any = "auto",
         bounds: Any = None,
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -257,8 +261,8 @@ class MixtureOfAllTrees(TableDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells, a cell is infinite, the weights are
-            negative or all zero, or there are more components than rows.
+            If all cells are missing, one is infinite, the weights are negative or all zero, or
+            there are more components than rows.
         """
         return self._fit(X, sample_weight, X_val)
 
@@ -326,7 +330,7 @@ class MixtureOfAllTrees(TableDensity):
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
                 self._set_parameters(
-                    *self._start(*self._training_codes(*with_some_cell(rows, weight)))
+                    *self._start(*self._training_codes(*with_some_cell(self.domain_, rows, weight)))
                 )
                 self.scores_, self.n_iter_, self.converged_ = [], 0, False
             self._take_steps(*merge_codes(self.domain_.codes(rows), weight))

@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
-from skpc.estimators._base import CircuitDensity, hold_out
+from skpc.estimators._base import CircuitDensity
+from skpc.estimators._fitting import hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import fit_parameters
@@ -81,8 +82,11 @@ class SoftLearnSPN(CircuitDensity):
     bounds : dict, default=None
         From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
         for a side without a bound. Used by ``margins="auto"``.
-    handle_unknown : {"missing", "error"}, default="missing"
-        What to do with a category that has not been seen or declared.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts of the clusterings and the choice of the rows held out.
     verbose : int, default=0
@@ -168,7 +172,7 @@ class SoftLearnSPN(CircuitDensity):
         margins: str = "auto",
         atoms: Any = "auto",
         bounds: Any = None,
-        handle_unknown: str = "missing",
+        handle_unknown: str = "unseen",
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -218,8 +222,7 @@ class SoftLearnSPN(CircuitDensity):
         Raises
         ------
         ValueError
-            If a column holds nothing but missing cells, a cell is infinite, or the weights are
-            negative or all zero.
+            If all cells are missing, one is infinite, or the weights are negative or all zero.
         """
         return self._fit(X, sample_weight, X_val)
 

@@ -88,7 +88,8 @@ class MarginalsDisplay(ShowsParameters):
         X : array-like or DataFrame of shape (1, n_features)
             The row; NaN (or None) marks missing cells.
         columns : sequence of str or int, default=None
-            Names or numbers of the columns to draw; None draws all.
+            Names or numbers of the columns to draw; None draws all but those without any value
+            in ``fit`` and those that name the rows.
         ax : matplotlib Axes or array of Axes, default=None
             One Axes is divided into as many panels as there are columns to draw, an array must
             hold as many Axes. None makes a figure.
@@ -166,7 +167,8 @@ class MarginalsDisplay(ShowsParameters):
         panel.set_title(f"{variable_name(column, self.domain)} ({kind})", fontsize="medium")
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
-        wanted = range(self.domain.n_features) if columns is None else columns
+        shown = np.flatnonzero(~self.domain.unseen.is_hidden).tolist()
+        wanted = shown if columns is None else columns
         if isinstance(wanted, str) or not 1 <= len(wanted) <= _MAX_PANELS:
             raise ValueError(
                 f"a drawing has room for 1 to {_MAX_PANELS} columns; name some in columns=[...], "

@@ -396,7 +396,7 @@ def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floa
 @kernel
 def _invert(prob: Floats, axis: Floats, level: float, out: Floats) -> None:
     """Quantile of each mixture of the cells of an axis; a row of probabilities sums to one."""
-    n_cells, last = prob.shape[1], np.int64(len(axis))
+    n_cells, last = prob.shape[1], len(axis)
     for r in range(len(out)):
         below = 0.0
         cell = 0
@@ -407,4 +407,4 @@ def _invert(prob: Floats, axis: Floats, level: float, out: Floats) -> None:
         within = max((level - below) / max(prob[r, cell], 1e-300), 1e-300)
         if cell == n_cells - 1:
             within = max(1.0 - within, 1e-16)
-        out[r] = draw_in_cell(axis, np.int64(0), last, np.int64(cell), min(within, 1.0))
+        out[r] = draw_in_cell(axis, 0, last, cell, min(within, 1.0))

@@ -199,9 +199,10 @@ def updated_param(
             counts[-1] = missing * np.exp(param[position[0] - 1])
         like_column = (pseudo_count[position[0]], column_mean[var], column_sd[var])
         found[position] = home.updated(counts, rows, *like_column)
-    for var, leaf in _scored(leaves):
+    for column, leaf in _scored(leaves):
         mean, sd = _formula_params(leaves, leaf, gaussian)
-        found[sd] = np.maximum(found[sd], scored_column(columns, var).smallest_sds(found[mean]))
+        smallest = scored_column(columns, column).smallest_sds(found[mean])
+        found[sd] = np.maximum(found[sd], smallest)
     return found
 
 

@@ -114,7 +114,7 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     Of a value that repeats one row is left out where ties belong to the column (a lattice), else
     all of its rows.
     """
-    count = np.bincount(place, mass, n_cells)
+    count = np.bincount(place, mass, n_cells).astype(np.float64)
     total = float(mass.sum())
     out = np.minimum(mass, 1.0) if tied else mass
     best, found = -math.inf, count

@@ -115,12 +115,12 @@ class Predictive:
             return None
         prob = term.prob / term.prob.sum(axis=1, keepdims=True)
         seen = np.flatnonzero(~np.isnan(self.known))
-        state = self.known[seen]
+        state = self.known[seen].astype(np.intp)
         if isinstance(term, Bins):
             edges, shares = term.axis.stretches()
-            prob, state = prob @ shares, np.searchsorted(edges, state, side="right")
+            prob, state = prob @ shares, np.searchsorted(edges, self.known[seen], side="right")
         prob[seen] = 0.0
-        prob[seen, state.astype(np.intp)] = 1.0
+        prob[seen, state] = 1.0
         return prob
 
     @property

@@ -317,11 +317,13 @@ def test_missing_cells_and_whole_missing_rows_are_allowed_in_training(density):
 
 
 @every_density
-def test_a_column_without_any_value_is_refused_by_name(density):
-    frame = table()
-    frame["size"] = np.nan
-    with pytest.raises(ValueError, match="size"):
-        clone(density).fit(frame)
+def test_a_column_without_any_value_is_warned_of_by_name_and_stays_missing(density):
+    frame = table().assign(size=np.nan)
+    with pytest.warns(UserWarning, match="no value in the rows of fit.* Found column 'size'"):
+        model = clone(density).fit(frame)
+    assert model.complete(frame)["size"].isna().all()
+    assert model.sample(3)["size"].isna().all()
+    assert np.all(np.isfinite(model.score_samples(frame)))
 
 
 @every_density
@@ -349,7 +351,7 @@ def test_infinity_is_refused_in_fit_and_in_score(density, value):
 def test_unknown_categories_are_missing_or_refused(density):
     frame = table()
     other = frame[:5].assign(note="zzz")
-    lenient = clone(density).fit(frame)
+    lenient = clone(density).set_params(handle_unknown="missing").fit(frame)
     hidden = frame[:5].assign(note=None)
     assert_allclose(lenient.score_samples(other), lenient.score_samples(hidden))
     assert lenient.complete(other)["note"].tolist() == ["zzz"] * 5
@@ -370,7 +372,7 @@ def test_declared_categories_are_states_even_when_unseen(density):
 def test_a_failed_fit_leaves_the_estimator_as_it_was(density):
     fitted = clone(density).fit(numbers())
     before = fitted.score(numbers())
-    wider = np.column_stack([numbers(), np.full(200, np.nan)])
+    wider = np.column_stack([numbers(), np.full(200, 1e200)])
     with pytest.raises(ValueError, match="column 3"):
         fitted.fit(wider)
     assert fitted.score(numbers()) == before

@@ -128,7 +128,11 @@ REFUSED = {
     "infinity": (changed(3, 1, np.inf), ValueError, "infinity"),
     "1e300": (changed(3, 1, 1e300), ValueError, "1e.(150|70); column 1 reaches 1e.300"),
     "the largest floats": (changed(3, 1, np.finfo(float).max), ValueError, "column 1 reaches"),
-    "an empty column": (numbers() * [1.0, np.nan, 1.0], ValueError, "column 1|contains NaN"),
+    "nothing but missing cells": (
+        numbers() * np.nan,
+        ValueError,
+        r"of X is missing|contain\w* NaN",
+    ),
     "sparse": (scipy.sparse.csr_matrix(numbers()), TypeError, "dense"),
     "complex": (numbers() * 1j, ValueError, "(?i)complex"),
 }
@@ -167,10 +171,22 @@ def test_hopeless_tables_are_refused_with_the_reason(estimator, name):
 @pytest.mark.parametrize(
     "estimator", [e for e in ESTIMATORS if not isinstance(e, NUMBERS_ONLY)], ids=repr
 )
-def test_ten_thousand_categories_are_refused_by_name(estimator):
-    frame = pd.DataFrame({"id": [f"row {i}" for i in range(10_000)], "b": 1.0})
+def test_ten_thousand_categories_are_refused_by_name_if_they_come_back(estimator):
+    frame = pd.DataFrame({"id": [f"row {i}" for i in range(10_000)] * 2, "b": 1.0})
     with pytest.raises(ValueError, match="at most 1000 categories; column 'id' has 10000"):
-        clone(estimator).fit(frame, target(estimator, 10_000))
+        clone(estimator).fit(frame, target(estimator, 20_000))
+
+
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if not isinstance(e, NUMBERS_ONLY)], ids=repr
+)
+def test_names_of_rows_and_columns_without_values_are_warned_of_and_work(estimator):
+    X = numbers()
+    frame = pd.DataFrame({"id": [f"row {i}" for i in range(N_ROWS)], "a": X[:, 0], "void": np.nan})
+    with pytest.warns(UserWarning, match="Some columns") as caught:
+        found = use(estimator, frame)
+    assert len(caught) == 2
+    assert all(len(answer) == N_ROWS for answer in found)
 
 
 @every_estimator

@@ -14,7 +14,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
-from skpc.plotting import MarginalsDisplay
+from skpc.plotting import CircuitDisplay, MarginalsDisplay
 
 SIZES = ("large", "medium", "small")
 
@@ -200,3 +200,14 @@ def test_what_has_no_marginals_is_refused_with_what_can_be_drawn(table):
     with pytest.raises(TypeError, match="CircuitImputer has not; draw its density_"):
         MarginalsDisplay.from_estimator(imputer, one_row())
     MarginalsDisplay.from_estimator(imputer.density_, one_row())
+
+
+@pytest.mark.filterwarnings("ignore:Some columns")
+def test_columns_that_no_learner_sees_are_left_out_unless_they_are_chosen(table):
+    frame = table.assign(id=[f"row {i}" for i in range(len(table))], void=np.nan)
+    model = CutsetNetworkBD(max_depth=0).fit(frame)
+    drawn = MarginalsDisplay.from_estimator(model, frame[:1])
+    assert [panel.get_title().split()[0] for panel in drawn.ax_] == ["size", "price", "code"]
+    chosen = MarginalsDisplay.from_estimator(model, frame[:1], columns=["id", "void"])
+    assert len(chosen.ax_) == 2
+    CircuitDisplay.from_estimator(model)

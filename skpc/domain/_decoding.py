@@ -1,0 +1,151 @@
+"""From encoded rows back to tables of the user's kind."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats
+from skpc.domain._codes import decode_column
+from skpc.domain._tables import Form, read_table
+from skpc.domain._unseen import Unseen
+from skpc.domain._writing import fill_table, insert_column, write_table
+
+
+class TableWriter:
+    """The half of a domain that writes tables; a subclass has the attributes."""
+
+    form: Form
+    categories: tuple[NDArray[Any] | None, ...]
+    unseen: Unseen
+
+    @property
+    def feature_names(self) -> tuple[Any, ...] | None:
+        """Column names, where the domain was fitted on a DataFrame."""
+        return self.form.names
+
+    def decode(self, rows: Floats, like: Any = None) -> Any:
+        """Translate encoded rows back to a table in original units.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features), float64
+        like : DataFrame or ndarray, default=None
+            The table whose library, names, dtypes and index to follow; by default those of the
+            table that the domain was fitted on.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            An array is float64 where every column is numeric, else object. Numbers are rounded
+            where the dtype holds integers. Where nothing changes this is ``rows`` itself.
+        """
+        form = self.form if like is None else Form.of(like)
+        if form.library == "numpy" and self._holds_codes:
+            return rows
+        columns = [
+            decode_column(rows[:, column], self.unseen.written(column, states))
+            for column, states in enumerate(self.categories)
+        ]
+        return write_table(columns, form, like)
+
+    def name(self, rows: Floats, random_state: np.random.RandomState, given: Any = None) -> Floats:
+        """Encoded rows that :meth:`decode` gives names, in the columns that name rows.
+
+        The names are drawn, unless the only row of the table ``given`` has one that is known.
+        """
+        strings = {} if given is None else read_table(given).strings
+        known = {column: cells[0] for column, cells in strings.items()}
+        return self.unseen.draw_names(rows, random_state, known)
+
+    def fill(self, table: Any, rows: Floats) -> Any:
+        """Fill the missing cells of a table from encoded rows.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
+            unknown categories included; a DataFrame keeps its index. It is never modified.
+        rows : ndarray of shape (n_rows, n_features), float64
+            Encoded rows; only the cells that ``table`` lacks are read.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+        """
+        return fill_table(table, self.decode(rows, like=table))
+
+    def tabulate(self, values: Floats, like: Any) -> Any:
+        """Write one number for each cell of a table as a table of the same kind.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_features), float64
+            NaN where there is none.
+        like : DataFrame or ndarray of shape (n_rows, n_features)
+            The table that the numbers are about.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            With the names and the index of ``like``, and columns of float64.
+        """
+        return write_table(list(values.T), Form.of(like).with_floats(), like)
+
+    def with_column(self, table: Any, column: int) -> Any:
+        """Put anything that is known in the place of a column that a DataFrame lacks.
+
+        Parameters
+        ----------
+        table : DataFrame or array-like
+            As a user passes it. It is never modified.
+        column : int
+            Number of the column.
+
+        Returns
+        -------
+        table : DataFrame or array-like
+            With the column, if just that one was missing from a DataFrame of the library that the
+            domain was fitted on; else as it came.
+        """
+        names, form = list(self.feature_names or ()), Form.of(table)
+        lacking = names[:column] + names[column + 1 :]
+        if form.library != self.form.library or not names or list(form.names or ()) != lacking:
+            return table
+        return insert_column(table, column, self.decode(np.zeros((len(table), len(names)))))
+
+    def row(self, given: Any) -> Any:
+        """One row of a table, as a table; by name, and perhaps without some columns, in pandas.
+
+        Parameters
+        ----------
+        given : array-like, pandas Series or DataFrame
+            One row. A Series or a pandas DataFrame may lack columns: these cells are missing.
+
+        Returns
+        -------
+        table : DataFrame or array-like
+            Of pandas where the domain was fitted on pandas.
+        """
+        names = list(self.feature_names or ())
+        if hasattr(given, "to_frame") and hasattr(given, "index"):
+            given = given.to_frame().T
+        given = [given] if np.ndim(given) == 1 else given
+        if self.form.library == "pandas":
+            from pandas import DataFrame
+
+            given = given if hasattr(given, "columns") else DataFrame(given, columns=names)
+            given = given.reindex(columns=names) if set(given.columns) <= set(names) else given
+        return given
+
+    @cached_property
+    def _holds_codes(self) -> bool:
+        """Whether every category is its own state code."""
+        return all(
+            states is None
+            or (states.dtype == np.float64 and np.array_equal(states, np.arange(len(states))))
+            for states in self.categories
+        )

@@ -1,0 +1,47 @@
+"""What estimators do around learning: undo a fit that fails, hold out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skpc._arrays import Floats
+from skpc.domain import Domain
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def hold_out(
+    rows: Any, weight: Floats, fraction: float, random_state: np.random.RandomState
+) -> tuple[Any, ...]:
+    """Rows and weights for learning, and those held out: None where that would be all or nothing.
+
+    A row of weight n is dealt with as n rows of weight one: a part of its weight is held out.
+    """
+    copies = np.ceil(weight)
+    held = weight * (random_state.binomial(copies.astype(np.int64), fraction) / copies)
+    kept = weight - held
+    if not (held > 0).any() or not (kept > 0).any():
+        return rows, weight, None, None
+    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
+
+
+def with_some_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Leave out the rows without any cell that a learner sees, which tell nothing."""
+    shown = ~domain.unseen.is_hidden
+    some = ~np.isnan(rows[:, shown]).all(axis=1) if shown.any() else np.full(len(rows), True)
+    return rows[some], weight[some]
