@@ -303,7 +303,7 @@ def test_dates_and_sparse_columns_are_refused_by_name():
 @settings(max_examples=100, deadline=None)
 def test_edges_are_quantiles_of_the_repeated_values(values, weight, n_bins):
     domain = fit_numeric(values, weight, n_bins)
-    edges, lower_scale, upper_scale = domain.axes[0]
+    edges, lower_scale, upper_scale, *_ = domain.axes[0]
     n_bins = naive.n_bins_allowed(weight.sum(), n_bins)
     wanted = {naive.quantile(values, weight, i, n_bins + 2) for i in range(1, n_bins + 2)}
     if len(set(values + 0.0)) > 1:
@@ -326,7 +326,7 @@ def test_every_state_of_a_smooth_column_holds_the_same_mass():
 def test_tail_scales_are_the_mean_excess_beyond_the_edges():
     rng = np.random.default_rng(0)
     values, weight = rng.normal(size=300), rng.integers(1, 4, size=300).astype(float)
-    edges, lower_scale, upper_scale = fit_numeric(values, weight, 5).axes[0]
+    edges, lower_scale, upper_scale, *_ = fit_numeric(values, weight, 5).axes[0]
     assert lower_scale == pytest.approx(naive.mean_excess(values, weight, edges[0], -1))
     assert upper_scale == pytest.approx(naive.mean_excess(values, weight, edges[-1], 1))
 
@@ -351,7 +351,7 @@ def test_columns_of_any_magnitude_get_finite_densities(scale):
     rng = np.random.default_rng(0)
     for values in (rng.normal(size=50) * scale, rng.integers(0, 2, 50) * scale, np.full(9, scale)):
         domain = fit_numeric(values, np.ones(len(values)), 5)
-        edges, lower_scale, upper_scale = domain.axes[0]
+        edges, lower_scale, upper_scale, *_ = domain.axes[0]
         widths = np.array([*np.diff(edges), lower_scale, upper_scale])
         assert np.isfinite(widths).all()
         assert np.isfinite(1.0 / widths).all()
@@ -367,7 +367,7 @@ def test_numbers_whose_differences_overflow_are_refused_by_name():
 
 def test_repeated_values_do_not_earn_unbounded_densities():
     values = np.array([0.0] * 50 + [1e-9] * 50 + [1.0] * 50 + [1.0 + 1e-9] * 50)
-    edges, lower_scale, upper_scale = fit_numeric(values, np.ones(200), 20).axes[0]
+    edges, lower_scale, upper_scale, *_ = fit_numeric(values, np.ones(200), 20).axes[0]
     deviation = np.abs(values - np.median(values)).mean()
     assert np.diff(edges).min() >= 1e-3 * deviation
     assert min(lower_scale, upper_scale) >= 1e-2 * deviation
@@ -396,7 +396,7 @@ def test_codes_equal_counting_the_edges_below(n_bins):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=500), rng.integers(0, 3, 500), rng.normal(size=500)])
     X[rng.random(X.shape) < 0.2] = np.nan
-    domain = Domain.fit(X, n_bins=n_bins)
+    domain = Domain.fit(X, n_bins=n_bins, margins="plain")
     X[:4, 0] = [*domain.axes[0][0][:2], -1e300, 1e300]
     codes = domain.codes(domain.encode(X))
     assert codes.dtype == np.int16
@@ -414,11 +414,12 @@ def test_codes_of_a_column_without_axis_are_refused():
         Domain.fit(X).codes(X)
 
 
-def fit_numeric(values, weight, n_bins):
+def fit_numeric(values, weight, n_bins, margins="plain"):
     return Domain.fit(
         np.asarray(values)[:, None].copy(),
         categorical_features=None,
         n_bins=n_bins,
+        margins=margins,
         sample_weight=weight,
     )
 

@@ -6,9 +6,36 @@ import numpy as np
 
 from skpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.factor_graphs import FactorGraph
-from skpc.variables.families import POISSON
+from skpc.variables import POISSON, SCORED, Axis, ScoredColumn
+from skpc.variables.score import Score
+from tests.naive.circuit import atoms_of
 
 AXIS = (np.array([-1.0, 0.0, 0.5, 2.0]), 0.7, 1.3)
+#: A point mass at 0 with a state on both of its sides, and an atom that fills a cell of a lattice.
+ATOMS_AXIS = Axis(
+    np.array([-1.0, -3e-12, 3e-12, 1.0, 1.5, 3.0]),
+    0.7,
+    1.3,
+    state=np.array([0, 0, 1, 0, 2, 3, 3]),
+    share=np.array([0.2, 0.5, 1.0, 0.3, 1.0, 0.6, 0.4]),
+    point=np.array([np.nan, np.nan, 0.0, np.nan, 1.25, np.nan, np.nan]),
+)
+#: Columns with a score: a point mass, atoms of a lattice above a bound, bounds alone, nothing.
+SCORED_COLUMNS = [
+    ScoredColumn(Score(centre=0.5, spread=1.5, power=0.5, low=-2.0, high=3.0), np.array([0.0])),
+    ScoredColumn(
+        Score(lower=-30.0, centre=3.4, spread=0.1, power=1.5, low=-1.5, high=1.5),
+        np.array([-1.0, 2.0]),
+        step=0.5,
+        reach=0.2495,
+    ),
+    ScoredColumn(
+        Score(lower=-30.0, upper=30.0, centre=0.1, spread=0.2, power=2.0, low=-2.0, high=2.0),
+        np.empty(0),
+        smallest_sd=0.01,
+    ),
+    ScoredColumn(Score(), np.array([-0.5, 0.0, 3.0])),
+]
 #: Stands for the axis of a variable with Poisson leaves.
 COUNTS = "counts"
 
@@ -27,16 +54,17 @@ def random_circuit(
 ) -> Circuit:
     """A random smooth and decomposable circuit (not deterministic), with shared nodes.
 
-    ``kinds``: "binary", "discrete" (2 to 4 states), "gaussian", "histogram", "mixed", or
-    "counts" (Poisson and Gaussian leaves beside binary ones).
+    ``kinds``: "binary", "discrete" (2 to 4 states), "gaussian", "histogram", "atoms" (a histogram
+    axis with some), "scored", "mixed" (all of these), or "counts" (Poisson and Gaussian leaves
+    beside binary ones).
     """
     rng = np.random.default_rng(seed)
     n_states, axes = _variables(rng, n_features, kinds)
-    builder = CircuitBuilder(n_states, [None if axis == COUNTS else axis for axis in axes])
+    builder = CircuitBuilder(n_states, [None if axis is COUNTS else axis for axis in axes])
     shared: dict[tuple[int, ...], list[int]] = {}
 
     def leaf(var: int) -> int:
-        return _leaf(builder, rng, n_states, var, axes[var] == COUNTS)
+        return _leaf(builder, rng, n_states, var, axes[var])
 
     def grow(scope: tuple[int, ...], level: int) -> int:
         if scope in shared and rng.random() < 0.3:
@@ -70,14 +98,16 @@ def random_deterministic_circuit(
     """A random decision circuit: sums decide on variables one after the other."""
     rng = np.random.default_rng(seed)
     n_states, axes = _variables(rng, n_features, kinds)
-    builder = CircuitBuilder(n_states, [None if axis == COUNTS else axis for axis in axes])
+    builder = CircuitBuilder(n_states, [None if axis is COUNTS else axis for axis in axes])
 
     def grow(scope: tuple[int, ...]) -> list[int]:
         if not scope:
             return []
-        choices = [var for var in scope if n_states[var] > 0]
+        choices = [
+            var for var in scope if n_states[var] > 0 and not isinstance(axes[var], ScoredColumn)
+        ]
         if not choices or (len(scope) == 1 and rng.random() < 0.5):
-            return [_leaf(builder, rng, n_states, var, axes[var] == COUNTS) for var in scope]
+            return [_leaf(builder, rng, n_states, var, axes[var]) for var in scope]
         var = int(rng.choice(choices))
         rest = tuple(other for other in scope if other != var)
         children = []
@@ -104,7 +134,7 @@ def random_structured_circuit(
     """
     of_vtree, rng = np.random.default_rng(vtree), np.random.default_rng([seed, vtree])
     n_states, axes = _variables(of_vtree, n_features, kinds)
-    builder = CircuitBuilder(n_states, [None if axis == COUNTS else axis for axis in axes])
+    builder = CircuitBuilder(n_states, [None if axis is COUNTS else axis for axis in axes])
 
     def parts_of(scope: list[int]) -> list[list[int]]:
         if len(scope) == 3 and of_vtree.random() < 0.5:
@@ -124,8 +154,8 @@ def random_structured_circuit(
 
     def grow(scope: list[int]) -> list[int]:
         if len(scope) == 1:
-            counts = axes[scope[0]] == COUNTS
-            nodes = [_leaf(builder, rng, n_states, scope[0], counts) for _ in range(width + 1)]
+            var = scope[0]
+            nodes = [_leaf(builder, rng, n_states, var, axes[var]) for _ in range(width + 1)]
             return nodes if rng.random() < 0.5 else mixtures(nodes, width)
         below = [grow(part) for part in parts_of(scope)]
         n_products = width + int(rng.integers(0, 2))
@@ -172,6 +202,10 @@ def random_rows(seed: int, circuit: Circuit, n_rows: int, missing: float = 0.3) 
             rows[:, var] = rng.integers(0, circuit.n_states[var], n_rows)
         if POISSON in circuit.leaf_family[circuit.leaf_var == var]:
             rows[:, var] = rng.poisson(2.0, n_rows)
+        atoms = atoms_of(circuit, var)
+        if atoms:
+            at = rng.random(n_rows) < 0.4
+            rows[at, var] = rng.choice(atoms, at.sum())
     rows[rng.random(rows.shape) < missing] = np.nan
     return rows
 
@@ -181,10 +215,13 @@ def _leaf(
     rng: np.random.Generator,
     n_states: list[int],
     var: int,
-    counts: bool,
+    axis,
 ) -> int:
-    if counts:
+    if axis is COUNTS:
         return builder.poisson(var, rng.uniform(0.5, 6.0))
+    if isinstance(axis, ScoredColumn):
+        log_prob = log_simplex(rng, n_states[var])
+        return builder.scored(var, log_prob, rng.normal(), rng.uniform(0.3, 2.0))
     if n_states[var] == 0:
         return builder.gaussian(var, rng.normal(), rng.uniform(0.3, 2.0))
     return builder.discrete(var, log_simplex(rng, n_states[var]))
@@ -196,16 +233,21 @@ def _variables(rng: np.random.Generator, n_features: int, kinds: str) -> tuple[l
         "discrete": ["discrete"],
         "gaussian": ["gaussian"],
         "histogram": ["histogram"],
-        "mixed": ["binary", "discrete", "gaussian", "histogram"],
+        "atoms": ["atoms"],
+        "scored": ["scored"],
+        "mixed": ["binary", "discrete", "gaussian", "histogram", "atoms", "scored"],
         "counts": ["binary", "gaussian", "poisson", "poisson"],
     }[kinds]
     n_states: list[int] = []
     axes: list = []
     for _ in range(n_features):
-        kind = rng.choice(choices)
-        axes.append({"histogram": AXIS, "poisson": COUNTS}.get(str(kind)))
-        sizes = {"binary": 2, "discrete": int(rng.integers(2, 5)), "histogram": 5}
-        n_states.append(sizes.get(str(kind), 0))
+        kind = str(rng.choice(choices))
+        axes.append({"histogram": AXIS, "atoms": ATOMS_AXIS, "poisson": COUNTS}.get(kind))
+        sizes = {"binary": 2, "discrete": int(rng.integers(2, 5)), "histogram": 5, "atoms": 4}
+        if kind == "scored":
+            axes[-1] = SCORED_COLUMNS[rng.integers(len(SCORED_COLUMNS))]
+            sizes[kind] = len(axes[-1].atoms) + 1
+        n_states.append(sizes.get(kind, 0))
     return n_states, axes
 
 

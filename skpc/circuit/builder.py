@@ -111,13 +111,11 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_var(var)
+        self._check_states(var)
         count = self._n_states[var]
         log_prob = np.asarray(log_prob, dtype=np.float64)
         if count == 0:
             raise ValueError(f"variable {var} is numeric without an axis; add a gaussian leaf")
-        if isinstance(self._axes[var], ScoredColumn):
-            raise ValueError(f"variable {var} has atoms and a score; add a scored leaf")
         if log_prob.shape != (count,):
             raise ValueError(
                 f"a leaf of variable {var} needs {count} log probabilities, "
@@ -141,7 +139,7 @@ class CircuitBuilder:
         """
         log_prob = self._indicators.get((var, state))
         if log_prob is None:
-            self._check_var(var)
+            self._check_states(var)
             if not 0 <= state < self._n_states[var]:
                 raise ValueError(
                     f"variable {var} has states 0..{self._n_states[var] - 1}, got state {state}"
@@ -351,6 +349,11 @@ class CircuitBuilder:
     def _check_var(self, var: int) -> None:
         if not 0 <= var < len(self._n_states):
             raise ValueError(f"the variables are 0..{len(self._n_states) - 1}, got {var}")
+
+    def _check_states(self, var: int) -> None:
+        self._check_var(var)
+        if isinstance(self._axes[var], ScoredColumn):
+            raise ValueError(f"variable {var} has atoms and a score; add a scored leaf")
 
     def _check_numeric(self, var: int, leaf: str) -> None:
         self._check_var(var)

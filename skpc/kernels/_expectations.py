@@ -98,8 +98,11 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
         value = left.value[:, np.newaxis]
         return left.prob @ (kernel.of_points(value, first) * kernel.of_points(value, second))
     if not isinstance(kernel, RBF):
-        # A draw of a density matches neither cell.
-        return np.full((len(left.means()), len(first)), _never_matching(kernel) ** 2)
+        # A draw of a density matches neither cell; an atom may.
+        value, prob, rest = _known_values(left)
+        values = kernel.of_points(value[:, np.newaxis], first)
+        values = values * kernel.of_points(value[:, np.newaxis], second)
+        return prob @ values + rest[:, np.newaxis] * _never_matching(kernel) ** 2
     # The product of two bumps is a narrower one in the middle between them.
     middle = Normals((first + second) / 2.0, np.zeros(len(first)))
     height = np.exp(-0.5 * kernel.gamma * np.square(first - second))
@@ -134,15 +137,24 @@ def _bump_of_bins(kernel: RBF, left: Bins, right: Bins) -> Floats:
     return _averaged(left, right, means)
 
 
-def _match_of_normals(kernel: ColumnKernel, left: Normals, right: Normals) -> Floats:
+def _match(kernel: ColumnKernel, left: Normals | Bins, right: Normals | Bins) -> Floats:
     """Only two known numbers can match; any other pair differs with probability one."""
-    mean, known = left.mean[:, np.newaxis], (left.sd == 0.0)[:, np.newaxis] & (right.sd == 0.0)
-    values = np.where(known, kernel.of_points(mean, right.mean), _never_matching(kernel))
-    return _averaged(left, right, values)
+    value, prob, rest = _known_values(left)
+    others, other_prob, other_rest = _known_values(right)
+    values = kernel.of_points(value[:, np.newaxis], others)
+    known = prob @ values @ other_prob.T
+    either = np.add.outer(rest, other_rest) - np.multiply.outer(rest, other_rest)
+    return np.asarray(known + either * _never_matching(kernel))
 
 
-def _match_of_bins(kernel: ColumnKernel, left: Any, right: Bins) -> Floats:
-    return np.full((len(left.means()), len(right.prob)), _never_matching(kernel))
+def _known_values(form: Normals | Bins) -> tuple[Floats, Floats, Floats]:
+    """Values that have a probability, these probabilities, and what remains, of distributions."""
+    if isinstance(form, Bins):
+        at = ~np.isnan(form.axis.points)
+        prob, rest = form.prob @ form.axis.mixing[:, at], form.prob @ form.axis.mixing[:, ~at]
+        return form.axis.points[at], prob, rest.sum(axis=1)
+    at = form.sd == 0.0
+    return form.mean[at], form.rows[:, at], form.rows[:, ~at].sum(axis=1)
 
 
 def _averaged(left: Form, right: Form, of_parts: Floats) -> Floats:
@@ -164,7 +176,7 @@ _TABLE: dict[tuple[type, type, type], Callable[[Any, Any, Any], Floats]] = {
 for _kernel in (ExponentialHamming, Delta):
     _TABLE |= {
         (_kernel, Points, Points): _of_points,
-        (_kernel, Normals, Normals): _match_of_normals,
-        (_kernel, Normals, Bins): _match_of_bins,
-        (_kernel, Bins, Bins): _match_of_bins,
+        (_kernel, Normals, Normals): _match,
+        (_kernel, Normals, Bins): _match,
+        (_kernel, Bins, Bins): _match,
     }

@@ -122,9 +122,8 @@ class Axis(NamedTuple):
     def log_densities(self) -> Floats:
         """Greatest log density (nats) of each cell within its state."""
         with np.errstate(divide="ignore"):
-            found = np.log(self.shares) - np.log(self.widths)
-        found[self._is_mass] = 0.0
-        return found
+            width = np.where(self._is_mass, 1.0, self.widths)
+            return np.asarray(np.log(self.shares) - np.log(width))
 
     @property
     def mixing(self) -> Floats:

@@ -194,10 +194,13 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         off = (np.abs(scaled - whole) > np.maximum(_OFF_LATTICE, 1e-15 * np.abs(scaled))) | far
         if mass[off].sum() > unusual or off.all():
             continue
-        multiples = whole[~off].astype(np.int64)
-        if len(multiples) == 1:
+        if off.sum() == len(points) - 1:
             return (1.0, 0.0) if decimals == 0 else (0.0, 0.0)
-        step = _common_step(multiples, mass[~off], unusual - mass[off].sum())
+        multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
+        if len(multiples) == 1:
+            # Values this close are not told apart by so few decimals.
+            continue
+        step = _common_step(multiples, np.bincount(place, mass[~off]), unusual - mass[off].sum())
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
     return 0.0, 0.0

@@ -78,7 +78,8 @@ class Score(NamedTuple):
     def moments(self, mean: Floats, sd: Floats, centre: Floats) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` for values x whose scores are normal.
 
-        By Gauss-Legendre quadrature between the ends of the power transform, and beyond them.
+        By Gauss-Legendre quadrature between the ends of the power transform and its middle, where
+        it is not smooth, and beyond them.
         """
         ends = _REACH * np.array([-1.0, 1.0]) * sd[:, np.newaxis] + mean[:, np.newaxis]
         inner = np.clip(self._knots, ends[:, :1], ends[:, 1:])
@@ -101,8 +102,9 @@ class Score(NamedTuple):
 
     @property
     def _knots(self) -> Floats:
-        """Scores between which the power transform applies."""
-        return np.array([_power_of(self.low, self.power), _power_of(self.high, self.power)])
+        """Scores between which the inverse of the score is smooth, increasing."""
+        ends = [_power_of(self.low, self.power), _power_of(self.high, self.power)]
+        return np.sort([*ends, 0.0])
 
 
 @inlined

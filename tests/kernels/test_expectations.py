@@ -91,7 +91,10 @@ def test_mixed_members_of_bins_are_mixtures_of_their_states():
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 1e3, 1e9])
 def test_expectations_of_bins_scale_with_the_axis(scale):
     left, right = BINS["plain"], BINS["narrow"]
-    wide = [Bins(Axis.of(side.axis.flat * scale), side.prob) for side in (left, right)]
+    wide = []
+    for edges, lower, upper, *_ in (side.axis for side in (left, right)):
+        wide.append(Axis(edges * scale, lower * scale, upper * scale))
+    wide = [side._replace(axis=axis) for side, axis in zip((left, right), wide)]
     assert_allclose(
         leaf_expectations(RBF(0.5 / scale**2), *wide),
         leaf_expectations(RBF(0.5), left, right),

@@ -5,29 +5,175 @@ from __future__ import annotations
 import itertools
 import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import quad
 
 from skpc.circuit import LEAF, PRODUCT, Circuit
-from skpc.variables import GAUSSIAN, HISTOGRAM
-from skpc.variables.families import POISSON
+from skpc.variables import GAUSSIAN, HISTOGRAM, POISSON, SCORED
 
 
-def axis_of(circuit: Circuit, var: int):
-    part = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]]
-    return (part[1:-1], part[0], part[-1]) if len(part) else None
+def is_number(circuit: Circuit, var: int) -> bool:
+    """Whether a variable has numbers, with or without states."""
+    has_stretch = circuit.axis_ptr[var + 1] > circuit.axis_ptr[var]
+    return bool(circuit.n_states[var] == 0 or has_stretch)
+
+
+class Cell(NamedTuple):
+    """A cell ``low <= x < high`` of an axis: a state, its share there, and its atom or NaN.
+
+    ``is_mass``: the cell is no wider than rounding, and its atom has a probability.
+    """
+
+    low: float
+    high: float
+    scale: float
+    state: int
+    share: float
+    point: float
+    is_mass: bool
+
+
+def cells_of(edges, lower_scale, upper_scale, state, share, point) -> list[Cell]:
+    """The cells of an axis, given by its fields; an end of a tail is infinite."""
+    low, high = [-math.inf, *edges], [*edges, math.inf]
+    scale = [lower_scale, *[math.nan] * (len(edges) - 1), upper_scale]
+    narrow = 1e-10 * max(abs(edge) for edge in edges)
+    fields = zip(low, high, scale, state, share, point)
+    return [Cell(*map(float, cell), cell[1] - cell[0] <= narrow) for cell in fields]
+
+
+def axis_of(circuit: Circuit, var: int) -> list[Cell]:
+    """The cells of the histogram axis of a variable, read from the array of all axes."""
+    part = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tolist()
+    n_edges = (len(part) - 8) // 5
+    edges, rest = part[4 : 4 + n_edges], part[4 + n_edges :]
+    n_cells = n_edges + 1
+    state, share, _, point = (rest[i * n_cells : (i + 1) * n_cells] for i in range(4))
+    return cells_of(edges, part[0], part[1], state, share, point)
+
+
+def atoms_of(circuit: Circuit, var: int) -> list[float]:
+    """The values of a variable that have a probability each."""
+    start, end = circuit.axis_ptr[var], circuit.axis_ptr[var + 1]
+    if start == end:
+        return []
+    if circuit.axis[start] == 0.0:
+        return scored_column(circuit, var).atoms
+    return [cell.point for cell in axis_of(circuit, var) if not math.isnan(cell.point)]
+
+
+def within_cell(cell: Cell, x: float) -> float:
+    """Density of a value of a cell, given the cell."""
+    if math.isinf(cell.low):
+        return math.exp((x - cell.high) / cell.scale) / cell.scale
+    if math.isinf(cell.high):
+        return math.exp((cell.low - x) / cell.scale) / cell.scale
+    return 1.0 if cell.is_mass else 1.0 / (cell.high - cell.low)
 
 
 def state_and_density(circuit: Circuit, var: int, x: float) -> tuple[int, float]:
     """State of a value on its axis, and the density of the value given the state."""
-    edges, lower, upper = axis_of(circuit, var)
-    if x < edges[0]:
-        return 0, math.exp((x - edges[0]) / lower) / lower
-    for bin_, (left, right) in enumerate(zip(edges[:-1], edges[1:])):
-        if left <= x < right:
-            return bin_ + 1, 1.0 / (right - left)
-    return len(edges), math.exp((edges[-1] - x) / upper) / upper
+    (cell,) = [cell for cell in axis_of(circuit, var) if cell.low <= x < cell.high]
+    return int(cell.state), cell.share * within_cell(cell, x)
+
+
+class NaiveScore(NamedTuple):
+    """The transform of Yeo and Johnson, linear outside a range, behind logarithms at bounds."""
+
+    lower: float
+    upper: float
+    centre: float
+    spread: float
+    power: float
+    low: float
+    high: float
+
+    def of(self, x: float) -> float:
+        u = (self._to_line(x) - self.centre) / self.spread
+        if u < self.low or u > self.high:
+            end = self.low if u < self.low else self.high
+            return yeo_johnson(end, self.power) + yeo_johnson_slope(end, self.power) * (u - end)
+        return yeo_johnson(u, self.power)
+
+    def slope(self, x: float) -> float:
+        u = (self._to_line(x) - self.centre) / self.spread
+        found = yeo_johnson_slope(min(max(u, self.low), self.high), self.power) / self.spread
+        if self.lower > -math.inf and self.upper < math.inf:
+            return found * (self.upper - self.lower) / ((x - self.lower) * (self.upper - x))
+        found /= x - self.lower if self.lower > -math.inf else 1.0
+        return found / (self.upper - x if self.upper < math.inf else 1.0)
+
+    def value(self, z: float) -> float:
+        ends = [(end, yeo_johnson(end, self.power)) for end in (self.low, self.high)]
+        if z < ends[0][1] or z > ends[1][1]:
+            end, at_end = ends[0] if z < ends[0][1] else ends[1]
+            u = end + (z - at_end) / yeo_johnson_slope(end, self.power)
+        else:
+            u = inverse_yeo_johnson(z, self.power)
+        v = self.centre + self.spread * u
+        if self.lower > -math.inf and self.upper < math.inf:
+            return self.lower + (self.upper - self.lower) / (1.0 + math.exp(-v))
+        if self.lower > -math.inf:
+            return self.lower + math.exp(v)
+        return self.upper - math.exp(-v) if self.upper < math.inf else v
+
+    def _to_line(self, x: float) -> float:
+        if self.lower > -math.inf and self.upper < math.inf:
+            return math.log((x - self.lower) / (self.upper - x))
+        if self.lower > -math.inf:
+            return math.log(x - self.lower)
+        return -math.log(self.upper - x) if self.upper < math.inf else x
+
+
+def yeo_johnson(u: float, power: float) -> float:
+    if u >= 0.0:
+        return math.log(u + 1.0) if power == 0.0 else ((u + 1.0) ** power - 1.0) / power
+    if power == 2.0:
+        return -math.log(1.0 - u)
+    return -((1.0 - u) ** (2.0 - power) - 1.0) / (2.0 - power)
+
+
+def yeo_johnson_slope(u: float, power: float) -> float:
+    return (u + 1.0) ** (power - 1.0) if u >= 0.0 else (1.0 - u) ** (1.0 - power)
+
+
+def inverse_yeo_johnson(y: float, power: float) -> float:
+    if y >= 0.0:
+        return math.exp(y) - 1.0 if power == 0.0 else (y * power + 1.0) ** (1.0 / power) - 1.0
+    if power == 2.0:
+        return 1.0 - math.exp(-y)
+    return 1.0 - (1.0 - (2.0 - power) * y) ** (1.0 / (2.0 - power))
+
+
+class NaiveColumn(NamedTuple):
+    """What the leaves of a scored variable have in common."""
+
+    step: float
+    reach: float
+    score: NaiveScore
+    atoms: list[float]
+
+    def state(self, x: float) -> int:
+        """Number of the atom of a value; one more than the last for all others."""
+        for number, atom in enumerate(self.atoms):
+            if abs(x - atom) <= self.reach:
+                return number
+        return len(self.atoms)
+
+
+def scored_column(circuit: Circuit, var: int) -> NaiveColumn:
+    part = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tolist()
+    return NaiveColumn(part[1], part[2], NaiveScore(*part[6:13]), part[13:])
+
+
+def normal_density(z: float, mean: float, sd: float) -> float:
+    return math.exp(-0.5 * ((z - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
+
+
+def normal_below(z: float, mean: float, sd: float) -> float:
+    return 0.5 * math.erfc((mean - z) / (sd * math.sqrt(2.0)))
 
 
 def leaf_density(circuit: Circuit, node: int, x: float) -> float:
@@ -36,10 +182,16 @@ def leaf_density(circuit: Circuit, node: int, x: float) -> float:
     param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
     family = circuit.leaf_family[node]
     if family == GAUSSIAN:
-        z = (x - param[0]) / param[1]
-        return math.exp(-0.5 * z * z) / (param[1] * math.sqrt(2 * math.pi))
+        return normal_density(x, *param)
     if family == POISSON:
         return count_probability(param[0], x)
+    if family == SCORED:
+        column = scored_column(circuit, int(circuit.leaf_var[node]))
+        state = column.state(x)
+        if state < len(column.atoms):
+            return math.exp(param[state]) / (column.step or 1.0)
+        rest = math.exp(param[state]) * column.score.slope(x)
+        return rest * normal_density(column.score.of(x), *param[-2:])
     if family == HISTOGRAM:
         state, density = state_and_density(circuit, int(circuit.leaf_var[node]), x)
         return math.exp(param[state]) * density
@@ -84,44 +236,96 @@ def posterior_expectation(circuit: Circuit, row: np.ndarray, var: int, function)
 
 
 def leaf_expectation(circuit: Circuit, node: int, function) -> float:
+    """E[function(x)] under a leaf: a sum over what has a probability, integrals over the rest."""
     var = int(circuit.leaf_var[node])
-    if circuit.leaf_family[node] in (GAUSSIAN, HISTOGRAM):
-        total = 0.0
-        for low, high in pairwise(break_points(circuit, node)):
-            total += quad(
-                lambda x: function(x) * leaf_density(circuit, node, x), low, high, epsabs=1e-13
-            )[0]
-        return total
+    param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+    family = circuit.leaf_family[node]
+    if family == GAUSSIAN:
+        return normal_expectation(function, *param)
+    if family == HISTOGRAM:
+        return sum(
+            math.exp(param[int(cell.state)]) * cell.share * cell_expectation(cell, function)
+            for cell in axis_of(circuit, var)
+        )
+    if family == SCORED:
+        score, atoms = scored_column(circuit, var).score, atoms_of(circuit, var)
+        breaks = [yeo_johnson(u, score.power) for u in (score.low, 0.0, score.high)]
+        rest = normal_expectation(lambda z: function(score.value(z)), *param[-2:], breaks)
+        of_atoms = sum(math.exp(p) * function(atom) for p, atom in zip(param, atoms))
+        return of_atoms + math.exp(param[len(atoms)]) * rest
     states = range(circuit.n_states[var] or 200)
     return sum(function(s) * leaf_density(circuit, node, float(s)) for s in states)
 
 
-def break_points(circuit: Circuit, node: int) -> list[float]:
-    if circuit.leaf_family[node] == HISTOGRAM:
-        edges, lower, upper = axis_of(circuit, int(circuit.leaf_var[node]))
-        return [edges[0] - 60 * lower, *edges, edges[-1] + 60 * upper]
-    mean, sd = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
-    return [mean + k * sd for k in (-20, -5, 0, 5, 20)]
+def normal_expectation(function, mean: float, sd: float, breaks=()) -> float:
+    points = [mean + k * sd for k in (-20, -5, 0, 5, 20)]
+    points += [point for point in breaks if points[0] < point < points[-1]]
+    return sum(
+        quad(lambda z: function(z) * normal_density(z, mean, sd), low, high, epsabs=1e-13)[0]
+        for low, high in pairwise(sorted(points))
+    )
 
 
-def greatest_induced_tree(circuit: Circuit, row: np.ndarray) -> float:
-    """Density with maxima in place of sums, missing leaves at their modes."""
-    return evaluate(circuit, row, lambda leaf, x: leaf_mode_density(circuit, leaf, x), add=max)
+def cell_expectation(cell: Cell, function) -> float:
+    """E[function(x)] within a cell; the cell of an atom holds nothing but the atom."""
+    if not math.isnan(cell.point):
+        return function(cell.point)
+    low = cell.high - 60 * cell.scale if math.isinf(cell.low) else cell.low
+    high = cell.low + 60 * cell.scale if math.isinf(cell.high) else cell.high
+    return quad(lambda x: function(x) * within_cell(cell, x), low, high, epsabs=1e-13)[0]
 
 
-def leaf_mode_density(circuit: Circuit, node: int, x: float) -> float:
-    if not math.isnan(x):
-        return leaf_density(circuit, node, x)
+def greatest_induced_tree(circuit: Circuit, row: np.ndarray, filled=None) -> float:
+    """Density with maxima in place of sums, missing cells at their modes, or as they are filled.
+
+    What a filled cell counts is told by ``filled_value``.
+    """
+
+    def value(leaf: int, x: float) -> float:
+        if not math.isnan(x):
+            return leaf_density(circuit, leaf, x)
+        if filled is None:
+            return max(filled_value(circuit, leaf, mode) for mode in candidates(circuit, leaf))
+        return filled_value(circuit, leaf, filled[circuit.leaf_var[leaf]])
+
+    return evaluate(circuit, row, value, add=max)
+
+
+def filled_value(circuit: Circuit, node: int, x: float) -> float:
+    """What a value counts as a mode: its density; beside atoms, the probability of its state.
+
+    The density of a number with a score is that of the score.
+    """
     var = int(circuit.leaf_var[node])
+    param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
+    if circuit.leaf_family[node] == SCORED:
+        column = scored_column(circuit, var)
+        of_state = math.exp(param[column.state(x)])
+        return of_state if column.atoms else normal_density(column.score.of(x), *param[-2:])
+    if atoms_of(circuit, var):
+        return math.exp(param[state_and_density(circuit, var, x)[0]])
+    return leaf_density(circuit, node, x)
+
+
+def candidates(circuit: Circuit, node: int) -> list[float]:
+    """Values among which the mode of a leaf is."""
+    var = int(circuit.leaf_var[node])
+    param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
     if circuit.leaf_family[node] == GAUSSIAN:
-        return leaf_density(circuit, node, circuit.param[circuit.param_ptr[node]])
+        return [param[0]]
+    if circuit.leaf_family[node] == SCORED:
+        return [*atoms_of(circuit, var), scored_column(circuit, var).score.value(param[-2])]
     if circuit.leaf_family[node] == HISTOGRAM:
-        edges = axis_of(circuit, var)[0]
-        inside = [(a + b) / 2 for a, b in pairwise(edges)]
-        points = [np.nextafter(edges[0], -np.inf), *inside, edges[-1]]
-        return max(leaf_density(circuit, node, point) for point in points)
-    states = range(circuit.n_states[var] or 200)
-    return max(leaf_density(circuit, node, float(s)) for s in states)
+        return [mode_of(cell) for cell in axis_of(circuit, var)]
+    return [float(state) for state in range(circuit.n_states[var] or 200)]
+
+
+def mode_of(cell: Cell) -> float:
+    if not math.isnan(cell.point):
+        return cell.point
+    if math.isinf(cell.low):
+        return math.nextafter(cell.high, -math.inf)
+    return cell.low if math.isinf(cell.high) else (cell.low + cell.high) / 2
 
 
 def node_flows(circuit: Circuit, row: np.ndarray) -> np.ndarray:
@@ -156,17 +360,28 @@ def share_below(circuit: Circuit, row: np.ndarray, var: int, x: float) -> float:
             return leaf_density(circuit, node, cell)
         param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
         if circuit.leaf_family[node] == GAUSSIAN:
-            return 0.5 * math.erfc((param[0] - x) / (param[1] * math.sqrt(2.0)))
+            return normal_below(x, *param)
         if circuit.leaf_family[node] == POISSON:
             return sum(count_probability(param[0], float(k)) for k in range(math.floor(x) + 1))
-        return sum(math.exp(p) * share for p, share in zip(param, _shares_below(circuit, var, x)))
+        if circuit.leaf_family[node] == SCORED:
+            column = scored_column(circuit, var)
+            atoms = sum(math.exp(p) for p, atom in zip(param, column.atoms) if atom <= x)
+            rest = math.exp(param[len(column.atoms)])
+            return atoms + rest * normal_below(column.score.of(x), *param[-2:])
+        return sum(
+            math.exp(param[int(cell.state)]) * cell.share * cell_below(cell, x)
+            for cell in axis_of(circuit, var)
+        )
 
     return evaluate(circuit, row, value) / density(circuit, row)
 
 
-def _shares_below(circuit: Circuit, var: int, x: float) -> list[float]:
-    """Share of each bin and tail of an axis that lies below ``x``."""
-    edges, lower, upper = axis_of(circuit, var)
-    shares = [min(1.0, math.exp((x - edges[0]) / lower))]
-    shares += [min(1.0, max(0.0, (x - a) / (b - a))) for a, b in pairwise(edges)]
-    return [*shares, max(0.0, 1.0 - math.exp((edges[-1] - x) / upper))]
+def cell_below(cell: Cell, x: float) -> float:
+    """Share of a cell that is not above ``x``."""
+    if not math.isnan(cell.point):
+        return float(cell.point <= x)
+    if math.isinf(cell.low):
+        return min(1.0, math.exp((x - cell.high) / cell.scale))
+    if math.isinf(cell.high):
+        return max(0.0, 1.0 - math.exp((cell.low - x) / cell.scale))
+    return min(1.0, max(0.0, (x - cell.low) / (cell.high - cell.low)))

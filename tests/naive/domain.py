@@ -56,7 +56,7 @@ def mean_excess(values, weight, edge, side):
 
 def log_density(axis, probabilities, x):
     """Log density of a number under a histogram with exponential tails."""
-    edges, lower_scale, upper_scale = axis
+    edges, lower_scale, upper_scale = axis[:3]
     if x < edges[0]:
         return math.log(probabilities[0] / lower_scale) - (edges[0] - x) / lower_scale
     if x >= edges[-1]:

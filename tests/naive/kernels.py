@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from skpc.circuit import LEAF, SUM, Circuit
 from skpc.kernels import RBF, Delta, ExponentialHamming
-from skpc.variables import GAUSSIAN, Axis, Bins, Normals, Points
-from skpc.variables.families import POISSON
-from tests.naive.circuit import count_probability, leaf_density
+from skpc.variables import GAUSSIAN, POISSON, SCORED, Axis, Bins, Normals, Points
+from tests.naive.circuit import atoms_of as atoms_of_variable
+from tests.naive.circuit import cells_of, count_probability, leaf_density, scored_column
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 
@@ -34,6 +34,15 @@ def row_value(kernel, x: np.ndarray, y: np.ndarray) -> float:
     return total
 
 
+class Scored(NamedTuple):
+    """A leaf with atoms on the scale of its score: probabilities of the atoms and of the rest."""
+
+    atoms: list[float]
+    prob: list[float]
+    mean: float
+    sd: float
+
+
 #: Points, and weights of each member whose sums over the points are integrals of smooth functions.
 Rule = tuple[np.ndarray, np.ndarray]
 
@@ -48,16 +57,19 @@ def points_of(distribution, gamma: float) -> list[Rule]:
         return [(distribution.value, distribution.prob)]
     if isinstance(distribution, Normals):
         return [_normal_points(m, s, gamma) for m, s in zip(distribution.mean, distribution.sd)]
+    if isinstance(distribution, Scored):
+        x, w = _normal_points(distribution.mean, distribution.sd, gamma)
+        masses = np.array([distribution.prob[:-1]])
+        return [(np.append(distribution.atoms, x), np.hstack([masses, distribution.prob[-1] * w]))]
     assert isinstance(distribution, Bins)
-    return [_bin_points(distribution.prob, distribution.axis.flat, gamma)]
+    return [_bin_points(distribution.prob, distribution.axis, gamma)]
 
 
 def expectation(kernel, left, right) -> np.ndarray:
     """A column kernel under each pair of two lists of distributions, by quadrature."""
-    gamma = getattr(kernel, "gamma", 1.0)
-    any_points = isinstance(left, Points) or isinstance(right, Points)
-    if not isinstance(kernel, RBF) and not any_points:
+    if not isinstance(kernel, RBF):
         return _matching(kernel, left, right)
+    gamma = kernel.gamma
     rights = points_of(right, gamma)
     return np.vstack(
         [
@@ -72,30 +84,38 @@ def _double_sum(kernel, left: Rule, right: Rule) -> np.ndarray:
     (x, u), (y, v) = left, right
     found = np.zeros((len(u), len(v)))
     for part in (slice(start, start + 240) for start in range(0, len(x), 240)):
-        near = np.full(len(y), True)
-        if isinstance(kernel, RBF):
-            # What is left out is below exp(-60), and its weights sum to one.
-            reach = math.sqrt(60 / kernel.gamma)
-            near = (y > x[part].min() - reach) & (y < x[part].max() + reach)
-        found += u[:, part] @ (_values(kernel, x[part], y[near]) @ v[:, near].T)
+        # What is left out is below exp(-60), and its weights sum to one.
+        reach = math.sqrt(60 / kernel.gamma)
+        near = (y > x[part].min() - reach) & (y < x[part].max() + reach)
+        found += u[:, part] @ (np.exp(-kernel.gamma * (x[part, None] - y[near]) ** 2) @ v[:, near].T)
     return found
 
 
 def _matching(kernel, left, right) -> np.ndarray:
-    """Two numbers match if both are known and equal; draws of a density never do."""
-    found = np.full((len(left.means()), len(right.means())), cell_value(kernel, 0.0, 1.0))
-    if isinstance(left, Normals) and isinstance(right, Normals):
-        for i, x in enumerate(left.mean):
-            for j, y in enumerate(right.mean):
-                if left.sd[i] == right.sd[j] == 0.0:
-                    found[i, j] = cell_value(kernel, x, y)
+    """Two numbers match if both have a probability and are equal; draws of a density never do."""
+    found = np.empty((len(masses_of(left)), len(masses_of(right))))
+    for i, of_left in enumerate(masses_of(left)):
+        for j, of_right in enumerate(masses_of(right)):
+            match = sum(p * of_right.get(x, 0.0) for x, p in of_left.items())
+            found[i, j] = match * cell_value(kernel, 0.0, 0.0)
+            found[i, j] += (1.0 - match) * cell_value(kernel, 0.0, 1.0)
     return found
 
 
-def _values(kernel, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if isinstance(kernel, RBF):
-        return np.exp(-kernel.gamma * (x[:, None] - y) ** 2)
-    return np.array([[cell_value(kernel, a, b) for b in y] for a in x])
+def masses_of(distribution) -> list[dict[float, float]]:
+    """Under each member the values that have a probability."""
+    if isinstance(distribution, Points):
+        return [dict(zip(distribution.value, prob)) for prob in distribution.prob]
+    if isinstance(distribution, Normals):
+        both = zip(distribution.mean, distribution.sd)
+        return [{mean: 1.0} if sd == 0.0 else {} for mean, sd in both]
+    if isinstance(distribution, Scored):
+        return [dict(zip(distribution.atoms, distribution.prob))]
+    cells = [cell for cell in _cells(distribution.axis) if not math.isnan(cell.point)]
+    return [
+        {cell.point: prob[int(cell.state)] * cell.share for cell in cells}
+        for prob in distribution.prob
+    ]
 
 
 def _panels(low: float, high: float, widest: float) -> tuple[np.ndarray, np.ndarray]:
@@ -113,19 +133,32 @@ def _normal_points(mean: float, sd: float, gamma: float) -> Rule:
     return x, w[np.newaxis]
 
 
-def _bin_points(prob: np.ndarray, axis: np.ndarray, gamma: float) -> Rule:
-    edges, bump = axis[1:-1], 1 / math.sqrt(gamma)
+def _cells(axis: Axis) -> list:
+    """The cells of an axis, read from its fields; without these each cell is a state."""
+    n_cells = len(axis.edges) + 1
+    state = range(n_cells) if axis.state is None else axis.state
+    share = [1.0] * n_cells if axis.share is None else axis.share
+    point = [math.nan] * n_cells if axis.point is None else axis.point
+    return cells_of(axis.edges, axis.lower_scale, axis.upper_scale, state, share, point)
+
+
+def _bin_points(prob: np.ndarray, axis: Axis, gamma: float) -> Rule:
+    bump = 1 / math.sqrt(gamma)
     points, weights = [], []
-    for edge, scale in ((edges[0], -axis[0]), (edges[-1], axis[-1])):
-        z, w = _panels(0.0, 40.0, min(2.5, 2 * bump / abs(scale)))
-        points.append(edge + scale * z)
-        weights.append(w * np.exp(-z))
-    for low, high in pairwise(edges):
-        x, w = _panels(low, high, 2 * bump)
+    for cell in _cells(axis):
+        if not math.isnan(cell.point):
+            x, w = np.array([cell.point]), np.ones(1)
+        elif math.isnan(cell.scale):
+            x, w = _panels(cell.low, cell.high, 2 * bump)
+            w /= cell.high - cell.low
+        else:
+            z, w = _panels(0.0, 40.0, min(2.5, 2 * bump / cell.scale))
+            w *= np.exp(-z)
+            below = math.isinf(cell.low)
+            x = cell.high - cell.scale * z if below else cell.low + cell.scale * z
         points.append(x)
-        weights.append(w / (high - low))
-    shares = [prob[:, 0], prob[:, -1], *prob[:, 1:-1].T]
-    return np.concatenate(points), np.hstack([np.outer(p, w) for p, w in zip(shares, weights)])
+        weights.append(np.outer(prob[:, int(cell.state)] * cell.share, w))
+    return np.concatenate(points), np.hstack(weights)
 
 
 def induced_trees(circuit, node: int | None = None) -> list[tuple[float, dict[int, int]]]:
@@ -169,15 +202,30 @@ def univariate(circuit, var: int, part):
     if isinstance(part, tuple):
         if circuit.n_states[var] and not len(axis):
             return states(np.eye(circuit.n_states[var])[[int(part[1])]])
-        return Normals(np.array([part[1]]), np.zeros(1))
+        return Normals(np.array([on_scale(circuit, var, part[1])]), np.zeros(1))
     param = circuit.param[circuit.param_ptr[part] : circuit.param_ptr[part + 1]]
     if circuit.leaf_family[part] == GAUSSIAN:
         return Normals(param[:1], param[1:])
     if circuit.leaf_family[part] == POISSON:
         counts = np.arange(200.0)
         return Points(counts, np.array([[count_probability(param[0], k) for k in counts]]))
+    if circuit.leaf_family[part] == SCORED:
+        atoms = [on_scale(circuit, var, atom) for atom in atoms_of_variable(circuit, var)]
+        return Scored(atoms, np.exp(param[:-2]).tolist(), *param[-2:])
     prob = np.exp(param)[np.newaxis]
     return Bins(Axis.of(axis), prob) if len(axis) else states(prob)
+
+
+def on_scale(circuit, var: int, x: float) -> float:
+    """A cell as kernels compare it: its score, where the variable has one."""
+    if SCORED not in circuit.leaf_family[circuit.leaf_var == var]:
+        return float(x)
+    return scored_column(circuit, var).score.of(float(x))
+
+
+def rows_on_scale(circuit, rows: np.ndarray) -> np.ndarray:
+    """Rows as kernels compare them."""
+    return np.array([[on_scale(circuit, v, x) for v, x in enumerate(row)] for row in rows])
 
 
 def states(prob: np.ndarray) -> Points:

@@ -105,14 +105,16 @@ def test_mpe_of_a_deterministic_circuit_is_the_most_probable_completion():
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "mixed"])
+@pytest.mark.parametrize(
+    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
+)
 def test_mpe_reaches_the_greatest_induced_tree(make, kinds):
     for seed in range(6):
         circuit = make(seed, n_features=4, kinds=kinds)
         rows = random_rows(seed, circuit, 5, 0.6)
         for row, found in zip(rows, mpe(circuit, rows)):
             best = naive.greatest_induced_tree(circuit, row)
-            assert naive.greatest_induced_tree(circuit, found) == pytest.approx(best)
+            assert naive.greatest_induced_tree(circuit, row, found) == pytest.approx(best)
 
 
 def test_conditional_circuits_sample_and_complete_with_their_evidence():

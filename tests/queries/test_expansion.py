@@ -32,6 +32,7 @@ def test_the_mean_is_a_weighted_sum_of_expected_kernels(missing):
 def second_moment(circuit, kernel, row, x, y) -> float:
     """E k(z, x) k(z, y) given a row: over all trees, by quadrature in each variable."""
     ((_, factors),) = kernel.terms(len(x))
+    x, y = naive.rows_on_scale(circuit, np.array([x, y]))
     total = 0.0
     for weight, tree in naive.given_trees(circuit, row):
         for var, factor in enumerate(factors):
@@ -44,7 +45,9 @@ def second_moment(circuit, kernel, row, x, y) -> float:
     return total
 
 
-@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "mixed"])
+@pytest.mark.parametrize(
+    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
+)
 def test_the_variance_agrees_with_quadrature_over_all_trees(kinds, monkeypatch):
     monkeypatch.setattr(module, "_PAIRS", 3)
     circuit, kernel, points, coefficients = parts(kinds, n_points=3)
@@ -76,7 +79,8 @@ def test_complete_rows_have_no_variance():
     circuit, kernel, points, coefficients = parts()
     rows = zoo.random_rows(3, circuit, 20, 0.0)
     expansion = KernelExpansion(circuit, points, coefficients, kernel)
-    assert_allclose(expansion.mean(rows), kernel(rows, points) @ coefficients, rtol=1e-10)
+    gram = kernel(*(naive.rows_on_scale(circuit, part) for part in (rows, points)))
+    assert_allclose(expansion.mean(rows), gram @ coefficients, rtol=1e-10)
     assert_allclose(expansion.variance(rows), 0.0, atol=1e-13)
 
 

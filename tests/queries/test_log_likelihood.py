@@ -10,7 +10,7 @@ from skpc.queries import condition, log_likelihood
 from tests.naive import circuit as naive
 from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
 
-KINDS = ["binary", "discrete", "gaussian", "histogram", "mixed"]
+KINDS = ["binary", "discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
 
 
 @pytest.mark.parametrize("kinds", KINDS)
@@ -112,7 +112,7 @@ def test_a_cell_that_is_no_state_is_refused_by_row_and_variable(make, bad):
         log_likelihood(circuit, rows)
 
 
-@pytest.mark.parametrize("kinds", ["gaussian", "histogram"])
+@pytest.mark.parametrize("kinds", ["gaussian", "histogram", "atoms", "scored"])
 def test_an_infinite_number_is_refused(kinds):
     circuit = random_circuit(0, n_features=2, kinds=kinds)
     with pytest.raises(ValueError, match=r"X\[0, 1\] must be .* got -inf"):

@@ -24,7 +24,7 @@ MAKERS = [random_circuit, random_deterministic_circuit]
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("kinds", ["discrete", "mixed"])
+@pytest.mark.parametrize("kinds", ["discrete", "atoms", "scored", "mixed"])
 def test_flows_equal_weighted_posterior_shares(make, kinds):
     for seed in range(8):
         circuit = make(seed, n_features=4, kinds=kinds)
@@ -44,7 +44,9 @@ def test_flows_of_rows_below_the_smallest_float_add_up():
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "mixed"])
+@pytest.mark.parametrize(
+    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
+)
 @pytest.mark.parametrize("pseudo_count", [0.0, 0.1, 2.0])
 def test_the_penalised_objective_never_falls(make, kinds, pseudo_count):
     for seed in range(4):

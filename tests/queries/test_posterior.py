@@ -47,7 +47,9 @@ def test_bin_marginals_equal_expectations_of_bin_indicators(make):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "mixed"])
+@pytest.mark.parametrize(
+    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
+)
 def test_moments_equal_posterior_expectations_by_quadrature(make, kinds):
     for seed in range(3):
         circuit = make(seed, n_features=3, kinds=kinds)
@@ -126,7 +128,7 @@ def test_nothing_follows_from_an_impossible_row():
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize("kinds", ["discrete", "mixed"])
+@pytest.mark.parametrize("kinds", ["discrete", "atoms", "scored", "mixed"])
 def test_conditional_times_marginal_is_the_joint(make, kinds):
     for seed in range(8):
         circuit = make(seed, n_features=4, kinds=kinds)

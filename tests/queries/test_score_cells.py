@@ -12,7 +12,7 @@ from tests.queries.test_log_likelihood import wide_mixture
 from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
 
 MAKERS = [random_circuit, random_deterministic_circuit]
-KINDS = ["discrete", "gaussian", "histogram", "mixed"]
+KINDS = ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
 
 
 @pytest.mark.parametrize("make", MAKERS)

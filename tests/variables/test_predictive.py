@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from skpc import CutsetNetworkBD, SoftLearnSPN
 from skpc.variables import Axis, Bins, Normals, Points, Predictive
-from tests.naive.circuit import _shares_below
+from tests.naive.circuit import axis_of, cell_below
 from tests.zoo import AXIS, random_circuit
 
 RNG = np.random.default_rng(0)
@@ -29,7 +29,7 @@ def below(name: str, r: int, x: float) -> float:
     if name == "normals":
         return sum(p * norm.cdf(x, m, s) for p, m, s in zip(form.prob[r], form.mean, form.sd))
     circuit = random_circuit(0, n_features=1, kinds="histogram")
-    return float(form.prob[r] @ _shares_below(circuit, 0, x))
+    return sum(p * cell_below(cell, x) for p, cell in zip(form.prob[r], axis_of(circuit, 0)))
 
 
 def moment(name: str, r: int, power: int) -> float:
