@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
@@ -20,9 +21,14 @@ from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
     CutsetMixture,
+    CutsetNetwork,
+    check_n_components,
+    choose_param_ess,
     cutset_circuit,
+    fit_shrunken,
     learn_cutset_network,
     learn_mixture,
+    learn_shrunken_mixture,
     mixture_circuit,
 )
 from skpc.queries import (
@@ -178,7 +184,7 @@ class CutsetNetworkBD(CircuitDensity):
         "criterion": [StrOptions({"bd", "bic"})],
         "ess": [POSITIVE],
         "alpha": [POSITIVE],
-        "param_ess": [None, POSITIVE],
+        "param_ess": [StrOptions({"auto"}), None, POSITIVE],
         "n_candidates": [AT_LEAST_ONE],
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
         "structured": ["boolean"],
@@ -196,7 +202,7 @@ class CutsetNetworkBD(CircuitDensity):
         criterion: str = "bd",
         ess: float = 0.1,
         alpha: float = 0.01,
-        param_ess: float | None = None,
+        param_ess: float | str | None = "auto",
         n_candidates: int = 10,
         max_depth: int | None = None,
         structured: bool = False,
@@ -278,13 +284,19 @@ class CutsetNetworkBD(CircuitDensity):
                 f"{self.n_components}: the networks of a mixture have structures of their own, and "
                 "the mixture would not be structured-decomposable"
             )
+        check_n_components(self.n_components, weight)
         random_state = check_random_state(self.random_state)
         complete = rows
         if np.isnan(rows).any():
             complete = self._filled(rows, weight, random_state)
-        mixture = self._mixture(complete, weight, self.n_components, random_state)
-        networks, circuit = mixture.networks, self._parametrised(rows, weight, mixture)
-        self.circuit_, self.weights_ = circuit, np.ones(1)
+        if self.param_ess == "auto" and self.n_components > 1:
+            mixture, self.circuit_ = self._shrunken(rows, complete, weight, random_state)
+        else:
+            mixture = self._mixture(complete, weight, self.n_components, random_state)
+            self.param_ess_ = self._single_param_ess(mixture.networks[0], complete, weight)
+            self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
+        networks, circuit = mixture.networks, self.circuit_
+        self.weights_ = np.ones(1)
         if len(networks) > 1:
             self.weights_ = np.exp(circuit.log_weight[circuit.child_ptr[-2] :])
         self.lower_bound_ = float(np.average(log_likelihood(circuit, rows), weights=weight))
@@ -292,6 +304,68 @@ class CutsetNetworkBD(CircuitDensity):
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
+
+    def _single_param_ess(
+        self, network: CutsetNetwork, complete: Floats, weight: Floats
+    ) -> float | None:
+        """The equivalent sample size of the parameters of a single network."""
+        if self.param_ess == "auto":
+            codes = self.domain_.codes(complete)
+            return choose_param_ess(network, codes, weight, self.structured)
+        return self._given_param_ess
+
+    @property
+    def _given_param_ess(self) -> float | None:
+        """What ``param_ess`` says before any choice; None keeps the smoothing of the criterion."""
+        return None if self.param_ess == "auto" else cast("float | None", self.param_ess)
+
+    def _shrunken(
+        self, rows: Floats, complete: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> tuple[CutsetMixture, Circuit]:
+        """A mixture whose tables are shrunk towards those of all rows, and its circuit."""
+        codes, axes = self.domain_.codes(complete), self.domain_.axes
+        learn = self._learner()
+        network = learn(codes, weight)
+        param_ess = choose_param_ess(network, codes, weight)
+
+        def learn_components(
+            some: NDArray[np.bool_], weight: Floats, responsibility: Floats | None
+        ) -> CutsetMixture:
+            return self._mixture(
+                complete[some],
+                weight,
+                self.n_components,
+                random_state,
+                param_ess=param_ess,
+                responsibility=responsibility,
+            )
+
+        def marginals(
+            some: NDArray[np.bool_], networks: Sequence[CutsetNetwork], weights: Floats
+        ) -> Floats:
+            return log_likelihood(mixture_circuit(networks, weights, axes, 0.0), rows[some])
+
+        n_missing = _missing_cells(rows, weight)
+        found, strength = learn_shrunken_mixture(
+            codes,
+            weight,
+            network,
+            param_ess,
+            learn,
+            learn_components,
+            self.n_components,
+            marginals if n_missing else None,
+        )
+        self.param_ess_ = strength
+        # The counts have their pseudo-counts already.
+        circuit = mixture_circuit(found.networks, found.weights, axes, param_ess=0.0)
+        if n_missing:
+            components = [cutset_circuit(network, axes, 0.0) for network in found.networks]
+            tol = _EM_TOL * n_missing / weight.sum()
+            circuit = fit_shrunken(
+                circuit, components, complete, rows, weight, param_ess, strength, tol
+            )
+        return found, circuit
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
@@ -304,9 +378,25 @@ class CutsetNetworkBD(CircuitDensity):
         complete = some
         for then in [some] * (_FILLINGS - 1) + [rows]:
             trees = self._mixture(complete, some_weight, n_trees, random_state, only_trees=True)
-            circuit = self._parametrised(some, some_weight, trees)
+            circuit = self._parametrised(some, some_weight, trees, self._given_param_ess)
             complete = sample_missing(circuit, then, random_state)
         return complete
+
+    def _learner(
+        self, only_trees: bool = False, advance: Callable[[float], object] | None = None
+    ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
+        """What learns a network, or a Chow-Liu tree, from codes and weights."""
+        return partial(
+            learn_cutset_network,
+            n_states=self.domain_.n_states,
+            criterion=self.criterion,
+            ess=self.ess,
+            alpha=self.alpha,
+            n_candidates=self.n_candidates,
+            max_depth=0 if only_trees else self.max_depth,
+            structured=self.structured and not only_trees,
+            advance=advance,
+        )
 
     def _mixture(
         self,
@@ -315,29 +405,21 @@ class CutsetNetworkBD(CircuitDensity):
         n_components: int,
         random_state: np.random.RandomState,
         only_trees: bool = False,
+        param_ess: float | None = None,
+        responsibility: Floats | None = None,
     ) -> CutsetMixture:
         """Learn networks, or Chow-Liu trees, from complete encoded rows."""
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
+        param_ess = self._given_param_ess if param_ess is None else param_ess
         with progress(amount, "rows" if single else "iterations", self.verbose) as advance:
-            learn = partial(
-                learn_cutset_network,
-                n_states=self.domain_.n_states,
-                criterion=self.criterion,
-                ess=self.ess,
-                alpha=self.alpha,
-                n_candidates=self.n_candidates,
-                max_depth=0 if only_trees else self.max_depth,
-                structured=self.structured and not only_trees,
-                advance=advance if single else None,
-            )
             return learn_mixture(
                 rows,
                 self.domain_.codes(rows),
                 weight,
                 _points(self.domain_, rows, weight),
-                learn,
-                partial(cutset_circuit, axes=self.domain_.axes, param_ess=self.param_ess),
+                self._learner(only_trees, advance if single else None),
+                partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
                 max_iter=self.max_iter,
                 tol=self.tol,
@@ -345,18 +427,21 @@ class CutsetNetworkBD(CircuitDensity):
                 n_jobs=self.n_jobs,
                 random_state=random_state,
                 advance=(lambda done: None) if single else advance,
+                responsibility=responsibility,
             )
 
-    def _parametrised(self, rows: Floats, weight: Floats, mixture: CutsetMixture) -> Circuit:
+    def _parametrised(
+        self, rows: Floats, weight: Floats, mixture: CutsetMixture, param_ess: float | None
+    ) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
         networks, axes = mixture.networks, self.domain_.axes
-        circuit = mixture_circuit(networks, mixture.weights, axes, self.param_ess)
+        circuit = mixture_circuit(networks, mixture.weights, axes, param_ess)
         n_missing = _missing_cells(rows, weight)
         if len(networks) == 1 and not n_missing:
             return circuit
         counts: float | PseudoCounts = self.alpha
-        if self.criterion == "bd" or self.param_ess is not None:
-            ess = self.ess if self.param_ess is None else self.param_ess
+        if self.criterion == "bd" or param_ess is not None:
+            ess = self.ess if param_ess is None else param_ess
             counts = uniform_pseudo_counts(circuit, ess * len(networks))
         tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
         return fit_parameters(
