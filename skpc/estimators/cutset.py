@@ -60,8 +60,8 @@ class CutsetNetworkBD(CircuitDensity):
 
     A cutset network is a decision tree over observed variables with a Chow-Liu tree at each leaf
     (Algorithm 1 of [1]_). A node is cut only where that raises the score, which guards against
-    overfitting: on binary columns there is nothing to tune and no validation set to spare (columns
-    of many states may want a larger ``ess``). The result is a smooth, decomposable and
+    overfitting: there is nothing to tune and no validation set to spare (columns of many states may
+    want a larger ``ess``). The result is a smooth, decomposable and
     deterministic circuit, so that marginals, conditionals, most probable completions, samples and
     expectations are exact.
 
@@ -79,10 +79,11 @@ class CutsetNetworkBD(CircuitDensity):
         branches at every cut. Used by "bd".
     alpha : float, default=0.01
         Laplace pseudo-count of each cell of a table. Used by "bic".
-    param_ess : float, default=None
-        Equivalent sample size for the parameters once the structure has been chosen; None keeps
-        the smoothing of the criterion. Values around 1 often raise the likelihood of small or
-        very wide tables.
+    param_ess : float, "auto" or None, default="auto"
+        Equivalent sample size for the parameters once the structure has been chosen. "auto": the
+        training rows tell it, up to 100 for a single network; the tables of a mixture are shrunk
+        towards those of the whole table (see Notes). None keeps the smoothing of the criterion, as
+        in the paper.
     n_candidates : int, default=10
         Number of columns tried at each cut, those of greatest information gain (eqs. 13-15).
     max_depth : int, default=None
@@ -94,7 +95,8 @@ class CutsetNetworkBD(CircuitDensity):
         likelihood. Needs ``n_components=1``.
     n_components : int, default=1
         Number of cutset networks. More than one are learned by structural EM (section 6 of
-        [1]_) from a k-means start; the mixture is one circuit, no longer deterministic.
+        [1]_) from a k-means start; the mixture is one circuit, no longer deterministic. With
+        ``param_ess="auto"`` they share the structure of a single network where that is safer.
     max_iter : int, default=100
         Greatest number of iterations of structural EM.
     tol : float, default=1e-2
@@ -131,6 +133,9 @@ class CutsetNetworkBD(CircuitDensity):
         The learned circuit over encoded rows.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back.
+    param_ess_ : float or None
+        Equivalent sample size of the parameters: that of each component in a mixture. None where
+        the criterion smooths them.
     n_parameters_ : int
         Number of free parameters.
     n_cuts_ : int
@@ -156,6 +161,15 @@ class CutsetNetworkBD(CircuitDensity):
     first, pairs of columns being counted on the rows that show both. It draws what is missing, and
     from these rows the structure is learned. The parameters are those of the rows as they are, by
     exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
+
+    With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size of greatest
+    leave-one-out likelihood, where there are ten rows or more for each free parameter. Elsewhere,
+    and wherever missing cells have been filled, the same is done with filled rows: trees learned
+    from three quarters of the rows, below the same cuts, are to predict the last quarter, each in
+    turn. A component of a mixture gets a prior of ``param_ess_`` rows that are distributed like the
+    whole table; a quarter of the rows is held out to choose their number, and whether the
+    components keep structures of their own or take that of a single network, which the mixture
+    becomes as the number grows. Then all rows are learned from.
 
     In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
     the joint circuit adjusts the parameters at the end, with the same prior counts.

@@ -256,7 +256,7 @@ def test_learning_from_what_is_there_beats_imputing_the_most_frequent_value(n_co
     test = three_kinds(2000, 2)
     with_missing_cells = model.fit(incomplete).score(test)
     assert with_missing_cells > model.fit(imputed).score(test) + 0.5
-    assert with_missing_cells > model.fit(complete).score(test) - 0.1
+    assert with_missing_cells > model.fit(complete).score(test) - 0.15
 
 
 @pytest.mark.parametrize("n_components", [1, 2])
