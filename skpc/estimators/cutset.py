@@ -164,12 +164,14 @@ class CutsetNetworkBD(CircuitDensity):
 
     With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size of greatest
     leave-one-out likelihood, where there are ten rows or more for each free parameter. Elsewhere,
-    and wherever missing cells have been filled, the same is done with filled rows: trees learned
-    from three quarters of the rows, below the same cuts, are to predict the last quarter, each in
-    turn. A component of a mixture gets a prior of ``param_ess_`` rows that are distributed like the
-    whole table; a quarter of the rows is held out to choose their number, and whether the
+    trees learned from three quarters of the rows, below the same cuts, are to predict the last
+    quarter; each in turn, until a thousand rows have been held out. Missing cells are filled for
+    this too.
+
+    A component of a mixture then gets a prior of ``param_ess_`` rows that are distributed like the
+    whole table. A quarter of the rows is held out to choose their number, and whether the
     components keep structures of their own or take that of a single network, which the mixture
-    becomes as the number grows. Then all rows are learned from.
+    becomes as the number grows. In the end all rows are learned from.
 
     In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
     the joint circuit adjusts the parameters at the end, with the same prior counts.
