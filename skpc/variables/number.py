@@ -219,7 +219,7 @@ def _common_step(multiples: np.ndarray, mass: Floats, unusual: float) -> int:
 
 
 def weight_without_say(total: float) -> float:
-    """Weight of the unusual values, among cells of a total weight, that do not decide what it is."""
+    """Weight of unusual values in a column of a total weight that do not decide what it is."""
     return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
 
 
