@@ -9,6 +9,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
+from skpc.variables import Axis
 
 
 class Names:
@@ -35,7 +36,7 @@ class Names:
         """A category, or the range of a bin or tail."""
         axis = self._circuit.structure.axis_of(variable)
         if axis is not None:
-            return _bin_range(axis.edges, state)
+            return _cells_in_words(axis, state)
         categories = None if self._domain is None else self._domain.categories[variable]
         return shown_value(state if categories is None else categories[state])
 
@@ -46,14 +47,20 @@ def variable_name(variable: int, domain: Domain | None) -> str:
     return f"x{variable}" if names is None else str(names[variable])
 
 
-def _bin_range(edges: Floats, state: int) -> str:
-    """What the values of a bin or tail have in common."""
-    shown = _shown_edges(edges)
-    if state == 0:
-        return f"< {shown[0]}"
-    if state == len(shown):
-        return f"≥ {shown[-1]}"
-    return f"{shown[state - 1]} to {shown[state]}"
+def _cells_in_words(axis: Axis, state: int) -> str:
+    """What the values of a state have in common; atoms between them are not told."""
+    cells = np.flatnonzero(axis.states == state)
+    first, last, point = cells[0], cells[-1], axis.points[cells[0]]
+    if not np.isnan(point):
+        return shown_value(point)
+    shown = _shown_edges(axis.edges)
+    if first == 0 and last == len(shown):
+        return "other"
+    if first == 0:
+        return f"< {shown[last]}"
+    if last == len(shown):
+        return f"≥ {shown[first - 1]}"
+    return f"{shown[first - 1]} to {shown[last]}"
 
 
 def _shown_edges(edges: Floats) -> list[str]:
@@ -75,5 +82,5 @@ def shown_value(value: Any) -> str:
 def inner_densities(estimator: Any) -> str | None:
     """What can be drawn of an estimator that has densities inside; None if it has none."""
     if hasattr(estimator, "densities_"):
-        return "draw one of its densities_, whose rows are domain_.encode(X)"
+        return "draw one of its densities_"
     return "draw its density_" if hasattr(estimator, "density_") else None

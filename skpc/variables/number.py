@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, exact_parts, group_sums, weighted_quantiles
+from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
+from skpc.variables.axis import TINY
 from skpc.variables.score import Score
 
 #: An atom holds this share of the rows and this many times the mean count of the nearest values;
@@ -111,7 +112,7 @@ class Number(NamedTuple):
     @property
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom."""
-        size = max(abs(self.low), abs(self.high), *np.abs(self.atoms), 1e-290)
+        size = max(abs(self.low), abs(self.high), *np.abs(self.atoms), TINY)
         return 0.499 * self.step or _ROUNDING * size
 
     def is_atom(self, values: Floats) -> np.ndarray:
@@ -165,7 +166,7 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     seen = ~np.isnan(values)
     points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
     large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
-    close = np.diff(points) <= _ROUNDING * np.abs(points).max(initial=0.0)
+    close = np.diff(points) <= _ROUNDING * np.abs(points).max(initial=TINY)
     if close.any():
         group = np.cumsum(np.append(0, ~close))
         points = points[np.append(True, ~close)]
@@ -206,7 +207,7 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-def _common_step(multiples: np.ndarray, mass: Floats, unusual: float) -> int:
+def _common_step(multiples: Ints, mass: Any, unusual: float) -> int:
     """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
     away = np.abs(multiples - multiples[len(multiples) // 2])
     before = np.gcd.accumulate(away)
