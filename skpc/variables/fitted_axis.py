@@ -48,6 +48,15 @@ def fitted_axis(values: Floats, weight: Floats, number: Number, n_bins: int) -> 
     Returns
     -------
     Axis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Number, fitted_axis
+    >>> values = np.append(np.zeros(100), np.arange(1.0, 101.0))
+    >>> axis = fitted_axis(values, np.ones(200), Number.fit(values, np.ones(200)), n_bins=2)
+    >>> axis.n_states, axis.atoms, axis.states_of(np.array([0.0, 1.0, 100.0]))
+    (3, array([0.]), array([0, 1, 2]))
     """
     points, mass = distinct(values, weight)
     total = float(mass.sum())
