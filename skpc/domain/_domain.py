@@ -141,7 +141,7 @@ class Domain(TableWriter):
         form = Form.of(table)
         cells = read_table(table)
         counts = {column: Counts.of(strings, weight) for column, strings in cells.strings.items()}
-        chosen = choose_categories(cells, form.names, categorical_features, categories)
+        chosen = choose_categories(cells, weight, form.names, categorical_features, categories)
         unseen = Unseen.of(chosen, counts, handle_unknown == "unseen", categories)
         chosen = unseen.shown(chosen)
         refuse_too_many(chosen, form.names)

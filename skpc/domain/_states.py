@@ -10,6 +10,7 @@ from skpc._jit import kernel
 from skpc._validation import describe_column, missing_cells, read_cells
 from skpc.domain._columns import column_numbers
 from skpc.domain._tables import Cells
+from skpc.variables import weight_without_say
 
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
@@ -33,10 +34,32 @@ def _mark_small_integers(numbers, seen):
                 seen[column] |= np.int64(1) << bit
 
 
+def _are_small(
+    numbers: NDArray[np.float64], weight: NDArray[np.float64], seen: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which columns hold integers in 0..15, but for unusual values.
+
+    ``seen`` has the marks of the columns.
+    """
+    small = (1 << _SMALL_INTEGERS) - 1
+    found = (seen > 0) & (seen <= small)
+    for column in np.flatnonzero((seen > small) & (seen & small > 0)).tolist():
+        values = numbers[:, column]
+        unusual = (values < 0) | (values >= _SMALL_INTEGERS) | (values != np.floor(values))
+        unusual &= ~np.isnan(values)
+        total = float(weight[~np.isnan(values)].sum())
+        found[column] = weight[unusual].sum() <= weight_without_say(total)
+    return found
+
+
 def choose_categories(
-    cells: Cells, names: Sequence[Any] | None, categorical_features: Any, categories: Any
+    cells: Cells,
+    weight: NDArray[np.float64],
+    names: Sequence[Any] | None,
+    categorical_features: Any,
+    categories: Any,
 ) -> tuple[Categories, ...]:
-    """Choose the states of each categorical column.
+    """Choose the states of each categorical column; ``weight`` is that of the rows.
 
     Returns
     -------
@@ -58,7 +81,7 @@ def choose_categories(
         raise ValueError(
             "Every value of X is missing (in the rows of positive weight); nothing can be learned."
         )
-    is_small = (seen > 0) & (seen < 1 << _SMALL_INTEGERS)
+    is_small = _are_small(cells.numbers, weight, seen)
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     chosen: list[Categories] = []
     for column in range(n_columns):
@@ -69,7 +92,9 @@ def choose_categories(
         elif not is_categorical[column]:
             _refuse_strings(cells, column, names)
             states = None
-        elif is_small[column] and column not in cells.declared and column not in cells.bools:
+        elif 0 < seen[column] < 1 << _SMALL_INTEGERS and not (
+            column in cells.declared or column in cells.bools
+        ):
             states = np.flatnonzero(seen[column] >> np.arange(_SMALL_INTEGERS) & 1) + 0.0
         else:
             states = _observed_or_declared(cells, column, names)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
@@ -20,9 +21,14 @@ from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
     CutsetMixture,
+    CutsetNetwork,
+    check_n_components,
+    choose_param_ess,
     cutset_circuit,
+    fit_shrunken,
     learn_cutset_network,
     learn_mixture,
+    learn_shrunken_mixture,
     mixture_circuit,
 )
 from skpc.queries import (
@@ -54,8 +60,8 @@ class CutsetNetworkBD(CircuitDensity):
 
     A cutset network is a decision tree over observed variables with a Chow-Liu tree at each leaf
     (Algorithm 1 of [1]_). A node is cut only where that raises the score, which guards against
-    overfitting: on binary columns there is nothing to tune and no validation set to spare (columns
-    of many states may want a larger ``ess``). The result is a smooth, decomposable and
+    overfitting: there is nothing to tune and no validation set to spare (columns of many states may
+    want a larger ``ess``). The result is a smooth, decomposable and
     deterministic circuit, so that marginals, conditionals, most probable completions, samples and
     expectations are exact.
 
@@ -73,10 +79,11 @@ class CutsetNetworkBD(CircuitDensity):
         branches at every cut. Used by "bd".
     alpha : float, default=0.01
         Laplace pseudo-count of each cell of a table. Used by "bic".
-    param_ess : float, default=None
-        Equivalent sample size for the parameters once the structure has been chosen; None keeps
-        the smoothing of the criterion. Values around 1 often raise the likelihood of small or
-        very wide tables.
+    param_ess : float, "auto" or None, default="auto"
+        Equivalent sample size for the parameters once the structure has been chosen. "auto": the
+        training rows tell it, up to 100 for a single network; the tables of a mixture are shrunk
+        towards those of the whole table (see Notes). None keeps the smoothing of the criterion, as
+        in the paper.
     n_candidates : int, default=10
         Number of columns tried at each cut, those of greatest information gain (eqs. 13-15).
     max_depth : int, default=None
@@ -88,7 +95,8 @@ class CutsetNetworkBD(CircuitDensity):
         likelihood. Needs ``n_components=1``.
     n_components : int, default=1
         Number of cutset networks. More than one are learned by structural EM (section 6 of
-        [1]_) from a k-means start; the mixture is one circuit, no longer deterministic.
+        [1]_) from a k-means start; the mixture is one circuit, no longer deterministic. With
+        ``param_ess="auto"`` they share the structure of a single network where that is safer.
     max_iter : int, default=100
         Greatest number of iterations of structural EM.
     tol : float, default=1e-2
@@ -99,8 +107,9 @@ class CutsetNetworkBD(CircuitDensity):
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
-        values are all integers in 0..15; the folds of a cross-validation can then disagree, so
-        declare the columns or their ``categories`` where that matters.
+        values are all integers in 0..15, a few unusual ones apart (one in a thousand); the folds of
+        a cross-validation can then disagree, so declare the columns or their ``categories`` where
+        that matters.
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -138,6 +147,9 @@ class CutsetNetworkBD(CircuitDensity):
         The learned circuit over encoded rows.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back.
+    param_ess_ : float or None
+        Equivalent sample size of the parameters: that of each component in a mixture. None where
+        the criterion smooths them.
     n_parameters_ : int
         Number of free parameters.
     n_cuts_ : int
@@ -163,6 +175,17 @@ class CutsetNetworkBD(CircuitDensity):
     first, pairs of columns being counted on the rows that show both. It draws what is missing, and
     from these rows the structure is learned. The parameters are those of the rows as they are, by
     exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
+
+    With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size of greatest
+    leave-one-out likelihood, where there are ten rows or more for each free parameter. Elsewhere,
+    trees learned from three quarters of the rows, below the same cuts, are to predict the last
+    quarter; each in turn, until a thousand rows have been held out. Missing cells are filled for
+    this too.
+
+    A component of a mixture then gets a prior of ``param_ess_`` rows that are distributed like the
+    whole table. A quarter of the rows is held out to choose their number, and whether the
+    components keep structures of their own or take that of a single network, which the mixture
+    becomes as the number grows. In the end all rows are learned from.
 
     In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
     the joint circuit adjusts the parameters at the end, with the same prior counts.
@@ -191,7 +214,7 @@ class CutsetNetworkBD(CircuitDensity):
         "criterion": [StrOptions({"bd", "bic"})],
         "ess": [POSITIVE],
         "alpha": [POSITIVE],
-        "param_ess": [None, POSITIVE],
+        "param_ess": [StrOptions({"auto"}), None, POSITIVE],
         "n_candidates": [AT_LEAST_ONE],
         "max_depth": [None, Interval(Integral, 0, None, closed="left")],
         "structured": ["boolean"],
@@ -209,7 +232,7 @@ class CutsetNetworkBD(CircuitDensity):
         criterion: str = "bd",
         ess: float = 0.1,
         alpha: float = 0.01,
-        param_ess: float | None = None,
+        param_ess: float | str | None = "auto",
         n_candidates: int = 10,
         max_depth: int | None = None,
         structured: bool = False,
@@ -297,13 +320,19 @@ class CutsetNetworkBD(CircuitDensity):
                 f"{self.n_components}: the networks of a mixture have structures of their own, and "
                 "the mixture would not be structured-decomposable"
             )
+        check_n_components(self.n_components, weight)
         random_state = check_random_state(self.random_state)
         complete = rows
         if np.isnan(rows).any():
             complete = self._filled(rows, weight, random_state)
-        mixture = self._mixture(complete, weight, self.n_components, random_state)
-        networks, circuit = mixture.networks, self._parametrised(rows, weight, mixture)
-        self.circuit_, self.weights_ = circuit, np.ones(1)
+        if self.param_ess == "auto" and self.n_components > 1:
+            mixture, self.circuit_ = self._shrunken(rows, complete, weight, random_state)
+        else:
+            mixture = self._mixture(complete, weight, self.n_components, random_state)
+            self.param_ess_ = self._single_param_ess(mixture.networks[0], complete, weight)
+            self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
+        networks, circuit = mixture.networks, self.circuit_
+        self.weights_ = np.ones(1)
         if len(networks) > 1:
             self.weights_ = np.exp(circuit.log_weight[circuit.child_ptr[-2] :])
         self.lower_bound_ = float(np.average(log_likelihood(circuit, rows), weights=weight))
@@ -311,6 +340,68 @@ class CutsetNetworkBD(CircuitDensity):
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
+
+    def _single_param_ess(
+        self, network: CutsetNetwork, complete: Floats, weight: Floats
+    ) -> float | None:
+        """The equivalent sample size of the parameters of a single network."""
+        if self.param_ess == "auto":
+            codes = self.domain_.codes(complete)
+            return choose_param_ess(network, codes, weight, self.structured)
+        return self._given_param_ess
+
+    @property
+    def _given_param_ess(self) -> float | None:
+        """What ``param_ess`` says before any choice; None keeps the smoothing of the criterion."""
+        return None if self.param_ess == "auto" else cast("float | None", self.param_ess)
+
+    def _shrunken(
+        self, rows: Floats, complete: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> tuple[CutsetMixture, Circuit]:
+        """A mixture whose tables are shrunk towards those of all rows, and its circuit."""
+        codes, axes = self.domain_.codes(complete), self.domain_.axes
+        learn = self._learner()
+        network = learn(codes, weight)
+        param_ess = choose_param_ess(network, codes, weight)
+
+        def learn_components(
+            some: NDArray[np.bool_], weight: Floats, responsibility: Floats | None
+        ) -> CutsetMixture:
+            return self._mixture(
+                complete[some],
+                weight,
+                self.n_components,
+                random_state,
+                param_ess=param_ess,
+                responsibility=responsibility,
+            )
+
+        def marginals(
+            some: NDArray[np.bool_], networks: Sequence[CutsetNetwork], weights: Floats
+        ) -> Floats:
+            return log_likelihood(mixture_circuit(networks, weights, axes, 0.0), rows[some])
+
+        n_missing = _missing_cells(rows, weight)
+        found, strength = learn_shrunken_mixture(
+            codes,
+            weight,
+            network,
+            param_ess,
+            learn,
+            learn_components,
+            self.n_components,
+            marginals if n_missing else None,
+        )
+        self.param_ess_ = strength
+        # The counts have their pseudo-counts already.
+        circuit = mixture_circuit(found.networks, found.weights, axes, param_ess=0.0)
+        if n_missing:
+            components = [cutset_circuit(network, axes, 0.0) for network in found.networks]
+            tol = _EM_TOL * n_missing / weight.sum()
+            circuit = fit_shrunken(
+                circuit, components, complete, rows, weight, param_ess, strength, tol
+            )
+        return found, circuit
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
@@ -323,9 +414,25 @@ class CutsetNetworkBD(CircuitDensity):
         complete = some
         for then in [some] * (_FILLINGS - 1) + [rows]:
             trees = self._mixture(complete, some_weight, n_trees, random_state, only_trees=True)
-            circuit = self._parametrised(some, some_weight, trees)
+            circuit = self._parametrised(some, some_weight, trees, self._given_param_ess)
             complete = sample_missing(circuit, then, random_state)
         return complete
+
+    def _learner(
+        self, only_trees: bool = False, advance: Callable[[float], object] | None = None
+    ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
+        """What learns a network, or a Chow-Liu tree, from codes and weights."""
+        return partial(
+            learn_cutset_network,
+            n_states=self.domain_.n_states,
+            criterion=self.criterion,
+            ess=self.ess,
+            alpha=self.alpha,
+            n_candidates=self.n_candidates,
+            max_depth=0 if only_trees else self.max_depth,
+            structured=self.structured and not only_trees,
+            advance=advance,
+        )
 
     def _mixture(
         self,
@@ -334,29 +441,21 @@ class CutsetNetworkBD(CircuitDensity):
         n_components: int,
         random_state: np.random.RandomState,
         only_trees: bool = False,
+        param_ess: float | None = None,
+        responsibility: Floats | None = None,
     ) -> CutsetMixture:
         """Learn networks, or Chow-Liu trees, from complete encoded rows."""
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
+        param_ess = self._given_param_ess if param_ess is None else param_ess
         with progress(amount, "rows" if single else "iterations", self.verbose) as advance:
-            learn = partial(
-                learn_cutset_network,
-                n_states=self.domain_.n_states,
-                criterion=self.criterion,
-                ess=self.ess,
-                alpha=self.alpha,
-                n_candidates=self.n_candidates,
-                max_depth=0 if only_trees else self.max_depth,
-                structured=self.structured and not only_trees,
-                advance=advance if single else None,
-            )
             return learn_mixture(
                 rows,
                 self.domain_.codes(rows),
                 weight,
                 _points(self.domain_, rows, weight),
-                learn,
-                partial(cutset_circuit, axes=self.domain_.axes, param_ess=self.param_ess),
+                self._learner(only_trees, advance if single else None),
+                partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
                 max_iter=self.max_iter,
                 tol=self.tol,
@@ -364,18 +463,21 @@ class CutsetNetworkBD(CircuitDensity):
                 n_jobs=self.n_jobs,
                 random_state=random_state,
                 advance=(lambda done: None) if single else advance,
+                responsibility=responsibility,
             )
 
-    def _parametrised(self, rows: Floats, weight: Floats, mixture: CutsetMixture) -> Circuit:
+    def _parametrised(
+        self, rows: Floats, weight: Floats, mixture: CutsetMixture, param_ess: float | None
+    ) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
         networks, axes = mixture.networks, self.domain_.axes
-        circuit = mixture_circuit(networks, mixture.weights, axes, self.param_ess)
+        circuit = mixture_circuit(networks, mixture.weights, axes, param_ess)
         n_missing = _missing_cells(rows, weight)
         if len(networks) == 1 and not n_missing:
             return circuit
         counts: float | PseudoCounts = self.alpha
-        if self.criterion == "bd" or self.param_ess is not None:
-            ess = self.ess if self.param_ess is None else self.param_ess
+        if self.criterion == "bd" or param_ess is not None:
+            ess = self.ess if param_ess is None else param_ess
             counts = uniform_pseudo_counts(circuit, ess * len(networks))
         tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
         return fit_parameters(

@@ -6,18 +6,24 @@ Internal: it may change in any version.
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.independence import independent_groups
-from skpc.learning.mixture import CutsetMixture, learn_mixture
+from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork
+from skpc.learning.shrinkage import fit_shrunken, learn_shrunken_mixture
+from skpc.learning.smoothing import choose_param_ess
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 
 __all__ = [
     "CutsetMixture",
     "CutsetNetwork",
     "SoftLearnOptions",
+    "check_n_components",
+    "choose_param_ess",
     "cutset_circuit",
+    "fit_shrunken",
     "independent_groups",
     "learn_cutset_network",
     "learn_mixture",
+    "learn_shrunken_mixture",
     "learn_soft_circuit",
     "mixture_circuit",
     "refinement_pseudo_counts",

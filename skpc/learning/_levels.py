@@ -102,7 +102,19 @@ def _with_trees(
     counts: list[Floats],
     score_of_cuts: float,
 ) -> _Level:
-    """Give all nodes trees along the edges of greatest information in all of them together."""
+    """Give all nodes trees of the same edges."""
+    trees, entropy = trees_along_shared_edges(nodes, prior)
+    score = score_of_cuts + sum(prior.of_tables(tree.tables) for tree in trees)
+    return _Level(nodes, trees, prior, score, entropy, counts, score_of_cuts)
+
+
+def trees_along_shared_edges(
+    nodes: list[WeightedRows], prior: Score
+) -> tuple[list[ChowLiuTree], Floats]:
+    """Trees along the edges of greatest information in all nodes together.
+
+    The second result is the entropy that each column leaves over in all nodes together.
+    """
     m = len(nodes[0].variables)
     units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
     for node in nodes:
@@ -120,8 +132,7 @@ def _with_trees(
         # One tree serves all nodes without rows: there may be thousands.
         empty = node.tree_along(parent) if empty is None else empty
         trees.append(empty)
-    score = score_of_cuts + sum(prior.of_tables(tree.tables) for tree in trees)
-    return _Level(nodes, trees, prior, score, entropy, counts, score_of_cuts)
+    return trees, entropy
 
 
 def _depth_first(levels: list[_Level], variables: list[int]) -> list[Visited]:

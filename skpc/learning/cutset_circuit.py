@@ -16,7 +16,7 @@ from skpc.counting import (
     add_tree,
     smoothed_log_probabilities,
 )
-from skpc.learning.network import CutsetNetwork
+from skpc.learning.network import CutsetNetwork, node_priors
 
 
 def cutset_circuit(
@@ -83,7 +83,8 @@ def mixture_circuit(
 
 
 def _add_network(builder: CircuitBuilder, network: CutsetNetwork, param_ess: float | None) -> int:
-    priors = _priors(network, network.prior if param_ess is None else BayesDirichlet(param_ess))
+    prior: Score = network.prior if param_ess is None else BayesDirichlet(param_ess)
+    priors = node_priors(network, prior)
     built: dict[int, int] = {}
     of_tree: dict[int, int] = {}
     # Backwards, so that branches stand before their cut and the nodes of each together.
@@ -102,16 +103,6 @@ def _add_network(builder: CircuitBuilder, network: CutsetNetwork, param_ess: flo
         leaves = [builder.discrete(var, [0.0]) for var in constants.tolist()]
         return builder.product([built[0], *leaves])
     return built[0]
-
-
-def _priors(network: CutsetNetwork, prior: Score) -> list[Score]:
-    """What smooths the tables of each node."""
-    priors = [prior] * network.n_nodes
-    for node in range(network.n_nodes):
-        below = network.branches(node)
-        for branch in below:
-            priors[branch] = priors[node].after_cut(len(below))
-    return priors
 
 
 def _add_cut(

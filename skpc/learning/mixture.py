@@ -34,12 +34,14 @@ Build = Callable[[CutsetNetwork], Circuit]
 class CutsetMixture(NamedTuple):
     """Networks, their circuits and weights, and how they were found.
 
-    ``lower_bound`` is the mean log-likelihood (nats per row) of the training rows.
+    ``joint`` is the log probability (nats) of each training row and component, ``lower_bound`` the
+    mean log-likelihood (nats per row).
     """
 
     networks: list[CutsetNetwork]
     circuits: list[Circuit]
     weights: Floats
+    joint: Floats
     lower_bound: float
     n_iter: int
     converged: bool
@@ -60,6 +62,7 @@ def learn_mixture(
     n_jobs: int | None,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],
+    responsibility: Floats | None = None,
 ) -> CutsetMixture:
     """Learn a mixture by structural EM (section 6 of the paper), the best of several starts.
 
@@ -87,28 +90,40 @@ def learn_mixture(
         Source of the starts.
     advance : callable
         Told of each iteration, to show progress.
+    responsibility : ndarray of shape (n_rows, n_components), default=None
+        Where to begin instead of k-means; there is one start then.
 
     Returns
     -------
     CutsetMixture
         The iterate of greatest bound. Components that lose all rows are dropped.
     """
-    if n_components > max(weight.sum(), 1):
-        raise ValueError(
-            f"n_components={n_components} must not exceed the number of rows, found "
-            f"{weight.sum():g} sample(s); choose fewer components"
-        )
+    check_n_components(n_components, weight)
+
+    def continued(responsibility: Floats) -> CutsetMixture:
+        steps = _structural_em(rows, codes, weight, responsibility, learn, build, n_jobs)
+        return _best_iterate(steps, max_iter, tol, advance)
+
+    if responsibility is not None:
+        return continued(responsibility)
 
     def one_start() -> CutsetMixture:
         label = _clusters(start, weight, n_components, random_state)
         n_clusters = label.max() + 1
         even = _EVEN_PART / n_clusters
-        responsibility = (1 - _EVEN_PART) * np.eye(n_clusters)[label] + even
-        steps = _structural_em(rows, codes, weight, responsibility, learn, build, n_jobs)
-        return _best_iterate(steps, max_iter, tol, advance)
+        return continued((1 - _EVEN_PART) * np.eye(n_clusters)[label] + even)
 
     n_starts = n_init if n_components > 1 else 1
     return max((one_start() for _ in range(n_starts)), key=lambda found: found.lower_bound)
+
+
+def check_n_components(n_components: int, weight: Floats) -> None:
+    """Refuse more components than rows."""
+    if n_components > max(weight.sum(), 1):
+        raise ValueError(
+            f"n_components={n_components} must not exceed the number of rows, found "
+            f"{weight.sum():g} sample(s); choose fewer components"
+        )
 
 
 def _clusters(
@@ -167,6 +182,6 @@ def _structural_em(
         density = np.column_stack([log_likelihood(circuit, rows) for circuit in circuits])
         density += np.log(weights)
         bound = float(weight @ logsumexp(density, axis=1) / weight.sum())
-        yield CutsetMixture(networks, circuits, weights, bound, 0, False)
+        yield CutsetMixture(networks, circuits, weights, density, bound, 0, False)
         responsibility = softmax(density, axis=1)
         responsibility[responsibility < _NEGLIGIBLE] = 0.0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.counting import ChowLiuTree, Score
+from skpc.counting import BayesDirichlet, Bic, ChowLiuTree, Score
+
+#: One kind of score, or either.
+ScoreOrPrior = TypeVar("ScoreOrPrior", BayesDirichlet, Bic, Score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,12 @@ class CutsetNetwork:
         return len(self.variable)
 
     @property
+    def varied(self) -> Ints:
+        """The variables in the trees and cuts: those of several states, or any one."""
+        varied = np.flatnonzero(self.n_states > 1)
+        return varied if len(varied) else np.zeros(1, np.int64)
+
+    @property
     def n_cuts(self) -> int:
         """Number of nodes that decide on a variable."""
         return int((self.variable >= 0).sum())
@@ -96,11 +105,25 @@ class CutsetNetwork:
         """Weight of the rows in each branch of a cut."""
         return self.child_count[self.child_ptr[node] : self.child_ptr[node + 1]]
 
+    def with_counts(self, child_count: Floats, trees: tuple[ChowLiuTree, ...]) -> CutsetNetwork:
+        """The same cuts with other counts and trees."""
+        return replace(self, child_count=child_count, trees=trees)
+
     def __repr__(self) -> str:
         return (
             f"CutsetNetwork(n_features={len(self.n_states)}, n_cuts={self.n_cuts}, "
             f"n_parameters={self.n_parameters})"
         )
+
+
+def node_priors(network: CutsetNetwork, prior: ScoreOrPrior) -> list[ScoreOrPrior]:
+    """What smooths the tables of each node, given what smooths those of the root."""
+    priors = [prior] * network.n_nodes
+    for node in range(network.n_nodes):
+        below = network.branches(node)
+        for branch in below:
+            priors[branch] = priors[node].after_cut(len(below))
+    return priors
 
 
 class Visited(NamedTuple):

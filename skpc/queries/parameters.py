@@ -59,10 +59,37 @@ def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
     >>> uniform_pseudo_counts(builder.build(), 3.0).param
     array([1.5, 1.5])
     """
-    even = _evenly_spread(circuit)
+    return pseudo_counts_like(_evenly_spread(circuit), n_rows)
+
+
+def pseudo_counts_like(circuit: Circuit, n_rows: float) -> PseudoCounts:
+    """Pseudo-counts that stand for rows distributed like a circuit.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Its structure is that of the circuit to be fitted.
+    n_rows : float
+        Their number.
+
+    Returns
+    -------
+    PseudoCounts
+        To be passed to :func:`fit_parameters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries.parameters import pseudo_counts_like
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.1, 0.9]))
+    >>> pseudo_counts_like(builder.build(), 3.0).param.round(1)
+    array([0.3, 2.7])
+    """
     nothing = np.full((1, circuit.n_features), np.nan)
-    statistics = expected_statistics(even, nothing, np.array([float(n_rows)]))
-    counts = missing_counts(*_leaves(even), statistics.leaf_statistic)
+    statistics = expected_statistics(circuit, nothing, np.array([float(n_rows)]))
+    counts = missing_counts(*_leaves(circuit), statistics.leaf_statistic)
     return PseudoCounts(statistics.edge_flow, counts)
 
 

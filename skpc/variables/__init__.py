@@ -2,11 +2,11 @@
 
 from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED
-from skpc.variables.fitted_axis import fitted_axis
 from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
-from skpc.variables.number import Number
-from skpc.variables.plain_axis import plain_axis
+from skpc.variables.margins import fitted_axis
+from skpc.variables.number import Number, weight_without_say
+from skpc.variables.plain_bins import plain_axis
 from skpc.variables.predictive import Predictive
 from skpc.variables.scored_column import ScoredColumn
 
@@ -30,4 +30,5 @@ __all__ = [
     "ScoredNormals",
     "fitted_axis",
     "plain_axis",
+    "weight_without_say",
 ]

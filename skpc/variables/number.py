@@ -186,7 +186,7 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
 
 def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of the lattice that all values but unusual ones lie on; step 0 for none."""
-    unusual = _rows_without_say(mass)
+    unusual = weight_without_say(float(mass.sum()))
     for decimals in range(_MAX_DECIMALS + 1):
         scaled = points * 10.0**decimals
         whole = np.rint(scaled)
@@ -218,9 +218,8 @@ def _common_step(multiples: np.ndarray, mass: Floats, unusual: float) -> int:
     return step
 
 
-def _rows_without_say(mass: Floats) -> float:
-    """Weight of the unusual values that must not change what a column is."""
-    total = float(mass.sum())
+def weight_without_say(total: float) -> float:
+    """Weight of unusual values in a column of a total weight that do not decide what it is."""
     return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
 
 

@@ -137,7 +137,8 @@ def _measure(name: str, criterion: str) -> list[str]:
     train = np.vstack([data.train, data.valid]).astype(float)
     test = data.test.astype(float)
     # A column may be constant in the training rows; both states are declared.
-    model = CutsetNetworkBD(criterion=criterion, categories=[[0, 1]] * data.n_features)
+    states = [[0, 1]] * data.n_features
+    model = CutsetNetworkBD(criterion=criterion, param_ess=None, categories=states)
     model.fit(train[:200])
     fit_seconds, _ = _cpu_seconds(lambda: model.fit(train))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -237,7 +237,7 @@ def structure(names: list[str]) -> None:
             data = fetch_debd(name)
             train, test = data.train, data.test
         found = [
-            CutsetNetworkBD(**how).fit(train).score(test)
+            CutsetNetworkBD(param_ess=None, **how).fit(train).score(test)
             for how in ({}, {"structured": True}, {"max_depth": 0})
         ]
         print(f"{name:>16s}{found[0]:10.3f}{found[1]:12.3f}{found[0] - found[1]:8.3f}", end="")

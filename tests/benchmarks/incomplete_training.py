@@ -62,7 +62,10 @@ def _print_row(name: str, rate: float, imputer: str, X: np.ndarray, test: np.nda
     for n_components in COMPONENTS:
         start = time.process_time()
         model = CutsetNetworkBD(
-            n_components=n_components, categories=[[0, 1]] * X.shape[1], random_state=0
+            n_components=n_components,
+            param_ess=None,
+            categories=[[0, 1]] * X.shape[1],
+            random_state=0,
         ).fit(X)
         seconds = imputing + time.process_time() - start
         print(f"{model.score(test.astype(float)):10.3f}{seconds:9.1f}", end="", flush=True)

@@ -55,7 +55,7 @@ def main() -> None:
     for name in options.names:
         table = read(name)
         for size in (1, 5, 10):
-            for param_ess in (None, 10.0):
+            for param_ess in (None, 10.0, "auto"):
                 model = CutsetNetworkBD(n_components=size, param_ess=param_ess, random_state=0)
                 _measure(name, f"K={size}", param_ess, table, _density(table, model))
         for variant, parameters in SOFT.items():
@@ -73,7 +73,7 @@ def main() -> None:
 def _measure(
     name: str,
     model: str,
-    param_ess: float | None,
+    param_ess: float | str | None,
     table: pd.DataFrame,
     learn: Callable[[pd.DataFrame], Score],
 ) -> None:

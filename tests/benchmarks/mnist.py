@@ -81,7 +81,8 @@ def _measure(criterion: str, n_components: int, n_rows: int | None) -> Result:
     train, test = _read()
     train = train[:n_rows]
     # A pixel may be empty in all training rows; both states are declared.
-    options = {"criterion": criterion, "categories": [[0, 1]] * SIDE**2, "random_state": 0}
+    options = {"criterion": criterion, "param_ess": None, "random_state": 0}
+    options["categories"] = [[0, 1]] * SIDE**2
     CutsetNetworkBD(n_components=2, **options).fit(train[:200])
     model = CutsetNetworkBD(n_components=n_components, **options)
     start = time.process_time()

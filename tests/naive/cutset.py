@@ -221,3 +221,38 @@ def evaluate(circuit, x, node=-1):
     if circuit.kind[node] == PRODUCT:
         return math.prod(below)
     return sum(math.exp(circuit.log_weight[edge]) * p for edge, p in zip(edges, below))
+
+
+def predictive(network, rows, codes, param_ess):
+    """Log probability of a row of codes under a network's structure, its tables from other rows."""
+    node, score = 0, 0.0
+    while network.variable[node] >= 0:
+        v, below = network.variable[node], network.branches(node)
+        score += smoothed(rows, v, codes[v], len(below), param_ess)
+        rows = [(other, weight) for other, weight in rows if other[v] == codes[v]]
+        node, param_ess = below[codes[v]], param_ess / len(below)
+    tree = network.trees[network.leaf[node]]
+    for v, place in zip(tree.variables, tree.parent):
+        k, k_parent, agreeing = network.n_states[v], 1, rows
+        if place >= 0:
+            p = tree.variables[place]
+            k_parent = network.n_states[p]
+            agreeing = [(other, weight) for other, weight in rows if other[p] == codes[p]]
+        score += smoothed(agreeing, v, codes[v], k, param_ess / k_parent)
+    return score
+
+
+def smoothed(rows, v, state, k, ess_of_row):
+    """Log of the posterior mean of the probability of a state."""
+    in_state = sum(weight for codes, weight in rows if codes[v] == state)
+    total = sum(weight for _, weight in rows)
+    return math.log((in_state + ess_of_row / k) / (total + ess_of_row))
+
+
+def leave_one_out(network, rows, param_ess):
+    """Log-likelihood of rows, each under tables of all others."""
+    parts = ((i, codes, weight) for i, (codes, weight) in enumerate(rows))
+    return sum(
+        weight * predictive(network, rows[:i] + rows[i + 1 :], codes, param_ess)
+        for i, codes, weight in parts
+    )

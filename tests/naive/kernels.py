@@ -87,7 +87,9 @@ def _double_sum(kernel, left: Rule, right: Rule) -> np.ndarray:
         # What is left out is below exp(-60), and its weights sum to one.
         reach = math.sqrt(60 / kernel.gamma)
         near = (y > x[part].min() - reach) & (y < x[part].max() + reach)
-        found += u[:, part] @ (np.exp(-kernel.gamma * (x[part, None] - y[near]) ** 2) @ v[:, near].T)
+        found += u[:, part] @ (
+            np.exp(-kernel.gamma * (x[part, None] - y[near]) ** 2) @ v[:, near].T
+        )
     return found
 
 

@@ -37,6 +37,7 @@ def test_published_sizes_and_likelihoods_are_reproduced(
 ):
     data = fetch_debd(name)
     train = np.vstack([data.train, data.valid])
-    model = CutsetNetworkBD(criterion=criterion, categories=[[0, 1]] * data.n_features).fit(train)
+    states = [[0, 1]] * data.n_features
+    model = CutsetNetworkBD(criterion=criterion, param_ess=None, categories=states).fit(train)
     assert model.n_parameters_ == n_parameters
     assert model.score(data.test) == pytest.approx(published, abs=tolerance)

@@ -105,9 +105,7 @@ def test_mpe_of_a_deterministic_circuit_is_the_most_probable_completion():
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize(
-    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
-)
+@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"])
 def test_mpe_reaches_the_greatest_induced_tree(make, kinds):
     for seed in range(6):
         circuit = make(seed, n_features=4, kinds=kinds)

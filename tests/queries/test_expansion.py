@@ -45,9 +45,7 @@ def second_moment(circuit, kernel, row, x, y) -> float:
     return total
 
 
-@pytest.mark.parametrize(
-    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
-)
+@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"])
 def test_the_variance_agrees_with_quadrature_over_all_trees(kinds, monkeypatch):
     monkeypatch.setattr(module, "_PAIRS", 3)
     circuit, kernel, points, coefficients = parts(kinds, n_points=3)

@@ -44,9 +44,7 @@ def test_flows_of_rows_below_the_smallest_float_add_up():
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize(
-    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
-)
+@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"])
 @pytest.mark.parametrize("pseudo_count", [0.0, 0.1, 2.0])
 def test_the_penalised_objective_never_falls(make, kinds, pseudo_count):
     for seed in range(4):

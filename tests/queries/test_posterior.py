@@ -47,9 +47,7 @@ def test_bin_marginals_equal_expectations_of_bin_indicators(make):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-@pytest.mark.parametrize(
-    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"]
-)
+@pytest.mark.parametrize("kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "mixed"])
 def test_moments_equal_posterior_expectations_by_quadrature(make, kinds):
     for seed in range(3):
         circuit = make(seed, n_features=3, kinds=kinds)

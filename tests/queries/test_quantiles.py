@@ -35,7 +35,9 @@ def check_quantiles(circuit, row, var, found):
     for level, x in zip(LEVELS, found):
         share = naive.share_below(circuit, row, var, x)
         if x in naive.atoms_of(circuit, var):
-            assert naive.share_below(circuit, row, var, np.nextafter(x, -np.inf)) < level * (1 + 1e-9)
+            assert naive.share_below(circuit, row, var, np.nextafter(x, -np.inf)) < level * (
+                1 + 1e-9
+            )
             assert share > level * (1 - 1e-9)
         else:
             assert share == pytest.approx(level, rel=1e-7)
