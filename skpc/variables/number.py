@@ -195,7 +195,7 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         if mass[off].sum() > unusual or off.all():
             continue
         if off.sum() == len(points) - 1:
-            return (1.0, 0.0) if decimals == 0 else (0.0, 0.0)
+            return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
         multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
         if len(multiples) == 1:
             # Values this close are not told apart by so few decimals.
