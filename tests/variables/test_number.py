@@ -51,11 +51,18 @@ def test_the_lattice_of_a_column_is_found(name):
 
 
 @every_column
-@pytest.mark.parametrize("unusual", [0.123456789, 17.31, -1234.5])
+@pytest.mark.parametrize("unusual", [0.123456789, 17.31, -1234.5, 1e20, -1e30])
 def test_one_unusual_value_changes_nothing(name, unusual):
     plain, changed = fit(COLUMNS[name]), fit(np.append(COLUMNS[name], unusual))
     assert (changed.step, changed.origin) == (plain.step, plain.origin)
     assert_array_equal(changed.atoms, plain.atoms)
+
+
+def test_rounding_makes_no_new_values():
+    noise = np.random.default_rng(1).choice([-1e-16, 0.0, 1e-16], N_ROWS)
+    assert_array_equal(fit(COLUMNS["zeros"] + noise).atoms, fit(COLUMNS["zeros"] - 1e-16).atoms)
+    assert len(fit(COLUMNS["zeros"] + noise).atoms) == 1
+    assert fit(COLUMNS["zeros"] + noise).is_atom(noise).all()
 
 
 def test_values_that_are_close_together_are_no_lattice_of_whole_numbers():
