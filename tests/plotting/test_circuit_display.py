@@ -62,7 +62,7 @@ def switched_table(n_rows=600, seed=0):
 
 @pytest.fixture(scope="module")
 def shops():
-    return CutsetNetworkBD().fit(switched_table())
+    return CutsetNetworkBD(param_ess=None).fit(switched_table())
 
 
 def structure_of(network, node=0):
