@@ -10,7 +10,6 @@ from skpc._arrays import Floats
 from skpc.circuit import SUM, Circuit
 from skpc.plotting._layout import HALF_BOX, Block, draw_blocks
 from skpc.plotting._names import Names
-from skpc.variables import Bins, Points
 
 _GAPS = (1.0, 3.1)
 _KEY = "+ sum, with the weights of its edges; × product; below, the leaves"
@@ -46,12 +45,12 @@ def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
 def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
     """What is written at each leaf: its states, or the moments of a number."""
     labels = {}
-    for variable in range(circuit.n_features):
+    for variable, n_states in enumerate(circuit.n_states.tolist()):
         name, form = names.variable(variable), circuit.leaf_forms(variable)
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
         for leaf, node in enumerate(np.flatnonzero(circuit.leaf_var == variable).tolist()):
-            if isinstance(form, Points | Bins) and circuit.n_states[variable]:
+            if n_states and form.prob is not None:
                 labels[node] = _state_label(names, variable, np.asarray(form.prob)[leaf])
             else:
                 labels[node] = f"{name}: mean {mean[leaf]:.3g}, sd {sd[leaf]:.3g}"

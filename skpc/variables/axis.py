@@ -26,8 +26,8 @@ from skpc._random import seed_streams, uniform
 _HEAD = 4
 #: The cell of an atom that is narrower than this, relative to the values, is a point mass.
 POINT = 1e-10
-#: Numbers smaller than this are zero for what is relative to them.
-TINY = 1e-280
+#: Numbers this close are one number, whatever their size: the reciprocal of less would overflow.
+TINY = 1e-305
 
 
 class Axis(NamedTuple):
@@ -135,7 +135,8 @@ class Axis(NamedTuple):
     @property
     def _is_mass(self) -> np.ndarray:
         """Which cells are point masses."""
-        narrow = self.widths <= POINT * max(np.abs(self.edges).max(), TINY)
+        size = np.fmax(np.abs(self.points), float(np.median(np.abs(self.edges))))
+        narrow = self.widths <= np.maximum(POINT * size, TINY)
         return narrow & ~np.isnan(self.points)
 
     def stretches(self) -> tuple[Floats, Floats]:

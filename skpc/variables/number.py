@@ -20,7 +20,7 @@ _NEAREST, _MAX_ATOMS = 6, 8
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 #: Multiples of a step beyond which floats cannot tell a lattice from none.
 _MAX_MULTIPLE = 2.0**26
-#: Values this close, relative to the greatest, are one value with errors of rounding.
+#: Values this close, relative to them or a typical one, are one value with errors of rounding.
 _ROUNDING = 1e-12
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
@@ -52,6 +52,8 @@ class Number(NamedTuple):
         The bijection under which the other values look like normal ones.
     seen : ndarray
         The values that draws snap to; empty where they do not.
+    size : float
+        Typical magnitude of the values, by which rounding is told.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Number(NamedTuple):
     high: float
     score: Score
     seen: Floats
+    size: float
 
     @classmethod
     def fit(
@@ -102,7 +105,8 @@ class Number(NamedTuple):
         step, origin = _lattice(points, mass)
         own = np.unique(np.asarray(atoms, dtype=float)) if atoms is not None else None
         own = _atoms(points, mass, step == 0.0) if own is None else own
-        number = cls(step, origin, own, float(points[0]), float(points[-1]), Score(), points[:0])
+        low, high, size = float(points[0]), float(points[-1]), float(np.median(np.abs(points)))
+        number = cls(step, origin, own, low, high, Score(), points[:0], size)
         rest = ~number.is_atom(points)
         score = _fitted_score(points[rest], mass[rest], bounds) if rest.any() else Score(*bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
@@ -112,8 +116,7 @@ class Number(NamedTuple):
     @property
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom."""
-        size = max(abs(self.low), abs(self.high), *np.abs(self.atoms), TINY)
-        return 0.499 * self.step or _ROUNDING * size
+        return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
@@ -166,12 +169,23 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     seen = ~np.isnan(values)
     points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
     large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
-    close = np.diff(points) <= _ROUNDING * np.abs(points).max(initial=TINY)
+    close = ~are_apart(points)
     if close.any():
         group = np.cumsum(np.append(0, ~close))
         points = points[np.append(True, ~close)]
         large, small = group_sums(group, large), group_sums(group, small)
     return points, large + small
+
+
+def are_apart(points: Floats) -> np.ndarray:
+    """Whether neighbours of increasing values differ by more than rounding.
+
+    One wild value must not make all others equal, so the greatest one does not count.
+    """
+    size = np.abs(points)
+    typical = np.median(size) if len(size) else 0.0
+    nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
+    return np.asarray(np.diff(points) > np.maximum(_ROUNDING * nearby, TINY))
 
 
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:
@@ -196,7 +210,7 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         if mass[off].sum() > unusual or off.all():
             continue
         if off.sum() == len(points) - 1:
-            return (1.0, 0.0) if decimals == 0 else (0.0, 0.0)
+            return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
         multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
         if len(multiples) == 1:
             # Values this close are not told apart by so few decimals.
