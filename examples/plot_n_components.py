@@ -4,7 +4,7 @@ How many components does a table need?
 ======================================
 
 A single cutset network stops growing by itself. A mixture of them does not: every further component
-makes the training rows more probable, and from some number on, new rows less so. This example
+makes the training rows more probable, and from some number on, new rows no longer. This example
 looks for that number by cross-validation on the digits of scikit-learn.
 """
 

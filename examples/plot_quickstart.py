@@ -26,13 +26,13 @@ train, test, _, test_missing = train_test_split(table.mask(missing), missing, ra
 truth = table.loc[test.index]
 
 # %%
-# One estimator takes numbers, strings and missing cells as they are. With a few hundred rows, five
-# bins a column and a stronger smoothing of the tables than the structure score's are enough.
-model = CutsetNetworkBD(n_bins=5, param_ess=1).fit(train)
+# One estimator takes numbers, strings and missing cells as they are. There is nothing to tune: the
+# rows tell how many bins a column gets and how strongly tables are smoothed.
+model = CutsetNetworkBD(random_state=0).fit(train)
 
 # %%
 # **Density.** The baseline knows every column by itself, but nothing of how they go together.
-alone = [CutsetNetworkBD(n_bins=5, param_ess=1).fit(train[[name]]) for name in table]
+alone = [CutsetNetworkBD(random_state=0).fit(train[[name]]) for name in table]
 independent = sum(part.score(test[[name]]) for part, name in zip(alone, table))
 
 # %%

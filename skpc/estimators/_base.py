@@ -303,7 +303,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         (array(['rain', 'sun'], dtype=object), array([[0., 1.],
                [1., 0.]]))
         >>> warmth.mean().round()
-        array([29., 16.])
+        array([29., 15.])
         """
         table, rows = self._encode(X)
         found = self._density.posteriors(rows)

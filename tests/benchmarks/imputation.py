@@ -10,7 +10,7 @@ that were filled wrongly; seconds are CPU seconds of fit and transform. Means ov
 
 Others than CircuitImputer see categories as one-hot columns (the largest of a group counts), for
 which all of them did better than with ordinal codes. K is the number of components of a
-CutsetNetworkBD with param_ess=10, "soft" SoftLearnSPN.
+CutsetNetworkBD, "soft" is SoftLearnSPN.
 IterativeImputer uses Bayesian ridge regressions, "forest" random forests of 50 trees.
 """
 
@@ -35,7 +35,7 @@ from skpc import CircuitImputer, CutsetNetworkBD, SoftLearnSPN
 from tests.benchmarks.mixed_tables import CATEGORICAL, holes, read, split
 
 DENSITIES = {
-    **{f"K={k}": CutsetNetworkBD(n_components=k, param_ess=10.0) for k in (1, 5, 10)},
+    **{f"K={k}": CutsetNetworkBD(n_components=k) for k in (1, 5, 10)},
     "soft": SoftLearnSPN(),
 }
 OTHERS = {
