@@ -224,6 +224,8 @@ def _with_means_of_rows(
     found, of_inner = cells.copy(), state[1:-1]
     for number in np.unique(state[cell]):
         mine, rows = np.flatnonzero(of_inner == number), state[cell] == number
+        if not len(mine):
+            continue
         target = np.average(points[rows], weights=mass[rows])
         reach = np.ptp(edges[[mine[0], mine[-1] + 1]])
         away, share = (middle[mine] - target) / reach, cells[mine + 1]

@@ -21,6 +21,8 @@ _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 _MAX_MULTIPLE = 2.0**26
 #: Values this close, relative to them or a typical one, are one value with errors of rounding.
 _ROUNDING = 1e-12
+#: The reciprocals of differences between smaller values would come near the largest float.
+_SMALLEST = 1e-290
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 #: Draws may leave the range seen by this part of it.
@@ -115,7 +117,7 @@ class Number(NamedTuple):
     @property
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom."""
-        return 0.499 * self.step or _ROUNDING * max(self.size, 1e-290)
+        return 0.499 * self.step or _ROUNDING * max(self.size, _SMALLEST)
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
@@ -182,7 +184,7 @@ def are_apart(points: Floats) -> np.ndarray:
     One wild value must not make all others equal, so the greatest one does not count.
     """
     size = np.abs(points)
-    typical = np.median(size) if len(size) else 0.0
+    typical = max(float(np.median(size)) if len(size) else 0.0, _SMALLEST)
     nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
     return np.asarray(np.diff(points) > _ROUNDING * nearby)
 
@@ -268,7 +270,7 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
     decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
     spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
-    spread = spread or max(abs(float(centre)), 1.0)
+    spread = max(spread or max(abs(float(centre)), 1.0), _SMALLEST)
     u = (sketch - centre) / spread
     low, high = float(line[0] - centre) / spread, float(line[-1] - centre) / spread
     margin = _BEYOND * (high - low)
@@ -286,8 +288,11 @@ def _held_out(z: Floats, log_slope: Floats) -> float:
     if len(z) < 2 * _FOLDS:
         return -math.inf
     total = 0.0
-    for fold in range(_FOLDS):
-        held = np.arange(len(z)) % _FOLDS == fold
-        mean, sd = z[~held].mean(), max(float(z[~held].std()), 1e-6)
-        total += float((log_slope[held] - np.log(sd) - 0.5 * ((z[held] - mean) / sd) ** 2).sum())
-    return total
+    # One wild value may be too large for squares; such a power is not the best one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for fold in range(_FOLDS):
+            held = np.arange(len(z)) % _FOLDS == fold
+            mean, sd = z[~held].mean(), max(float(z[~held].std()), 1e-6)
+            of_scores = np.log(sd) + 0.5 * ((z[held] - mean) / sd) ** 2
+            total += float((log_slope[held] - of_scores).sum())
+    return total if math.isfinite(total) else -math.inf

@@ -68,10 +68,7 @@ def test_the_unbiased_estimate_is_right_on_average():
         """Two samples have no circuit that would know the scores."""
         return rows_on_scale(circuit, sample(circuit, n_rows, random_state=seed))
 
-    found = [
-        mmd2(drawn(p, 15, seed), drawn(q, 20, 1000 + seed), kernel)
-        for seed in range(400)
-    ]
+    found = [mmd2(drawn(p, 15, seed), drawn(q, 20, 1000 + seed), kernel) for seed in range(400)]
     assert abs(np.mean(found) - exact) < 4 * np.std(found) / 20
 
 

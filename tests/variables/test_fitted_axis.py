@@ -55,7 +55,9 @@ def test_densities_and_probabilities_of_an_axis_sum_to_one(name):
             state = table.states(np.array([[middle]]))[0, 0]
             # Relative to the middle of the cell: far from zero, the unit is too coarse for quad.
             assert state in range(axis.n_states)
-            total += quad(lambda t, m=middle: density(axis, prob, m + t), low - middle, high - middle)[0]
+            total += quad(
+                lambda t, m=middle: density(axis, prob, m + t), low - middle, high - middle
+            )[0]
     assert total == pytest.approx(1.0, abs=1e-6 if name != "great" else 1e-3)
 
 

@@ -173,7 +173,10 @@ def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(va
 
 def test_leaves_that_do_not_fit_their_column_are_refused():
     builder = CircuitBuilder([2, 3], [SCORED_COLUMNS[0], None])
-    for refused in (lambda: builder.discrete(0, np.log([0.5, 0.5])), lambda: builder.indicator(0, 1)):
+    for refused in (
+        lambda: builder.discrete(0, np.log([0.5, 0.5])),
+        lambda: builder.indicator(0, 1),
+    ):
         with pytest.raises(ValueError, match="atoms and a score; add a scored leaf"):
             refused()
     with pytest.raises(ValueError, match="needs a ScoredColumn among the axes"):
