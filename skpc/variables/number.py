@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, exact_parts, group_sums, weighted_quantiles
+from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
+from skpc.variables.axis import TINY
 from skpc.variables.score import Score
 
 #: An atom holds this share of the rows and this many times the mean count of the nearest values;
@@ -21,8 +22,6 @@ _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 _MAX_MULTIPLE = 2.0**26
 #: Values this close, relative to them or a typical one, are one value with errors of rounding.
 _ROUNDING = 1e-12
-#: The reciprocals of differences between smaller values would come near the largest float.
-_SMALLEST = 1e-290
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 #: Draws may leave the range seen by this part of it.
@@ -117,7 +116,7 @@ class Number(NamedTuple):
     @property
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom."""
-        return 0.499 * self.step or _ROUNDING * max(self.size, _SMALLEST)
+        return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
@@ -184,9 +183,9 @@ def are_apart(points: Floats) -> np.ndarray:
     One wild value must not make all others equal, so the greatest one does not count.
     """
     size = np.abs(points)
-    typical = max(float(np.median(size)) if len(size) else 0.0, _SMALLEST)
+    typical = np.median(size) if len(size) else 0.0
     nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
-    return np.asarray(np.diff(points) > _ROUNDING * nearby)
+    return np.asarray(np.diff(points) > np.maximum(_ROUNDING * nearby, TINY))
 
 
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:
@@ -216,13 +215,13 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         if len(multiples) == 1:
             # Values this close are not told apart by so few decimals.
             continue
-        step = _common_step(multiples, np.bincount(place, mass[~off]), unusual - mass[off].sum())
+        step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
     return 0.0, 0.0
 
 
-def _common_step(multiples: np.ndarray, mass: Floats, unusual: float) -> int:
+def _common_step(multiples: Ints, mass: Any, unusual: float) -> int:
     """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
     away = np.abs(multiples - multiples[len(multiples) // 2])
     before = np.gcd.accumulate(away)
@@ -270,7 +269,7 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
     decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
     spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
-    spread = max(spread or max(abs(float(centre)), 1.0), _SMALLEST)
+    spread = max(spread or max(abs(float(centre)), 1.0), TINY)
     u = (sketch - centre) / spread
     low, high = float(line[0] - centre) / spread, float(line[-1] - centre) / spread
     margin = _BEYOND * (high - low)
