@@ -62,7 +62,6 @@ PUBLIC = {
         "ScoredNormals",
         "fitted_axis",
         "plain_axis",
-        "weight_without_say",
     ],
     "skpc.circuit": [
         "LEAF",
