@@ -60,7 +60,7 @@ PUBLIC = {
         "Predictive",
         "ScoredColumn",
         "ScoredNormals",
-        "fitted_axis",
+        "Margin",
         "plain_axis",
     ],
     "skpc.circuit": [

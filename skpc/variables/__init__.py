@@ -4,7 +4,7 @@ from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED
 from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
-from skpc.variables.margins import fitted_axis
+from skpc.variables.margins import Margin
 from skpc.variables.number import Number
 from skpc.variables.plain_bins import plain_axis
 from skpc.variables.predictive import Predictive
@@ -22,12 +22,12 @@ __all__ = [
     "Columns",
     "Form",
     "Leaves",
+    "Margin",
     "Normals",
     "Number",
     "Points",
     "Predictive",
     "ScoredColumn",
     "ScoredNormals",
-    "fitted_axis",
     "plain_axis",
 ]
