@@ -152,7 +152,7 @@ class SoftLearnSPN(CircuitDensity):
     >>> X = np.column_stack([3 * side, -3 * side]) + rng.normal(size=(500, 2))
     >>> model = SoftLearnSPN(random_state=0).fit(X)
     >>> model.score_samples([[3.0, -3.0], [3.0, 3.0], [3.0, np.nan]]).round()
-    array([ -2., -11.,  -2.])
+    array([ -2., -14.,  -1.])
     """
 
     _parameter_constraints = {

@@ -301,11 +301,11 @@ def learn_soft_circuit(
 ) -> Circuit:
     """Learn a circuit by SoftLearn.
 
-    Sums and products alternate: a sum over soft clusters of the rows, a product of groups of columns
-    that pass for independent. The root is a sum, unless it is tested too: a test of all pairs
-    together makes it a product of leaves, a test of each pair a product of groups. A child of a sum
-    whose columns do not fall apart is a sum again. A part of one column is a leaf; one that is not
-    worth more than ``min_weight`` or whose rows are all alike is a product of leaves.
+    Sums and products alternate: a sum over soft clusters of the rows, a product of groups of
+    columns that pass for independent. The root is a sum, unless it is tested too: a test of all
+    pairs together makes it a product of leaves, a test of each pair a product of groups. A child of
+    a sum whose columns do not fall apart is a sum again. A part of one column is a leaf; one that
+    is not worth more than ``min_weight`` or whose rows are all alike is a product of leaves.
 
     Parameters
     ----------
