@@ -408,6 +408,87 @@ def test_codes_equal_counting_the_edges_below(n_bins):
         assert code[1] == (-1 if np.isnan(row[1]) else row[1])
 
 
+@given(
+    hnp.arrays(np.float64, 25, elements=st.floats(-1e150, 1e150)),
+    hnp.arrays(np.float64, 25, elements=st.sampled_from([0.5, 1.0, 2.0, 0.25])),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=40, deadline=None)
+def test_numbers_do_not_depend_on_the_order_and_repetition_of_rows(values, weight, random):
+    repeated = [(v, w) for v, w in zip(values, weight) for _ in range(2)]
+    random.shuffle(repeated)
+    one = fit_numeric(values, 2 * weight, 4, "auto")
+    two = fit_numeric(*np.array(repeated).T, 4, "auto")
+    for a, b in zip(one.numbers[0], two.numbers[0]):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(one.axes[0].flat, two.axes[0].flat)
+    assert np.isfinite(one._axis_table.log_density(values[:, None])).all()
+
+
+def rain_frame():
+    rng = np.random.default_rng(0)
+    rain = np.where(rng.random(200) < 0.6, 0.0, rng.exponential(size=200))
+    return pd.DataFrame({"rain": rain, "age": rng.integers(18, 90, 200), "kind": ["a", "b"] * 100})
+
+
+def test_numbers_are_learned_column_by_column():
+    domain = Domain.fit(rain_frame(), n_bins=5)
+    rain, age, kind = domain.numbers
+    assert kind is None
+    assert (rain.step, age.step) == (0.0, 1.0)
+    np.testing.assert_array_equal(rain.atoms, [0.0])
+    np.testing.assert_array_equal(domain.axes[0].atoms, [0.0])
+    assert domain.number_of(0) is rain
+    assert Domain.fit(rain_frame(), margins="plain").numbers is None
+    assert Domain.fit(rain_frame(), margins="plain").number_of(0) is None
+
+
+@pytest.mark.parametrize("column", ["rain", 0])
+def test_atoms_and_bounds_are_declared_by_name_or_number(column):
+    frame = rain_frame()
+    domain = Domain.fit(frame, atoms={column: [0.0, 2.0]}, bounds={column: (None, 100.0)})
+    np.testing.assert_array_equal(domain.numbers[0].atoms, [0.0, 2.0])
+    assert domain.numbers[0].score[:2] == (-np.inf, 100.0)
+    np.testing.assert_array_equal(Domain.fit(frame, atoms={column: []}).numbers[0].atoms, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"atoms": {"kind": [1.0]}}, ValueError, "atoms must name numeric columns.*'kind'"),
+        ({"bounds": {"kind": (0, 1)}}, ValueError, "bounds must name numeric columns"),
+        ({"atoms": {"rain": [np.nan]}}, ValueError, "atoms of column 'rain'.*finite numbers"),
+        ({"atoms": [0.0]}, TypeError, "atoms must be a dict"),
+        ({"bounds": (0, 1)}, TypeError, "bounds must be a dict"),
+        ({"bounds": {"rain": 0.0}}, ValueError, "must be a pair"),
+        ({"bounds": {"rain": (0.0, 1.0)}}, ValueError, "hold all its values; found"),
+        ({"bounds": {"rain": (9.0, 1.0)}}, ValueError, "must increase and hold all its values"),
+        ({"atoms": {"wind": [0.0]}}, ValueError, "wind"),
+    ],
+)
+def test_impossible_atoms_and_bounds_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        Domain.fit(rain_frame(), **options)
+
+
+def test_drawn_rows_snap_to_values_and_observed_cells_stay():
+    domain = Domain.fit(rain_frame())
+    drawn = np.array([[0.2, 31.4, 1.0], [0.3, 20.6, 0.0]])
+    rows = np.array([[0.25, np.nan, np.nan], [np.nan, 20.6, np.nan]])
+    filled = domain.snapped(drawn.copy(), rows)
+    np.testing.assert_array_equal(filled[:, 1], [31.0, 20.6])
+    np.testing.assert_array_equal(domain.snapped(drawn.copy())[:, 1], [31.0, 21.0])
+    np.testing.assert_array_equal(filled[:, 2], drawn[:, 2])
+
+
+def test_a_category_more_leaves_the_other_columns_what_they_are():
+    domain = Domain.fit(rain_frame(), n_bins=5)
+    more = domain.with_category(3)
+    assert more.numbers == (*domain.numbers, None)
+    assert more.axes == (*domain.axes, None)
+    assert more.n_states[-1] == 3
+
+
 def test_codes_of_a_column_without_axis_are_refused():
     X = np.array([[0.5], [1.5]])
     with pytest.raises(ValueError, match="column 0 has no bins; fit the Domain with n_bins"):
@@ -748,7 +829,7 @@ def test_weight_two_is_the_row_twice_for_an_estimator_too():
 
 
 @pytest.mark.parametrize(("n_rows", "n_bins"), [(20, 1), (72, 1), (128, 2), (800, 8), (1152, 10)])
-def test_small_tables_get_fewer_bins(n_rows, n_bins):
+def test_small_tables_get_fewer_plain_bins(n_rows, n_bins):
     values = np.random.default_rng(0).normal(size=n_rows)
     domain = fit_numeric(values, np.ones(n_rows), 10)
     assert len(domain.axes[0][0]) == n_bins + 1

@@ -6,7 +6,7 @@ import numpy as np
 
 from skpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.factor_graphs import FactorGraph
-from skpc.variables import POISSON, SCORED, Axis, ScoredColumn
+from skpc.variables import POISSON, Axis, ScoredColumn
 from skpc.variables.score import Score
 from tests.naive.circuit import atoms_of
 

@@ -11,8 +11,9 @@ from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF
 from skpc.circuit._structure import _DTYPES, Structure
 from skpc.circuit.builder import check_structure
-from skpc.variables import Axis, AxisTable
+from skpc.variables import SCORED, Axis, AxisTable, ScoredColumn
 from skpc.variables.families import n_params
+from skpc.variables.scored_column import ATOMS
 
 #: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope. Up to
 #: format 2 an axis was its edges between the scales of its tails.
@@ -111,6 +112,9 @@ def _names(version: int) -> list[str]:
 
 
 def _assembled(arrays: dict[str, np.ndarray], version: int) -> Circuit:
+    ptr, axis = arrays["axis_ptr"], arrays["axis"]
+    if len(ptr) == 0 or ptr[0] != 0 or ptr[-1] != len(axis) or np.any(np.diff(ptr) < 0):
+        raise ValueError("axis_ptr does not fit axis")
     if version < 3:
         parts = np.split(arrays["axis"], arrays["axis_ptr"][1:-1])
         axes = [Axis(part[1:-1], part[0], part[-1]) if len(part) else None for part in parts]
@@ -134,9 +138,8 @@ def _check_arrays(structure: Structure) -> None:
         ptr = getattr(structure, name)
         if len(ptr) != count + 1 or ptr[0] != 0 or np.any(np.diff(ptr) < 0):
             raise ValueError(f"{name} must be {count + 1} increasing offsets from 0")
-    ptr = structure.axis_ptr
-    if len(ptr) != structure.n_features + 1 or ptr[0] != 0 or ptr[-1] != len(structure.axis):
-        raise ValueError("axis_ptr does not fit axis")
+    if len(structure.axis_ptr) != structure.n_features + 1:
+        raise ValueError("axis_ptr does not fit n_states")
     if n_nodes == 0 or structure.child_ptr[-1] != n_edges:
         raise ValueError(f"child_ptr must end at {n_edges}, the number of edges")
     if len(structure.decision_state) != n_edges:
@@ -155,3 +158,27 @@ def _check_arrays(structure: Structure) -> None:
     sizes = n_params(structure.leaf_family[leaf], n_states)
     if np.any(np.diff(structure.param_ptr)[leaf] != sizes):
         raise ValueError("param_ptr does not fit the families and numbers of states of the leaves")
+    _check_axes(structure)
+
+
+def _check_axes(structure: Structure) -> None:
+    """Refuse axes that hold other states than their variables, or other leaves than these have."""
+    scored = np.unique(structure.leaf_var[structure.leaf_family == SCORED])
+    for var, n_states in enumerate(structure.n_states.tolist()):
+        part = structure.axis[structure.axis_ptr[var] : structure.axis_ptr[var + 1]]
+        if var in scored:
+            fits = len(part) > ATOMS - 1 and part[0] == 0.0
+            fits = fits and ScoredColumn.of(part).n_states == n_states
+        else:
+            fits = len(part) == 0 or _is_axis(part, n_states)
+        if not fits:
+            raise ValueError(f"the axis of variable {var} does not fit its {n_states} states")
+
+
+def _is_axis(part: np.ndarray, n_states: int) -> bool:
+    """Whether a stretch holds an axis whose cells are of these states."""
+    if len(part) < 13 or (len(part) - 8) % 5 or not part[0] > 0.0:
+        return False
+    state = part[4 + (len(part) - 8) // 5 :].reshape(4, -1)[0]
+    whole = (state >= 0) & (state == np.floor(state))
+    return bool(whole.all() and state.max() + 1 == n_states)

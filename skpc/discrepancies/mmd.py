@@ -10,6 +10,7 @@ from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
+from skpc.queries.passes.rows import kernel_rows
 
 
 def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
@@ -29,7 +30,8 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     Returns
     -------
     float
-        ``E k(x, x') + E k(y, y') - 2 E k(x, y)`` with x, x' of p and y, y' of q. It is not clipped:
+        ``E k(x, x') + E k(y, y') - 2 E k(x, y)`` with x, x' of p and y, y' of q; numbers are
+        compared by their scores where a circuit has some. It is not clipped:
         rounding leaves about 1e-16 of either sign between equal circuits, and an unbiased estimate
         may be negative.
 
@@ -58,8 +60,13 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     0.0
     """
     p, q = _read_side(p), _read_side(q)
+    between = _mean_between(p, q, kernel)
+    if isinstance(p, Circuit) and not isinstance(q, Circuit):
+        q = kernel_rows(p, q)
+    elif isinstance(q, Circuit) and not isinstance(p, Circuit):
+        p = kernel_rows(q, p)
     within = _mean_within(p, kernel, unbiased) + _mean_within(q, kernel, unbiased)
-    return within - 2.0 * _mean_between(p, q, kernel)
+    return within - 2.0 * between
 
 
 def _read_side(side: Any) -> Circuit | Floats:

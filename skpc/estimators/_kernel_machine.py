@@ -20,6 +20,7 @@ from skpc.estimators._base import TableDensity, TableEstimator
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
+from skpc.queries.passes.rows import kernel_rows
 
 #: Complete rows that are evaluated at a time.
 _POINTS = 2048
@@ -53,7 +54,7 @@ class ExpectedKernelMachine(TableEstimator):
         self.domain_ = self.density_.domain_
         rows, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
         rows, target = np.ascontiguousarray(rows[:, :-1]), rows[:, -1]
-        numbers = _one_hot(self.domain_, rows)
+        numbers = self._numbers(rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
         shared = ("C", "tol", "cache_size", "max_iter")
         solver.set_params(**{name: getattr(self, name) for name in shared})
@@ -90,16 +91,20 @@ class ExpectedKernelMachine(TableEstimator):
 
     def _at_points(self, rows: Floats) -> Floats:
         """Values of the functions at complete encoded rows: by products of matrices."""
-        vectors = _one_hot(self.domain_, self.support_vectors_)
+        vectors = self._numbers(self.support_vectors_)
         # Squared distances are taken as differences of squares, which want small numbers.
         centre = vectors.mean(axis=0)
         vectors = vectors - centre
         parts = [
-            rbf_kernel(_one_hot(self.domain_, rows[batch]) - centre, vectors, self.gamma_)
+            rbf_kernel(self._numbers(rows[batch]) - centre, vectors, self.gamma_)
             @ self.dual_coef_.T
             for batch in gen_batches(len(rows), _POINTS)
         ]
         return np.concatenate(parts)
+
+    def _numbers(self, rows: Floats) -> Floats:
+        """Encoded rows as the kernel compares them: numbers or their scores, one-hot columns."""
+        return _one_hot(self.domain_, kernel_rows(self.density_.circuit_, rows))
 
     def _product_kernel(self) -> ProductKernel:
         """The Gaussian kernel on numbers and one-hot columns, as a product over the columns."""

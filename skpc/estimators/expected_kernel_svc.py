@@ -82,7 +82,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     >>> model.predict([[1, 0], [np.nan, 0]])
     array(['yes', 'no'], dtype='<U3')
     >>> model.decision_function([[1, 0], [np.nan, 0]]).round(1)
-    array([ 1. , -0.8])
+    array([ 1. , -0.7])
     """
 
     def __init__(

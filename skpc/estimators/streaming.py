@@ -133,7 +133,7 @@ def _representatives(domain: Domain, rows: Floats) -> Floats:
     codes, found = domain.codes(rows), rows.copy()
     for column in np.flatnonzero(~domain.is_categorical).tolist():
         # A missing cell has the state -1.
-        values = np.append(domain.axis_of(column).modes(), np.nan)
+        values = np.append(domain.axis_of(column).typical_values(), np.nan)
         found[:, column] = values[codes[:, column]]
     return found
 

@@ -137,7 +137,7 @@ def _bump_of_bins(kernel: RBF, left: Bins, right: Bins) -> Floats:
     return _averaged(left, right, means)
 
 
-def _match(kernel: ColumnKernel, left: Normals | Bins, right: Normals | Bins) -> Floats:
+def _match(kernel: ColumnKernel, left: Any, right: Any) -> Floats:
     """Only two known numbers can match; any other pair differs with probability one."""
     value, prob, rest = _known_values(left)
     others, other_prob, other_rest = _known_values(right)
@@ -147,7 +147,7 @@ def _match(kernel: ColumnKernel, left: Normals | Bins, right: Normals | Bins) ->
     return np.asarray(known + either * _never_matching(kernel))
 
 
-def _known_values(form: Normals | Bins) -> tuple[Floats, Floats, Floats]:
+def _known_values(form: Any) -> tuple[Floats, Floats, Floats]:
     """Values that have a probability, these probabilities, and what remains, of distributions."""
     if isinstance(form, Bins):
         at = ~np.isnan(form.axis.points)
@@ -174,9 +174,6 @@ _TABLE: dict[tuple[type, type, type], Callable[[Any, Any, Any], Floats]] = {
     (RBF, Bins, Bins): _bump_of_bins,
 }
 for _kernel in (ExponentialHamming, Delta):
-    _TABLE |= {
-        (_kernel, Points, Points): _of_points,
-        (_kernel, Normals, Normals): _match,
-        (_kernel, Normals, Bins): _match,
-        (_kernel, Bins, Bins): _match,
-    }
+    _TABLE[_kernel, Points, Points] = _of_points
+    for _forms in ((Normals, Normals), (Normals, Bins), (Bins, Bins)):
+        _TABLE[_kernel, *_forms] = _match

@@ -43,7 +43,7 @@ LearnNetwork = Callable[[Codes, Floats], CutsetNetwork]
 Marginals = Callable[[NDArray[np.bool_], Sequence[CutsetNetwork], Floats], Floats]
 
 
-class TableMixture(NamedTuple):
+class SmoothedMixture(NamedTuple):
     """A mixture of networks with tables: counts with pseudo-counts, and log probabilities."""
 
     networks: Sequence[CutsetNetwork]
@@ -125,7 +125,7 @@ def learn_shrunken_mixture(
     first = learn_components(some, kept[some], None)
     single = learn(codes[some], kept[some])
 
-    def score_held(tables: TableMixture) -> Floats:
+    def score_held(tables: SmoothedMixture) -> Floats:
         if marginals is None:
             return tables.log_likelihood(codes[told])
         return marginals(told, tables.counted(), np.exp(tables.log_weight))
@@ -227,7 +227,7 @@ class _Found(NamedTuple):
     gain: Floats
     score: float
     strength: float
-    tables: TableMixture
+    tables: SmoothedMixture
 
 
 class _Search(NamedTuple):
@@ -236,7 +236,7 @@ class _Search(NamedTuple):
     codes: Codes
     weight: Floats
     param_ess: float
-    score_held: Callable[[TableMixture], Floats]
+    score_held: Callable[[SmoothedMixture], Floats]
     weight_held: Floats
 
     def run(
@@ -261,7 +261,7 @@ class _Search(NamedTuple):
         """What a single network makes of the held-out rows (nats)."""
         whole = _Whole.of([single], self.codes, self.weight, self.param_ess)
         log_prob = whole.cells[0].log_probabilities(whole.tables[0])
-        tables = TableMixture(whole.networks, whole.cells, whole.tables, [log_prob], np.zeros(1))
+        tables = SmoothedMixture(whole.networks, whole.cells, whole.tables, [log_prob], np.zeros(1))
         return self.score_held(tables)
 
     def safe_mean(self, gain: Floats) -> float:
@@ -281,7 +281,7 @@ def fit_tables(
     responsibility: Floats,
     strength: float,
     max_iter: int = _MAX_ITER,
-) -> TableMixture:
+) -> SmoothedMixture:
     """EM on the tables of a mixture, from given responsibilities on.
 
     Parameters
@@ -299,7 +299,7 @@ def fit_tables(
 
     Returns
     -------
-    TableMixture
+    SmoothedMixture
         The tables of greatest posterior density so far.
     """
     before = -np.inf
@@ -311,7 +311,7 @@ def fit_tables(
         ]
         log_prob = [found.log_probabilities(count) for found, count in zip(cells, counts)]
         total = weight @ responsibility + strength
-        tables = TableMixture(networks, cells, counts, log_prob, np.log(total / total.sum()))
+        tables = SmoothedMixture(networks, cells, counts, log_prob, np.log(total / total.sum()))
         joint = tables.joint(codes)
         log_prior = sum(float(prior @ found) for prior, found in zip(whole.tables, log_prob))
         objective = float(weight @ logsumexp(joint, axis=1))

@@ -50,7 +50,7 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
         for leaf, node in enumerate(np.flatnonzero(circuit.leaf_var == variable).tolist()):
-            if n_states:
+            if n_states and form.prob is not None:
                 labels[node] = _state_label(names, variable, np.asarray(form.prob)[leaf])
             else:
                 labels[node] = f"{name}: mean {mean[leaf]:.3g}, sd {sd[leaf]:.3g}"

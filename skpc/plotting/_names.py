@@ -9,6 +9,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
+from skpc.variables import Axis
 
 
 class Names:
@@ -35,7 +36,7 @@ class Names:
         """A category, or the range of a bin or tail."""
         axis = self._circuit.structure.axis_of(variable)
         if axis is not None:
-            return _bin_range(axis.edges, state)
+            return _range_of_state(axis, state)
         categories = None if self._domain is None else self._domain.categories[variable]
         return shown_value(state if categories is None else categories[state])
 
@@ -46,23 +47,34 @@ def variable_name(variable: int, domain: Domain | None) -> str:
     return f"x{variable}" if names is None else str(names[variable])
 
 
-def _bin_range(edges: Floats, state: int) -> str:
-    """What the values of a bin or tail have in common."""
-    shown = _shown_edges(edges)
-    if state == 0:
-        return f"< {shown[0]}"
-    if state == len(shown):
-        return f"≥ {shown[-1]}"
-    return f"{shown[state - 1]} to {shown[state]}"
+def _range_of_state(axis: Axis, state: int) -> str:
+    """What the values of a state have in common: the atom, or the ends of its bins and tails."""
+    cell = np.flatnonzero(axis.states == state)
+    if not np.isnan(axis.points[cell]).any():
+        return shown_value(float(axis.points[cell[0]]))
+    # Bins end at their atoms; the cells of these are no wider than rounding, or a step.
+    edges = axis.edges.copy()
+    for atom in np.flatnonzero(~np.isnan(axis.points)):
+        edges[[atom - 1, atom]] = axis.points[atom]
+    others = np.unique(axis.states[np.isnan(axis.points)])
+    cells = [np.flatnonzero(axis.states == other) for other in others]
+    lower, upper = (np.array([part[end] for part in cells]) for end in (0, -1))
+    ends = np.append(lower[lower > 0] - 1, upper[upper < len(edges)])
+    shown = _shown_edges(np.unique(edges[ends]))
+    first, last = cell[0], cell[-1]
+    if first == 0:
+        return f"< {shown[edges[last]]}" if last < len(edges) else "any other number"
+    low = shown[edges[first - 1]]
+    return f"≥ {low}" if last == len(edges) else f"{low} to {shown[edges[last]]}"
 
 
-def _shown_edges(edges: Floats) -> list[str]:
+def _shown_edges(edges: Floats) -> dict[float, str]:
     """Edges with as few digits as keep them apart, three at least."""
     for digits in range(3, 17):
         shown = [f"{edge:.{digits}g}" for edge in edges]
         if len(set(shown)) == len(shown):
             break
-    return shown
+    return dict(zip(edges.tolist(), shown))
 
 
 def shown_value(value: Any) -> str:
@@ -75,5 +87,5 @@ def shown_value(value: Any) -> str:
 def inner_densities(estimator: Any) -> str | None:
     """What can be drawn of an estimator that has densities inside; None if it has none."""
     if hasattr(estimator, "densities_"):
-        return "draw one of its densities_, whose rows are domain_.encode(X)"
+        return "draw one of its densities_"
     return "draw its density_" if hasattr(estimator, "density_") else None

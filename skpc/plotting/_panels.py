@@ -47,11 +47,18 @@ def draw_states(
 
 
 def draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
-    """Draw the density of a number, or a mark at the observed one."""
+    """Draw the density of a number and its atoms, or a mark at the observed one.
+
+    An atom is a line as high as its probability, where the panel's height is one.
+    """
     x, density = _outline(cell)
     low, high = x[0], x[-1]
     panel.set_yticks([])
     if observed is None:
+        atoms, probability = cell.atoms, cell.atom_probabilities()[0]
+        low, high = min(low, *atoms, low), max(high, *atoms, high)
+        height = panel.get_xaxis_transform()
+        panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
         panel.fill_between(x, density, color=LIGHT_BLUE)
         panel.plot(x, density, color=BLUE)
         panel.set_ylim(bottom=0.0)
@@ -88,7 +95,9 @@ def _outline(cell: Predictive) -> tuple[Floats, Floats]:
     if low == high:
         low, high = low - 0.5, high + 0.5
     x = np.linspace(low, high, _GRID_POINTS)
-    below = np.array([cell.cdf(at)[0] for at in x])
+    below = np.array([sum(term.below(np.array([at]))[0] for term in cell.terms) for at in x])
+    # Atoms are drawn by themselves.
+    below -= (x[:, np.newaxis] >= cell.atoms) @ cell.atom_probabilities()[0]
     return (x[1:] + x[:-1]) / 2, np.diff(below) / np.diff(x)
 
 
@@ -97,7 +106,7 @@ def _steps(probability: Floats, axis: Axis) -> tuple[Floats, Floats]:
     edges, lower_scale, upper_scale = axis[:3]
     away = np.linspace(0.0, _TAIL_LENGTH, _TAIL_POINTS)
     fall = np.exp(-away)
-    cells = probability @ axis.mixing
+    cells = np.where(np.isnan(axis.points), probability @ axis.mixing, 0.0)
     flat = cells[1:-1] / np.diff(edges)
     below = (edges[0] - lower_scale * away)[::-1], (cells[0] / lower_scale * fall)[::-1]
     above = edges[-1] + upper_scale * away, cells[-1] / upper_scale * fall

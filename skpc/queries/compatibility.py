@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure, scope_text
 from skpc.exceptions import IncompatibleError
 from skpc.queries._conditionals import Conditionals, inner_scopes
 from skpc.queries.passes.plan import Plan, plan_of
+from skpc.variables import ScoredColumn
 
 
 class Ranking(NamedTuple):
@@ -97,6 +98,18 @@ def _refuse_different_variables(p: Structure, q: Structure) -> None:
                 "an expected kernel needs two circuits over the same variables, but variable "
                 f"{var} is {kind} in the first and {other} in the second"
             )
+        if _score(p, var) != _score(q, var):
+            raise IncompatibleError(
+                "an expected kernel compares numbers by their scores, and needs two circuits with "
+                f"the same ones; those of variable {var} differ"
+            )
+
+
+def _score(structure: Structure, var: int) -> Any:
+    """The score of a variable; None where it has none."""
+    part = structure.axis[structure.axis_ptr[var] : structure.axis_ptr[var + 1]]
+    has_one = len(part) and structure.axis_of(var) is None
+    return ScoredColumn.of(part).score if has_one else None
 
 
 def _kinds(structure: Structure) -> list[str]:

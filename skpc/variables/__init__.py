@@ -5,7 +5,7 @@ from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, S
 from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
 from skpc.variables.margins import fitted_axis
-from skpc.variables.number import Number, weight_without_say
+from skpc.variables.number import Number
 from skpc.variables.plain_bins import plain_axis
 from skpc.variables.predictive import Predictive
 from skpc.variables.scored_column import ScoredColumn
@@ -30,5 +30,4 @@ __all__ = [
     "ScoredNormals",
     "fitted_axis",
     "plain_axis",
-    "weight_without_say",
 ]

@@ -26,6 +26,8 @@ from skpc._random import seed_streams, uniform
 _HEAD = 4
 #: The cell of an atom that is narrower than this, relative to the values, is a point mass.
 POINT = 1e-10
+#: Numbers this close are one number, whatever their size: the reciprocal of less would overflow.
+TINY = 1e-305
 
 
 class Axis(NamedTuple):
@@ -133,7 +135,8 @@ class Axis(NamedTuple):
     @property
     def _is_mass(self) -> np.ndarray:
         """Which cells are point masses."""
-        narrow = self.widths <= POINT * max(np.abs(self.edges).max(), 1e-290)
+        size = np.fmax(np.abs(self.points), float(np.median(np.abs(self.edges))))
+        narrow = self.widths <= np.maximum(POINT * size, TINY)
         return narrow & ~np.isnan(self.points)
 
     def stretches(self) -> tuple[Floats, Floats]:
@@ -163,12 +166,23 @@ class Axis(NamedTuple):
 
     def modes(self) -> Floats:
         """A most probable value of each state: an atom, the middle of a cell, a tail's edge."""
+        return self._values_by(self.log_densities)
+
+    def typical_values(self) -> Floats:
+        """A value of each state whose log density there is near the mean one."""
+        log_density = np.where(self.shares > 0.0, self.log_densities, 0.0)
+        mean = self.mixing @ log_density
+        return self._values_by(-np.abs(log_density - mean[self.states]))
+
+    def _values_by(self, merit: Floats) -> Floats:
+        """The middle, or atom, of the cell of greatest merit in each state; of tails their edge."""
         edges, points = self.edges, self.points
         # The upper edge of the lower tail belongs to the next cell already.
         below = np.nextafter(edges[:1], -np.inf)
         value = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         value = np.where(np.isnan(points), value, points)
-        order = np.argsort(self.log_densities, kind="stable")
+        # The best comes last and stays; among equals the first.
+        order = np.lexsort((-np.arange(len(merit)), merit))
         found = np.empty(self.n_states)
         found[self.states[order]] = value[order]
         return found

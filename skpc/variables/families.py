@@ -12,20 +12,28 @@ as :class:`Columns`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets, ranges
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import fast_exp, inlined
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables import gaussian, poisson, scored
-from skpc.variables.axis import Axis, draw_in_state, state_and_log_density
-from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
+from skpc.variables.axis import draw_in_state, state_and_log_density
+from skpc.variables.forms import Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves, Lines
 from skpc.variables.scored_column import ScoredColumn
-from skpc.variables.states import add_states, state_line, updated_log_prob
+from skpc.variables.states import (
+    add_states,
+    over_states,
+    peaks_and_modes,
+    state_line,
+    state_moments,
+    states_of_leaves,
+    updated_log_prob,
+)
 
 CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED = 0, 1, 2, 3, 4
 
@@ -103,7 +111,7 @@ def _missing_entry(leaves: Leaves) -> Ints:
 def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
     """The log tables of all leaves; a missing cell has log value 0."""
     table = np.zeros(leaves.first[-1])
-    states = _states_of(leaves, columns)
+    states = states_of_leaves(leaves, columns)
     table[states.entry] = param[states.param]
     for home, leaf, rows in _of_formulas(leaves, param):
         entries = home.entries(*rows, columns.log_peak[leaves.var[leaf]])
@@ -128,9 +136,9 @@ def mode_tables(
     mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
     for home, leaf, _ in _of_formulas(leaves, param):
         mode[leaf], best[leaf] = home.mode(table[_formula_entries(leaves, leaf, home)])
-    states = _states_of(leaves, columns)
+    states = states_of_leaves(leaves, columns)
     if len(states.leaf):
-        log_peak, middle = _state_peaks_and_modes(columns)
+        log_peak, middle = peaks_and_modes(columns)
         density = param[states.param] + log_peak[states.state]
         greatest = np.maximum.reduceat(density, states.begin)
         is_best = density == np.repeat(greatest, states.size)
@@ -153,10 +161,10 @@ def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) 
     found = np.empty((len(leaves.node), 2))
     for home, leaf, rows in _of_formulas(leaves, param):
         found[leaf] = np.transpose(home.moments(*rows, centre[leaves.var[leaf]]))
-    states = _states_of(leaves, columns)
+    states = states_of_leaves(leaves, columns)
     if len(states.leaf):
         prob = np.exp(param[states.param])
-        for power, moment in enumerate(_state_moments(columns, centre)):
+        for power, moment in enumerate(state_moments(columns, centre)):
             total = np.add.reduceat(prob * moment[states.state], states.begin)
             found[states.leaf, power] = total
     for var, leaf in _scored(leaves):
@@ -179,7 +187,7 @@ def updated_param(
     ``pseudo_count`` has the shape of the parameters: per state, or (repeated) per formula.
     """
     found = param.copy()
-    states = _states_of(leaves, columns)
+    states = states_of_leaves(leaves, columns)
     if len(states.leaf):
         missing = np.repeat(statistic[_missing_entry(leaves)[states.leaf]], states.size)
         found[states.param] = updated_log_prob(
@@ -208,7 +216,7 @@ def updated_param(
 
 def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
     """Parameters with equal probabilities of the possible states; those of formulas stay."""
-    states, found = _states_of(leaves, columns), param.copy()
+    states, found = states_of_leaves(leaves, columns), param.copy()
     if len(states.leaf):
         possible = param[states.param] > -np.inf
         count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
@@ -219,7 +227,7 @@ def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
 def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
     """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
     count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
-    states = _states_of(leaves, columns)
+    states = states_of_leaves(leaves, columns)
     count[states.param] *= np.exp(param[states.param])
     for _, leaf in _scored(leaves):
         position = _formula_params(leaves, leaf, gaussian)
@@ -264,7 +272,7 @@ def log_prior(
     column_sd: Floats,
 ) -> float:
     """Log-likelihood (nats) of the pseudo-counts that :func:`updated_param` adds."""
-    states = _states_of(leaves, columns).param
+    states = states_of_leaves(leaves, columns).param
     states = states[param[states] > -np.inf]
     total = pseudo_count[states] @ param[states]
     for home, leaf, rows in _of_formulas(leaves, param):
@@ -280,7 +288,7 @@ def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Any:
     family, n_states = int(columns.family[var]), int(columns.n_states[var])
     prob = np.exp(param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n_states)])
     if family not in _FORMULAS:
-        return _over_states(columns, var, prob)
+        return over_states(columns, var, prob)
     home = _FORMULAS[family]
     formula = home.form(*param[_formula_params(leaves, leaf, home)])
     if family != SCORED:
@@ -325,7 +333,7 @@ def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any
 def posterior_form(leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats) -> Form:
     """The distributions of a variable with these averages of its lines, shape (n, n_lines)."""
     if columns.family[var] not in _FORMULAS:
-        return _over_states(columns, var, prob)
+        return over_states(columns, var, prob)
     parts = forms_of(leaves, param, columns, var)
     if isinstance(parts, Points):
         return parts._replace(prob=prob @ parts.prob)
@@ -469,22 +477,6 @@ def read_cell(
     return 0, x, log_peak
 
 
-class _States(NamedTuple):
-    """The states of all leaves of states one after the other.
-
-    ``begin`` and ``size`` cut them into the leaves ``leaf``; ``param``, ``entry`` and ``state``
-    are the positions of a state in the parameters, the tables and among the states of all
-    variables.
-    """
-
-    leaf: Ints
-    begin: Ints
-    size: Ints
-    param: Ints
-    entry: Ints
-    state: Ints
-
-
 def only_states(leaves: Leaves) -> np.ndarray:
     """Which leaves have a probability for each state of their column, and no formula."""
     return ~np.isin(leaves.family, list(_FORMULAS))
@@ -497,49 +489,6 @@ def _scored(leaves: Leaves) -> list[tuple[int, Ints]]:
     return [(var, np.flatnonzero(leaves.var == var)) for var in found]
 
 
-def _states_of(leaves: Leaves, columns: Columns) -> _States:
-    leaf = np.flatnonzero(leaves.n_states > 0)
-    size = leaves.n_states[leaf]
-    offset = np.cumsum(columns.n_states) - columns.n_states
-    starts = (leaves.param_ptr[leaf], leaves.first[leaf], offset[leaves.var[leaf]])
-    return _States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
-
-
-def axis_in(flat: Floats) -> Axis | None:
-    """The histogram axis in the stretch of a variable; None where that holds none."""
-    return Axis.of(flat) if len(flat) and flat[0] > 0.0 else None
-
-
-def _axis_of(columns: Columns, var: int) -> Axis | None:
-    return axis_in(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])
-
-
 def scored_column(columns: Columns, var: int) -> ScoredColumn:
     """What the leaves of a variable of numbers with atoms and a score have in common."""
     return ScoredColumn.of(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])
-
-
-def _over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:
-    axis = _axis_of(columns, var)
-    return Points(np.arange(float(prob.shape[1])), prob) if axis is None else Bins(axis, prob)
-
-
-def _state_peaks_and_modes(columns: Columns) -> tuple[Floats, Floats]:
-    """Greatest log density within each state of all variables, and a value that has it."""
-    peak, mode = [], []
-    for var, n_states in enumerate(columns.n_states):
-        axis = _axis_of(columns, var)
-        peak.append(np.zeros(n_states) if axis is None else axis.log_peaks())
-        mode.append(np.arange(float(n_states)) if axis is None else axis.modes())
-    return np.concatenate(peak), np.concatenate(mode)
-
-
-def _state_moments(columns: Columns, centre: Floats) -> tuple[Floats, Floats]:
-    """Mean and mean square around the centre within each state of all variables."""
-    means, squares = [], []
-    for var, n_states in enumerate(columns.n_states):
-        axis, state = _axis_of(columns, var), np.arange(n_states) - centre[var]
-        both = (state, state**2) if axis is None else axis.moments(float(centre[var]))
-        means.append(both[0])
-        squares.append(both[1])
-    return np.concatenate(means), np.concatenate(squares)

@@ -9,7 +9,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from skpc._arrays import Floats, Ints
 from skpc.variables.axis import Axis
-from skpc.variables.number import Number, distinct
+from skpc.variables.number import Number, are_apart, distinct
 
 #: Cells of the grid on which the margin is smoothed, and cells of an axis.
 _GRID, _CELLS = 512, 64
@@ -48,6 +48,15 @@ def fitted_axis(values: Floats, weight: Floats, number: Number, n_bins: int) -> 
     Returns
     -------
     Axis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Number, fitted_axis
+    >>> values = np.append(np.zeros(100), np.arange(1.0, 101.0))
+    >>> axis = fitted_axis(values, np.ones(200), Number.fit(values, np.ones(200)), n_bins=2)
+    >>> axis.n_states, axis.atoms, axis.states_of(np.array([0.0, 1.0, 100.0]))
+    (3, array([0.]), array([0, 1, 2]))
     """
     points, mass = distinct(values, weight)
     total = float(mass.sum())
@@ -96,7 +105,7 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
         edges, last = np.unique(edges[::-1], return_index=True)
         below = below[::-1][last]
         below[0] = 0.0
-    apart = np.append(True, np.diff(edges) > 1e-12 * np.abs(edges).max())
+    apart = np.append(True, are_apart(edges))
     return edges[apart], below[apart]
 
 
@@ -162,7 +171,9 @@ def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Float
     if number.step > 0.0:
         begin, end = atoms - half, atoms + half
     else:
-        begin, end = atoms - number.reach, atoms + number.reach
+        # The reach may be less than rounding far away from the typical values.
+        begin = np.minimum(atoms - number.reach, np.nextafter(atoms, -np.inf))
+        end = np.maximum(atoms + number.reach, np.nextafter(atoms, np.inf))
     inside = np.zeros(len(edges), dtype=bool)
     for low, high in zip(begin, end):
         tolerance = 1e-6 * (high - low)
@@ -213,6 +224,8 @@ def _with_means_of_rows(
     found, of_inner = cells.copy(), state[1:-1]
     for number in np.unique(state[cell]):
         mine, rows = np.flatnonzero(of_inner == number), state[cell] == number
+        if not len(mine):
+            continue
         target = np.average(points[rows], weights=mass[rows])
         reach = np.ptp(edges[[mine[0], mine[-1] + 1]])
         away, share = (middle[mine] - target) / reach, cells[mine + 1]

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, exact_parts, group_sums, weighted_quantiles
+from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
+from skpc.variables.axis import TINY
 from skpc.variables.score import Score
 
 #: An atom holds this share of the rows and this many times the mean count of the nearest values;
@@ -19,7 +20,7 @@ _NEAREST, _MAX_ATOMS = 6, 8
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 #: Multiples of a step beyond which floats cannot tell a lattice from none.
 _MAX_MULTIPLE = 2.0**26
-#: Values this close, relative to the greatest, are one value with errors of rounding.
+#: Values this close, relative to them or a typical one, are one value with errors of rounding.
 _ROUNDING = 1e-12
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
@@ -51,6 +52,8 @@ class Number(NamedTuple):
         The bijection under which the other values look like normal ones.
     seen : ndarray
         The values that draws snap to; empty where they do not.
+    size : float
+        Typical magnitude of the values, by which rounding is told.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Number(NamedTuple):
     high: float
     score: Score
     seen: Floats
+    size: float
 
     @classmethod
     def fit(
@@ -101,7 +105,8 @@ class Number(NamedTuple):
         step, origin = _lattice(points, mass)
         own = np.unique(np.asarray(atoms, dtype=float)) if atoms is not None else None
         own = _atoms(points, mass, step == 0.0) if own is None else own
-        number = cls(step, origin, own, float(points[0]), float(points[-1]), Score(), points[:0])
+        low, high, size = float(points[0]), float(points[-1]), float(np.median(np.abs(points)))
+        number = cls(step, origin, own, low, high, Score(), points[:0], size)
         rest = ~number.is_atom(points)
         score = _fitted_score(points[rest], mass[rest], bounds) if rest.any() else Score(*bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
@@ -111,8 +116,7 @@ class Number(NamedTuple):
     @property
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom."""
-        size = max(abs(self.low), abs(self.high), *np.abs(self.atoms), 1e-290)
-        return 0.499 * self.step or _ROUNDING * size
+        return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
@@ -165,12 +169,23 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     seen = ~np.isnan(values)
     points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
     large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
-    close = np.diff(points) <= _ROUNDING * np.abs(points).max(initial=0.0)
+    close = ~are_apart(points)
     if close.any():
         group = np.cumsum(np.append(0, ~close))
         points = points[np.append(True, ~close)]
         large, small = group_sums(group, large), group_sums(group, small)
     return points, large + small
+
+
+def are_apart(points: Floats) -> np.ndarray:
+    """Whether neighbours of increasing values differ by more than rounding.
+
+    One wild value must not make all others equal, so the greatest one does not count.
+    """
+    size = np.abs(points)
+    typical = np.median(size) if len(size) else 0.0
+    nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
+    return np.asarray(np.diff(points) > np.maximum(_ROUNDING * nearby, TINY))
 
 
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:
@@ -195,18 +210,18 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         if mass[off].sum() > unusual or off.all():
             continue
         if off.sum() == len(points) - 1:
-            return (1.0, 0.0) if decimals == 0 else (0.0, 0.0)
+            return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
         multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
         if len(multiples) == 1:
             # Values this close are not told apart by so few decimals.
             continue
-        step = _common_step(multiples, np.bincount(place, mass[~off]), unusual - mass[off].sum())
+        step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
     return 0.0, 0.0
 
 
-def _common_step(multiples: np.ndarray, mass: Floats, unusual: float) -> int:
+def _common_step(multiples: Ints, mass: Any, unusual: float) -> int:
     """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
     away = np.abs(multiples - multiples[len(multiples) // 2])
     before = np.gcd.accumulate(away)
@@ -254,7 +269,7 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
     decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
     spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
-    spread = spread or max(abs(float(centre)), 1.0)
+    spread = max(spread or max(abs(float(centre)), 1.0), TINY)
     u = (sketch - centre) / spread
     low, high = float(line[0] - centre) / spread, float(line[-1] - centre) / spread
     margin = _BEYOND * (high - low)
@@ -272,8 +287,11 @@ def _held_out(z: Floats, log_slope: Floats) -> float:
     if len(z) < 2 * _FOLDS:
         return -math.inf
     total = 0.0
-    for fold in range(_FOLDS):
-        held = np.arange(len(z)) % _FOLDS == fold
-        mean, sd = z[~held].mean(), max(float(z[~held].std()), 1e-6)
-        total += float((log_slope[held] - np.log(sd) - 0.5 * ((z[held] - mean) / sd) ** 2).sum())
-    return total
+    # One wild value may be too large for squares; such a power is not the best one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for fold in range(_FOLDS):
+            held = np.arange(len(z)) % _FOLDS == fold
+            mean, sd = z[~held].mean(), max(float(z[~held].std()), 1e-6)
+            of_scores = np.log(sd) + 0.5 * ((z[held] - mean) / sd) ** 2
+            total += float((log_slope[held] - of_scores).sum())
+    return total if math.isfinite(total) else -math.inf

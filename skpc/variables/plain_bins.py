@@ -46,6 +46,13 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
     Returns
     -------
     Axis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import plain_axis
+    >>> plain_axis(np.arange(200.0), np.ones(200), n_bins=3).edges
+    array([ 39.,  79., 119., 159.])
     """
     seen = ~np.isnan(values)
     points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)

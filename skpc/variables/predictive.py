@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.forms import Bins, Form, Points
+from skpc.variables.forms import Bins, Form, Points, ScoredNormals
 from skpc.variables.number import Number
 
 #: Halvings of the bounds of a quantile: they end at neighbouring floats.
@@ -129,6 +129,19 @@ class Predictive:
         term = self.terms[0]
         return term.axis.stretches()[0] if isinstance(term, Bins) and not self.terms[1:] else None
 
+    @property
+    def atoms(self) -> Floats:
+        """The numbers that have a probability of their own, increasing, shape (n_atoms,)."""
+        own = [_atoms_of(term) for term in self.terms]
+        return np.unique(np.concatenate(own)) if self.labels is None else np.empty(0)
+
+    def atom_probabilities(self) -> Floats:
+        """Probability of each of the :attr:`atoms`, shape (n_rows, n_atoms)."""
+        columns = [
+            self.cdf(atom) - self.cdf(np.nextafter(atom, -np.inf)) for atom in self.atoms.tolist()
+        ]
+        return np.array(columns).reshape(len(columns), len(self.known)).T
+
     def mean(self) -> Floats:
         """Mean of each cell, shape (n_rows,).
 
@@ -218,6 +231,12 @@ class Predictive:
         code = np.where(np.isnan(self.known), 0, self.known).astype(np.intp)
         known = np.where(np.isnan(self.known), np.nan, value[code])
         return (Points(value[order], prob),), known
+
+
+def _atoms_of(term: Form) -> Floats:
+    if isinstance(term, Bins):
+        return term.axis.atoms
+    return term.column.atoms if isinstance(term, ScoredNormals) else np.empty(0)
 
 
 def _known_or(known: Floats, found: Any) -> Floats:

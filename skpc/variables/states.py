@@ -5,10 +5,15 @@ Table of a leaf: one entry a state and one more for a missing cell. Statistics: 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, ranges
 from skpc._jit import inlined, kernel
+from skpc.variables.axis import Axis
+from skpc.variables.forms import Bins, Points
+from skpc.variables.leaves import Columns, Leaves
 
 
 @inlined
@@ -75,3 +80,65 @@ def updated_log_prob(
     norm = np.repeat(np.add.reduceat(total, begin), size)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(norm > 0, np.log(total / norm), log_prob)
+
+
+class States(NamedTuple):
+    """The states of all leaves of states one after the other.
+
+    ``begin`` and ``size`` cut them into the leaves ``leaf``; ``param``, ``entry`` and ``state``
+    are the positions of a state in the parameters, the tables and among the states of all
+    variables.
+    """
+
+    leaf: Ints
+    begin: Ints
+    size: Ints
+    param: Ints
+    entry: Ints
+    state: Ints
+
+
+def states_of_leaves(leaves: Leaves, columns: Columns) -> States:
+    """List the states of all leaves that have some."""
+    leaf = np.flatnonzero(leaves.n_states > 0)
+    size = leaves.n_states[leaf]
+    offset = np.cumsum(columns.n_states) - columns.n_states
+    starts = (leaves.param_ptr[leaf], leaves.first[leaf], offset[leaves.var[leaf]])
+    return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
+
+
+def axis_in(flat: Floats) -> Axis | None:
+    """The histogram axis in the stretch of a variable; None where that holds none."""
+    return Axis.of(flat) if len(flat) and flat[0] > 0.0 else None
+
+
+def axis_of(columns: Columns, var: int) -> Axis | None:
+    """The histogram axis of a variable; None where it has none."""
+    return axis_in(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])
+
+
+def over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:
+    """Distributions with these probabilities of the states of a variable."""
+    axis = axis_of(columns, var)
+    return Points(np.arange(float(prob.shape[1])), prob) if axis is None else Bins(axis, prob)
+
+
+def peaks_and_modes(columns: Columns) -> tuple[Floats, Floats]:
+    """Greatest log density within each state of all variables, and a value that has it."""
+    peak, mode = [], []
+    for var, n_states in enumerate(columns.n_states):
+        axis = axis_of(columns, var)
+        peak.append(np.zeros(n_states) if axis is None else axis.log_peaks())
+        mode.append(np.arange(float(n_states)) if axis is None else axis.modes())
+    return np.concatenate(peak), np.concatenate(mode)
+
+
+def state_moments(columns: Columns, centre: Floats) -> tuple[Floats, Floats]:
+    """Mean and mean square around the centre within each state of all variables."""
+    means, squares = [], []
+    for var, n_states in enumerate(columns.n_states):
+        axis, state = axis_of(columns, var), np.arange(n_states) - centre[var]
+        both = (state, state**2) if axis is None else axis.moments(float(centre[var]))
+        means.append(both[0])
+        squares.append(both[1])
+    return np.concatenate(means), np.concatenate(squares)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.circuit import CircuitBuilder
 from skpc.exceptions import StructureError
@@ -123,7 +123,7 @@ def test_bad_leaves_are_refused(call, message):
     [
         ([-1], None, "variable 0 needs 0 or more states, got -1"),
         ([2], [None, None], "one entry for each of the 1 variables, got 2"),
-        ([4], [AXIS], r"axis of 4 edges and so needs 5 states, got 4"),
+        ([4], [AXIS], "axis of 5 states, but n_states says 4"),
         ([3], [(np.array([1.0, 1.0]), 1.0, 1.0)], "edges of variable 0 must increase"),
         ([3], [(np.array([1.0, np.inf]), 1.0, 1.0)], "finite edge"),
         ([3], [(np.array([1.0, 2.0]), 0.0, 1.0)], "positive scales, got 0.0 and 1.0"),
@@ -172,6 +172,8 @@ def test_nodes_and_edges_are_laid_out_as_documented():
     assert (circuit.n_nodes, circuit.n_edges, circuit.n_features) == (4, 3, 3)
     assert_array_equal(circuit.child, [c, a, b])
     assert_array_equal(circuit.leaf_family, [0, 2, 1, -1])
-    assert_array_equal(circuit.axis, [AXIS[1], *AXIS[0], AXIS[2]])
+    log_densities = -np.log([0.7, 1.0, 0.5, 1.5, 1.3])
+    cells = [*range(5), *np.ones(5), *log_densities, *np.full(5, np.nan)]
+    assert_allclose(circuit.axis, [AXIS[1], AXIS[2], -np.inf, np.inf, *AXIS[0], *cells])
     assert_array_equal(circuit.param[-2:], [3.0, 2.0])
     assert_array_equal(np.exp(circuit.param[:2]), [0.25, 0.75])

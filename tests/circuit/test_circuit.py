@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 from skpc.circuit import load_circuit, save_circuit
 from skpc.queries import condition, log_likelihood
-from tests.zoo import random_circuit, random_rows
+from tests.zoo import AXIS, random_circuit, random_rows
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_an_unknown_attribute_is_refused_by_name(circuit):
 def test_a_damaged_file_is_refused_or_harmless(position, byte):
     circuit = random_circuit(3, n_features=3, kinds="discrete")
     stream = io.BytesIO()
-    arrays = {**circuit.structure.arrays(), "format": np.int64(2)}
+    arrays = {**circuit.structure.arrays(), "format": np.int64(3)}
     arrays |= {name: getattr(circuit, name) for name in ("log_weight", "param", "observed")}
     np.savez(stream, **arrays)
     damaged = bytearray(stream.getvalue())
@@ -94,10 +94,16 @@ def test_a_damaged_file_is_refused_or_harmless(position, byte):
     assert log_likelihood(again, np.zeros((2, again.n_features))).shape == (2,)
 
 
-def test_a_file_of_format_1_with_one_variable_a_leaf_still_loads(tmp_path):
-    circuit = random_circuit(4, n_features=4, kinds="mixed")
-    arrays = {**circuit.structure.arrays(), "format": np.int64(1), "leaf_var": circuit.leaf_var}
-    del arrays["scope_ptr"], arrays["scope"]
+@pytest.mark.parametrize("version", [1, 2])
+def test_files_of_older_formats_still_load(tmp_path, version):
+    """Format 1 had one variable a leaf; till format 2 an axis was its edges between its scales."""
+    circuit = random_circuit(4, n_features=4, kinds="histogram")
+    arrays = {**circuit.structure.arrays(), "format": np.int64(version)}
+    if version == 1:
+        arrays["leaf_var"] = circuit.leaf_var
+        del arrays["scope_ptr"], arrays["scope"]
+    arrays["axis_ptr"] = 6 * np.arange(5)
+    arrays["axis"] = np.tile([AXIS[1], *AXIS[0], AXIS[2]], 4)
     arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
     np.savez(tmp_path / "c.npz", **arrays)
     loaded = load_circuit(tmp_path / "c.npz")
@@ -114,7 +120,7 @@ def test_files_that_are_no_circuit_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a circuit saved by skpc"):
         load_circuit(path)
     np.savez(path, format=np.int64(99))
-    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 2"):
+    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 3"):
         load_circuit(path)
 
 
@@ -141,6 +147,22 @@ def test_a_pickle_inside_a_file_is_not_executed(tmp_path):
         load_circuit(path)
 
 
+@pytest.mark.parametrize("kinds", ["atoms", "scored"])
+@pytest.mark.parametrize("n_states", [1, 9])
+def test_axes_of_other_states_than_their_variables_are_refused(tmp_path, kinds, n_states):
+    circuit = random_circuit(3, n_features=1, kinds=kinds)
+    arrays = {**circuit.structure.arrays(), "format": np.int64(3)}
+    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
+    leaves, more = (circuit.kind == 0).sum(), n_states - circuit.n_states[0]
+    arrays["n_states"] = np.array([n_states])
+    sizes = np.diff(circuit.param_ptr)
+    arrays["param_ptr"] = np.append(0, np.cumsum(np.where(sizes > 0, sizes + more, 0)))
+    arrays["param"] = np.zeros(len(circuit.param) + leaves * more)
+    np.savez(tmp_path / "c.npz", **arrays)
+    with pytest.raises(ValueError, match="axis of variable 0 does not fit"):
+        load_circuit(tmp_path / "c.npz")
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -157,7 +179,7 @@ def test_a_pickle_inside_a_file_is_not_executed(tmp_path):
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, name, change):
     circuit = random_circuit(3, n_features=3, kinds="discrete")
-    arrays = {**circuit.structure.arrays(), "format": np.int64(2)}
+    arrays = {**circuit.structure.arrays(), "format": np.int64(3)}
     arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
     arrays[name] = change(arrays[name])
     np.savez(tmp_path / "c.npz", **arrays)

@@ -5,16 +5,19 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpc import CutsetNetworkBD
+from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import mmd2
+from skpc.exceptions import IncompatibleError
 from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel
 from skpc.queries import sample
+from skpc.variables import SCORED
 from tests import zoo
 from tests.naive.circuit import all_rows, density
-from tests.naive.kernels import row_value
+from tests.naive.kernels import row_value, rows_on_scale
 
 
-def circuits(kinds: str = "discrete"):
-    return [zoo.random_structured_circuit(seed, 3, kinds) for seed in (1, 2)]
+def circuits(kinds: str = "discrete", vtree: int = 0):
+    return [zoo.random_structured_circuit(seed, 3, kinds, vtree=vtree) for seed in (1, 2)]
 
 
 def probabilities(circuit) -> np.ndarray:
@@ -54,15 +57,18 @@ def test_what_is_neither_a_circuit_nor_numbers_is_sent_to_where_they_are():
 
 def test_the_unbiased_estimate_is_right_on_average():
     p, q = circuits("mixed")
+    assert SCORED in p.leaf_family
     is_number = (p.n_states == 0) | (np.diff(p.axis_ptr) > 0)
     kernel = ProductKernel([RBF(0.5) if number else Delta() for number in is_number])
     exact = mmd2(p, q, kernel)
     found = [mmd2(p, sample(q, 20, random_state=seed), kernel) for seed in range(400)]
     assert abs(np.mean(found) - exact) < 4 * np.std(found) / 20
-    found = [
-        mmd2(sample(p, 15, random_state=seed), sample(q, 20, random_state=1000 + seed), kernel)
-        for seed in range(400)
-    ]
+
+    def drawn(circuit, n_rows, seed):
+        """Two samples have no circuit that would know the scores."""
+        return rows_on_scale(circuit, sample(circuit, n_rows, random_state=seed))
+
+    found = [mmd2(drawn(p, 15, seed), drawn(q, 20, 1000 + seed), kernel) for seed in range(400)]
     assert abs(np.mean(found) - exact) < 4 * np.std(found) / 20
 
 
@@ -73,6 +79,16 @@ def test_equal_circuits_have_no_distance_and_others_have_one(kinds):
     assert mmd2(p, q, RBF(0.3)) > 1e-6
     rows = sample(p, 30, random_state=0)
     assert abs(mmd2(rows, rows, RBF(0.3), unbiased=False)) < 1e-15
+
+
+def test_circuits_that_score_a_number_in_other_ways_are_refused():
+    found = []
+    for column in zoo.SCORED_COLUMNS[2:4]:
+        builder = CircuitBuilder([1], [column._replace(atoms=np.empty(0))])
+        builder.scored(0, [0.0], 0.0, 1.0)
+        found.append(builder.build())
+    with pytest.raises(IncompatibleError, match="those of variable 0 differ"):
+        mmd2(*found, RBF(0.3))
 
 
 def test_one_row_has_no_unbiased_estimate():

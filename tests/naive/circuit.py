@@ -39,9 +39,12 @@ def cells_of(edges, lower_scale, upper_scale, state, share, point) -> list[Cell]
     """The cells of an axis, given by its fields; an end of a tail is infinite."""
     low, high = [-math.inf, *edges], [*edges, math.inf]
     scale = [lower_scale, *[math.nan] * (len(edges) - 1), upper_scale]
-    narrow = 1e-10 * max(abs(edge) for edge in edges)
+    typical = float(np.median(np.abs(edges)))
     fields = zip(low, high, scale, state, share, point)
-    return [Cell(*map(float, cell), cell[1] - cell[0] <= narrow) for cell in fields]
+    return [
+        Cell(*map(float, cell), cell[1] - cell[0] <= 1e-10 * max(typical, abs(cell[5])))
+        for cell in fields
+    ]
 
 
 def axis_of(circuit: Circuit, var: int) -> list[Cell]:

@@ -20,7 +20,7 @@ from skpc.counting import add_tree
 from skpc.learning import cutset_circuit, learn_cutset_network
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, read_network
-from tests.zoo import random_circuit, random_deterministic_circuit
+from tests.zoo import ATOMS_AXIS, random_circuit, random_deterministic_circuit
 
 
 def texts(ax):
@@ -62,7 +62,7 @@ def switched_table(n_rows=600, seed=0):
 
 @pytest.fixture(scope="module")
 def shops():
-    return CutsetNetworkBD().fit(switched_table())
+    return CutsetNetworkBD(param_ess=None).fit(switched_table())
 
 
 def structure_of(network, node=0):
@@ -123,7 +123,7 @@ def test_bins_are_labelled_with_their_ranges_in_original_units():
     level = rng.normal(100.0, 15.0, 900)
     a, b = rng.integers(2, size=(2, 900))
     X = pd.DataFrame({"level": level, "a": a, "b": b, "c": np.where(level > 100, a, b)})
-    model = CutsetNetworkBD(n_bins=2).fit(X)
+    model = CutsetNetworkBD(n_bins=2, margins="plain").fit(X)
     edge = model.domain_.axes[0][0]
     assert model.circuit_.decision_var[model.circuit_.n_nodes - 1] == 0
     labels = [text.split("\n")[0] for text in texts(CircuitDisplay.from_estimator(model).ax_)]
@@ -187,6 +187,14 @@ def test_constant_columns_stand_beside_the_network():
     model = CutsetNetworkBD().fit(X)
     assert model.n_cuts_ == 1
     assert texts(CircuitDisplay.from_estimator(model).ax_).count("country") == 1
+
+
+def test_states_of_several_cells_are_labelled_with_their_ends_and_atoms_with_their_values():
+    builder = CircuitBuilder([4], [ATOMS_AXIS])
+    indicators = [builder.indicator(0, state) for state in range(4)]
+    builder.sum(indicators, np.log([0.1, 0.2, 0.3, 0.4]))
+    shown = texts(CircuitDisplay(builder.build()).plot().ax_)
+    assert {"x0 < 1.25", "x0 = 0", "x0 = 1.25", "x0 ≥ 1.25"} <= set(shown)
 
 
 @pytest.mark.parametrize("seed", range(3))

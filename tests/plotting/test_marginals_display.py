@@ -49,11 +49,12 @@ def test_a_missing_category_has_a_bar_of_its_probability_for_each_state(model):
     assert ax.get_title() == "size (missing)"
 
 
-def test_a_missing_number_has_a_density_that_holds_the_mass_of_every_bin(model):
+def test_a_missing_number_has_a_density_that_holds_the_mass_of_every_bin(table):
+    model = CutsetNetworkBD(n_bins=4, margins="plain").fit(table)
     row = one_row(size="medium")
     ax = MarginalsDisplay.from_estimator(model, row, columns=["price"]).ax_[0]
     x, density = ax.lines[0].get_data()
-    edges, lower_scale, upper_scale = model.domain_.axes[1]
+    edges, lower_scale, upper_scale, *_ = model.domain_.axes[1]
     prob = model.marginals(row)[1].probabilities[0]
     for state in range(1, len(edges)):
         inside = (x >= edges[state - 1]) & (x <= edges[state])
@@ -194,8 +195,8 @@ def test_what_has_no_marginals_is_refused_with_what_can_be_drawn(table):
     classifier = DensityClassifier(CutsetNetworkBD()).fit(table, table["code"] > 7)
     with pytest.raises(TypeError, match="DensityClassifier has not; draw one of its densities_"):
         MarginalsDisplay.from_estimator(classifier, one_row())
-    encoded = classifier.domain_.encode(one_row(size="small"))
-    assert len(MarginalsDisplay.from_estimator(classifier.densities_[0], encoded).ax_) == 3
+    row = one_row(size="small")
+    assert len(MarginalsDisplay.from_estimator(classifier.densities_[0], row).ax_) == 3
     imputer = CircuitImputer().fit(table)
     with pytest.raises(TypeError, match="CircuitImputer has not; draw its density_"):
         MarginalsDisplay.from_estimator(imputer, one_row())

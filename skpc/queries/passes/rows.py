@@ -13,7 +13,7 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.variables import Columns
-from skpc.variables.families import needed_cell, read_cell
+from skpc.variables.families import kernel_cells, needed_cell, read_cell
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
@@ -167,6 +167,12 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
     refuse_cell(circuit.columns, rows, read_block(circuit.columns, rows, 0, len(rows), cells), 0)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)
+
+
+def kernel_rows(circuit: Circuit, rows: Floats) -> Floats:
+    """Encoded rows on the scale on which kernels compare them: scores of numbers that have some."""
+    cells = [kernel_cells(circuit.columns, var, column) for var, column in enumerate(rows.T)]
+    return np.column_stack(cells)
 
 
 def refuse_unreadable(columns: Columns, rows: Floats) -> None:

@@ -1,0 +1,187 @@
+"""Lattices, atoms, ranges and draws of numeric columns."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpc.variables import Number
+
+RNG = np.random.default_rng(0)
+N_ROWS = 400
+COLUMNS = {
+    "normal": RNG.normal(size=N_ROWS),
+    "skew": np.exp(RNG.normal(size=N_ROWS)),
+    "integers": np.round(RNG.normal(40.0, 12.0, N_ROWS)),
+    "cents": np.round(np.exp(RNG.normal(3.0, 1.0, N_ROWS)), 2),
+    "halves": RNG.integers(0, 60, N_ROWS) / 2.0,
+    "quarters": RNG.integers(-9, 99, N_ROWS) / 4.0,
+    "fives": 5.0 * RNG.integers(0, 50, N_ROWS),
+    "odd": 2.0 * RNG.integers(0, 50, N_ROWS) + 1.0,
+    "tens and three": 10.0 * RNG.integers(-20, 20, N_ROWS) + 3.0,
+    "thirds": RNG.integers(0, 40, N_ROWS) / 3.0,
+    "zeros": np.where(RNG.random(N_ROWS) < 0.5, 0.0, np.exp(RNG.normal(size=N_ROWS))),
+    "negative": -np.exp(RNG.normal(size=N_ROWS)),
+}
+STEPS = {
+    "normal": (0.0, 0.0),
+    "skew": (0.0, 0.0),
+    "integers": (1.0, 0.0),
+    "cents": (0.01, 0.0),
+    "halves": (0.5, 0.0),
+    "quarters": (0.25, 0.0),
+    "fives": (5.0, 0.0),
+    "odd": (2.0, 1.0),
+    "tens and three": (10.0, 3.0),
+    "thirds": (0.0, 0.0),
+    "zeros": (0.0, 0.0),
+    "negative": (0.0, 0.0),
+}
+every_column = pytest.mark.parametrize("name", COLUMNS)
+
+
+def fit(values, weight=None, **options) -> Number:
+    values = np.asarray(values, dtype=float)
+    return Number.fit(values, np.ones(len(values)) if weight is None else weight, **options)
+
+
+@every_column
+def test_the_lattice_of_a_column_is_found(name):
+    number = fit(COLUMNS[name])
+    assert_allclose((number.step, number.origin), STEPS[name], rtol=1e-12)
+
+
+@every_column
+@pytest.mark.parametrize("unusual", [0.123456789, 17.31, -1234.5, 1e20, -1e30])
+def test_one_unusual_value_changes_nothing(name, unusual):
+    plain, changed = fit(COLUMNS[name]), fit(np.append(COLUMNS[name], unusual))
+    assert (changed.step, changed.origin) == (plain.step, plain.origin)
+    assert_array_equal(changed.atoms, plain.atoms)
+
+
+def test_rounding_makes_no_new_values():
+    noise = np.random.default_rng(1).choice([-1e-16, 0.0, 1e-16], N_ROWS)
+    assert_array_equal(fit(COLUMNS["zeros"] + noise).atoms, fit(COLUMNS["zeros"] - 1e-16).atoms)
+    assert len(fit(COLUMNS["zeros"] + noise).atoms) == 1
+    assert fit(COLUMNS["zeros"] + noise).is_atom(noise).all()
+
+
+def test_values_that_are_close_together_are_no_lattice_of_whole_numbers():
+    assert fit([1.0, 1.0000001]).step == pytest.approx(1e-7)
+    assert fit(1.0 + 1e-8 * RNG.normal(size=60)).step == 0.0
+    assert fit(1e-9 * RNG.normal(size=60)).step == 0.0
+    assert_array_equal(fit([0.0, 5e-324]).atoms, [0.0])
+
+
+def test_sums_of_decimals_are_on_the_lattice_of_these():
+    sums = np.cumsum(np.full(200, 0.1))
+    number = fit(sums)
+    assert number.step == 0.1
+    # Snapped values are the floats that the decimals are written as.
+    assert_array_equal(number.snapped(sums), np.arange(1, 201) / 10)
+
+
+def test_atoms_repeat_much_more_than_the_values_around_them():
+    spread = np.sort(RNG.normal(size=200)) * 10.0
+    assert_array_equal(fit(spread).atoms, [])
+    # A value of a twentieth of the rows is an atom, and of a hundredth if there are eight of it.
+    assert_array_equal(fit(np.append(spread, np.full(11, 1.5))).atoms, [1.5])
+    assert_array_equal(fit(np.append(spread, np.full(8, 1.5))).atoms, [1.5])
+    assert_array_equal(fit(np.append(spread, np.full(3, 1.5))).atoms, [])
+    # On a lattice where neighbours repeat as much, none is.
+    assert_array_equal(fit(np.repeat(np.arange(15.0), 20)).atoms, [])
+    # Four times what its neighbours have is enough for a twentieth of the rows.
+    peak = np.append(np.repeat(np.arange(15.0), 10), np.full(35, 7.0))
+    assert_array_equal(fit(peak).atoms, [7.0])
+    assert_array_equal(fit(peak[:-10]).atoms, [])
+
+
+def test_there_are_at_most_eight_atoms_the_most_frequent_ones():
+    spread, count = np.sort(RNG.normal(size=600)), np.arange(30, 42)
+    atoms = np.repeat(np.linspace(-2.0, 2.0, 12) + 1e-3, count)
+    found = fit(np.append(spread, atoms)).atoms
+    assert_allclose(found, (np.linspace(-2.0, 2.0, 12) + 1e-3)[-8:])
+
+
+def test_declared_atoms_take_the_place_of_those_found():
+    assert_array_equal(fit(COLUMNS["zeros"], atoms=[2.0, -1.0, 2.0]).atoms, [-1.0, 2.0])
+    assert_array_equal(fit(COLUMNS["zeros"], atoms=[]).atoms, [])
+
+
+def test_a_constant_is_an_atom():
+    for value in (3.7, 5.0, 0.0, -1e8, 1e-9):
+        number = fit(np.full(20, value))
+        assert_array_equal(number.atoms, [value])
+        assert_array_equal(number.snapped(np.array([value, np.nan])), [value, np.nan])
+        low, high = number.range_of_draws
+        assert low <= value <= high
+
+
+def test_few_values_without_a_lattice_are_snapped_to():
+    number = fit(COLUMNS["thirds"])
+    assert_array_equal(number.seen, np.unique(COLUMNS["thirds"]))
+    drawn = np.array([0.1, 0.2, -5.0, 99.0, 3.4, np.nan])
+    assert_allclose(number.snapped(drawn), [0.0, 1 / 3, 0.0, number.high, 10 / 3, np.nan])
+
+
+@every_column
+def test_snapped_draws_are_values_that_the_column_could_have(name):
+    number, values = fit(COLUMNS[name]), COLUMNS[name]
+    low, high = number.range_of_draws
+    assert low <= values.min()
+    assert values.max() <= high
+    draws = np.random.default_rng(1).uniform(low, high, 3000)
+    snapped = number.snapped(draws)
+    if number.step:
+        multiples = (snapped - number.origin) / number.step
+        assert_allclose(multiples, np.rint(multiples), atol=1e-9)
+        assert np.abs(snapped - draws).max() <= number.step / 2 * (1 + 1e-9)
+    widened = 0.01 * np.ptp(values)
+    assert snapped.min() >= values.min() - widened
+    assert snapped.max() <= values.max() + widened
+    # Positive columns stay positive, negative ones negative.
+    if values.min() >= 0:
+        assert snapped.min() >= 0
+    if values.max() <= 0:
+        assert snapped.max() <= 0
+    # A value of the column stays what it is.
+    assert_array_equal(number.snapped(values), values)
+
+
+def test_draws_do_not_cross_a_bound():
+    values = np.append(COLUMNS["normal"], [-4.0, 4.0])
+    number = fit(values, bounds=(-4.02, 4.02))
+    assert number.range_of_draws == (-4.02, 4.02)
+    assert (number.score.lower, number.score.upper) == (-4.02, 4.02)
+
+
+@every_column
+def test_a_weight_of_two_counts_like_two_rows(name):
+    values = COLUMNS[name]
+    weight = np.random.default_rng(2).integers(1, 4, N_ROWS)
+    weighted = fit(values, weight.astype(float))
+    repeated = fit(np.repeat(values, weight)[::-1])
+    for one, two in zip(weighted, repeated):
+        assert_allclose(one, two, rtol=1e-12)
+    missing = fit(np.append(values, [np.nan] * 30), np.append(weight, np.ones(30)))
+    for one, two in zip(weighted, missing):
+        assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", ["normal", "skew", "zeros"])
+@pytest.mark.parametrize(("a", "b"), [(0.3048, 0.0), (1.8, 32.0), (1e9, 0.0), (1e-7, 0.0)])
+def test_other_units_have_the_same_scores(name, a, b):
+    values = COLUMNS[name]
+    one, two = fit(values), fit(a * values + b)
+    assert_allclose(two.atoms, a * one.atoms + b, rtol=1e-9)
+    rest = ~one.is_atom(values)
+    assert_allclose(two.score.of(a * values + b)[rest], one.score.of(values)[rest], rtol=1e-6)
+    assert_allclose(two.range_of_draws[1], a * one.range_of_draws[1] + b, rtol=1e-6)
+
+
+def test_the_end_of_a_cell_is_where_the_next_begins():
+    number = fit(COLUMNS["odd"])
+    at = np.array([1.0, 2.9, 3.0, 3.1, 0.99, -7.0])
+    assert_allclose(number.end_of_cell(at), [2.0, 2.0, 4.0, 4.0, 0.0, -6.0])
+    cents = fit(COLUMNS["cents"])
+    points = np.arange(3000) / 100
+    assert_allclose(cents.end_of_cell(points), points + 0.005, atol=1e-12)

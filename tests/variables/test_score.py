@@ -1,0 +1,107 @@
+"""Scores against plain formulas, numerical derivatives and quadrature."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.stats import norm, skew, yeojohnson
+
+from skpc.variables import Number
+from skpc.variables.score import Score
+from tests.naive.circuit import NaiveScore
+
+POWERS = [0.0, 0.5, 1.0, 1.75, 2.0]
+BOUNDS = [(-np.inf, np.inf), (-3.0, np.inf), (-np.inf, 9.0), (-3.0, 9.0)]
+every_score = pytest.mark.parametrize(
+    "score",
+    [Score(*bounds, 0.3, 0.8, power, -1.5, 2.0) for bounds in BOUNDS for power in POWERS],
+    ids=lambda score: f"{score.lower} to {score.upper} power {score.power}",
+)
+
+
+def values_of(score: Score) -> np.ndarray:
+    """Values within the bounds, many of them beyond the range of the power transform."""
+    low, high = max(score.lower, -40.0), min(score.upper, 40.0)
+    return np.linspace(low, high, 203)[1:-1]
+
+
+@every_score
+def test_scores_and_slopes_are_those_of_the_formula(score):
+    plain = NaiveScore(*score)
+    x = values_of(score)
+    assert_allclose(score.of(x), [plain.of(value) for value in x], rtol=1e-10, atol=1e-12)
+    assert_allclose(np.exp(score.log_slope(x)), [plain.slope(value) for value in x], rtol=1e-9)
+
+
+@every_score
+def test_a_score_increases_and_its_inverse_leads_back(score):
+    x = values_of(score)
+    z = score.of(x)
+    assert np.all(np.diff(z) > 0)
+    assert_allclose(score.inverse(z), x, rtol=1e-9, atol=1e-9)
+    if np.isfinite([score.lower, score.upper]).any():
+        return
+    far = np.array([-1e12, -1e3, 1e3, 1e12])
+    assert_allclose(score.inverse(score.of(far)), far, rtol=1e-9)
+
+
+@every_score
+def test_the_slope_is_the_derivative(score):
+    x = values_of(score)
+    step = 1e-6 * np.minimum(1.0, np.minimum(x - score.lower, score.upper - x))
+    slope = (score.of(x + step) - score.of(x - step)) / (2 * step)
+    assert_allclose(np.exp(score.log_slope(x)), slope, rtol=1e-6)
+
+
+def test_within_its_range_the_transform_is_that_of_yeo_and_johnson():
+    x = np.linspace(-3.0, 3.0, 31)
+    for power in POWERS:
+        score = Score(power=power, low=-4.0, high=4.0)
+        assert_allclose(score.of(x), yeojohnson(x, power), rtol=1e-12, atol=1e-14)
+
+
+@every_score
+@pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (1.0, 0.4), (-1.5, 0.05)])
+def test_moments_agree_with_quadrature(score, mean, sd):
+    centre = 0.7
+    knots = sorted(score._knots)
+    ends = [mean - 9 * sd, *np.clip(knots, mean - 9 * sd, mean + 9 * sd), mean + 9 * sd]
+
+    def moment(power):
+        def integrand(z):
+            return float(score.inverse(np.array(z)) - centre) ** power * norm.pdf(z, mean, sd)
+
+        parts = zip(ends[:-1], ends[1:])
+        return sum(quad(integrand, a, b, epsabs=1e-13, limit=200)[0] for a, b in parts if a < b)
+
+    found = score.moments(np.array([mean]), np.array([sd]), np.array([centre]))
+    assert_allclose(np.ravel(found), [moment(1), moment(2)], rtol=1e-7, atol=1e-9)
+
+
+@every_score
+def test_missing_values_stay(score):
+    nothing = np.array([np.nan])
+    for method in (score.of, score.inverse, score.log_slope):
+        assert_array_equal(method(nothing), nothing)
+
+
+def test_values_at_and_beyond_a_bound_have_finite_scores():
+    score = Score(lower=0.0, upper=1.0, power=0.5, low=-2.0, high=2.0)
+    x = np.array([-1.0, 0.0, 1e-300, 0.5, 1.0, 7.0])
+    assert np.isfinite(score.of(x)).all()
+    assert np.isfinite(score.log_slope(x)).all()
+    found = score.inverse(np.array([-1e6, -700.0, 700.0, 1e6]))
+    assert np.all((found >= 0.0) & (found <= 1.0))
+
+
+def test_the_power_makes_skew_columns_look_normal():
+    rng = np.random.default_rng(0)
+    for values, least, most in (
+        (rng.normal(size=2000), 0.75, 1.25),
+        (rng.lognormal(size=2000), 0.0, 0.25),
+        (-rng.lognormal(size=2000), 1.75, 2.0),
+    ):
+        number = Number.fit(values, np.ones(2000))
+        assert least <= number.score.power <= most
+        # A logarithm of what has been shifted is not quite that of the log-normal column.
+        assert abs(skew(number.score.of(values))) < max(abs(skew(values)) / 3, 0.2)

@@ -1,0 +1,189 @@
+"""Leaves of atoms and normal scores: densities, draws, fitting, and what they have in common."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.stats import chisquare, kstest
+
+from skpc.circuit import CircuitBuilder
+from skpc.queries import fit_parameters, log_likelihood, mpe, sample
+from skpc.variables import Number, Predictive, ScoredColumn, ScoredNormals
+from skpc.variables.score import Score
+from tests.naive import circuit as naive
+from tests.zoo import SCORED_COLUMNS, log_simplex
+
+every_column = pytest.mark.parametrize("column", SCORED_COLUMNS, ids=range(len(SCORED_COLUMNS)))
+
+
+def leaf(column: ScoredColumn, log_prob=None, mean: float = 0.2, sd: float = 0.6):
+    builder = CircuitBuilder([column.n_states], [column])
+    uniform = np.full(column.n_states, -np.log(column.n_states))
+    builder.scored(0, uniform if log_prob is None else log_prob, mean, sd)
+    return builder.build()
+
+
+@every_column
+def test_probabilities_and_densities_of_a_leaf_sum_to_one(column):
+    log_prob = log_simplex(np.random.default_rng(0), column.n_states)
+    circuit = leaf(column, log_prob)
+
+    def density(x):
+        return float(np.exp(log_likelihood(circuit, [[x]])[0]))
+
+    width = column.step or 1.0
+    of_atoms = sum(density(atom) * width for atom in column.atoms)
+    assert of_atoms == pytest.approx(np.exp(log_prob[:-1]).sum())
+    score = naive.scored_column(circuit, 0).score
+    ends = sorted(score.value(z) for z in (-6.0, -3.0, score.low, 0.0, 0.2, score.high, 3.0, 6.0))
+    rest = circuit.param[column.n_states - 1]
+
+    def of_rest(x):
+        z, slope = column.score.of(np.array([x])), column.score.log_slope(np.array([x]))
+        u = (z[0] - 0.2) / 0.6
+        return np.exp(rest - 0.5 * u * u + slope[0]) / (0.6 * np.sqrt(2 * np.pi))
+
+    total = sum(quad(of_rest, a, b)[0] for a, b in zip(ends[:-1], ends[1:]))
+    assert total == pytest.approx(np.exp(rest), rel=1e-6)
+    # Away from atoms, this is the density.
+    x = ends[2] + 0.013
+    assert density(x) == pytest.approx(of_rest(x))
+
+
+@every_column
+def test_a_column_survives_the_array_that_kernels_read(column):
+    again = ScoredColumn.of(column.flat)
+    assert again.score == column.score
+    assert_array_equal(again.atoms, column.atoms)
+    assert again[2:] == column[2:]
+
+
+@every_column
+def test_scores_of_a_table_are_those_that_leaves_read(column):
+    circuit = leaf(column)
+    x = np.random.default_rng(0).normal(size=50) * 3
+    x[:20] = np.resize(column.atoms, 20) if len(column.atoms) else x[:20]
+    x[20] = np.nan
+    state, score = column.scores(x)
+    of_naive = naive.scored_column(circuit, 0)
+    assert state[20] == -1
+    for value, number, z in zip(np.delete(x, 20), np.delete(state, 20), np.delete(score, 20)):
+        assert number == of_naive.state(value)
+        if number < len(column.atoms):
+            assert np.isnan(z)
+        else:
+            assert z == pytest.approx(of_naive.score.of(value))
+
+
+@every_column
+def test_draws_are_atoms_with_their_probabilities_and_normal_scores(column):
+    log_prob = log_simplex(np.random.default_rng(1), column.n_states)
+    # Values of a lattice's atoms are drawn as such, never by the score.
+    drawn = sample(leaf(column._replace(step=0.0, reach=0.0), log_prob), 20_000, random_state=0)
+    is_atom = drawn == column.atoms
+    counts = np.append(is_atom.sum(axis=0), (~is_atom.any(axis=1)).sum())
+    if len(counts) > 1:
+        assert chisquare(counts, 20_000 * np.exp(log_prob)).pvalue > 1e-3
+    scores = column.score.of(drawn[~is_atom.any(axis=1), 0])
+    assert kstest(scores, "norm", args=(0.2, 0.6)).pvalue > 1e-3
+
+
+def test_draws_stay_in_their_range_and_are_no_atoms_of_the_lattice():
+    column = ScoredColumn(Score(), np.array([0.0]), 1.0, 0.499, 0.0, -1.5, 2.5)
+    drawn = sample(leaf(column, np.log([0.1, 0.9]), 0.0, 2.0), 5000, random_state=0)[:, 0]
+    assert drawn.min() >= -1.5
+    assert drawn.max() <= 2.5
+    rest = drawn[drawn != 0.0]
+    assert np.abs(rest).min() > 0.499
+    assert np.mean(drawn == 0.0) == pytest.approx(0.1, abs=0.02)
+    far = sample(leaf(column, np.log([0.1, 0.9]), 100.0, 0.1), 50, random_state=0)[:, 0]
+    assert set(far) <= {0.0, 2.5}
+
+
+def test_a_single_leaf_takes_the_shares_of_its_atoms_and_the_moments_of_the_scores():
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(3000) < 0.4, 0.0, rng.lognormal(1.0, 0.5, 3000))
+    weight = rng.integers(1, 4, 3000).astype(float)
+    column = SCORED_COLUMNS[0]
+    fitted = fit_parameters(leaf(column), values[:, None], weight, pseudo_count=0.0)
+    share = weight[values == 0.0].sum() / weight.sum()
+    assert_allclose(np.exp(fitted.param[:2]), [share, 1 - share], rtol=1e-6)
+    z, w = column.score.of(values[values > 0]), weight[values > 0]
+    mean = np.average(z, weights=w)
+    assert fitted.param[2] == pytest.approx(mean)
+    assert fitted.param[3] == pytest.approx(np.sqrt(np.average((z - mean) ** 2, weights=w)))
+
+
+def test_no_standard_deviation_is_below_half_a_step_or_the_smallest():
+    column = ScoredColumn(Score(spread=2.0), np.empty(0), 1.0, 0.499, 0.1)
+    circuit = leaf(column)
+    fitted = fit_parameters(circuit, np.full((30, 1), 3.0), pseudo_count=0.0)
+    # A step of one is half a step of the score.
+    assert fitted.param[-1] == pytest.approx(0.25)
+    assert_allclose(column._replace(step=0.0).smallest_sds(np.zeros(2)), 0.1)
+
+
+def test_the_mode_is_the_most_probable_atom_or_the_median_of_the_rest():
+    column = SCORED_COLUMNS[3]
+    many = leaf(column, np.log([0.2, 0.5, 0.1, 0.2]), 0.7, 0.01)
+    assert mpe(many, [[np.nan]])[0, 0] == 0.0
+    rest = leaf(column, np.log([0.2, 0.25, 0.15, 0.4]), 0.7, 100.0)
+    assert mpe(rest, [[np.nan]])[0, 0] == pytest.approx(0.7)
+
+
+@every_column
+def test_predictive_distributions_are_those_of_the_leaf(column):
+    rng = np.random.default_rng(0)
+    prob = np.exp(log_simplex(rng, column.n_states))
+    form = ScoredNormals(column, prob[None], np.array([0.2]), np.array([0.6]), np.ones((3, 1)))
+    cells, circuit = Predictive([form], np.full(3, np.nan)), leaf(column, np.log(prob))
+    nothing = np.array([np.nan])
+    for x in (-3.0, -0.5, 0.0, 1.0, 2.0, 5.0):
+        assert_allclose(cells.cdf(x), naive.share_below(circuit, nothing, 0, x), rtol=1e-9)
+    mean = naive.posterior_expectation(circuit, nothing, 0, lambda x: x)
+    square = naive.posterior_expectation(circuit, nothing, 0, lambda x: x * x)
+    assert_allclose(cells.mean(), mean, atol=1e-8)
+    assert_allclose(cells.variance(), square - mean**2, rtol=1e-7)
+    for level in (1e-4, 0.2, 0.5, 0.9):
+        found = cells.quantile(level)[0]
+        assert naive.share_below(circuit, nothing, 0, found + 1e-9) >= level * (1 - 1e-7)
+        assert naive.share_below(circuit, nothing, 0, found - 1e-9) <= level * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("values", [np.arange(40.0) % 13, np.arange(60.0) % 17 / 4])
+def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(values):
+    number = Number.fit(values, np.ones(len(values)))
+    assert number.step
+    column = ScoredColumn.like(number, 0.01)
+    assert column.n_states == 1
+    form = ScoredNormals(column, np.ones((1, 1)), np.zeros(1), np.ones(1), np.ones((1, 1)))
+    cells = Predictive([form], np.array([np.nan]), number=number)
+    points = np.arange(values.min(), values.max() + number.step / 2, number.step)
+    steps = np.array([cells.cdf(point)[0] for point in points])
+    assert np.all(np.diff(steps) > 0)
+    between = points + 0.7 * number.step
+    assert_allclose([cells.cdf(x)[0] for x in between], steps)
+    assert_allclose([cells.cdf(x - 1e-6)[0] for x in points[1:]], steps[:-1])
+    for level in np.linspace(0.01, 0.99, 23):
+        found = cells.quantile(level)[0]
+        assert number.snapped(np.array([found]))[0] == found
+        assert cells.cdf(found)[0] >= level - 1e-12
+        assert cells.cdf(found - number.step / 2)[0] < level
+
+
+def test_leaves_that_do_not_fit_their_column_are_refused():
+    builder = CircuitBuilder([2, 3], [SCORED_COLUMNS[0], None])
+    for refused in (
+        lambda: builder.discrete(0, np.log([0.5, 0.5])),
+        lambda: builder.indicator(0, 1),
+    ):
+        with pytest.raises(ValueError, match="atoms and a score; add a scored leaf"):
+            refused()
+    with pytest.raises(ValueError, match="needs a ScoredColumn among the axes"):
+        builder.scored(1, np.log([0.5, 0.25, 0.25]), 0.0, 1.0)
+    with pytest.raises(ValueError, match="needs 2 log probabilities"):
+        builder.scored(0, [0.0], 0.0, 1.0)
+    with pytest.raises(ValueError, match="must sum to 1"):
+        builder.scored(0, np.log([0.5, 0.6]), 0.0, 1.0)
+    with pytest.raises(ValueError, match="finite mean and a positive sd"):
+        builder.scored(0, np.log([0.5, 0.5]), 0.0, 0.0)
