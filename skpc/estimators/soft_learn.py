@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
+from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._fitting import hold_out
 from skpc.estimators._progress import progress
@@ -22,6 +23,12 @@ _HELD_OUT = 0.1
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
 _PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
+#: From this share of numeric columns on a table is one of numbers.
+_NUMBERS = 0.25
+#: What "auto" stands for, in tables of categories and of numbers. k-means knows no width of a
+#: cluster, and loose tests make leaves of few rows: categories gain by both, numbers lose.
+_FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
+_FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
 #: A rise of the likelihood that is worth an iteration of refinement, in nats per cell.
 _TOL = 4e-5
 
@@ -32,8 +39,9 @@ class SoftLearnSPN(CircuitDensity):
     Rows are clustered for a sum and columns that pass for independent are parted for a product, in
     turn, until single columns are left (Algorithm 2 of [1]_). LearnSPN sends each row into one
     cluster; SoftLearn divides it by its memberships, so that rows between clusters count in both.
-    Then exact EM adjusts all parameters together, which the paper does not do
-    (``n_refine=0`` leaves it out). The result is a smooth and decomposable circuit, so that
+    Then exact EM can adjust all parameters together, which the paper does not do
+    (``n_refine=0`` leaves it out). A table in which no two columns depend on each other gets a
+    product of leaves. The result is a smooth and decomposable circuit, so that
     likelihoods, marginals, conditionals, samples and expectations are exact; the most probable
     completion is a good guess.
 
@@ -43,15 +51,23 @@ class SoftLearnSPN(CircuitDensity):
     ----------
     assignment : {"soft", "hard"}, default="soft"
         Whether a row is divided among the clusters, or belongs to the closest one (LearnSPN).
-    clusterer : {"kmeans", "em"}, default="kmeans"
+    clusterer : {"auto", "kmeans", "em"}, default="auto"
         "kmeans": weighted k-means; memberships fall with the distance from the centroids.
-        "em": a mixture of fully factorised distributions, from a k-means start.
+        "em": a mixture of fully factorised distributions, from a k-means start. "auto": "em" in
+        tables of numbers (a quarter of the columns or more are numeric), otherwise "kmeans".
     n_clusters : int, default=2
         Number of clusters of a sum. 1 gives a fully factorised distribution.
     beta : float, default=30.0
         How sharp the memberships of "kmeans" are.
-    significance : float, default=0.2
-        Columns pass for dependent if the p-value of their chi-square test is smaller.
+    significance : "auto" or float, default="auto"
+        Columns pass for dependent if the p-value of their chi-square test is smaller. "auto": 0.2,
+        but in tables of numbers a level at which one in twenty of the pairs of a part that pass for
+        dependent is expected to be independent (Benjamini and Hochberg).
+    root_test : {"any", "pairs", None}, default="any"
+        What is tested before the first sum. "any": that any two columns depend on each other, at a
+        level of 0.001 for all pairs together (Bonferroni); if not, the distribution is fully
+        factorised. "pairs": the root is a product if its columns fall apart, as every other part
+        (the paper). None: nothing.
     alpha : float, default=0.1
         Laplace pseudo-count of each state in a leaf.
     min_weight : float, default=8.0
@@ -63,8 +79,9 @@ class SoftLearnSPN(CircuitDensity):
     smallest_sd : float, default=0.01
         Smallest standard deviation of a Gaussian leaf before refinement, as a part of that of its
         column. Nor is it ever below half a step of the lattice of the column.
-    n_refine : int, default=50
-        Greatest number of iterations of EM on all parameters.
+    n_refine : "auto" or int, default="auto"
+        Greatest number of iterations of EM on all parameters. "auto": 50, but none in tables of
+        numbers, where the rows held out for them are worth more.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -135,38 +152,40 @@ class SoftLearnSPN(CircuitDensity):
     >>> X = np.column_stack([3 * side, -3 * side]) + rng.normal(size=(500, 2))
     >>> model = SoftLearnSPN(random_state=0).fit(X)
     >>> model.score_samples([[3.0, -3.0], [3.0, 3.0], [3.0, np.nan]]).round()
-    array([ -2., -11.,  -2.])
+    array([ -2., -14.,  -1.])
     """
 
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "assignment": [StrOptions({"soft", "hard"})],
-        "clusterer": [StrOptions({"kmeans", "em"})],
+        "clusterer": [StrOptions({"auto", "kmeans", "em"})],
         "n_clusters": [AT_LEAST_ONE],
         "beta": [NOT_NEGATIVE],
-        "significance": [Interval(Real, 0, 1, closed="neither")],
+        "significance": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
+        "root_test": [StrOptions({"any", "pairs"}), None],
         "alpha": [POSITIVE],
         "min_weight": [NOT_NEGATIVE],
         "prune": [Interval(Real, 0, 1, closed="left")],
         "max_iter": [AT_LEAST_ONE],
         "smallest_sd": [POSITIVE],
-        "n_refine": [Interval(Integral, 0, None, closed="left")],
+        "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
         self,
         *,
         assignment: str = "soft",
-        clusterer: str = "kmeans",
+        clusterer: str = "auto",
         n_clusters: int = 2,
         beta: float = 30.0,
-        significance: float = 0.2,
+        significance: float | str = "auto",
+        root_test: str | None = "any",
         alpha: float = 0.1,
         min_weight: float = 8.0,
         prune: float = 1e-2,
         max_iter: int = 100,
         smallest_sd: float = 1e-2,
-        n_refine: int = 50,
+        n_refine: int | str = "auto",
         categorical_features: Any = "auto",
         categories: Any = "auto",
         margins: str = "auto",
@@ -181,6 +200,7 @@ class SoftLearnSPN(CircuitDensity):
         self.n_clusters = n_clusters
         self.beta = beta
         self.significance = significance
+        self.root_test = root_test
         self.alpha = alpha
         self.min_weight = min_weight
         self.prune = prune
@@ -231,15 +251,15 @@ class SoftLearnSPN(CircuitDensity):
         domain = self.domain_ = replace(self.domain_, axes=None)
         numbers = domain.numbers or (None,) * domain.n_features
         random_state, weight_val = check_random_state(self.random_state), None
-        if rows_val is None and self.n_refine:
+        options, n_refine = self._decided(domain)
+        if rows_val is None and n_refine:
             rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
-        options = SoftLearnOptions(*(getattr(self, name) for name in SoftLearnOptions._fields))
         with progress(weight.sum() * rows.shape[1], "cells", self.verbose) as advance:
             circuit = learn_soft_circuit(
                 rows, weight, domain.n_states, numbers, options, random_state, advance
             )
         self.n_iter_ = 0
-        if self.n_refine:
+        if n_refine:
             circuit, self.n_iter_ = fit_parameters(
                 circuit,
                 rows,
@@ -247,7 +267,7 @@ class SoftLearnSPN(CircuitDensity):
                 pseudo_count=refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS),
                 X_val=rows_val,
                 sample_weight_val=weight_val,
-                max_iter=self.n_refine,
+                max_iter=n_refine,
                 tol=_TOL * rows.shape[1],
                 return_n_iter=True,
             )
@@ -255,3 +275,13 @@ class SoftLearnSPN(CircuitDensity):
         self.n_sums_ = int((circuit.kind == SUM).sum())
         self.n_products_ = int((circuit.kind == PRODUCT).sum())
         self.depth_ = circuit.depth
+
+    def _decided(self, domain: Domain) -> tuple[SoftLearnOptions, int]:
+        """What to learn, and how many iterations of refinement."""
+        of_numbers = (domain.n_states == 0).mean() >= _NUMBERS
+        chosen = {name: getattr(self, name) for name in self._parameter_constraints}
+        for name, default in (_FOR_NUMBERS if of_numbers else _FOR_CATEGORIES).items():
+            chosen[name] = default if chosen[name] == "auto" else chosen[name]
+        chosen["false_discoveries"] = bool(of_numbers) and self.significance == "auto"
+        fields = (chosen[name] for name in SoftLearnOptions._fields)
+        return SoftLearnOptions(*fields), int(chosen["n_refine"])
