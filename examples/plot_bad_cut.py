@@ -42,7 +42,8 @@ def centres(assignment, memberships):
     """Means of the Gaussians on both sides of the cut, a row for each pair."""
     found = []
     for weight in memberships.T:
-        model = SoftLearnSPN(assignment=assignment, n_refine=0, min_weight=800.0)
+        options = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 0, "margins": "plain"}
+        model = SoftLearnSPN(assignment=assignment, min_weight=800.0, **options)
         circuit = model.set_params(random_state=0).fit(X, sample_weight=weight).circuit_
         leaves = np.flatnonzero(circuit.leaf_family == GAUSSIAN)
         means = circuit.param[circuit.param_ptr[leaves]]

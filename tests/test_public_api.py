@@ -60,9 +60,8 @@ PUBLIC = {
         "Predictive",
         "ScoredColumn",
         "ScoredNormals",
-        "fitted_axis",
+        "Margin",
         "plain_axis",
-        "weight_without_say",
     ],
     "skpc.circuit": [
         "LEAF",

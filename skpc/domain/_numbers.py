@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats
 from skpc._validation import describe_column
+from skpc.domain._bins import choose_bins
 from skpc.domain._columns import column_numbers
-from skpc.variables import Axis, Number, fitted_axis, plain_axis
+from skpc.variables import Axis, Margin, Number, plain_axis
 
 Numbers = tuple[Number | None, ...]
 _NO_BOUNDS = (-math.inf, math.inf)
@@ -79,16 +80,16 @@ def fit_axes(
     n_bins: int,
 ) -> tuple[Axis | None, ...]:
     """The histogram axis of each numeric column; plain ones where ``numbers`` is None."""
-    found: list[Axis | None] = []
-    for column, values in enumerate(rows.T):
-        number = None if numbers is None else numbers[column]
-        if not is_number[column]:
-            found.append(None)
-        elif number is None:
-            found.append(plain_axis(values, weight, n_bins))
-        else:
-            found.append(fitted_axis(values, weight, number, n_bins))
-    return tuple(found)
+    if numbers is None:
+        return tuple(
+            plain_axis(values, weight, n_bins) if numeric else None
+            for values, numeric in zip(rows.T, is_number)
+        )
+    margins = [
+        None if number is None else Margin.fit(values, weight, number)
+        for values, number in zip(rows.T, numbers)
+    ]
+    return choose_bins(rows, weight, margins, n_bins)
 
 
 def _by_column(

@@ -10,7 +10,7 @@ from skpc._jit import kernel
 from skpc._validation import describe_column, missing_cells, read_cells
 from skpc.domain._columns import column_numbers
 from skpc.domain._tables import Cells
-from skpc.variables import weight_without_say
+from skpc.variables.number import weight_without_say
 
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.

@@ -28,6 +28,8 @@ from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
+#: Largest number of bins of a numeric column, where the user gives none.
+_N_BINS = {"auto": 20, "plain": 10}
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
@@ -89,6 +91,13 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     }
 
     @property
+    def _n_bins(self) -> int | None:
+        """Largest number of bins of a numeric column; None where the learner needs no bins."""
+        if not hasattr(self, "n_bins"):
+            return None
+        return self.n_bins or _N_BINS[self.margins]
+
+    @property
     @abstractmethod
     def _density(self) -> Density:
         """The distribution of encoded rows."""
@@ -111,7 +120,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             table,
             categorical_features=self.categorical_features,
             categories=self.categories,
-            n_bins=getattr(self, "n_bins", None),
+            n_bins=self._n_bins,
             margins=self.margins,
             atoms=self.atoms,
             bounds=self.bounds,

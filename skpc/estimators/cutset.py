@@ -113,9 +113,11 @@ class CutsetNetworkBD(CircuitDensity):
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
-    n_bins : int, default=10
-        Greatest number of bins of a numeric column, between its two tails. Small tables get
-        fewer: two columns then have eight rows for each pair of states on average.
+    n_bins : int, default=None
+        Greatest number of bins of a numeric column, atoms apart; None: 20. A column gets more than
+        10 where these tell more about the columns it depends on, and fewer in small tables: as many
+        as give two columns eight rows for each pair of bins on average. None is 10 with
+        ``margins="plain"``.
     margins : {"auto", "plain"}, default="auto"
         What is learned of each numeric column. "auto": its lattice (integers, fixed decimals), its
         atoms (values that repeat much more than others), its range, and how it is distributed
@@ -222,7 +224,7 @@ class CutsetNetworkBD(CircuitDensity):
         "max_iter": [AT_LEAST_ONE],
         "tol": [NOT_NEGATIVE],
         "n_init": [AT_LEAST_ONE],
-        "n_bins": [AT_LEAST_ONE],
+        "n_bins": [None, AT_LEAST_ONE],
         "n_jobs": [None, Integral],
     }
 
@@ -242,7 +244,7 @@ class CutsetNetworkBD(CircuitDensity):
         n_init: int = 1,
         categorical_features: Any = "auto",
         categories: Any = "auto",
-        n_bins: int = 10,
+        n_bins: int | None = None,
         margins: str = "auto",
         atoms: Any = "auto",
         bounds: Any = None,

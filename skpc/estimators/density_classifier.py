@@ -144,7 +144,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             self.classes_, code = np.unique(labels, return_inverse=True)
             self.class_count_ = np.bincount(code, weight)
             declared = {name: getattr(density, name) for name in _DECLARATIONS}
-            declared["n_bins"] = getattr(density, "n_bins", None)
+            declared["n_bins"] = density._n_bins
             self.domain_ = Domain.fit(table, sample_weight=weight, **declared)
             rows = self.domain_.encode(table)
             if self.joint:

@@ -174,9 +174,6 @@ _TABLE: dict[tuple[type, type, type], Callable[[Any, Any, Any], Floats]] = {
     (RBF, Bins, Bins): _bump_of_bins,
 }
 for _kernel in (ExponentialHamming, Delta):
-    _TABLE |= {
-        (_kernel, Points, Points): _of_points,
-        (_kernel, Normals, Normals): _match,
-        (_kernel, Normals, Bins): _match,
-        (_kernel, Bins, Bins): _match,
-    }
+    _TABLE[_kernel, Points, Points] = _of_points
+    for _forms in ((Normals, Normals), (Normals, Bins), (Bins, Bins)):
+        _TABLE[_kernel, *_forms] = _match

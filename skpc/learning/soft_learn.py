@@ -13,7 +13,7 @@ from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
-from skpc.learning.independence import independent_groups
+from skpc.learning.independence import any_dependence, independent_groups
 from skpc.queries import PseudoCounts
 from skpc.queries.passes.rows import leaf_cells
 from skpc.variables import Number, ScoredColumn
@@ -22,6 +22,8 @@ from skpc.variables.families import counts_like_columns
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
 #: numbers are states of their own there.
 _TEST_BINS = 4
+#: Level of all tests together that anything depends on anything.
+_ANY_DEPENDENCE = 0.001
 
 
 class SoftLearnOptions(NamedTuple):
@@ -32,6 +34,9 @@ class SoftLearnOptions(NamedTuple):
     n_clusters: int
     beta: float
     significance: float
+    #: Whether the significance is a share of false discoveries rather than the level of a test.
+    false_discoveries: bool
+    root_test: str | None
     alpha: float
     min_weight: float
     prune: float
@@ -79,7 +84,8 @@ class _Learner:
         rows = scores
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
-        self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, False)]
+        may_split = options.root_test == "pairs"
+        self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, may_split)]
 
     def _part(
         self, rows: Floats, columns: Ints, weight: Floats, row_weight: Floats, may_split: bool
@@ -91,7 +97,8 @@ class _Learner:
         """Settle one part; return how many cells, by weight, have reached a leaf."""
         part = self.parts.pop()
         n_columns = len(part.columns)
-        if n_columns > 1 and part.weight.sum() > self.options.min_weight and len(part.rows) > 1:
+        divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
+        if n_columns > 1 and divisible and self._may_hang_together(part):
             if part.may_split and self._multiply(part):
                 return 0.0
             if self._add(part):
@@ -99,13 +106,26 @@ class _Learner:
         self._factorise(part)
         return float(part.weight.sum()) * n_columns
 
-    def _multiply(self, part: _Part) -> bool:
-        """Make the part a product, unless its columns hang together."""
+    def _may_hang_together(self, part: _Part) -> bool:
+        """Whether anything in the root depends on anything; of other parts that is not asked."""
+        if part.node > 0 or self.options.root_test != "any":
+            return True
+        n_states = self._n_tested_states(part)
+        return any_dependence(self._codes(part), part.weight, n_states, _ANY_DEPENDENCE)
+
+    def _n_tested_states(self, part: _Part) -> Ints:
         n_atoms = np.array([len(self.atoms[column]) for column in part.columns])
         n_states = self.n_states[part.columns]
-        n_states = np.where(self.is_number[part.columns], n_atoms + _TEST_BINS, n_states)
+        return np.where(self.is_number[part.columns], n_atoms + _TEST_BINS, n_states)
+
+    def _multiply(self, part: _Part) -> bool:
+        """Make the part a product, unless its columns hang together."""
         group = independent_groups(
-            self._codes(part), part.weight, n_states, self.options.significance
+            self._codes(part),
+            part.weight,
+            self._n_tested_states(part),
+            self.options.significance,
+            self.options.false_discoveries,
         )
         if group.max() == 0:
             return False
@@ -242,6 +262,8 @@ def _scores(rows: Floats, numbers: Sequence[Number | None]) -> tuple[Floats, lis
 
 def _atom_states(cells: Floats, atoms: Floats) -> Ints:
     """Number of the atom that each score belongs to; one more than the last for all others."""
+    if not len(atoms):
+        return np.zeros(len(cells), dtype=np.int64)
     place = np.searchsorted(atoms, cells)
     is_atom = np.append(atoms, np.nan)[place] == cells
     return np.where(is_atom, place, len(atoms))
@@ -279,10 +301,11 @@ def learn_soft_circuit(
 ) -> Circuit:
     """Learn a circuit by SoftLearn.
 
-    Sums and products alternate from a sum at the root on: a sum over soft clusters of the rows, a
-    product of groups of columns that pass for independent. A child of a sum whose columns do not
-    fall apart is a sum again. A part of one column is a leaf; one that is not worth more than
-    ``min_weight`` or whose rows are all alike is a product of leaves.
+    Sums and products alternate: a sum over soft clusters of the rows, a product of groups of
+    columns that pass for independent. The root is a sum, unless it is tested too: a test of all
+    pairs together makes it a product of leaves, a test of each pair a product of groups. A child of
+    a sum whose columns do not fall apart is a sum again. A part of one column is a leaf; one that
+    is not worth more than ``min_weight`` or whose rows are all alike is a product of leaves.
 
     Parameters
     ----------

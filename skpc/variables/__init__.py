@@ -4,8 +4,8 @@ from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED
 from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
-from skpc.variables.margins import fitted_axis
-from skpc.variables.number import Number, weight_without_say
+from skpc.variables.margins import Margin
+from skpc.variables.number import Number
 from skpc.variables.plain_bins import plain_axis
 from skpc.variables.predictive import Predictive
 from skpc.variables.scored_column import ScoredColumn
@@ -22,13 +22,12 @@ __all__ = [
     "Columns",
     "Form",
     "Leaves",
+    "Margin",
     "Normals",
     "Number",
     "Points",
     "Predictive",
     "ScoredColumn",
     "ScoredNormals",
-    "fitted_axis",
     "plain_axis",
-    "weight_without_say",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import gaussian_filter1d
@@ -25,58 +26,89 @@ _STEEPEST, _HALVINGS = 10.0, 40
 _TAIL_ROWS = 10.0
 
 
-def fitted_axis(values: Floats, weight: Floats, number: Number, n_bins: int) -> Axis:
-    """Place the states of a numeric column: one for each atom, and bins of equal mass.
+class Margin(NamedTuple):
+    """The distribution of a numeric column by itself, from which axes of any coarseness are cut.
 
-    Within its bin a value follows the margin of the column: a kernel estimate on the scale of the
+    It has the atoms of the column, and for the other values a kernel estimate on the scale of the
     score (on the lattice itself, if that has few points), its bandwidth chosen by leave-one-out
     likelihood, reflected at the ends of the range. Each tail beyond the range has the probability
     1 / (n + 1) that the next of n + 1 exchangeable values is the greatest.
 
     Parameters
     ----------
-    values : ndarray of shape (n_rows,)
-        Numbers, at least one of them; NaN where missing.
-    weight : ndarray of shape (n_rows,)
-        Positive.
-    number : Number
-        What the column is.
-    n_bins : int
-        Largest number of bins. Small tables get fewer: two columns then have eight rows for each
-        pair of states on average.
-
-    Returns
-    -------
-    Axis
+    edges : ndarray of shape (n_cells - 1,)
+        Edges of the cells.
+    masses : ndarray of shape (n_cells,)
+        Of the cells that are no atoms, tails included; they sum to one.
+    point : ndarray of shape (n_cells,)
+        Values of the atoms, NaN in the other cells.
+    points, weight : ndarrays of shape (n_values,)
+        The values that are no atoms, and their weights.
+    tails : (float, float)
+        Scales of the tails.
+    draws : (float, float)
+        Range of draws.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables import Number, fitted_axis
+    >>> from skpc.variables import Margin, Number
     >>> values = np.append(np.zeros(100), np.arange(1.0, 101.0))
-    >>> axis = fitted_axis(values, np.ones(200), Number.fit(values, np.ones(200)), n_bins=2)
+    >>> margin = Margin.fit(values, np.ones(200), Number.fit(values, np.ones(200)))
+    >>> axis = margin.axis(2)
     >>> axis.n_states, axis.atoms, axis.states_of(np.array([0.0, 1.0, 100.0]))
     (3, array([0.]), array([0, 1, 2]))
     """
-    points, mass = distinct(values, weight)
-    total = float(mass.sum())
-    rest = ~number.is_atom(points)
-    points, mass = points[rest], mass[rest]
-    edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
-    edges, cumulated, point = _with_atoms(edges, cumulated, number)
-    n_rest = float(mass.sum())
-    cells = _masses(cumulated, point, 1.0 / ((n_rest or total) + 1.0))
-    n_bins = min(n_bins, round(n_rest / total * math.sqrt(total / _ROWS_PER_CELL)))
-    state = _bins(cells, point, max(n_bins, 1))
-    if len(points) == 0 and len(number.atoms) == 1:
-        # A constant: what else may come is a small part of its only state.
-        state[:], cells[1] = 0, 1.0 - cells[0] - cells[2]
-    state = _in_order(state)
-    cells = _with_means_of_rows(cells, state, edges, points, mass)
-    masses = np.where(np.isnan(point), cells, np.where(cells > 0.0, cells, 1.0))
-    share = masses / np.bincount(state, masses)[state]
-    tails = _tail_scales(points, mass, number)
-    return Axis(edges, *tails, state, share, point, *number.range_of_draws)
+
+    edges: Floats
+    masses: Floats
+    point: Floats
+    points: Floats
+    weight: Floats
+    tails: tuple[float, float]
+    draws: tuple[float, float]
+
+    @classmethod
+    def fit(cls, values: Floats, weight: Floats, number: Number) -> Margin:
+        """Estimate it from numbers (NaN where missing), their weights, and what the column is."""
+        points, mass = distinct(values, weight)
+        total = float(mass.sum())
+        rest = ~number.is_atom(points)
+        points, mass = points[rest], mass[rest]
+        edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
+        edges, cumulated, point = _with_atoms(edges, cumulated, number)
+        masses = _masses(cumulated, point, 1.0 / (float(mass.sum() or total) + 1.0))
+        tails = _tail_scales(points, mass, number)
+        return cls(edges, masses, point, points, mass, tails, number.range_of_draws)
+
+    def axis(self, n_bins: int) -> Axis:
+        """One state for each atom, and at most ``n_bins`` bins of equal mass.
+
+        Within its bin a value follows the margin, and has the mean of the rows there.
+        """
+        cells, point, state = self.masses, self.point, self.states(n_bins)
+        if state.max() == 0 and not np.isnan(point).all():
+            # A constant: what else may come is a small part of its only state.
+            cells = np.where(np.isnan(point), cells, 1.0 - cells[0] - cells[-1])
+        cells = _with_means_of_rows(cells, state, self.edges, self.points, self.weight)
+        masses = np.where(np.isnan(point), cells, np.where(cells > 0.0, cells, 1.0))
+        share = masses / np.bincount(state, masses)[state]
+        return Axis(self.edges, *self.tails, state, share, point, *self.draws)
+
+    def states(self, n_bins: int) -> Ints:
+        """State of each cell of that axis."""
+        if len(self.points) == 0 and (~np.isnan(self.point)).sum() == 1:
+            return np.zeros(len(self.point), dtype=np.int64)
+        return _in_order(_bins(self.masses, self.point, n_bins))
+
+    def cells(self, values: Floats) -> Ints:
+        """Cell of each value."""
+        return np.searchsorted(self.edges, values, side="right")
+
+    def n_bins(self, n_rows: float) -> int:
+        """Number of bins of which two columns have eight rows for each pair on average."""
+        share = float(self.weight.sum()) / n_rows
+        return max(1, round(share * math.sqrt(n_rows / _ROWS_PER_CELL)))
 
 
 def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Floats]:
@@ -224,6 +256,8 @@ def _with_means_of_rows(
     found, of_inner = cells.copy(), state[1:-1]
     for number in np.unique(state[cell]):
         mine, rows = np.flatnonzero(of_inner == number), state[cell] == number
+        if not len(mine):
+            continue
         target = np.average(points[rows], weights=mass[rows])
         reach = np.ptp(edges[[mine[0], mine[-1] + 1]])
         away, share = (middle[mine] - target) / reach, cells[mine + 1]

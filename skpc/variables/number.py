@@ -215,7 +215,7 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         if len(multiples) == 1:
             # Values this close are not told apart by so few decimals.
             continue
-        step = _common_step(multiples, np.bincount(place, mass[~off]), unusual - mass[off].sum())
+        step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
     return 0.0, 0.0
@@ -269,7 +269,7 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
     decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
     spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
-    spread = spread or max(abs(float(centre)), 1.0)
+    spread = max(spread or max(abs(float(centre)), 1.0), TINY)
     u = (sketch - centre) / spread
     low, high = float(line[0] - centre) / spread, float(line[-1] - centre) / spread
     margin = _BEYOND * (high - low)
@@ -287,8 +287,11 @@ def _held_out(z: Floats, log_slope: Floats) -> float:
     if len(z) < 2 * _FOLDS:
         return -math.inf
     total = 0.0
-    for fold in range(_FOLDS):
-        held = np.arange(len(z)) % _FOLDS == fold
-        mean, sd = z[~held].mean(), max(float(z[~held].std()), 1e-6)
-        total += float((log_slope[held] - np.log(sd) - 0.5 * ((z[held] - mean) / sd) ** 2).sum())
-    return total
+    # One wild value may be too large for squares; such a power is not the best one.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for fold in range(_FOLDS):
+            held = np.arange(len(z)) % _FOLDS == fold
+            mean, sd = z[~held].mean(), max(float(z[~held].std()), 1e-6)
+            of_scores = np.log(sd) + 0.5 * ((z[held] - mean) / sd) ** 2
+            total += float((log_slope[held] - of_scores).sum())
+    return total if math.isfinite(total) else -math.inf

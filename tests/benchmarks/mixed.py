@@ -40,10 +40,13 @@ PUBLISHED = {
     "segment": (-17.517, -17.480),
     "cmc": (-9.850, -9.811),
 }
+#: The algorithm of the paper.
+SOFT_LEARN = {"clusterer": "kmeans", "significance": 0.2, "root_test": None}
 SOFT = {
-    "hard": {"assignment": "hard", "n_refine": 0},
-    "soft": {"n_refine": 0},
-    "refined": {},
+    "hard": SOFT_LEARN | {"assignment": "hard", "n_refine": 0},
+    "soft": SOFT_LEARN | {"n_refine": 0},
+    "refined": SOFT_LEARN | {"n_refine": 50},
+    "default": {},
 }
 Score = Callable[[pd.DataFrame], float]
 

@@ -54,11 +54,13 @@ PAPER = {
     "ad": (-18.53, -20.30),
 }
 ONE_SEED = ("20ng", "bbc", "ad")
+#: What is not chosen: a sum comes first, and pairs are tested one by one.
+PUBLISHED: dict[str, Any] = {"clusterer": "kmeans", "significance": 0.2, "root_test": None}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "hard": {"assignment": "hard", "n_refine": 0},
-    "soft-2": {"n_refine": 0, "max_iter": 2},
-    "soft": {"n_refine": 0},
-    "refined": {},
+    "hard": PUBLISHED | {"assignment": "hard", "n_refine": 0},
+    "soft-2": PUBLISHED | {"n_refine": 0, "max_iter": 2},
+    "soft": PUBLISHED | {"n_refine": 0},
+    "refined": PUBLISHED | {"n_refine": 50},
 }
 SIGNIFICANCE = (0.2, 0.01, 0.001, 0.0001)
 CLUSTERERS = ("kmeans", "em")

@@ -28,7 +28,9 @@ def clouds(n_rows=4000):
 
 def centres(X, assignment, weight):
     """Means of the two Gaussian pairs that are learned from one side of a cut, lower one first."""
-    model = SoftLearnSPN(assignment=assignment, n_refine=0, min_weight=0.4 * len(X), random_state=0)
+    options = {"assignment": assignment, "n_refine": 0, "margins": "plain", "random_state": 0}
+    options |= {"clusterer": "kmeans", "significance": 0.2}
+    model = SoftLearnSPN(min_weight=0.4 * len(X), **options)
     circuit = model.fit(X, sample_weight=weight).circuit_
     leaves = np.flatnonzero(circuit.leaf_family == GAUSSIAN)
     mean, var = circuit.param[circuit.param_ptr[leaves]], circuit.leaf_var[leaves]
@@ -80,6 +82,36 @@ def test_verbose_shows_the_cells_that_reached_the_leaves(capsys):
     assert not re.search(r"\d\.\d+/", shown.out + shown.err)
 
 
+def test_auto_is_for_categories_or_for_numbers():
+    of_categories = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
+    X = two_kinds(400)
+    auto, explicit = (SoftLearnSPN(**k, random_state=0).fit(X) for k in ({}, of_categories))
+    assert_allclose(auto.score_samples(X), explicit.score_samples(X), rtol=1e-12)
+    assert auto.n_iter_ > 0
+    mixed = np.column_stack([X[:, :3], clouds(400)[:, :1] + 2.0 * X[:, :1]])
+    auto = SoftLearnSPN(random_state=0).fit(mixed)
+    em = SoftLearnSPN(clusterer="em", n_refine=0, random_state=0).fit(mixed)
+    assert_allclose(auto.score_samples(mixed), em.score_samples(mixed), rtol=1e-12)
+    assert auto.n_iter_ == 0
+
+
+@pytest.mark.parametrize("kind", ["binary", "numbers"])
+def test_independent_columns_get_no_structure(kind):
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(5000, 20))
+        X = (X > 0.5).astype(float) if kind == "binary" else X
+        model = SoftLearnSPN(random_state=seed).fit(X)
+        assert (model.circuit_.n_edges, model.n_sums_, model.depth_) == (20, 0, 1)
+    loose = SoftLearnSPN(significance=0.2, root_test=None, n_refine=0, random_state=0).fit(X)
+    assert loose.circuit_.n_edges > 50
+
+
+@pytest.mark.parametrize("bad", ["some", 0.0, 1.0])
+def test_a_significance_that_is_no_level_is_refused(bad):
+    with pytest.raises(ValueError, match="'significance' parameter"):
+        SoftLearnSPN(significance=bad).fit(two_kinds(50))
+
+
 def test_one_cluster_is_a_factorised_distribution():
     X = two_kinds(300)
     model = SoftLearnSPN(n_clusters=1, n_refine=0, alpha=1e-9).fit(X)
@@ -99,7 +131,14 @@ def test_a_chain_of_thousands_of_sums_is_no_matter(monkeypatch):
     monkeypatch.setattr(soft_learn, "cluster_rows", first_against_rest)
     monkeypatch.setattr(soft_learn, "independent_groups", lambda *args: np.zeros(2, dtype=int))
     X = np.random.default_rng(0).normal(size=(1500, 2))
-    model = SoftLearnSPN(assignment="hard", min_weight=0.0, n_refine=2, random_state=0).fit(X)
+    model = SoftLearnSPN(
+        assignment="hard",
+        clusterer="kmeans",
+        min_weight=0.0,
+        n_refine=2,
+        root_test=None,
+        random_state=0,
+    ).fit(X)
     assert model.depth_ > 1000
     assert np.isfinite(model.score(X))
 
@@ -113,7 +152,7 @@ def test_bad_validation_rows_are_refused_and_leave_nothing(bad):
 
 
 def test_numbers_too_large_to_square_are_refused_by_name():
-    X = two_kinds().astype(float)
+    X = two_kinds() + np.random.default_rng(0).normal(size=two_kinds().shape)
     X[3, 1] = -1e200
     with pytest.raises(ValueError, match=r"magnitudes up to 1e.150.*column 1 reaches 1e.200"):
         SoftLearnSPN().fit(X)

@@ -9,16 +9,31 @@ from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import merge_rows
 from skpc.learning import (
     SoftLearnOptions,
+    factorised,
     independent_groups,
     learn_soft_circuit,
     refinement_pseudo_counts,
 )
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
+from skpc.learning.independence import any_dependence
 from skpc.queries import log_likelihood
 from skpc.variables import GAUSSIAN
 from tests.naive import soft_learn as naive
 
-OPTIONS = SoftLearnOptions("soft", "kmeans", 2, 30.0, 0.05, 0.1, 8.0, 1e-2, 100, 1e-2)
+OPTIONS = SoftLearnOptions(
+    assignment="soft",
+    clusterer="kmeans",
+    n_clusters=2,
+    beta=30.0,
+    significance=0.05,
+    false_discoveries=False,
+    root_test=None,
+    alpha=0.1,
+    min_weight=8.0,
+    prune=1e-2,
+    max_iter=100,
+    smallest_sd=1e-2,
+)
 N_STATES = np.array([2, 3, 0, 0])
 
 
@@ -86,6 +101,48 @@ def test_a_weight_counts_like_repetitions():
         repeated = np.repeat(codes, weight, axis=0)
         twice = independent_groups(repeated, np.ones(len(repeated)), np.full(6, 2), significance)
         assert_array_equal(once, twice)
+
+
+def noisy_copies(n_columns, n_rows=200, flips=0.35, seed=0):
+    """Binary columns, the odd ones noisy copies of those before them."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 2, (n_rows, n_columns))
+    codes[:, 1::2] = codes[:, : n_columns // 2 * 2 : 2] ^ (rng.random(n_rows) < flips)[:, None]
+    return codes.astype(np.int16)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
+def test_false_discoveries_are_controlled_as_benjamini_and_hochberg_do(share):
+    for seed in range(10):
+        codes, weight = noisy_copies(6, flips=0.42, seed=seed), np.ones(200)
+        codes[::7, 2] = -1
+        pairs = [(a, b) for a in range(6) for b in range(a)]
+        p_values = [naive.independence_p_value(codes[:, a], codes[:, b], weight) for a, b in pairs]
+        edges = [pairs[i] for i in naive.discoveries(p_values, share)]
+        found = independent_groups(codes, weight, np.full(6, 2), share, false_discoveries=True)
+        assert_array_equal(found, naive.connected(6, edges))
+
+
+@pytest.mark.parametrize("n_states", [(2, 2), (3, 2), (5, 4)])
+def test_any_dependence_takes_the_smaller_statistic_at_a_level_for_all_pairs(n_states):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        a = rng.integers(0, n_states[0], 60)
+        b = np.where(rng.random(60) < 0.3, a % n_states[1], rng.integers(0, n_states[1], 60))
+        codes = np.column_stack([a, b, np.zeros(60)]).astype(np.int16)
+        weight = rng.gamma(1.0, 1.0, 60)
+        p_value = naive.cautious_p_value(a, b, weight)
+        for significance in (3 * p_value * (1 - 1e-6), 3 * p_value * (1 + 1e-6)):
+            found = any_dependence(codes, weight, np.array([*n_states, 2]), significance)
+            assert found == (p_value < significance / 3)
+
+
+def test_one_dependent_pair_is_found_behind_many_independent_columns():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (500, 40)).astype(np.int16)
+    assert not any_dependence(codes, np.ones(500), np.full(40, 2), 0.001)
+    codes[:, 39] = codes[:, 38] ^ (rng.random(500) < 0.2)
+    assert any_dependence(codes, np.ones(500), np.full(40, 2), 0.001)
 
 
 def test_a_column_that_never_varies_is_independent_of_all():
@@ -170,7 +227,8 @@ def test_distinct_rows_never_share_a_start():
         assert set(found.argmin(axis=1)) == {0, 1}
 
 
-def test_em_memberships_are_a_fixed_point_of_the_posterior():
+def test_em_memberships_are_a_fixed_point_of_the_posterior(monkeypatch):
+    monkeypatch.setattr(factorised, "_SETTLED", 1e-4)
     rows, weight = mixed_rows(200), np.ones(200)
     design = design_of(rows, N_STATES, weight)
     start = np.random.default_rng(0).dirichlet([1.0, 1.0], 200)
@@ -185,7 +243,7 @@ def test_em_memberships_are_a_fixed_point_of_the_posterior():
         for c in range(2)
     ]
     expected = naive.factorised_posteriors(rows, N_STATES, leaves, share.sum(axis=0))
-    assert_allclose(share, expected, atol=5e-3)
+    assert_allclose(share, expected, atol=5e-4)
 
 
 def test_memberships_of_zero_and_one_make_the_hard_learner():
@@ -217,6 +275,42 @@ def test_the_root_is_a_sum_and_the_circuit_beats_a_factorised_one(assignment, cl
     flat = learn(train, options=options._replace(n_clusters=1))
     assert sorted(flat.kind) == [LEAF] * 4 + [PRODUCT]
     assert log_likelihood(circuit, test).mean() > log_likelihood(flat, test).mean() + 0.3
+
+
+def independent_rows(n_rows, seed):
+    """Ten columns of two, three, four, five and thirty categories, ten of numbers."""
+    rng = np.random.default_rng(seed)
+    categories = rng.integers(0, np.repeat([2, 3, 4, 5, 30], 2), (n_rows, 10))
+    return np.column_stack([categories, rng.normal(size=(n_rows, 10))])
+
+
+@pytest.mark.parametrize("n_rows", [500, 2000])
+@pytest.mark.parametrize("clusterer", ["kmeans", "em"])
+def test_independent_columns_are_a_product_of_leaves(clusterer, n_rows):
+    n_states = np.repeat([2, 3, 4, 5, 30, 0], [2, 2, 2, 2, 2, 10])
+    options = OPTIONS._replace(clusterer=clusterer, significance=0.2, root_test="any")
+    for seed in range(3):
+        rows = independent_rows(n_rows, seed)
+        circuit = learn(rows, n_states=n_states, options=options)
+        assert sorted(circuit.kind) == [LEAF] * 20 + [PRODUCT]
+
+
+def test_rare_states_that_meet_by_chance_are_no_structure():
+    """Pearson's statistic alone would be far beyond its limits."""
+    options = OPTIONS._replace(root_test="any")
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rows = (rng.random((500, 20)) < rng.uniform(0.004, 0.03, 20)).astype(float)
+        assert learn(rows, n_states=np.full(20, 2), options=options).kind[-1] == PRODUCT
+
+
+def test_the_root_falls_apart_if_its_pairs_are_tested():
+    rows = np.column_stack([mixed_rows(500, 0.0, 0), mixed_rows(500, 0.0, 1)])
+    n_states, options = np.tile(N_STATES, 2), OPTIONS._replace(significance=1e-4)
+    for root_test, kind in ((None, SUM), ("any", SUM), ("pairs", PRODUCT)):
+        circuit = learn(rows, n_states=n_states, options=options._replace(root_test=root_test))
+        assert circuit.kind[-1] == kind
+    assert circuit.child_ptr[-1] - circuit.child_ptr[-2] == 2
 
 
 def test_weights_are_repetitions_of_rows():

@@ -20,6 +20,35 @@ def independence_p_value(a, b, weight):
     return chi2_contingency(table).pvalue
 
 
+def cautious_p_value(a, b, weight):
+    """p-value of the smaller of the two statistics of two columns without missing cells."""
+    table = np.zeros((max(a) + 1, max(b) + 1))
+    for s, t, w in zip(a, b, weight):
+        table[s, t] += w
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    pearson = chi2_contingency(table)
+    ratio = chi2_contingency(table, correction=False, lambda_="log-likelihood")
+    return max(pearson.pvalue, ratio.pvalue)
+
+
+def discoveries(p_values, share):
+    """Which p-values Benjamini and Hochberg's rule rejects at a rate of false discoveries."""
+    order, found = sorted(range(len(p_values)), key=lambda i: p_values[i]), []
+    for rank, i in enumerate(order, start=1):
+        if p_values[i] <= share * rank / len(p_values):
+            found = order[:rank]
+    return found
+
+
+def connected(n, edges):
+    """Number of the component of each of n nodes, in the order of their first nodes."""
+    label = list(range(n))
+    for _ in range(n):
+        for a, b in edges:
+            label[a] = label[b] = min(label[a], label[b])
+    return [sorted(set(label)).index(x) for x in label]
+
+
 def distance(row, centroid):
     """Euclidean distance over the coordinates that are there."""
     return math.sqrt(sum((x - c) ** 2 for x, c in zip(row, centroid) if not math.isnan(x)))

@@ -69,6 +69,7 @@ def test_values_that_are_close_together_are_no_lattice_of_whole_numbers():
     assert fit([1.0, 1.0000001]).step == pytest.approx(1e-7)
     assert fit(1.0 + 1e-8 * RNG.normal(size=60)).step == 0.0
     assert fit(1e-9 * RNG.normal(size=60)).step == 0.0
+    assert_array_equal(fit([0.0, 5e-324]).atoms, [0.0])
 
 
 def test_sums_of_decimals_are_on_the_lattice_of_these():

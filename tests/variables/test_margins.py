@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
-from skpc.variables import Axis, AxisTable, Bins, Number, Predictive, fitted_axis
+from skpc.variables import Axis, AxisTable, Bins, Margin, Number, Predictive
 from tests.variables.test_number import COLUMNS
 
 COLUMNS = COLUMNS | {
@@ -27,7 +27,8 @@ def fit(values, weight=None, n_bins: int = 8, **options) -> tuple[Number, Axis]:
     values = np.asarray(values, dtype=float)
     weight = np.ones(len(values)) if weight is None else weight
     number = Number.fit(values, weight, **options)
-    return number, fitted_axis(values, weight, number, n_bins)
+    margin = Margin.fit(values, weight, number)
+    return number, margin.axis(min(n_bins, margin.n_bins(float(np.sum(weight[~np.isnan(values)])))))
 
 
 def density(axis: Axis, prob: np.ndarray, x: float) -> float:
