@@ -65,8 +65,8 @@ plt.show()
 
 # %%
 # Means are the best guesses of single cells, and so they are less spread than what they stand for.
-# Most probable rows give the cells a few values, the densest of their bins. Draws look like the lost
-# cells.
+# Most probable rows give the cells a few values, the densest of their bins. Draws look like the
+# lost cells.
 #
 # A regression
 # ------------

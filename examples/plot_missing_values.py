@@ -34,8 +34,8 @@ truth = table.loc[test.index]
 # -------
 # Incomplete rows are used as they are; the columns' counts come from the cells that are there.
 # How much the parameters are smoothed matters on a table as small as this, with about a hundred
-# rows. By default ``fit`` chooses it itself (``param_ess="auto"``). A grid search over any parameter
-# needs no scorer: the score of an estimator is the mean log-likelihood.
+# rows. By default ``fit`` chooses it itself (``param_ess="auto"``). A grid search over any
+# parameter needs no scorer: the score of an estimator is the mean log-likelihood.
 search = GridSearchCV(CutsetNetworkBD(random_state=0), {"param_ess": ["auto", 0.1, 1, 10, 100]})
 search.fit(train)
 for param_ess, score in zip(search.param_grid["param_ess"], search.cv_results_["mean_test_score"]):

@@ -45,8 +45,8 @@ class SoftLearnSPN(CircuitDensity):
     likelihoods, marginals, conditionals, samples and expectations are exact; the most probable
     completion is a good guess.
 
-    Leaves of numeric columns have atoms (values that repeat much more than others) and a Gaussian of
-    a score of the other values.
+    Leaves of numeric columns have atoms (values that repeat much more than others) and a Gaussian
+    of a score of the other values.
 
     Parameters
     ----------
