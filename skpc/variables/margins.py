@@ -235,13 +235,24 @@ def _masses(cumulated: Floats, point: Floats, beyond: float) -> Floats:
 
 
 def _bins(cells: Floats, point: Floats, n_bins: int) -> Ints:
-    """A state for each cell: atoms by themselves, the others in bins of about equal mass."""
+    """A state for each cell: atoms by themselves, the others in bins of about equal mass.
+
+    No bin has less than half of that: cells without rows would be states of which nothing is known.
+    """
     is_atom = ~np.isnan(point)
-    mass = np.where(is_atom, 0.0, cells)
-    middle = np.cumsum(mass) - mass / 2.0
-    state = np.minimum((middle / mass.sum() * n_bins).astype(np.int64), n_bins - 1)
-    state[is_atom] = n_bins + np.arange(is_atom.sum())
-    return state
+    state = np.full(len(cells), n_bins)
+    state[is_atom] += 1 + np.arange(is_atom.sum())
+    number, mine, below = 0, 0.0, 0.0
+    enough = 0.5 / n_bins
+    for cell in np.flatnonzero(~is_atom).tolist():
+        mass = float(cells[cell])
+        if mine >= enough and below + mass / 2.0 >= (number + 1) / n_bins:
+            number, mine = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
+        state[cell], mine, below = number, mine + mass, below + mass
+    if mine < enough:
+        last = state == number
+        state[last] = state[(state < number)].max(initial=0) if number else 0
+    return np.unique(state, return_inverse=True)[1].astype(np.int64)
 
 
 def _with_means_of_rows(
