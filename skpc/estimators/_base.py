@@ -312,7 +312,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         (array(['rain', 'sun'], dtype=object), array([[0., 1.],
                [1., 0.]]))
         >>> warmth.mean().round()
-        array([29., 15.])
+        array([29., 12.])
         """
         table, rows = self._encode(X)
         found = self._density.posteriors(rows)
