@@ -65,7 +65,7 @@ for name in table.columns[::-1]:
 # Completing
 # ----------
 # There are three strategies. "mean" (the default) fills in posterior means, which have the least
-# squared error; "mpe" the jointly most probable row, in which a number is the middle of the most
+# squared error; "mpe" the jointly most probable row, in which a number is the densest value of a
 # probable bin; "sample" a draw from what is possible, which is farther off cell by cell but keeps
 # the spread and the correlations of the table.
 numeric = list(data.data.columns.map(lambda name: name.split("_of_diluted")[0]))
@@ -125,4 +125,4 @@ for claim in (0.5, 0.8, 0.9):
     print(f"intervals that claim {claim:.0%} contain {inside:.0%}")
 
 # %%
-# The intervals contain as many cells as they claim, or a few more.
+# The intervals contain as many cells as they claim, up to the few percent that are chance.

@@ -65,8 +65,8 @@ class CutsetNetworkBD(CircuitDensity):
     deterministic circuit, so that marginals, conditionals, most probable completions, samples and
     expectations are exact.
 
-    Numeric columns are cut into bins between two exponential tails; the density is piecewise
-    uniform in the bins.
+    Numeric columns become atoms (values that repeat much more than others) and bins, within which
+    values follow the distribution of the column by itself.
 
     Parameters
     ----------

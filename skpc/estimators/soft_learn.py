@@ -45,7 +45,8 @@ class SoftLearnSPN(CircuitDensity):
     likelihoods, marginals, conditionals, samples and expectations are exact; the most probable
     completion is a good guess.
 
-    Numeric columns have Gaussian leaves.
+    Leaves of numeric columns have atoms (values that repeat much more than others) and a Gaussian
+    of a score of the other values.
 
     Parameters
     ----------
