@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 
+#: Degrees of freedom below this part of the weight are what rounding has left of none.
+_NO_FREEDOM = 1e-9
 #: EM stops when no membership moves by more.
 _SETTLED = 1e-2
 
@@ -108,7 +110,7 @@ def estimate_factorised(design: Design, weight: Floats, alpha: float) -> Factori
     shift = design.offset.T @ weight / some
     square = design.square.T @ weight - some * shift**2
     freedom = total - design.seen.T @ (weight**2 / design.row_weight[:, np.newaxis]) / some
-    variance = np.maximum(square, 0.0) / np.where(freedom > 0, freedom, some)
+    variance = np.maximum(square, 0.0) / np.where(freedom > _NO_FREEDOM * some, freedom, some)
     sd = np.maximum(np.sqrt(variance), design.smallest_sd[:, np.newaxis])
     mean = design.column_mean[:, np.newaxis] + shift
     return FactorisedEstimate(log_prob, mean, np.where(total > 0, sd, column_sd))

@@ -194,7 +194,15 @@ def test_predictions_with_incomplete_support_vectors_are_expectations_on_both_si
 
 def test_missing_training_cells_need_a_structured_density():
     X, y = numbers()
-    model = ExpectedKernelSVR(SoftLearnSPN(margins="plain", random_state=0))
+    density = SoftLearnSPN(
+        margins="plain",
+        clusterer="kmeans",
+        significance=0.2,
+        root_test=None,
+        n_refine=50,
+        random_state=0,
+    )
+    model = ExpectedKernelSVR(density)
     assert model.fit(X, y).score(with_missing_cells(X), y) > 0.2
     with pytest.raises(ValueError, match=r"SoftLearnSPN is not; use CutsetNetworkBD\(struct"):
         model.fit(with_missing_cells(X), y)

@@ -14,7 +14,7 @@ from tests.estimators.test_common import numbers, polars_table, table, with_miss
 
 DENSITIES = [
     CutsetNetworkBD(random_state=0),
-    SoftLearnSPN(random_state=0),
+    SoftLearnSPN(n_refine=5, random_state=0),
     MixtureOfAllTrees(max_iter=20, random_state=0),
 ]
 every_density = pytest.mark.parametrize("density", DENSITIES, ids=lambda d: type(d).__name__)
