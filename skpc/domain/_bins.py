@@ -9,8 +9,10 @@ of two columns less those of its margins.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpc._arrays import Floats, Ints, offsets
@@ -24,7 +26,9 @@ _ESS = 8.0
 #: The score decides on more bins than these. Fewer would often score more, but tell less exactly
 #: where a missing number lies: held-out errors grew, and on the smallest tables densities fell.
 _ENOUGH = 10
-#: Ratio of neighbouring numbers of bins that are tried.
+#: Rows on which numbers of bins are compared.
+_MOST_ROWS = 20_000
+#: Ratio of neighbouring numbers of bins that are tried, of all columns together.
 _FACTOR = 1.25
 
 
@@ -48,49 +52,54 @@ def choose_bins(
     -------
     tuple of Axis or None
     """
-    codes = np.full(rows.shape, -1)
-    number = np.zeros(len(margins), dtype=np.int64)
+    # Of many rows, some of them tell the number.
+    step = 1 + len(rows) // _MOST_ROWS
+    few, their_weight = rows[::step], weight[::step]
+    start = np.ones(len(margins))
     for column, (values, margin) in enumerate(zip(rows.T, margins)):
-        seen = ~np.isnan(values)
-        if margin is None:
-            codes[seen, column] = values[seen]
-        else:
-            enough = min(margin.n_bins(float(weight[seen].sum())), _ENOUGH)
-            number[column] = min(n_bins, enough)
-            codes[seen, column] = margin.states(number[column])[margin.cells(values[seen])]
-    partners = _partners(codes, weight)
+        if margin is not None:
+            enough = margin.n_bins(float(weight[~np.isnan(values)].sum()))
+            start[column] = min(n_bins, enough, _ENOUGH)
+    numbers, codes = [start.astype(np.int64)], [_codes(few, margins, start.astype(np.int64))]
+    while (numbers[-1] < n_bins).any() and any(margins):
+        finer = np.maximum(numbers[-1] + 1, np.rint(numbers[-1] * _FACTOR).astype(np.int64))
+        numbers.append(np.minimum(finer, n_bins))
+        codes.append(_codes(few, margins, numbers[-1]))
+    partners = _partners(codes[0], their_weight)
     found: list[Axis | None] = []
     for column, margin in enumerate(margins):
-        if margin is not None and len(margin.points):
-            others = codes[:, partners[column]].T
-            number[column] = _best_number(
-                rows[:, column], weight, margin, n_bins, others, number[column]
+        if margin is None:
+            found.append(None)
+            continue
+        scores = [
+            sum(
+                _log_bayes_factor(level[:, column], level[:, other], their_weight)
+                for other in partners[column]
             )
-        found.append(None if margin is None else margin.axis(number[column]))
+            for level in codes
+        ]
+        best = int(np.argmax(scores)) if max(scores) > 0.0 else 0
+        found.append(margin.axis(int(numbers[best][column])))
     return tuple(found)
 
 
-def _best_number(
-    values: Floats, weight: Floats, margin: Margin, n_bins: int, others: Ints, start: int
-) -> int:
-    """The number of bins of greatest score among those from ``start`` to ``n_bins``."""
-    seen = ~np.isnan(values)
-    cell, code = margin.cells(values[seen]), np.full(len(values), -1)
-    best, found, number = -np.inf, start, float(start)
-    while round(number) <= n_bins:
-        code[seen] = margin.states(round(number))[cell]
-        score = sum(_log_bayes_factor(code, other, weight) for other in others)
-        if score > best:
-            best, found = score, round(number)
-        number = max(number + 1.0, number * _FACTOR)
+def _codes(rows: Floats, margins: Sequence[Margin | None], number: Ints) -> NDArray[np.int16]:
+    """States of all cells, -1 where missing, with a number of bins for each column."""
+    found = np.full(rows.shape, -1, dtype=np.int16)
+    for column, (values, margin) in enumerate(zip(rows.T, margins)):
+        seen = ~np.isnan(values)
+        cells = values[seen]
+        if margin is not None:
+            cells = margin.states(int(number[column]))[margin.cells(cells)]
+        found[seen, column] = cells
     return found
 
 
-def _log_bayes_factor(code: Ints, other: Ints, weight: Floats) -> float:
+def _log_bayes_factor(code: Any, other: Any, weight: Floats) -> float:
     """Log of the marginal likelihood of dependence over that of independence, in nats."""
     both = (code >= 0) & (other >= 0)
     shape = int(code.max()) + 1, int(other.max()) + 1
-    cell = code[both] * shape[1] + other[both]
+    cell = code[both].astype(np.int64) * shape[1] + other[both]
     table = np.bincount(cell, weight[both], shape[0] * shape[1]).astype(np.float64).reshape(shape)
     of_margins = _log_evidence(table.sum(axis=0)) + _log_evidence(table.sum(axis=1))
     return _log_evidence(table) - of_margins
@@ -103,9 +112,9 @@ def _log_evidence(counts: Floats) -> float:
     return float((gammaln(counts + prior) - gammaln(prior)).sum() + of_all)
 
 
-def _partners(codes: Ints, weight: Floats) -> Ints:
+def _partners(codes: NDArray[np.int16], weight: Floats) -> Ints:
     """The columns that depend on each column most, by the mean square of the contingency."""
-    ptr = offsets(codes.max(axis=0) + 1)
+    ptr = offsets(codes.max(axis=0).astype(np.int64) + 1)
     step = 1 + int(len(codes) * ptr[-1] ** 2 / _WORK)
     codes, weight = codes[::step], weight[::step]
     indicator = np.zeros((len(codes), int(ptr[-1])))
