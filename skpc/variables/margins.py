@@ -137,6 +137,10 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
         edges, last = np.unique(edges[::-1], return_index=True)
         below = below[::-1][last]
         below[0] = 0.0
+    else:
+        low, high = number.range_of_draws
+        edges[0] = max(edges[0], low)
+        edges[-1] = max(min(edges[-1], high), np.nextafter(points[-1], np.inf))
     apart = np.append(True, are_apart(edges))
     return edges[apart], below[apart]
 
@@ -176,15 +180,14 @@ def _filtered(count: Floats, bandwidth: float) -> tuple[Floats, Floats]:
     if bandwidth == 0.0:
         return count, np.ones(len(count))
 
-    def smooth(line: Floats) -> Floats:
-        return np.asarray(gaussian_filter1d(line, bandwidth, mode="reflect", truncate=_TRUNCATE))
-
-    unit = np.zeros(4 * len(count) + 1)
-    unit[2 * len(count)] = 1.0
-    kernel = smooth(unit)[2 * len(count) :]
+    smooth = gaussian_filter1d(count, bandwidth, mode="reflect", truncate=_TRUNCATE)
+    away = np.arange(2 * len(count))
+    kernel = np.exp(-0.5 * np.square(away / bandwidth))
+    kernel[away > int(_TRUNCATE * bandwidth + 0.5)] = 0.0
+    kernel /= 2.0 * kernel.sum() - 1.0
     place = np.arange(len(count))
     # What is reflected at either end comes from one cell beyond its mirror image.
-    return smooth(count), kernel[0] + kernel[2 * place + 1] + kernel[2 * (place[::-1]) + 1]
+    return smooth, kernel[0] + kernel[2 * place + 1] + kernel[2 * place[::-1] + 1]
 
 
 def _cumulated(mass: Floats) -> Floats:

@@ -127,10 +127,12 @@ class Number(NamedTuple):
     def range_of_draws(self) -> tuple[float, float]:
         """Numbers between which draws lie: the range seen, a little widened.
 
-        It neither crosses a bound nor, where all values have one sign, zero.
+        It neither crosses a bound nor, where all values have one sign, zero, and ends at an atom
+        that is the least or greatest value.
         """
         widened = _WIDENED * (self.high - self.low)
-        low, high = self.low - widened, self.high + widened
+        low = self.low - (0.0 if self.low in self.atoms else widened)
+        high = self.high + (0.0 if self.high in self.atoms else widened)
         low = max(low, self.score.lower, 0.0 if self.low >= 0.0 else -math.inf)
         high = min(high, self.score.upper, 0.0 if self.high <= 0.0 else math.inf)
         if self.step > 0.0:
