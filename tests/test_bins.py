@@ -72,3 +72,38 @@ def test_missing_cells_take_no_part():
     X[:, 1] = X[:, 0] + 0.1 * rng.normal(size=400)
     holes = np.vstack([X, np.full((50, 2), np.nan)])
     assert n_bins(holes) == n_bins(X)
+
+
+def test_a_bin_ends_at_an_atom():
+    rng = np.random.default_rng(5)
+    amount = rng.lognormal(2.0, 0.7, 2000)
+    values = np.where(rng.random(2000) < 0.15, -amount, amount)
+    values[rng.random(2000) < 0.3] = 0.0
+    axis = Domain.fit(values[:, np.newaxis], n_bins=20).axes[0]
+    assert axis.atoms.tolist() == [0.0]
+    assert not set(axis.states_of(values[values < 0])) & set(axis.states_of(values[values > 0]))
+
+
+def test_draws_of_skew_positive_columns_are_positive():
+    values = np.random.default_rng(6).lognormal(0.0, 3.0, (2000, 1))
+    axis = Domain.fit(values, n_bins=20).axes[0]
+    assert 0.0 <= axis.edges[0] <= values.min()
+    assert axis.edges[-1] > values.max()
+
+
+@pytest.mark.parametrize("declared", [{"atoms": {0: [0.0]}}, {"bounds": {0: (0.0, None)}}])
+def test_plain_columns_have_neither_atoms_nor_bounds(declared):
+    with pytest.raises(ValueError, match="has neither atoms nor bounds"):
+        Domain.fit(np.arange(40.0)[:, np.newaxis], margins="plain", **declared)
+
+
+def test_a_column_is_declared_once():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"price": np.arange(40.0)})
+    with pytest.raises(ValueError, match="names column 0 .*twice"):
+        Domain.fit(table, atoms={0: [1.0], "price": [2.0]})
+
+
+def test_atoms_that_are_no_numbers_are_refused_by_column():
+    with pytest.raises(ValueError, match="atoms of column 0 must be a list of finite numbers"):
+        Domain.fit(np.arange(40.0)[:, np.newaxis], atoms={0: ["x"]})

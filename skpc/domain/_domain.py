@@ -152,6 +152,11 @@ class Domain(TableWriter):
             check_magnitude(rows[:, column], form.names, int(column))
         unseen.warn_of_hidden(form.names)
         numbers, axes, is_number = None, None, ~plain.is_categorical
+        if margins == "plain" and (bounds is not None or not isinstance(atoms, str)):
+            raise ValueError(
+                "margins='plain' has neither atoms nor bounds, but some are declared; leave them "
+                "out, or use margins='auto'."
+            )
         if margins == "auto":
             numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form.names)
         if n_bins is not None:

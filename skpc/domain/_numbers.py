@@ -103,14 +103,20 @@ def _by_column(
             f"{parameter} must be a dict from columns (names or numbers) to what is known of them; "
             f"got {type(declared).__name__}."
         )
-    return {
-        int(column_numbers(np.asarray([column]), n_columns, names, parameter)[0]): entry
-        for column, entry in declared.items()
-    }
+    found: dict[int, Any] = {}
+    for key, entry in declared.items():
+        column = int(column_numbers(np.asarray([key]), n_columns, names, parameter)[0])
+        if column in found:
+            raise ValueError(f"{parameter} names {describe_column(column, names)} twice.")
+        found[column] = entry
+    return found
 
 
 def _atoms(entry: Any, column: int, names: Sequence[Any] | None) -> Floats:
-    values = np.atleast_1d(np.asarray(entry, dtype=np.float64))
+    try:
+        values = np.atleast_1d(np.asarray(entry, dtype=np.float64))
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(
             f"The atoms of {describe_column(column, names)} must be a list of finite numbers; "

@@ -99,7 +99,7 @@ class Margin(NamedTuple):
         """State of each cell of that axis."""
         if len(self.points) == 0 and (~np.isnan(self.point)).sum() == 1:
             return np.zeros(len(self.point), dtype=np.int64)
-        return _in_order(_bins(self.masses, self.point, n_bins))
+        return _in_order(_bins(self.masses, self.point, n_bins, float(self.weight.sum())))
 
     def cells(self, values: Floats) -> Ints:
         """Cell of each value."""
@@ -237,22 +237,24 @@ def _masses(cumulated: Floats, point: Floats, beyond: float) -> Floats:
     return np.concatenate([[beyond], inner, [beyond]])
 
 
-def _bins(cells: Floats, point: Floats, n_bins: int) -> Ints:
+def _bins(cells: Floats, point: Floats, n_bins: int, n_rows: float) -> Ints:
     """A state for each cell: atoms by themselves, the others in bins of about equal mass.
 
     No bin has less than half of that: cells without rows would be states of which nothing is known.
+    But a bin ends at an atom if it has a few rows: what lies beyond zero is another matter.
     """
     is_atom = ~np.isnan(point)
     state = np.full(len(cells), n_bins)
     state[is_atom] += 1 + np.arange(is_atom.sum())
     number, mine, below = 0, 0.0, 0.0
-    enough = 0.5 / n_bins
+    enough, few = 0.5 / n_bins, _ROWS_PER_CELL / max(n_rows, 1.0)
     for cell in np.flatnonzero(~is_atom).tolist():
         mass = float(cells[cell])
-        if mine >= enough and below + mass / 2.0 >= (number + 1) / n_bins:
+        full = mine >= enough and below + mass / 2.0 >= (number + 1) / n_bins
+        if full or (is_atom[cell - 1] and mine >= few and 1.0 - below >= few):
             number, mine = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
         state[cell], mine, below = number, mine + mass, below + mass
-    if mine < enough:
+    if mine < min(enough, few):
         last = state == number
         state[last] = state[(state < number)].max(initial=0) if number else 0
     return np.unique(state, return_inverse=True)[1].astype(np.int64)

@@ -16,10 +16,13 @@ from skpc.variables.score import Score
 _SHARE, _TIMES = 0.05, 4.0
 _FEW_ROWS, _SMALL_SHARE, _MORE_TIMES = 8.0, 0.01, 8.0
 _NEAREST, _MAX_ATOMS = 6, 8
+#: The least or greatest value is an atom, if it repeats as often, also where it is as far away from
+#: the others as this part of their range: a code for what is missing, say.
+_ISOLATED = 0.25
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 #: Multiples of a step beyond which floats cannot tell a lattice from none.
-_MAX_MULTIPLE = 2.0**26
+_MAX_MULTIPLE = 2.0**32
 #: Values this close, relative to them or a typical one, are one value with errors of rounding.
 _ROUNDING = 1e-12
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
@@ -253,12 +256,21 @@ def _atoms(points: Floats, mass: Floats, without_lattice: bool) -> Floats:
         near = near[near != place]
         nearest = near[np.argsort(np.abs(points[near] - points[place]), kind="stable")[:_NEAREST]]
         around = mass[nearest].mean()
-        if (mass[place] >= by_share and mass[place] >= _TIMES * around) or (
-            mass[place] >= by_count and mass[place] >= _MORE_TIMES * around
-        ):
+        often = mass[place] >= by_share and mass[place] >= _TIMES * around
+        often |= mass[place] >= by_count and mass[place] >= _MORE_TIMES * around
+        if often or (mass[place] >= by_count and _is_isolated(points, place)):
             found.append(place)
     found.sort(key=lambda place: -mass[place])
     return np.sort(points[found[:_MAX_ATOMS]])
+
+
+def _is_isolated(points: Floats, place: int) -> bool:
+    """Whether a value at either end is far away from all others."""
+    if len(points) <= _NEAREST or place not in (0, len(points) - 1):
+        return False
+    others = np.delete(points, place)
+    gap = np.abs(others - points[place]).min()
+    return bool(gap > _ISOLATED * (others[-1] - others[0]))
 
 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:

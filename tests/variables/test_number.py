@@ -185,3 +185,14 @@ def test_the_end_of_a_cell_is_where_the_next_begins():
     cents = fit(COLUMNS["cents"])
     points = np.arange(3000) / 100
     assert_allclose(cents.end_of_cell(points), points + 0.005, atol=1e-12)
+
+
+@pytest.mark.parametrize("code", [-1.0, 999.0, 999999.0])
+def test_a_code_far_from_all_other_values_is_an_atom(code):
+    values = RNG.integers(20, 70, 2000).astype(float)
+    values[RNG.random(2000) < 0.06] = code
+    assert fit(values).atoms.tolist() == [code]
+
+
+def test_dates_in_seconds_have_the_lattice_of_days():
+    assert fit(86400.0 * RNG.integers(18000, 19000, 500)).step == 86400.0
