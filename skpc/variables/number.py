@@ -23,6 +23,8 @@ _ISOLATED = 0.25
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 #: Multiples of a step beyond which floats cannot tell a lattice from none.
 _MAX_MULTIPLE = 2.0**32
+#: A lattice that would have more points in the range of the values is none.
+_MAX_POINTS = 2.0**26
 #: Values this close, relative to them or a typical one, are one value with errors of rounding.
 _ROUNDING = 1e-12
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
@@ -221,6 +223,8 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
             # Values this close are not told apart by so few decimals.
             continue
         step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
+        if (multiples[-1] - multiples[0]) / step > _MAX_POINTS:
+            return 0.0, 0.0
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
     return 0.0, 0.0
