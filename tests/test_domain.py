@@ -422,7 +422,7 @@ def test_numbers_do_not_depend_on_the_order_and_repetition_of_rows(values, weigh
     for a, b in zip(one.numbers[0], two.numbers[0]):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(one.axes[0].flat, two.axes[0].flat)
-    assert np.isfinite(one._axis_table.log_density(values[:, None])).all()
+    assert np.isfinite(one.axis_table.log_density(values[:, None])).all()
 
 
 def rain_frame():

@@ -18,7 +18,7 @@ from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.sampled_trees import add_sampled_trees
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.domain import Domain, group_codes
-from skpc.variables import AxisTable, Bins, Form, Points, Predictive
+from skpc.variables import Bins, Form, Points, Predictive
 
 #: Effective sample size below which an answer hangs on a handful of trees.
 _FEW_TREES = 10
@@ -75,7 +75,7 @@ class AllTreesDensity(NamedTuple):
         if given is None:
             codes = self._codes(rows)
             found, size = self._log_probability(codes)
-            found = np.asarray(found + self._axes.log_density(rows))
+            found = np.asarray(found + self.domain.axis_table.log_density(rows))
         else:
             found, size = self._log_conditional(rows, given)
         _warn_of_few_trees(size)
@@ -103,7 +103,7 @@ class AllTreesDensity(NamedTuple):
         found[at] = np.where(several[at], joined, estimates.log_asked)
         size[at] = np.minimum(size[at], estimates.effective_sample_size)
         others = np.where(asked >= 0, rows, np.nan)
-        return found[group] + self._axes.log_density(others), size[group]
+        return found[group] + self.domain.axis_table.log_density(others), size[group]
 
     def effective_sample_size(self, rows: Floats) -> Floats:
         """What the answers for each row are worth in independent trees; infinite if exact."""
@@ -185,7 +185,7 @@ class AllTreesDensity(NamedTuple):
         codes = draw_rows(self.mixture, n_rows, random_state)
         nothing = np.full(codes.shape, np.nan)
         seed = int(random_state.randint(2**31))
-        return self.domain.snapped(self._axes.draw(codes, nothing, seed))
+        return self.domain.snapped(self.domain.axis_table.draw(codes, nothing, seed))
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """The rows, their missing cells filled by a joint draw each."""
@@ -204,7 +204,7 @@ class AllTreesDensity(NamedTuple):
         sizes[at] = np.repeat(estimates.effective_sample_size, n_draws)
         _warn_of_few_trees(sizes)
         seed = int(random_state.randint(2**31))
-        return self.domain.snapped(self._axes.draw(filled, rows, seed), rows)
+        return self.domain.snapped(self.domain.axis_table.draw(filled, rows, seed), rows)
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
         """A finite mixture of trees that are drawn from the mixture of all."""
@@ -214,10 +214,6 @@ class AllTreesDensity(NamedTuple):
 
     def _codes(self, rows: Floats) -> Ints:
         return self.domain.codes(rows).astype(np.int64)
-
-    @property
-    def _axes(self) -> AxisTable:
-        return AxisTable.of(self.domain.axes or [None] * self.domain.n_features)
 
     def _log_probability(self, codes: Ints) -> tuple[Floats, Floats]:
         """Log probability of the observed states of each row, and its effective sample size."""

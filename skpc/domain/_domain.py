@@ -320,7 +320,7 @@ class Domain(TableWriter):
         """
         if not self.n_states.all():
             self.axis_of(int(self.n_states.argmin()))
-        return self._axis_table.states(rows)
+        return self.axis_table.states(rows)
 
     def with_category(self, n_states: int) -> "Domain":
         """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""
@@ -346,7 +346,8 @@ class Domain(TableWriter):
         return CodeTable.of(self.categories)
 
     @cached_property
-    def _axis_table(self) -> AxisTable:
+    def axis_table(self) -> AxisTable:
+        """The axes of all columns, as kernels read them."""
         return AxisTable.of(self.axes or [None] * self.n_features)
 
     def _encode_cells(self, cells: Cells) -> Floats:

@@ -179,7 +179,6 @@ def _filtered(count: Floats, bandwidth: float) -> tuple[Floats, Floats]:
     """Smoothed masses, and what one unit in each cell adds to the cell itself."""
     if bandwidth == 0.0:
         return count, np.ones(len(count))
-
     smooth = gaussian_filter1d(count, bandwidth, mode="reflect", truncate=_TRUNCATE)
     away = np.arange(2 * len(count))
     kernel = np.exp(-0.5 * np.square(away / bandwidth))
@@ -240,8 +239,9 @@ def _masses(cumulated: Floats, point: Floats, beyond: float) -> Floats:
 def _bins(cells: Floats, point: Floats, n_bins: int, n_rows: float) -> Ints:
     """A state for each cell: atoms by themselves, the others in bins of about equal mass.
 
-    No bin has less than half of that: cells without rows would be states of which nothing is known.
-    But a bin ends at an atom if it has a few rows: what lies beyond zero is another matter.
+    None has less than half of that, as nothing would be known of cells without rows. Only the last
+    one, and one that ends at an atom, may have as little as eight rows: what lies beyond zero is
+    another matter.
     """
     is_atom = ~np.isnan(point)
     state = np.full(len(cells), n_bins)

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from matplotlib.collections import LineCollection
 from sklearn.exceptions import NotFittedError
 
 from skpc import (
@@ -212,3 +213,17 @@ def test_columns_that_no_learner_sees_are_left_out_unless_they_are_chosen(table)
     chosen = MarginalsDisplay.from_estimator(model, frame[:1], columns=["id", "void"])
     assert len(chosen.ax_) == 2
     CircuitDisplay.from_estimator(model)
+
+
+def test_an_atom_is_a_line_as_high_as_its_probability():
+    rng = np.random.default_rng(0)
+    rain = np.where(rng.random(500) < 0.6, 0.0, np.round(rng.lognormal(size=500), 1))
+    frame = pd.DataFrame({"rain": rain, "wind": rng.normal(size=500)})
+    for model in (CutsetNetworkBD(), SoftLearnSPN(random_state=0)):
+        asked = frame[:1].assign(rain=np.nan, wind=np.nan)
+        panel = MarginalsDisplay.from_estimator(model.fit(frame), asked, columns=["rain"]).ax_[0]
+        (lines,) = (part for part in panel.collections if isinstance(part, LineCollection))
+        ((foot, top),) = lines.get_segments()
+        assert foot.tolist() == [0.0, 0.0]
+        assert top[1] == pytest.approx(model.marginals(asked)[0].atom_probabilities()[0, 0])
+        assert top[1] == pytest.approx(0.6, abs=0.05)
