@@ -226,4 +226,3 @@ def test_an_atom_is_a_line_as_high_as_its_probability():
         ((foot, top),) = lines.get_segments()
         assert foot.tolist() == [0.0, 0.0]
         assert top[1] == pytest.approx(model.marginals(asked)[0].atom_probabilities()[0, 0])
-        assert top[1] == pytest.approx(0.6, abs=0.05)
