@@ -9,6 +9,7 @@ from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork
 from skpc.learning.shrinkage import fit_shrunken, learn_shrunken_mixture
+from skpc.learning.simplex import mixture_weights
 from skpc.learning.smoothing import choose_param_ess
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 
@@ -26,5 +27,6 @@ __all__ = [
     "learn_shrunken_mixture",
     "learn_soft_circuit",
     "mixture_circuit",
+    "mixture_weights",
     "refinement_pseudo_counts",
 ]

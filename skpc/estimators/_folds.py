@@ -1,0 +1,131 @@
+"""Rows that are held out of learning and asked with cells removed: what pools are fitted on.
+
+Members of a pool are compared on rows that they have not learned from. Each member is learned once
+for each fold, from the weight of the other folds, and asked about the rows of the fold: as they
+are, and with more of their cells removed at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+from skpc.domain import Domain
+
+#: Of more distinct rows than this, one part is held out instead of folds ...
+_FOLDS_UNTIL = 10_000
+#: ... of about so many rows.
+_HELD_OUT = 5_000
+
+
+class HeldOut(NamedTuple):
+    """Some rows that are held out together, and what is left to learn from.
+
+    Attributes
+    ----------
+    kept : ndarray of shape (n_rows,)
+        The weight of each row that is left to learn from.
+    rows : ndarray of shape (n_asked,), int
+        The numbers of the rows that are asked: those held out, once for each rate.
+    weight : ndarray of shape (n_asked,)
+        Their weights; over all rates those of a row sum to what is held out of it.
+    asked : ndarray of shape (n_asked, n_features)
+        The rows with cells removed, those of one rate after those of another.
+    """
+
+    kept: Floats
+    rows: Ints
+    weight: Floats
+    asked: Floats
+
+    def of_rate(self, place: int, n_rates: int) -> slice:
+        """Where the rows asked at one of the rates are."""
+        size = len(self.rows) // n_rates
+        return slice(place * size, (place + 1) * size)
+
+
+def hold_out_folds(
+    rows: Floats,
+    weight: Floats,
+    group: Ints,
+    n_folds: int,
+    rates: Sequence[float],
+    random_state: np.random.RandomState,
+) -> list[HeldOut]:
+    """Deal rows into folds, and remove cells from those that are held out.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    group : ndarray of shape (n_rows,), int
+        Groups that are spread evenly over the folds, such as classes.
+    n_folds : int
+        Folds that hold out nothing, or leave nothing to learn from, are left out. Of many rows one
+        fold is returned.
+    rates : sequence of float
+        Proportions of cells to remove.
+    random_state : RandomState instance
+
+    Returns
+    -------
+    list of HeldOut
+    """
+    many = len(rows) > _FOLDS_UNTIL
+    if many:
+        n_folds = max(n_folds, len(rows) // _HELD_OUT)
+    held = deal(weight, group, n_folds, random_state)
+    found = []
+    for mine in held[:1] if many else held:
+        some = np.flatnonzero(mine)
+        kept = weight - mine
+        if len(some) and kept.any():
+            asked = [remove_cells(rows[some], rate, random_state) for rate in rates]
+            numbers = np.tile(some, len(rates))
+            found.append(HeldOut(kept, numbers, mine[numbers] / len(rates), np.concatenate(asked)))
+    return found
+
+
+def deal(weight: Floats, group: Ints, n_folds: int, random_state: np.random.RandomState) -> Floats:
+    """The weight of each row that each fold holds out, shape (n_folds, n_rows).
+
+    A row of weight n is dealt as n rows of weight one, one fold after another, and the rows of a
+    group after those of another. Where most weights are below one, their mean is the unit.
+    """
+    order = random_state.permutation(len(weight))
+    order = order[np.argsort(group[order], kind="stable")]
+    unit = min(1.0, float(weight.mean()))
+    end = np.cumsum(weight[order]) / unit
+    begin = np.append(0.0, end[:-1])
+    held = np.empty((n_folds, len(weight)))
+    for fold, mine in enumerate(held):
+        dealt = _dealt(end, fold, n_folds) - _dealt(begin, fold, n_folds)
+        # What is left of differences of sums of fractions is rounding.
+        mine[order] = np.where(dealt > 1e-6 * (end - begin), dealt * unit, 0.0)
+    return np.minimum(held, weight)
+
+
+def _dealt(total: Floats, fold: int, n_folds: int) -> Floats:
+    """How much of the first units a fold has."""
+    rounds, rest = np.divmod(total, n_folds)
+    return np.asarray(rounds + np.clip(rest - fold, 0.0, 1.0))
+
+
+def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState) -> Floats:
+    """Rows of which each cell is missing with this probability, if it was not missing before."""
+    if rate == 0.0:
+        return rows
+    return np.where(random_state.random_sample(rows.shape) < rate, np.nan, rows)
+
+
+def share_seen(rows: Floats, domain: Domain) -> Floats:
+    """The proportion of cells of each row that are there, of the columns that learners see."""
+    shown = ~domain.unseen.is_hidden
+    return (
+        np.asarray((~np.isnan(rows[:, shown])).mean(axis=1)) if shown.any() else np.ones(len(rows))
+    )

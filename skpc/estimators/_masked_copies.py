@@ -1,0 +1,114 @@
+"""Classifiers and regressors that take missing cells, trained on copies of rows that lack some.
+
+A model that is to predict from incomplete rows learns them best from incomplete rows: each
+training row is there several times, with cells removed at each of some rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from skpc._arrays import Floats
+from skpc.domain import Domain
+from skpc.estimators._folds import deal, remove_cells
+
+#: Leaves and learning rates of boosting that compete on held-out rows.
+_CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
+#: One row in so many is held out to choose among them, and the number of iterations.
+_HELD_OUT = 5
+_MAX_ITER, _PATIENCE = 500, 15
+#: Categories that boosting can tell apart; a column of more is taken for a number.
+_MAX_CATEGORIES = 255
+
+
+def fit_on_copies(
+    model: Any,
+    domain: Domain,
+    rows: Floats,
+    target: Any,
+    weight: Floats,
+    rates: Sequence[float],
+    random_state: np.random.RandomState,
+) -> Any:
+    """Train a clone of a model on masked copies of encoded rows.
+
+    Parameters
+    ----------
+    model : classifier or regressor, or {"classifier", "regressor"}
+        A string stands for boosting, whose leaves, learning rate and number of iterations are
+        chosen on held-out rows (the copies of a row are held out together).
+    domain : Domain
+        What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    target : ndarray of shape (n_rows,)
+        Numbers of classes, or targets.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    rates : sequence of float
+        Proportions of cells to remove, one copy for each.
+    random_state : RandomState instance
+
+    Returns
+    -------
+    The fitted model.
+    """
+    copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
+    targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
+    if isinstance(model, str):
+        held = np.tile(_held_out(model, target, random_state), len(rates))
+        best = _boosting(model, domain, random_state)
+        if held.any() and not held.all():
+            best = _best(best, copies, targets, weights, held)
+        return best.fit(copies, targets, sample_weight=weights)
+    return clone(model).fit(copies, targets, sample_weight=weights)
+
+
+def _held_out(kind: str, target: Any, random_state: np.random.RandomState) -> Any:
+    """Which rows are held out: one in five, but not all rows of a class."""
+    group = target.astype(np.int64) if kind == "classifier" else np.zeros(len(target), np.int64)
+    held = deal(np.ones(len(target)), group, _HELD_OUT, random_state)[0] > 0.0
+    left = np.bincount(group[~held], minlength=group.max() + 1)
+    return held & (left[group] > 0)
+
+
+def _boosting(kind: str, domain: Domain, random_state: np.random.RandomState) -> Any:
+    make = HistGradientBoostingClassifier
+    if kind == "regressor":
+        make = HistGradientBoostingRegressor
+    return make(
+        categorical_features=domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES),
+        early_stopping=False,
+        random_state=int(random_state.randint(2**31)),
+    )
+
+
+def _best(model: Any, copies: Floats, target: Any, weight: Floats, held: Any) -> Any:
+    """The model with the settings that have the least loss on held-out copies."""
+    found = []
+    for n_leaves, rate in _CANDIDATES:
+        tried = clone(model).set_params(
+            max_leaf_nodes=n_leaves,
+            learning_rate=rate,
+            max_iter=_MAX_ITER,
+            early_stopping=True,
+            n_iter_no_change=_PATIENCE,
+        )
+        tried.fit(
+            copies[~held],
+            target[~held],
+            sample_weight=weight[~held],
+            X_val=copies[held],
+            y_val=target[held],
+            sample_weight_val=weight[held],
+        )
+        # The first of the scores is that before any iteration.
+        best = int(tried.validation_score_.argmax())
+        found.append((tried.validation_score_[best], n_leaves, rate, max(best, 1)))
+    _, n_leaves, rate, n_iter = max(found)
+    return clone(model).set_params(max_leaf_nodes=n_leaves, learning_rate=rate, max_iter=n_iter)
