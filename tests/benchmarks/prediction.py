@@ -9,6 +9,7 @@ although the test parts of several splits overlap.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -243,42 +244,47 @@ def print_table(name: str, found: Found, benchmark: Benchmark) -> None:
 def print_bars(
     found: dict[str, Found],
     benchmark: Benchmark,
-    needed: tuple[int, int],
+    needed: Sequence[int],
     rivals: Sequence[str],
 ) -> None:
     """Ours beside the rival, cell by cell, and what the bars count.
 
-    ``needed`` are the cells in which ours has to be below the rival, and below all of ``rivals``.
-    Ours is within the tolerance where it is above the rival by at most the larger of 3 % and two
-    paired standard errors.
+    ``needed`` are the cells in which ours has to be below the rival, and below all of ``rivals``
+    (if given). Ours is within the tolerance where it is above the rival by at most the larger of
+    3 % and two paired standard errors.
     """
-    wanted = {OURS, RIVAL, *rivals}
-    found = {name: figures for name, figures in found.items() if wanted <= figures.keys()}
-    if not found:
-        return
-    heads = (OURS, ALONE, RIVAL, "difference", "SE", "below", "within", "best imputer + model")
-    print(f"{'bars':24s}{'mask':>6s}" + "".join(f"{head:>{len(head) + 2}s}" for head in heads))
+    found = {
+        name: models for name, models in found.items() if {OURS, RIVAL, *rivals} <= set(models)
+    }
     cells = []
-    for name, figures in found.items():
+    for name, models in found.items():
+        heads = (OURS, ALONE, RIVAL, "difference", "SE", "below", "within")
+        line = "".join(f"{head:>{max(8, len(head) + 2)}s}" for head in heads)
+        print(f"{name + ', bars':34s}{line}  best imputer + model")
         for mask in BAR_MASKS:
             at = MASKS.index(mask)
-            losses = {label: _rows(splits, "loss")[at] for label, splits in figures.items()}
+            losses = {label: _rows(splits, "loss")[at] for label, splits in models.items()}
             values = {label: _loss(rows, benchmark.root) for label, rows in losses.items()}
             difference, error = compare(losses[OURS], losses[RIVAL], benchmark.root)
             below = difference < 0.0
             within = difference <= max(0.03 * values[RIVAL], 2.0 * error)
             best = min(rivals, key=values.__getitem__)
-            cells.append((below, within, values[OURS] < values[best]))
+            cells.append((below, not within, values[OURS] < values[best]))
             print(
-                f"{name:24s}{mask!s:>6s}{values[OURS]:6.3f}{values.get(ALONE, np.nan):17.3f}"
-                f"{values[RIVAL]:15.3f}{difference:+12.3f}{error:6.3f}"
-                f"{_yes(below):>5s}{_yes(within):>8s}  {values[best]:6.3f} {best}"
+                f"  {mask!s:32s}{values[OURS]:8.3f}{values.get(ALONE, np.nan):17.3f}"
+                f"{values[RIVAL]:15.3f}{difference:+12.3f}{error:8.3f}"
+                f"{_yes(below):>8s}{_yes(within):>8s}{values[best]:8.3f} {best}"
             )
-    below, within, best = np.sum(cells, axis=0)
-    n_cells = len(cells)
-    print(f"below {RIVAL}: {below} of {n_cells} cells (bar: {needed[0]})")
-    print(f"above by more than the tolerance: {n_cells - within} (bar: 0)")
-    print(f"below every imputer + model: {best} of {n_cells} (bar: {needed[1]})", flush=True)
+    if cells:
+        counts, (n_below, *n_best) = np.sum(cells, axis=0), needed
+        bars = [f"{n_below} of all", "0", *(f"{count} of all" for count in n_best)]
+        titles = (
+            f"below {RIVAL}",
+            "above by more than the tolerance",
+            "below every imputer + model",
+        )
+        for title, count, bar in itertools.zip_longest(titles, counts, bars):
+            print(f"{title}: {count} of {len(cells)} cells" + (f" (bar: {bar})" if bar else ""))
 
 
 def compare(ours: np.ndarray, rival: np.ndarray, root: bool) -> tuple[float, float]:

@@ -162,7 +162,7 @@ def _choose(X: pd.DataFrame, y: np.ndarray, task: Task) -> tuple[dict[str, Any],
     ]
     note = (
         f"rate {tuned['learning_rate']}, {tuned['max_leaf_nodes']} leaves, "
-        f"{tuned['max_iter']} iterations {losses[1]:.3f}, defaults {losses[0]:.3f}"
+        f"{tuned['max_iter']} iterations: loss {losses[1]:.3f}, defaults {losses[0]:.3f}"
     )
     return (tuned if losses[1] < losses[0] else {}), note
 
@@ -212,8 +212,7 @@ def fit_imputed(split: Split, task: Task) -> dict[str, Fitted]:
         seconds = shared + time.process_time() - start
         for name, (model, spent) in models.items():
             ask = partial(filling.ask, model=model, method=task.method)
-            chosen = ", ".join(f"{value}" for value in model.best_params_.values())
-            found[f"{imputer} + {name}"] = Fitted([ask], seconds + spent, chosen)
+            found[f"{imputer} + {name}"] = Fitted([ask], seconds + spent)
     return found
 
 
