@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 from skpc._arrays import Floats
 from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
-from skpc.domain import Domain, group_rows, merge_rows
+from skpc.domain import Domain, column_moments, group_rows, merge_rows
 from skpc.estimators._base import TableDensity, TableEstimator
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
@@ -24,6 +24,10 @@ from skpc.queries.passes.rows import kernel_rows
 
 #: Complete rows that are evaluated at a time.
 _POINTS = 2048
+#: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
+_SMALLEST = 1e-150
+#: Numbers as far as this have no kernel with any others, and squares that are still infinite.
+_FARTHEST = 1e200
 
 
 class ExpectedKernelMachine(TableEstimator):
@@ -34,6 +38,7 @@ class ExpectedKernelMachine(TableEstimator):
 
     _parameter_constraints: dict[str, list[Any]] = {
         "density": [None, BaseEstimator],
+        "standardize": ["boolean"],
         "gamma": [StrOptions({"scale"}), POSITIVE],
         "C": [POSITIVE],
         "tol": [POSITIVE],
@@ -54,6 +59,7 @@ class ExpectedKernelMachine(TableEstimator):
         self.domain_ = self.density_.domain_
         rows, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
         rows, target = np.ascontiguousarray(rows[:, :-1]), rows[:, -1]
+        self.mean_, self.scale_ = self._centre_and_scale(rows, weight)
         numbers = self._numbers(rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
         shared = ("C", "tol", "cache_size", "max_iter")
@@ -102,14 +108,27 @@ class ExpectedKernelMachine(TableEstimator):
         ]
         return np.concatenate(parts)
 
+    def _centre_and_scale(self, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """What is subtracted from each column of numbers, and what they are divided by."""
+        mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
+        as_they_are = self.domain_.is_categorical | (not self.standardize)
+        scale = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
+        return np.where(as_they_are, 0.0, mean), scale
+
     def _numbers(self, rows: Floats) -> Floats:
         """Encoded rows as the kernel compares them: numbers or their scores, one-hot columns."""
-        return _one_hot(self.domain_, kernel_rows(self.density_.circuit_, rows))
+        cells = (kernel_rows(self.density_.circuit_, rows) - self.mean_) / self.scale_
+        return _one_hot(self.domain_, np.clip(cells, -_FARTHEST, _FARTHEST))
 
     def _product_kernel(self) -> ProductKernel:
-        """The Gaussian kernel on numbers and one-hot columns, as a product over the columns."""
-        category, number = ExponentialHamming(2.0 * self.gamma_), RBF(self.gamma_)
-        return ProductKernel([category if c else number for c in self.domain_.is_categorical])
+        """The Gaussian kernel on numbers and one-hot columns, as a product over the columns.
+
+        A parameter for each column of numbers does what division by its scale would do.
+        """
+        category = ExponentialHamming(2.0 * self.gamma_)
+        numbers = [RBF(gamma) for gamma in (self.gamma_ / self.scale_**2).tolist()]
+        kernels = zip(self.domain_.is_categorical, numbers)
+        return ProductKernel([category if c else number for c, number in kernels])
 
 
 def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:

@@ -26,7 +26,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
 
     The kernel is the product of ``exp(-gamma (x - x')^2)`` over the numeric columns and
     ``exp(-2 gamma [x != x'])`` over the categorical ones, which is the Gaussian kernel on numbers
-    and one-hot columns. Numbers should be scaled, as for any support vector machine.
+    and one-hot columns. Numbers are standardized for it (``standardize``).
 
     Parameters
     ----------
@@ -34,9 +34,12 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         A density estimator of this package that has a ``circuit_`` once fitted; it is cloned. None
         means ``CutsetNetworkBD(structured=True)``. Missing cells in ``fit`` need a
         structured-decomposable circuit.
+    standardize : bool, default=True
+        Whether the kernel sees each column of numbers divided by its standard deviation in the
+        training rows, missing cells skipped. Rows stay in their own units everywhere else.
     gamma : "scale" or float, default="scale"
         Of the kernel. "scale": one over the number of one-hot and numeric columns times their
-        variance, missing cells skipped.
+        variance once numbers are standardized, missing cells skipped.
     C : float, default=1.0
         Inverse strength of the regularisation.
     epsilon : float, default=0.1
@@ -68,6 +71,10 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         The constant of the decision function.
     gamma_ : float
         The parameter of the kernel.
+    mean_, scale_ : ndarrays of shape (n_features,)
+        Mean and standard deviation of the numbers of each column, on the scale on which the kernel
+        compares them (see Notes); 0 and 1 for categories, where a column is left alone, and with
+        ``standardize=False``.
     n_iter_ : int
         Iterations of the solver.
     n_features_in_ : int
@@ -81,6 +88,9 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
 
     Notes
     -----
+    Numbers are compared as they are where the leaves of the density are bins or Gaussians of
+    values, and by the scores of :class:`skpc.SoftLearnSPN` where these are Gaussians of scores.
+
     Training rows with missing cells enter through the doubly expected kernel of [2]_: the inner
     product of the mean embeddings of their conditionals.
 
@@ -118,6 +128,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         self,
         density: Any = None,
         *,
+        standardize: bool = True,
         gamma: Any = "scale",
         C: float = 1.0,  # noqa: N803
         epsilon: float = 0.1,
@@ -128,6 +139,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         random_state: Any = None,
     ):
         self.density = density
+        self.standardize = standardize
         self.gamma = gamma
         self.C = C
         self.epsilon = epsilon

@@ -30,9 +30,12 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         A density estimator of this package that has a ``circuit_`` once fitted; it is cloned. None
         means ``CutsetNetworkBD(structured=True)``. Missing cells in ``fit`` need a
         structured-decomposable circuit.
+    standardize : bool, default=True
+        Whether the kernel sees each column of numbers divided by its standard deviation in the
+        training rows, missing cells skipped. Rows stay in their own units everywhere else.
     gamma : "scale" or float, default="scale"
         Of the kernel. "scale": one over the number of one-hot and numeric columns times their
-        variance, missing cells skipped.
+        variance once numbers are standardized, missing cells skipped.
     C : float, default=1.0
         Inverse strength of the regularisation.
     tol : float, default=1e-3
@@ -64,6 +67,10 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         The constants of the margins.
     gamma_ : float
         The parameter of the kernel.
+    mean_, scale_ : ndarrays of shape (n_features,)
+        Mean and standard deviation of the numbers of each column, on the scale on which the kernel
+        compares them; 0 and 1 for categories, where a column is left alone, and with
+        ``standardize=False``.
     n_iter_ : int
         Greatest number of iterations of the solver for a pair of classes.
     n_features_in_ : int
@@ -89,6 +96,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         self,
         density: Any = None,
         *,
+        standardize: bool = True,
         gamma: Any = "scale",
         C: float = 1.0,  # noqa: N803
         tol: float = 1e-3,
@@ -98,6 +106,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         random_state: Any = None,
     ):
         self.density = density
+        self.standardize = standardize
         self.gamma = gamma
         self.C = C
         self.tol = tol
