@@ -17,7 +17,7 @@ from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import Domain, column_moments, group_rows, merge_rows
 from skpc.estimators._base import TableDensity, TableEstimator
-from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators._default_density import fit_default_density
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows
@@ -49,16 +49,26 @@ class ExpectedKernelMachine(TableEstimator):
         for name in ("categorical_features", "random_state")
     }
 
-    def _learn(self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]) -> None:
-        """Fit the density and the solver, and keep the functions that the solver has found.
+    def _learn(
+        self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]
+    ) -> tuple[Floats, Floats, NDArray[Any]]:
+        """Fit the density and the solver.
 
-        The solver sees each distinct pair of row and target once, with the sum of its weights. The
-        coefficients of equal support vectors are added.
+        Returns the distinct pairs of encoded rows and targets, and the sums of their weights, as
+        the solver has seen them: rows, weights, targets.
         """
         self.density_ = _fitted_density(self, table, weight)
         self.domain_ = self.density_.domain_
-        rows, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
-        rows, target = np.ascontiguousarray(rows[:, :-1]), rows[:, -1]
+        pairs, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
+        distinct = np.ascontiguousarray(pairs[:, :-1]), weight, pairs[:, -1]
+        self._solve(solver, *distinct)
+        return distinct
+
+    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: NDArray[Any]) -> None:
+        """Fit the solver beside a density that has been fitted, and keep the functions it finds.
+
+        The coefficients of equal support vectors are added.
+        """
         self.mean_, self.scale_ = self._centre_and_scale(rows, weight)
         numbers = self._numbers(rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
@@ -132,11 +142,12 @@ class ExpectedKernelMachine(TableEstimator):
 
 
 def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
-    """Fit a clone of the density of a machine, and check that it has a circuit."""
+    """Fit a clone of the density of a machine, or the default, and check that it has a circuit."""
     if machine.density is None:
-        density: Any = CutsetNetworkBD(structured=True, random_state=machine.random_state)
-    else:
-        density = clone(machine.density)
+        return fit_default_density(
+            table, weight, machine.categorical_features, machine.random_state
+        )
+    density = clone(machine.density)
     if not hasattr(density, "categorical_features"):
         raise ValueError(
             f"density must be a density estimator of this package, got {density!r}; use "

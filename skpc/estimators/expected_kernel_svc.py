@@ -6,14 +6,38 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.svm import SVC
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 
-from skpc._arrays import Floats
-from skpc._validation import check_labels, decisions_of_pairs, fit_context
+from skpc._arrays import Floats, Ints
+from skpc._validation import StrOptions, check_labels, decisions_of_pairs, fit_context
+from skpc.domain import merge_rows
+from skpc.estimators._calibration import (
+    MISSING_RATES,
+    Sigmoid,
+    Temperature,
+    held_shares,
+    masked_copies,
+)
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
+
+_CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
+    "sigmoid": Sigmoid,
+    "temperature": Temperature,
+}
+
+
+def _calibrates(machine: Any) -> bool:
+    if machine.calibration is None:
+        raise AttributeError(
+            "predict_proba needs a calibration, got calibration=None; fit with "
+            "calibration='sigmoid' or 'temperature'"
+        )
+    return True
 
 
 class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
@@ -92,10 +116,16 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     array([ 1. , -0.7])
     """
 
+    _parameter_constraints: dict[str, list[Any]] = {
+        **ExpectedKernelMachine._parameter_constraints,
+        "calibration": [StrOptions(set(_CALIBRATIONS)), None],
+    }
+
     def __init__(
         self,
         density: Any = None,
         *,
+        calibration: str | None = None,
         standardize: bool = True,
         gamma: Any = "scale",
         C: float = 1.0,  # noqa: N803
@@ -106,6 +136,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         random_state: Any = None,
     ):
         self.density = density
+        self.calibration = calibration
         self.standardize = standardize
         self.gamma = gamma
         self.C = C
@@ -147,8 +178,51 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
                     "a classifier needs rows of two or more classes, got the one class "
                     f"{self.classes_.tolist()[0]!r}"
                 )
-            self._learn(SVC(), table, weight, code)
+            rows, weight, target = self._learn(SVC(), table, weight, code)
+            self._calibrate(rows, weight, target.astype(np.int64))
         return self
+
+    def _calibrate(self, rows: Floats, weight: Floats, code: Ints) -> None:
+        """Learn what decisions mean, from copies of held-out rows with more and more removed."""
+        if self.calibration is None:
+            return
+        random_state = check_random_state(self.random_state)
+        shares = held_shares(code, weight, random_state)
+        if not shares.any():
+            raise ValueError(
+                f"calibration={self.calibration!r} needs two rows or more of some class, got one "
+                f"row of each of the {len(self.classes_)} classes; use calibration=None"
+            )
+        evidence, order, weights = [], [], []
+        for share in shares[shares.any(axis=1)]:
+            held = np.flatnonzero(share)
+            machine = self._without(rows, weight, code, share)
+            for copy in masked_copies(rows[held], random_state):
+                evidence.append(machine._evidence(copy))
+                order.append(held)
+                weights.append(weight[held] * share[held] / len(MISSING_RATES))
+        self._calibrator = _CALIBRATIONS[self.calibration].fit(
+            np.concatenate(evidence),
+            code[np.concatenate(order)],
+            np.concatenate(weights),
+            len(self.classes_),
+        )
+
+    def _without(
+        self, rows: Floats, weight: Floats, code: Ints, share: Floats
+    ) -> ExpectedKernelSVC:
+        """The machine learned without a share of each encoded row, under the same domain."""
+        machine = clone(self)
+        machine.classes_, machine.domain_ = self.classes_, self.domain_
+        kept = share < 1.0
+        rows, weight = rows[kept], (weight * (1.0 - share))[kept]
+        machine.density_ = self.density_
+        # A column without a cell that is not held out cannot be learned.
+        if not np.isnan(rows).all(axis=0).any():
+            merged = merge_rows(rows, weight)
+            machine.density_ = clone(self.density_).fit_rows(self.domain_, *merged)
+        machine._solve(SVC(), rows, weight, code[kept])
+        return machine
 
     @by_blocks
     def decision_function(self, X: Any) -> Floats:
@@ -190,3 +264,38 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if decision.ndim == 1:
             return np.asarray(self.classes_[(decision > 0.0).astype(np.int64)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
+
+    @available_if(_calibrates)
+    @by_blocks
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each class given the observed features of each row.
+
+        Only there with a ``calibration``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Classes in the order of ``classes_``.
+        """
+        _, rows = self._encode(X)
+        return self._calibrator.probabilities(self._evidence(rows))
+
+    def _evidence(self, rows: Floats) -> Floats:
+        """The margins of encoded rows, added up for each class: what is calibrated.
+
+        Shape (n_rows, n_classes), but a single column for two classes. Unlike the pairs that a
+        class wins, the sum knows by how much.
+        """
+        margin, n_classes = self._mean(rows) + self.intercept_, len(self.classes_)
+        if n_classes == 2:
+            return margin
+        sign = np.zeros((margin.shape[1], n_classes))
+        first, second = np.triu_indices(n_classes, 1)
+        pair = np.arange(len(first))
+        sign[pair, first], sign[pair, second] = 1.0, -1.0
+        return margin @ sign

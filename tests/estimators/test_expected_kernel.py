@@ -168,8 +168,8 @@ def test_standardizing_equals_a_scaler_before_a_machine_that_does_not(density, h
     model.fit(X, y, weight)
     assert model.gamma_ == pytest.approx(plain.gamma_)
     assert model.scale_.tolist() == pytest.approx([1.0, *scaler.scale_])
-    assert model.mean_[0] == 0.0 and model.scale_[3] == 1.0
-    assert plain.mean_.tolist() == [0.0] * 4 and plain.scale_.tolist() == [1.0] * 4
+    assert (model.mean_[0], model.scale_[3]) == (0.0, 1.0)
+    assert_array_equal([plain.mean_, plain.scale_], [[0.0] * 4, [1.0] * 4])
     # The bin around a single number is as wide as this is large.
     hidden = np.random.default_rng(7).random(X.shape) < [0.4, 0.4, 0.4, 0.0]
     rows, scaled = np.where(hidden, np.nan, X), np.where(hidden, np.nan, scaled)

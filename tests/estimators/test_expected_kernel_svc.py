@@ -13,7 +13,13 @@ from skpc import CutsetNetworkBD, ExpectedKernelSVC, SoftLearnSPN
 from skpc.queries import log_likelihood
 
 
-@parametrize_with_checks([ExpectedKernelSVC(random_state=0)])
+@parametrize_with_checks(
+    [
+        ExpectedKernelSVC(random_state=0),
+        ExpectedKernelSVC(calibration="sigmoid", random_state=0),
+        ExpectedKernelSVC(calibration="temperature", random_state=0),
+    ]
+)
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
