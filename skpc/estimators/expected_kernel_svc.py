@@ -118,9 +118,11 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     The calibration is learned from rows that the machine has not seen: the rows of each class are
     dealt into five folds, and for each fold a density and a machine learn from the other four.
     The rows held out are asked as they are, and with 30 % and 60 % of their cells removed at
-    random, so that probabilities are right on average over rows more and less complete. Fitting
-    takes about six times as long, and the predictions for these rows. :meth:`predict` goes by :meth:`decision_function`; where two classes
-    are nearly equal, the more probable one can be the other.
+    random, so that probabilities are right on average over rows more and less complete. That takes
+    five fits more, and the predictions for these rows.
+
+    :meth:`predict` goes by :meth:`decision_function`. Where two classes are nearly equal, the
+    more probable one can be the other.
 
     Examples
     --------

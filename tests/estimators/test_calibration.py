@@ -38,18 +38,16 @@ def test_sigmoids_are_those_of_platt():
 
 def test_temperatures_have_the_least_log_loss():
     found, code, weight = evidence(3)
-    scaler = Temperature.fit(found, code, weight, 3)
-    assert scaler.inverse == pytest.approx(
-        naive.inverse_temperature(found, code, weight, 3), rel=0.01
-    )
+    three = Temperature.fit(found, code, weight, 3)
+    truth = naive.inverse_temperature(found, code, weight, 3)
+    assert three.inverse == pytest.approx(truth, rel=0.01)
     margin = found[:, 1:2] - found[:, :1]
     two = Temperature.fit(margin, code % 2, weight, 2)
     logits = np.hstack([np.zeros_like(margin), margin])
     truth = naive.inverse_temperature(logits, code % 2, weight, 2)
     assert two.inverse == pytest.approx(truth, rel=0.01)
-    assert_allclose(
-        two.probabilities(margin)[:, 1], 1.0 / (1.0 + np.exp(-two.inverse * margin[:, 0]))
-    )
+    odds = np.exp(two.inverse * margin[:, 0])
+    assert_allclose(two.probabilities(margin)[:, 1], odds / (1.0 + odds))
 
 
 def test_a_machine_without_mistakes_keeps_some_doubt():
