@@ -46,7 +46,7 @@ EVERY_FIT = {
     "classifier": DensityClassifier(SoftLearnSPN(n_refine=5, random_state=0)),
     "joint classifier": DensityClassifier(CutsetNetworkBD(random_state=0), joint=True),
     "expected kernel SVR": ExpectedKernelSVR(random_state=0),
-    "expected kernel SVC": ExpectedKernelSVC(random_state=0),
+    "expected kernel SVC": ExpectedKernelSVC(calibration="sigmoid", random_state=0),
     "kernel EP": KernelEPOperator(n_inner=20, n_outer=20, keep_rows=True, random_state=0),
     "logistic EP": LogisticEPClassifier(n_iter=20),
 }
