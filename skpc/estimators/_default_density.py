@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
@@ -87,7 +88,7 @@ def _score(
     n_removed = held_weight @ np.isnan(left).sum(axis=1)
     if n_removed == 0.0:
         return 0.0
-    answers = density.fit_rows(domain, kept, kept_weight)._density
+    answers = clone(density).fit_rows(domain, kept, kept_weight)._density
     # A row so far away that its density vanishes: nothing is known of its cells.
     with np.errstate(invalid="ignore"):
         gain = answers.log_density(held) - answers.log_density(left)

@@ -56,9 +56,10 @@ def test_scores_of_removed_cells_are_those_of_listed_completions():
     domain = Domain.fit(X, n_bins=20)
     rows, weight = merge_rows(domain.encode(X), np.random.default_rng(0).random(120) + 0.5)
     parts = _split(domain, rows, weight, np.random.RandomState(0))
-    held, held_weight, left = parts[2:]
+    kept, kept_weight, held, held_weight, left = parts
     for density in (CutsetNetworkBD(structured=True), SoftLearnSPN(random_state=0)):
         found = _score(density, domain, *parts)
+        density.fit_rows(domain, kept, kept_weight)
         truth = naive.score_of_removed(density, held, left, held_weight)
         assert found == pytest.approx(truth, abs=1e-9)
 
