@@ -25,7 +25,7 @@ WEIGHTED = [
     MixtureOfAllTrees(max_iter=2, early_stopping=False, random_state=0),
     DensityClassifier(CutsetNetworkBD(random_state=0)),
     ExpectedKernelSVR(random_state=0),
-    ExpectedKernelSVC(random_state=0),
+    ExpectedKernelSVC(calibration="sigmoid", random_state=0),
 ]
 weighted = pytest.mark.parametrize("estimator", WEIGHTED, ids=repr)
 
