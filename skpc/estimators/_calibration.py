@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,44 +17,6 @@ N_FOLDS = 5
 MISSING_RATES = (0.0, 0.3, 0.6)
 #: Between these limits lies the logarithm of the inverse temperature.
 _LIMITS = (-7.0, 7.0)
-
-
-def held_shares(code: Ints, weight: Floats, random_state: np.random.RandomState) -> Floats:
-    """How much of each distinct row each fold holds out: shares of its weight.
-
-    The rows of a class are dealt out like cards, a row of weight n as n cards. The only card of a
-    class is kept, so that every class has rows outside each fold.
-
-    Parameters
-    ----------
-    code : ndarray of shape (n_rows,)
-        Number of the class of each row.
-    weight : ndarray of shape (n_rows,)
-        Weights of the rows.
-    random_state : RandomState
-        Shuffles the cards.
-
-    Returns
-    -------
-    ndarray of shape (N_FOLDS, n_rows)
-        Zero in all folds for a row that is never held out.
-    """
-    # More cards of one row than folds would change nothing.
-    cards = np.minimum(np.ceil(weight), N_FOLDS).astype(np.int64)
-    count, n_dealt = np.zeros((N_FOLDS, len(code))), 0
-    for c in np.unique(code):
-        mine = np.flatnonzero(code == c)
-        dealt = random_state.permutation(np.repeat(mine, cards[mine]))
-        if len(dealt) > 1:
-            np.add.at(count, ((n_dealt + np.arange(len(dealt))) % N_FOLDS, dealt), 1.0)
-            n_dealt += len(dealt)
-    return count / cards
-
-
-def masked_copies(rows: Floats, random_state: np.random.RandomState) -> Iterator[Floats]:
-    """The rows as they are, and with more and more of their cells removed at random."""
-    for rate in MISSING_RATES:
-        yield np.where(random_state.random_sample(rows.shape) < rate, np.nan, rows)
 
 
 class Sigmoid(NamedTuple):

@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 from skpc._arrays import Floats
 from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
-from skpc.domain import Domain, column_moments, group_rows, merge_rows
+from skpc.domain import column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import TableDensity, TableEstimator
 from skpc.estimators._default_density import fit_default_density
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
@@ -128,7 +128,7 @@ class ExpectedKernelMachine(TableEstimator):
     def _numbers(self, rows: Floats) -> Floats:
         """Encoded rows as the kernel compares them: numbers or their scores, one-hot columns."""
         cells = (kernel_rows(self.density_.circuit_, rows) - self.mean_) / self.scale_
-        return _one_hot(self.domain_, np.clip(cells, -_FARTHEST, _FARTHEST))
+        return one_hot(self.domain_, np.clip(cells, -_FARTHEST, _FARTHEST))
 
     def _product_kernel(self) -> ProductKernel:
         """The Gaussian kernel on numbers and one-hot columns, as a product over the columns.
@@ -176,17 +176,6 @@ def _hand_down(machine: Any, density: Any) -> None:
             f"categorical_features={wanted!r} disagrees with that of the density, {declared!r}; "
             "leave one of the two at 'auto'"
         )
-
-
-def _one_hot(domain: Domain, rows: Floats) -> Floats:
-    """Numbers as they are, a column for each category; NaN where the cell is missing."""
-    blocks = []
-    for column, is_categorical, states in zip(rows.T, domain.is_categorical, domain.n_states):
-        block = column[:, np.newaxis]
-        if is_categorical:
-            block = np.where(np.isnan(block), np.nan, block == np.arange(states))
-        blocks.append(block)
-    return np.hstack(blocks)
 
 
 def _scale(numbers: Floats, weight: Floats) -> float:

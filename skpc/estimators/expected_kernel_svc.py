@@ -17,12 +17,12 @@ from skpc._validation import StrOptions, check_labels, decisions_of_pairs, fit_c
 from skpc.domain import merge_rows
 from skpc.estimators._calibration import (
     MISSING_RATES,
+    N_FOLDS,
     Sigmoid,
     Temperature,
-    held_shares,
-    masked_copies,
 )
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._folds import hold_out_folds
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators.streaming import by_blocks
 
@@ -214,41 +214,32 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if self.calibration is None:
             return
         random_state = check_random_state(self.random_state)
-        shares = held_shares(code, weight, random_state)
-        if not shares.any():
+        folds = hold_out_folds(rows, weight, code, N_FOLDS, MISSING_RATES, random_state)
+        if not folds:
             raise ValueError(
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "
                 f"row of each of the {len(self.classes_)} classes; use calibration=None"
             )
-        evidence, order, weights = [], [], []
-        for share in shares[shares.any(axis=1)]:
-            held = np.flatnonzero(share)
-            machine = self._without(rows, weight, code, share)
-            for copy in masked_copies(rows[held], random_state):
-                evidence.append(machine._evidence(copy))
-                order.append(held)
-                weights.append(weight[held] * share[held] / len(MISSING_RATES))
+        evidence = [self._without(rows, fold.kept, code)._evidence(fold.asked) for fold in folds]
         self._calibrator = _CALIBRATIONS[self.calibration].fit(
             np.concatenate(evidence),
-            code[np.concatenate(order)],
-            np.concatenate(weights),
+            code[np.concatenate([fold.rows for fold in folds])],
+            np.concatenate([fold.weight for fold in folds]),
             len(self.classes_),
         )
 
-    def _without(
-        self, rows: Floats, weight: Floats, code: Ints, share: Floats
-    ) -> ExpectedKernelSVC:
-        """The machine learned without a share of each encoded row, under the same domain."""
+    def _without(self, rows: Floats, kept: Floats, code: Ints) -> ExpectedKernelSVC:
+        """The machine learned from the weight of each encoded row that is kept, same domain."""
         machine = clone(self)
         machine.classes_, machine.domain_ = self.classes_, self.domain_
-        kept = share < 1.0
-        rows, weight = rows[kept], (weight * (1.0 - share))[kept]
+        some = kept > 0.0
+        rows, weight = rows[some], kept[some]
         machine.density_ = self.density_
         # A column without a cell that is not held out cannot be learned.
         if not np.isnan(rows).all(axis=0).any():
             merged = merge_rows(rows, weight)
             machine.density_ = clone(self.density_).fit_rows(self.domain_, *merged)
-        machine._solve(SVC(), rows, weight, code[kept])
+        machine._solve(SVC(), rows, weight, code[some])
         return machine
 
     @by_blocks

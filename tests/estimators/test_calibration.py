@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import log_loss
 
 from skpc import CutsetNetworkBD, ExpectedKernelSVC
-from skpc.estimators._calibration import Sigmoid, Temperature, held_shares, masked_copies
+from skpc.estimators._calibration import Sigmoid, Temperature
 from tests.naive import calibration as naive
 
 both = pytest.mark.parametrize("calibration", ["sigmoid", "temperature"])
@@ -55,32 +55,6 @@ def test_a_machine_without_mistakes_keeps_some_doubt():
     margin = np.where(code == 1, 1.0, -1.0)[:, np.newaxis]
     proba = Temperature.fit(margin, code, np.ones(40), 2).probabilities(margin)
     assert_allclose(proba[20:, 1], 21 / 22, atol=1e-4)
-
-
-def test_folds_deal_out_the_rows_of_each_class():
-    rng = np.random.default_rng(0)
-    code = np.array([0] * 23 + [1] * 3 + [2] + [3] * 2)
-    weight = np.ones(len(code))
-    weight[5], weight[-1] = 2.0, 7.5
-    shares = held_shares(code, weight, rng)
-    total = shares.sum(axis=0)
-    assert_allclose(total[code != 2], 1.0)
-    assert total[code == 2] == 0.0
-    for c in range(4):
-        kept = (weight * (1.0 - shares))[:, code == c].sum(axis=1)
-        assert (kept > 0.0).all()
-    held = (weight * shares)[:, code == 0].sum(axis=1)
-    assert held.max() - held.min() <= 1.0
-    assert_allclose(shares[:, -1] * 5, np.rint(shares[:, -1] * 5))
-
-
-def test_copies_lack_more_and_more_cells():
-    rows = np.ones((200, 10))
-    rows[0, 0] = np.nan
-    first, second, third = masked_copies(rows, np.random.RandomState(0))
-    assert_array_equal(first, rows)
-    assert np.isnan(second).mean() == pytest.approx(0.3, abs=0.04)
-    assert np.isnan(third).mean() == pytest.approx(0.6, abs=0.04)
 
 
 def with_missing_cells(X, proportion: float = 0.3, seed: int = 1):
