@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import clone
 
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._masked_copies import few_threads, fit_on_copies
+from skpc.estimators._masked_copies import few_threads
 from skpc.estimators.streaming import noted
 
 #: No class is less probable by more nats than the most probable one, to a single member.
@@ -164,24 +163,6 @@ class CopiesClassifier:
 
     def __init__(self, model: Any, class_count: Floats) -> None:
         self.model, self.class_count = model, class_count
-
-    @classmethod
-    def learn(
-        cls,
-        model: Any,
-        domain: Domain,
-        rows: Floats,
-        code: Ints,
-        weight: Floats,
-        n_classes: int,
-        rates: Sequence[float],
-        random_state: np.random.RandomState,
-    ) -> CopiesClassifier:
-        """Train a clone of a classifier, or boosting; see :func:`fit_on_copies`."""
-        count = np.bincount(code, weight, n_classes).astype(np.float64)
-        if (count > 0.0).sum() == 1:
-            return cls(None, count)
-        return cls(fit_on_copies(model, domain, rows, code, weight, rates, random_state), count)
 
     def evidence(self, rows: Floats) -> Floats:
         """Log odds of the classes beyond those of the training rows; -inf for unseen classes."""

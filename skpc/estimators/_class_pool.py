@@ -17,6 +17,7 @@ from skpc.domain import Domain
 from skpc.estimators._class_members import ClassDensities, CopiesClassifier, log_or_inf
 from skpc.estimators._folds import HeldOut, Split, hold_out_folds, share_seen
 from skpc.estimators._log_pool import LogPool
+from skpc.estimators._masked_copies import fit_on_copies
 from skpc.learning import mixture_weights
 
 
@@ -64,8 +65,11 @@ class Lesson(NamedTuple):
         part = self.domain, self.rows[some], self.code[some], weight[some]
         if member.joint is not None:
             return ClassDensities.learn(member.model, member.joint, *part, self.classes)
-        n_classes, random_state = len(self.classes), np.random.RandomState(seed)
-        return CopiesClassifier.learn(member.model, *part, n_classes, self.rates, random_state)
+        count = np.bincount(self.code, weight, len(self.classes)).astype(np.float64)
+        if (count > 0.0).sum() == 1:
+            return CopiesClassifier(None, count)
+        random_state = np.random.RandomState(seed)
+        return CopiesClassifier(fit_on_copies(member.model, *part, self.rates, random_state), count)
 
     def ask(
         self, member: Member, fold: HeldOut, seed: int, log_prior: Floats
