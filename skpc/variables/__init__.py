@@ -2,7 +2,7 @@
 
 from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED
-from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
+from skpc.variables.forms import Bins, Form, Normals, OwnNormals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
 from skpc.variables.margins import Margin
 from skpc.variables.number import Number
@@ -25,6 +25,7 @@ __all__ = [
     "Margin",
     "Normals",
     "Number",
+    "OwnNormals",
     "Points",
     "Predictive",
     "ScoredColumn",

@@ -24,7 +24,7 @@ class Predictive:
 
     Parameters
     ----------
-    terms : sequence of Points, Normals, Bins or ScoredNormals
+    terms : sequence of Points, Normals, Bins, ScoredNormals or OwnNormals
         Forms with one row of probabilities a cell. Over all terms these sum to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
