@@ -8,13 +8,17 @@ are, and with more of their cells removed at random.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.model_selection import check_cv
 
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
 
+#: Weights of the distinct rows to learn from, and to hold out.
+Split = tuple[Floats, Floats]
 #: Of more distinct rows than this, one part is held out instead of folds ...
 _FOLDS_UNTIL = 10_000
 #: ... of about so many rows.
@@ -41,17 +45,12 @@ class HeldOut(NamedTuple):
     weight: Floats
     asked: Floats
 
-    def of_rate(self, place: int, n_rates: int) -> slice:
-        """Where the rows asked at one of the rates are."""
-        size = len(self.rows) // n_rates
-        return slice(place * size, (place + 1) * size)
-
 
 def hold_out_folds(
     rows: Floats,
     weight: Floats,
     group: Ints,
-    n_folds: int,
+    splits: int | list[Split],
     rates: Sequence[float],
     random_state: np.random.RandomState,
 ) -> list[HeldOut]:
@@ -65,9 +64,9 @@ def hold_out_folds(
         Positive.
     group : ndarray of shape (n_rows,), int
         Groups that are spread evenly over the folds, such as classes.
-    n_folds : int
-        Folds that hold out nothing, or leave nothing to learn from, are left out. Of many rows one
-        fold is returned.
+    splits : int or list of Split
+        A number of folds to deal the rows into (of many rows one fold is returned), or weights to
+        learn from and to hold out, see :func:`given_splits`.
     rates : sequence of float
         Proportions of cells to remove.
     random_state : RandomState instance
@@ -75,20 +74,56 @@ def hold_out_folds(
     Returns
     -------
     list of HeldOut
+        Without folds that hold out nothing, or leave nothing to learn from.
     """
-    many = len(rows) > _FOLDS_UNTIL
-    if many:
-        n_folds = max(n_folds, len(rows) // _HELD_OUT)
-    held = deal(weight, group, n_folds, random_state)
+    if not isinstance(splits, list):
+        many = len(rows) > _FOLDS_UNTIL
+        n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
+        held = deal(weight, group, n_folds, random_state)
+        splits = [(weight - mine, mine) for mine in held[: 1 if many else n_folds]]
     found = []
-    for mine in held[:1] if many else held:
+    for kept, mine in splits:
         some = np.flatnonzero(mine)
-        kept = weight - mine
         if len(some) and kept.any():
             asked = [remove_cells(rows[some], rate, random_state) for rate in rates]
             numbers = np.tile(some, len(rates))
             found.append(HeldOut(kept, numbers, mine[numbers] / len(rates), np.concatenate(asked)))
     return found
+
+
+def given_splits(
+    cv: Any, X: Any, y: Any, sample_weight: Any, distinct: Ints, is_classifier: bool
+) -> int | list[Split]:
+    """The folds that a parameter ``cv`` asks for.
+
+    Parameters
+    ----------
+    cv : int, splitter of scikit-learn, or iterable of (train, test) row numbers
+    X, y : array-like of shape (n_samples, ...)
+        Rows and targets as they came.
+    sample_weight : array-like of shape (n_samples,) or None
+    distinct : ndarray of shape (n_present,), int
+        For each row of positive weight, its number among the distinct rows.
+    is_classifier : bool
+
+    Returns
+    -------
+    int or list of Split
+        An int as it is; otherwise pairs of the weights of the distinct rows.
+    """
+    if cv is None or isinstance(cv, Integral):
+        return int(cv or 5)
+    number = np.full(len(X), -1)
+    weight = np.ones(len(number)) if sample_weight is None else np.asarray(sample_weight, float)
+    number[weight > 0.0] = distinct
+
+    def total(chosen: Ints) -> Floats:
+        chosen = np.asarray(chosen)[number[chosen] >= 0]
+        found = np.bincount(number[chosen], weight[chosen], distinct.max() + 1)
+        return found.astype(np.float64)
+
+    pairs = check_cv(cv, y, classifier=is_classifier).split(np.zeros((len(number), 1)), y)
+    return [(total(train), total(test)) for train, test in pairs]
 
 
 def deal(weight: Floats, group: Ints, n_folds: int, random_state: np.random.RandomState) -> Floats:

@@ -1,57 +1,73 @@
-"""Classification by the density of each class."""
+"""Classification of incomplete rows by a pool of densities."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc._validation import check_labels, check_n_samples, fit_context
-from skpc.domain import Domain, merge_rows
-from skpc.estimators._base import TableEstimator
-from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators.soft_learn import SoftLearnSPN
-from skpc.estimators.streaming import by_blocks, noted
-
-#: What the classifier asks of a density, and the parameters by which it declares the columns.
-_METHODS = ("fit_rows", "score_samples", "sample")
-_DECLARATIONS = (
-    "categorical_features",
-    "categories",
-    "margins",
-    "atoms",
-    "bounds",
-    "handle_unknown",
+from skpc._validation import (
+    StrOptions,
+    check_labels,
+    check_n_samples,
+    fit_context,
 )
+from skpc.domain import group_rows, merge_rows
+from skpc.estimators._base import TableEstimator
+from skpc.estimators._class_members import ClassDensities, log_or_inf
+from skpc.estimators._class_pool import ClassPool, Lesson, Member
+from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._folds import given_splits
+from skpc.estimators._members import check_rates, default_densities, named, shared_domain
+from skpc.estimators.streaming import by_blocks
 
 
 class DensityClassifier(ClassifierMixin, TableEstimator):
-    """Classifier by the densities of the classes, for rows with any cells missing.
+    """Classifier by a pool of densities, for rows with any cells missing.
 
-    A clone of a density learns the rows of each class, and Bayes' rule turns densities into
-    probabilities of classes. Missing cells are integrated out, in ``fit`` and in ``predict``: a row
-    is judged by the cells that it has, and needs no imputation. The density of the rows themselves
-    comes with it (:meth:`score_samples`): a row that is improbable under every class is an outlier,
-    whatever its label.
+    Densities of the rows of each class, and of rows and classes together, give probabilities of
+    the classes by Bayes' rule, with missing cells integrated out, in ``fit`` and in ``predict``: a
+    row is judged by the cells that it has, and needs no imputation. Several densities, and boosting
+    that is trained on copies of the rows with cells removed, are pooled by weights that are learned
+    on held-out rows with cells removed. The density of the rows themselves comes with it
+    (:meth:`score_samples`): a row that is improbable under every class is an outlier, whatever its
+    label.
 
     Parameters
     ----------
-    density : density estimator, default=None
-        Any density of skpc. It is cloned, and keeps its own ``random_state``. None means
-        ``SoftLearnSPN(random_state=0)``; pass one to tune its parameters in a grid search (as
-        ``density__beta``).
+    density : density estimator or list of (str, estimator), default=None
+        Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
+        Domain, and must declare the same columns. None means a cutset network, a
+        :class:`SoftLearnSPN` and a :class:`MixtureOfAllTrees` (asked with 100 trees a row).
     priors : array-like of shape (n_classes,), default=None
         Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
-        with ``joint`` their probabilities under the joint density, which are close to these.
-    joint : bool, default=False
+        with a single joint density their probabilities under it, which are close to these.
+    joint : bool or "auto", default="auto"
         Whether one density of the columns and the class together takes the place of one for each
-        class. Its probabilities are often closer to the truth where columns tell the same story
-        many times over, but it tends to misclassify more rows.
+        class. "auto": both are members of the pool.
+    classifiers : "boosting", None or list of (str, classifier), default="boosting"
+        Further members: classifiers that take missing cells, such as gradient boosting. They learn
+        from encoded rows (``domain_.encode(X)``: numbers, and codes of categories), one copy for
+        each of ``missing_rates``. "boosting": ``HistGradientBoostingClassifier``, whose leaves,
+        learning rate and number of iterations are chosen on held-out rows. None: no such member.
+    cv : int, cross-validation generator or iterable, default=5
+        Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
+        pairs of row numbers (train, test). A number deals rows at random, classes evenly; of more
+        than 10,000 distinct rows one part is then held out instead.
+    missing_rates : sequence of float, default=(0.0, 0.3, 0.6)
+        Held-out rows are asked once for each of these, with so many of their cells removed at
+        random.
+    n_jobs : int, default=None
+        Members and folds that are learned side by side; see :term:`n_jobs <sklearn:n_jobs>`.
+    random_state : int, RandomState instance or None, default=None
+        Deals the folds, removes cells, and seeds boosting and the default densities.
 
     Attributes
     ----------
@@ -61,9 +77,24 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         Total weight of the training rows of each class.
     class_prior_ : ndarray of shape (n_classes,)
         Probability of each class before anything is known of a row.
-    densities_ : list of density estimators
-        The fitted densities of encoded rows, one a class; with ``joint`` a single one, whose last
-        column is the number of the class.
+    member_names_ : list of str
+        The members of the pool: names of densities, with " joint" added for those of columns and
+        class together, and names of classifiers.
+    weights_ : ndarray of shape (n_members,)
+        How much the log odds of each member count. Members that weigh nothing were not learned
+        again from all rows.
+    offsets_ : ndarray of shape (n_classes,)
+        What is added to the log odds of a complete row.
+    mixture_weights_ : ndarray of shape (n_members,)
+        Weights of the members in the density of the rows; zero for classifiers.
+    log_loss_ : float or None
+        Log loss of the pool on held-out rows, over all ``missing_rates``, in nats. Weights and
+        offsets were fitted to it. None without a pool.
+    member_log_losses_ : ndarray of shape (n_members,) or None
+        Those of the members alone. None without a pool.
+    densities_ : dict of str to list
+        The fitted densities of encoded rows by the name of the member: one a class, or for a joint
+        member a single one, whose last column is the number of the class.
     domain_ : Domain
         What each column is, decided on the rows of all classes together.
     n_features_in_ : int
@@ -73,18 +104,30 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
 
     See Also
     --------
-    SoftLearnSPN : The default density.
+    DensityRegressor : The same for a target that is a number.
     sklearn.naive_bayes.GaussianNB : One Gaussian for each class and column.
 
     Notes
     -----
-    The density of class c, learned from rows of total weight n, is mixed with the density of all
-    classes, with the weight 1 / (n + 1) of a single row more: the next row may be unlike any
-    that has been seen. That bounds the price of a wrong prediction. With ``joint`` nothing is
-    mixed.
+    With the prior :math:`\\pi_c` and the share o of cells that are seen, members m are pooled by
 
-    A column without any value in the rows of a class is learned from those of all classes, which
-    count as one row there.
+    .. math::
+
+       p(c \\mid x) \\propto \\pi_c \\exp\\Big(o \\, b_c
+       + \\sum_m w_m \\log \\frac{p_m(c \\mid x)}{\\pi_c}\\Big), \\qquad w_m \\ge 0 .
+
+    ``score_samples`` and ``sample`` belong to another model: the linear mixture of the densities of
+    rows and classes that the members are, with ``mixture_weights_`` that maximise the likelihood
+    of held-out rows.
+
+    One density with ``joint`` given and no classifiers makes no pool: its answer is that of Bayes'
+    rule. A pool costs about as much as fitting each member ``cv + 1`` times.
+
+    The density of class c, learned from rows of total weight n, is mixed with the density of all
+    rows, with the weight 1 / (n + 1) of a single row more: the next row may be unlike any
+    that has been seen. That bounds the price of a wrong prediction. With ``joint`` nothing is
+    mixed. A column without any value in the rows of a class is learned from those of all classes,
+    which count as one row there.
 
     Examples
     --------
@@ -92,7 +135,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     >>> from sklearn.datasets import load_iris
     >>> from skpc import DensityClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = DensityClassifier().fit(X, y)
+    >>> model = DensityClassifier(random_state=0).fit(X, y)
     >>> model.predict([[np.nan, np.nan, 1.4, np.nan], [6.0, np.nan, np.nan, 2.1]])
     array([0, 2])
     >>> model.predict_proba(np.full((1, 4), np.nan)).round(2)
@@ -102,17 +145,38 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     _parameter_constraints: dict[str, list[Any] | str] = {
         "density": "no_validation",
         "priors": ["array-like", None],
-        "joint": ["boolean"],
+        "joint": ["boolean", StrOptions({"auto"})],
+        "classifiers": [StrOptions({"boosting"}), None, list],
+        "cv": ["cv_object"],
+        "missing_rates": ["array-like"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
     }
 
-    def __init__(self, density: Any = None, *, priors: Any = None, joint: bool = False):
+    def __init__(
+        self,
+        density: Any = None,
+        *,
+        priors: Any = None,
+        joint: bool | str = "auto",
+        classifiers: Any = "boosting",
+        cv: int = 5,
+        missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
         self.density = density
         self.priors = priors
         self.joint = joint
+        self.classifiers = classifiers
+        self.cv = cv
+        self.missing_rates = missing_rates
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:
-        """Learn the densities.
+        """Learn the members, and pool them.
 
         Parameters
         ----------
@@ -131,48 +195,89 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         Raises
         ------
         TypeError
-            If the density is not one of skpc.
+            If a density is not one of skpc, or a classifier has no ``predict_proba``.
         ValueError
-            If the priors do not fit the classes, all cells are missing, one is infinite,
-            a class is missing or not a class, the weights are negative or all zero, or the density
-            cannot learn from the few rows of a class (a note names the class).
+            If the densities declare different columns, a name is there twice, the priors do not
+            fit the classes, rates of missing cells are not in [0, 1), all cells are missing, one
+            is infinite, a class is missing or not a class, the weights are negative or all zero, or
+            the density cannot learn from the few rows of a class (a note names the class).
         """
         with all_or_nothing(self):
-            density = SoftLearnSPN(random_state=0) if self.density is None else self.density
-            _refuse_other_density(density)
+            random_state = check_random_state(self.random_state)
+            densities, members = self._candidates(random_state)
+            rates = check_rates(self.missing_rates)
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
             self.class_count_ = np.bincount(code, weight)
-            declared = {name: getattr(density, name) for name in _DECLARATIONS}
-            declared["n_bins"] = density._n_bins
-            self.domain_ = Domain.fit(table, sample_weight=weight, **declared)
-            rows = self.domain_.encode(table)
-            if self.joint:
-                self.densities_ = [self._learn(density, np.column_stack([rows, code]), weight)]
-            else:
-                self.densities_ = []
-                for c, (name, total) in enumerate(zip(self.classes_.tolist(), self.class_count_)):
-                    with noted(
-                        f"This came from the density of class {name!r}, which has rows of total "
-                        f"weight {total:g}."
-                    ):
-                        mine = _rows_of_class(rows, weight, code == c)
-                        self.densities_.append(self._learn(density, *mine))
+            self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
+            labelled = np.column_stack([self.domain_.encode(table), code])
+            splits = given_splits(self.cv, X, y, sample_weight, group_rows(labelled)[1], True)
+            labelled, weight = merge_rows(labelled, weight)
+            rows, code = np.ascontiguousarray(labelled[:, :-1]), labelled[:, -1].astype(np.int64)
+            if len(self.classes_) == 1:
+                # Nothing is to be told apart; the density of the rows is left to learn.
+                members = [member for member in members if member.joint is not None]
+            lesson = Lesson(self.domain_, rows, code, self.classes_, rates)
+            self._learn(lesson, members, weight, splits, random_state)
             self.class_prior_ = self._class_prior()
         return self
 
-    def _learn(self, density: Any, rows: Floats, weight: Floats) -> Any:
-        """A clone of the density, fitted to encoded rows; all share what the columns are."""
-        domain = self.domain_
-        if self.joint:
-            domain = domain.with_category(len(self.classes_))
-        return clone(density).fit_rows(domain, *merge_rows(rows, weight))
+    def _candidates(self, random_state: np.random.RandomState) -> tuple[list[Any], list[Member]]:
+        """Densities with their names, and the members that they and the classifiers make."""
+        densities = named(self.density, "density")
+        if self.density is None:
+            densities = default_densities(random_state)
+        ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
+        members = [
+            Member(f"{name} joint" if joint else name, density, joint)
+            for joint in ways
+            for name, density in densities
+        ]
+        if isinstance(self.classifiers, str):
+            members.append(Member(self.classifiers, "classifier", None))
+        elif self.classifiers is not None:
+            for name, classifier in named(self.classifiers, "classifiers"):
+                if not hasattr(classifier, "predict_proba"):
+                    raise TypeError(
+                        f"Classifiers of a pool need predict_proba; {name!r}, {classifier!r}, has "
+                        "none. CalibratedClassifierCV gives it one."
+                    )
+                members.append(Member(name, classifier, None))
+        names = [member.name for member in members]
+        if len(set(names)) < len(names):
+            raise ValueError(f"The names of densities and classifiers must differ; got {names}.")
+        return densities, members
+
+    def _learn(
+        self,
+        lesson: Lesson,
+        members: list[Member],
+        weight: Floats,
+        splits: Any,
+        random_state: np.random.RandomState,
+    ) -> None:
+        self.log_loss_ = self.member_log_losses_ = None
+        if len(members) == 1:
+            self._pool = ClassPool.of_one(lesson, members[0], weight)
+        else:
+            self._pool = ClassPool.learn(lesson, members, weight, splits, self.n_jobs, random_state)
+            *of_members, self.log_loss_ = self._pool.losses
+            self.member_log_losses_ = np.array(of_members)
+        self.member_names_ = [member.name for member in members]
+        self.weights_, self.offsets_ = self._pool.pool
+        self.mixture_weights_ = self._pool.mixture
+        self.densities_ = {
+            member.name: learned.densities
+            for member, learned in zip(members, self._pool.learned)
+            if isinstance(learned, ClassDensities)
+        }
 
     def _class_prior(self) -> Floats:
         n_classes = len(self.classes_)
         if self.priors is None:
-            if self.joint:
-                prior = np.exp(self._log_joint_prior())
+            learned, *others = self._pool.learned
+            if not others and learned.joint:
+                prior = np.exp(learned.log_prior())
                 return np.asarray(prior / prior.sum())
             return self.class_count_ / self.class_count_.sum()
         prior = np.array(self.priors, dtype=np.float64)
@@ -187,43 +292,6 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
                 f"{prior.sum():g}."
             )
         return prior
-
-    def _log_joint_prior(self) -> Floats:
-        """Log probability of each class under the joint density."""
-        return np.asarray(self.densities_[0]._density.log_density(self._class_alone()))
-
-    def _class_alone(self) -> Floats:
-        """One row for each class, in which only the class is known."""
-        codes = np.arange(len(self.classes_), dtype=np.float64)
-        unknown = np.full((len(codes), self.domain_.n_features), np.nan)
-        return np.column_stack([unknown, codes])
-
-    def _log_densities(self, rows: Floats) -> Floats:
-        """Log density of encoded rows given each class, shape (n_rows, n_classes)."""
-        if not self.joint:
-            return np.column_stack([d._density.log_density(rows) for d in self.densities_])
-        density = self.densities_[0]._density
-        unlabelled = np.column_stack([rows, np.full(len(rows), np.nan)])
-        log_density = density.log_density(unlabelled)
-        # One question about the class instead of one for each class; a row that is too far away
-        # for its density to be positive has no answer.
-        near = ~np.isneginf(log_density)
-        posterior = np.zeros((len(rows), len(self.classes_)))
-        if near.any():
-            (label,) = density.posteriors(unlabelled[near], [rows.shape[1]])
-            posterior[near] = label.probabilities
-        return log_density[:, np.newaxis] + _log(posterior) - self._log_joint_prior()
-
-    def _weight_of_all(self) -> Floats:
-        """Weight of the density of all classes in that of each class."""
-        return np.where(self.joint, 0.0, 1.0 / (self.class_count_ + 1.0))
-
-    def _log_joint(self, rows: Floats) -> Floats:
-        """Log density of encoded rows together with each class, shape (n_rows, n_classes)."""
-        log_density, log_prior = self._log_densities(rows), _log(self.class_prior_)
-        weight = self._weight_of_all()
-        of_all = np.logaddexp.reduce(log_density + log_prior, axis=1, keepdims=True)
-        return np.logaddexp(np.log1p(-weight) + log_density, _log(weight) + of_all) + log_prior
 
     @by_blocks
     def score_samples(self, X: Any) -> Floats:
@@ -243,7 +311,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             says nothing.
         """
         _, rows, mass = self._encode_with_mass(X)
-        return mass.with_rows(np.logaddexp.reduce(self._log_joint(rows), axis=1))
+        return mass.with_rows(self._pool.log_density(rows, log_or_inf(self.class_prior_)))
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Floats:
@@ -259,12 +327,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         ndarray of shape (n_samples, n_classes)
             In nats; classes in the order of ``classes_``.
         """
-        log_joint = self._log_joint(self._encode(X)[1])
-        best = log_joint.max(axis=1, keepdims=True)
-        # A row too far away for any density to be positive tells nothing about the class.
-        odds = np.where(np.isneginf(best), _log(self.class_prior_), log_joint)
-        # Where the logs are huge, a constant added to them would be lost in rounding.
-        odds = odds - odds.max(axis=1, keepdims=True)
+        rows, log_prior = self._encode(X)[1], log_or_inf(self.class_prior_)
+        odds = log_prior + self._pool.log_odds(rows, self.domain_)
         return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
 
     def predict_proba(self, X: Any) -> Floats:
@@ -318,48 +382,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         check_is_fitted(self)
         n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
-        n_classes, n_features = len(self.classes_), self.domain_.n_features
-        code = random_state.choice(n_classes, n_samples, p=self.class_prior_)
-        other = random_state.choice(n_classes, n_samples, p=self.class_prior_)
-        is_other = random_state.random_sample(n_samples) < self._weight_of_all()[code]
-        source = np.where(is_other, other, code)
-        rows = np.empty((n_samples, n_features))
-        for c in np.unique(source):
-            mine = source == c
-            rows[mine] = self._draw(c, int(mine.sum()), random_state)
+        code = random_state.choice(len(self.classes_), n_samples, p=self.class_prior_)
+        rows = self._pool.draw(code, self.domain_.n_features, random_state)
         rows = self.domain_.name(rows, random_state)
         return self.domain_.decode(rows), self.classes_[code]
-
-    def _draw(self, code: int, n_rows: int, random_state: np.random.RandomState) -> Floats:
-        """Encoded rows of one class."""
-        if not self.joint:
-            return np.asarray(self.densities_[code]._density.draw(n_rows, random_state))
-        alone = np.repeat(self._class_alone()[[code]], n_rows, axis=0)
-        return np.asarray(self.densities_[0]._density.draw_missing(alone, random_state)[:, :-1])
-
-
-def _refuse_other_density(density: Any) -> None:
-    lacking = [name for name in (*_METHODS, *_DECLARATIONS) if not hasattr(density, name)]
-    if lacking:
-        raise TypeError(
-            f"The density of DensityClassifier needs {', '.join(_METHODS)} and the parameters "
-            f"{', '.join(_DECLARATIONS)}; {density!r} has no {lacking[0]}. Give a density of skpc, "
-            "such as CutsetNetworkBD()."
-        )
-
-
-def _rows_of_class(rows: Floats, weight: Floats, mine: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """The rows of a class; columns without a value there show those of all rows, as one row."""
-    empty = np.isnan(rows[mine]).all(axis=0)
-    if not empty.any():
-        return rows[mine], weight[mine]
-    of_all = np.where(empty, rows, np.nan)
-    shown = ~np.isnan(of_all).all(axis=1)
-    as_one = weight[shown] / weight[shown].sum()
-    return np.vstack([rows[mine], of_all[shown]]), np.append(weight[mine], as_one)
-
-
-def _log(probability: Floats) -> Floats:
-    """Logarithm of probabilities, -inf for zero."""
-    with np.errstate(divide="ignore"):
-        return np.log(probability)

@@ -17,17 +17,20 @@ from skpc import CutsetNetworkBD, DensityClassifier, MixtureOfAllTrees, SoftLear
 from tests.naive.classifier import class_probabilities
 
 CUTSET = CutsetNetworkBD(random_state=0)
+SOFT = SoftLearnSPN(random_state=0)
 CLASSIFIERS = [
-    DensityClassifier(),
-    DensityClassifier(CUTSET),
-    DensityClassifier(joint=True),
-    DensityClassifier(CUTSET, joint=True),
+    DensityClassifier(SOFT, joint=False, classifiers=None),
+    DensityClassifier(CUTSET, joint=False, classifiers=None),
+    DensityClassifier(SOFT, joint=True, classifiers=None),
+    DensityClassifier(CUTSET, joint=True, classifiers=None),
+    DensityClassifier(CUTSET, cv=2, random_state=0),
 ]
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
 per_class = pytest.mark.parametrize("classifier", CLASSIFIERS[:2], ids=repr)
+joint_density = pytest.mark.parametrize("classifier", CLASSIFIERS[2:4], ids=repr)
 
 
-@parametrize_with_checks(CLASSIFIERS)
+@parametrize_with_checks([DensityClassifier(), *CLASSIFIERS])
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
@@ -61,19 +64,19 @@ def test_probabilities_are_those_of_bayes_rule(classifier):
     X, y = mixed()
     model = clone(classifier).fit(with_missing_cells(X), y)
     rows = with_missing_cells(X, seed=2)
-    log_density = np.column_stack([d.score_samples(rows) for d in model.densities_])
+    log_density = np.column_stack([d.score_samples(rows) for d in model.densities_["density"]])
     expected = class_probabilities(log_density, model.class_prior_, model.class_count_)
     assert_allclose(model.predict_proba(rows), expected, rtol=1e-9)
     assert_array_equal(model.predict(rows), model.classes_[expected.argmax(axis=1)])
 
 
-@pytest.mark.parametrize("density", [None, CUTSET], ids=repr)
-def test_joint_probabilities_are_posterior_marginals_of_the_class(density):
+@joint_density
+def test_joint_probabilities_are_posterior_marginals_of_the_class(classifier):
     X, y = mixed()
-    model = DensityClassifier(density, joint=True).fit(X, y)
+    model = clone(classifier).fit(X, y)
     rows = with_missing_cells(X)
     encoded = np.column_stack([model.domain_.encode(rows), np.full(len(X), np.nan)])
-    joint = model.densities_[0]
+    joint = model.densities_["density joint"][0]
     assert_allclose(
         model.predict_proba(rows), joint.marginals(encoded)[-1].probabilities, rtol=1e-9
     )
@@ -83,23 +86,25 @@ def test_joint_probabilities_are_posterior_marginals_of_the_class(density):
 def test_the_class_of_incomplete_rows_is_asked_for_once_and_the_density_is_that_of_the_rows():
     X, y = mixed()
     density = MixtureOfAllTrees(max_iter=5, n_inference_samples=50, random_state=0)
-    model = DensityClassifier(density, joint=True).fit(X, y)
+    model = DensityClassifier(density, joint=True, classifiers=None).fit(X, y)
     rows = with_missing_cells(X)
     encoded = np.column_stack([model.domain_.encode(rows), np.full(len(X), np.nan)])
-    joint = model.densities_[0]
+    joint = model.densities_["density joint"][0]
     assert_allclose(
         model.predict_proba(rows), joint.marginals(encoded)[-1].probabilities, rtol=1e-9
     )
     assert_allclose(encoded_score(model, rows), joint.score_samples(encoded), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("density", [None, CUTSET], ids=repr)
-def test_joint_densities_of_classes_are_those_of_the_labelled_rows(density):
+@joint_density
+def test_joint_densities_of_classes_are_those_of_the_labelled_rows(classifier):
     X, y = mixed()
-    model = DensityClassifier(density, joint=True).fit(X, y)
+    model = clone(classifier).fit(X, y)
     rows = model.domain_.encode(with_missing_cells(X))
     labelled = [
-        model.densities_[0].score_samples(np.column_stack([rows, np.full(len(X), c)]))
+        model.densities_["density joint"][0].score_samples(
+            np.column_stack([rows, np.full(len(X), c)])
+        )
         for c in range(3)
     ]
     incomplete = with_missing_cells(X)
@@ -197,7 +202,7 @@ def test_a_column_without_a_value_in_one_class_counts_as_one_row_of_all(classifi
     X, y = mixed()
     X.loc[y == "mid", "size"] = None
     model = clone(classifier).fit(X, y)
-    mid = model.densities_[1]
+    mid = model.densities_["density"][1]
     draws = mid.sample(4000, random_state=0)["size"]
     assert draws.mean() == pytest.approx(X["size"].mean(), abs=0.4)
     assert draws.std() == pytest.approx(X["size"].std(), rel=0.3)
@@ -244,7 +249,7 @@ def test_states_are_those_of_all_classes_together(classifier):
     X, y = mixed()
     X.loc[y == "low", "name"] = "a"
     model = clone(classifier).fit(X, y)
-    n_states = [density.domain_.n_states[0] for density in model.densities_]
+    n_states = [density.domain_.n_states[0] for one in model.densities_.values() for density in one]
     assert set(n_states) == {3}
     assert np.all(np.isfinite(model.predict_log_proba(X.assign(name="c"))))
 
@@ -328,7 +333,7 @@ def test_mixtures_of_all_trees_classify_too(joint):
     X, y = load_iris(return_X_y=True)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     density = MixtureOfAllTrees(max_iter=10, random_state=0)
-    model = DensityClassifier(density, joint=joint).fit(X, y)
+    model = DensityClassifier(density, joint=joint, classifiers=None).fit(X, y)
     assert model.score(X, y) > 0.85
     assert model.sample(5, random_state=0)[0].shape == (5, 4)
 

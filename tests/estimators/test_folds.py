@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from skpc.domain import Domain
-from skpc.estimators._folds import deal, hold_out_folds, remove_cells, share_seen
+from skpc.estimators._folds import deal, given_splits, hold_out_folds, remove_cells, share_seen
 from skpc.estimators._masked_copies import fit_on_copies
 
 
@@ -49,7 +50,7 @@ def test_folds_ask_their_rows_at_each_rate_and_learn_from_the_others():
         assert_array_equal(np.flatnonzero(fold.kept == 0.0), np.sort(fold.rows[:5]))
         assert_array_equal(fold.rows[:5], fold.rows[5:])
         assert_array_equal(fold.weight, 0.5)
-        complete, incomplete = fold.asked[fold.of_rate(0, 2)], fold.asked[fold.of_rate(1, 2)]
+        complete, incomplete = np.split(fold.asked, 2)
         assert_array_equal(complete, rows[fold.rows[:5]])
         assert np.isnan(incomplete).any()
         seen = ~np.isnan(incomplete)
@@ -61,6 +62,16 @@ def test_one_row_cannot_be_held_out_and_of_many_rows_one_part_is():
     rows = np.arange(12_000.0)[:, np.newaxis]
     (fold,) = hold_out_folds(rows, np.ones(12_000), np.zeros(12_000, int), 5, (0.0,), state())
     assert len(fold.rows) == 2_400
+
+
+@pytest.mark.parametrize("cv", [KFold(2), [([3, 4], [0, 1, 2]), ([0, 1, 2], [3, 4])]])
+def test_given_folds_are_weights_of_the_distinct_rows(cv):
+    X, weight = np.zeros((5, 1)), np.array([1.0, 2.0, 0.0, 1.0, 4.0])
+    distinct = np.array([0, 1, 1, 0])  # of the rows with weight
+    first, second = given_splits(cv, X, np.zeros(5), weight, distinct, False)
+    assert_array_equal(first, [[4.0, 1.0], [1.0, 2.0]])
+    assert_array_equal(second, [[1.0, 2.0], [4.0, 1.0]])
+    assert given_splits(3, X, np.zeros(5), weight, distinct, False) == 3
 
 
 def test_removed_cells_are_the_wanted_share_and_columns_that_nobody_sees_do_not_count():

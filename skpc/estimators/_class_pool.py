@@ -1,0 +1,259 @@
+"""A pool of densities and classifiers: learned in folds, weighed, learned again from all rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
+
+from skpc._arrays import Floats, Ints
+from skpc.domain import Domain
+from skpc.estimators._class_members import ClassDensities, CopiesClassifier, log_or_inf
+from skpc.estimators._folds import HeldOut, Split, hold_out_folds, share_seen
+from skpc.estimators._log_pool import LogPool
+from skpc.learning import mixture_weights
+
+
+class Member(NamedTuple):
+    """A member of a pool before it is learned.
+
+    Attributes
+    ----------
+    name : str
+    model : density estimator, classifier, or "classifier" for boosting
+    joint : bool or None
+        Of a density: whether it is one of rows and classes. None: the model is a classifier.
+    """
+
+    name: str
+    model: Any
+    joint: bool | None
+
+
+class Lesson(NamedTuple):
+    """What members learn from.
+
+    Attributes
+    ----------
+    domain : Domain
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows.
+    code : ndarray of shape (n_rows,), int
+        Numbers of their classes.
+    classes : ndarray of shape (n_classes,)
+        Names of the classes.
+    rates : list of float
+        Proportions of cells that are removed from copies of rows.
+    """
+
+    domain: Domain
+    rows: Floats
+    code: Ints
+    classes: NDArray[Any]
+    rates: list[float]
+
+    def learn(self, member: Member, weight: Floats, seed: int) -> ClassDensities | CopiesClassifier:
+        """Learn a member from the rows of positive weight."""
+        some = weight > 0.0
+        part = self.domain, self.rows[some], self.code[some], weight[some]
+        if member.joint is not None:
+            return ClassDensities.learn(member.model, member.joint, *part, self.classes)
+        n_classes, random_state = len(self.classes), np.random.RandomState(seed)
+        return CopiesClassifier.learn(member.model, *part, n_classes, self.rates, random_state)
+
+    def ask(
+        self, member: Member, fold: HeldOut, seed: int, log_prior: Floats
+    ) -> tuple[Floats, Floats]:
+        """What a member that has not learned the rows of a fold says of them.
+
+        Returns
+        -------
+        evidence : ndarray of shape (n_asked, n_classes)
+            See :meth:`ClassDensities.evidence`.
+        log_density : ndarray of shape (n_asked,)
+            Of the rows with their own classes; -inf from a classifier.
+        """
+        learned = self.learn(member, fold.kept, seed)
+        log_density = np.full(len(fold.rows), -np.inf)
+        with _without_warnings():
+            evidence = learned.evidence(fold.asked)
+            if isinstance(learned, ClassDensities):
+                code = self.code[fold.rows]
+                of_classes = learned.log_density(fold.asked) + log_prior
+                log_density = of_classes[np.arange(len(code)), code]
+        return evidence, log_density
+
+
+class ClassPool(NamedTuple):
+    """Learned members and their weights.
+
+    Attributes
+    ----------
+    learned : list of ClassDensities, CopiesClassifier or None
+        None for members that weigh nothing.
+    pool : LogPool
+        Weights in the probabilities of the classes.
+    mixture : ndarray of shape (n_members,)
+        Weights in the density of the rows.
+    losses : list of float
+        Log losses out of fold, of the members and of the pool; empty without folds.
+    """
+
+    learned: list[Any]
+    pool: LogPool
+    mixture: Floats
+    losses: list[float]
+
+    @classmethod
+    def of_one(cls, lesson: Lesson, member: Member, weight: Floats) -> ClassPool:
+        """A single density, which needs no weights."""
+        learned = lesson.learn(member, weight, 0)
+        pool = LogPool(np.ones(1), np.zeros(len(lesson.classes)))
+        return cls([learned], pool, np.ones(1), [])
+
+    @classmethod
+    def learn(
+        cls,
+        lesson: Lesson,
+        members: list[Member],
+        weight: Floats,
+        splits: int | list[Split],
+        n_jobs: int | None,
+        random_state: np.random.RandomState,
+    ) -> ClassPool:
+        """Weigh members by what they say of held-out rows, and learn those that count.
+
+        Parameters
+        ----------
+        lesson : Lesson
+        members : list of Member
+        weight : ndarray of shape (n_rows,)
+            Positive weights of the rows of the lesson.
+        splits : int or list of Split
+            Folds; see :func:`hold_out_folds`.
+        n_jobs : int or None
+            How many members and folds are learned side by side.
+        random_state : RandomState instance
+        """
+        folds = hold_out_folds(lesson.rows, weight, lesson.code, splits, lesson.rates, random_state)
+        seeds = random_state.randint(2**31, size=len(members)).tolist()
+        log_prior = _log_shares(lesson, weight)
+        said = Parallel(n_jobs=n_jobs)(
+            delayed(lesson.ask)(member, fold, seed, log_prior)
+            for fold in folds
+            for member, seed in zip(members, seeds)
+        )
+        answers = _Answers.gather(lesson, members, folds, said)
+        pool, losses = answers.pool(log_prior)
+        counts = pool.weights > 0.0
+        mixture = answers.mixture(counts)
+        counts |= mixture > 0.0
+        refitted = iter(
+            Parallel(n_jobs=n_jobs)(
+                delayed(lesson.learn)(member, weight, seed)
+                for member, seed, used in zip(members, seeds, counts)
+                if used
+            )
+        )
+        learned = [next(refitted) if used else None for used in counts]
+        return cls(learned, pool, mixture, losses)
+
+    def log_odds(self, rows: Floats, domain: Domain) -> Floats:
+        """Log odds of the classes beyond their priors, shape (n_rows, n_classes)."""
+        used = np.flatnonzero(self.pool.weights)
+        with _without_warnings(len(self.learned) > 1):
+            evidence = [self.learned[m].evidence(rows) for m in used.tolist()]
+        pool = LogPool(self.pool.weights[used], self.pool.offsets)
+        return pool.log_odds(np.array(evidence).transpose(1, 0, 2), share_seen(rows, domain))
+
+    def log_density(self, rows: Floats, log_prior: Floats) -> Floats:
+        """Log density of encoded rows under the mixture of the densities, shape (n_rows,)."""
+        used = np.flatnonzero(self.mixture).tolist()
+        with _without_warnings(len(self.learned) > 1):
+            found = [
+                np.logaddexp.reduce(self.learned[m].log_density(rows) + log_prior, axis=1)
+                for m in used
+            ]
+        return np.asarray(
+            np.logaddexp.reduce(np.array(found).T + np.log(self.mixture[used]), axis=1)
+        )
+
+    def draw(self, code: Ints, n_features: int, random_state: np.random.RandomState) -> Floats:
+        """Draw an encoded row from the mixture for each number of a class."""
+        source = random_state.choice(len(self.mixture), len(code), p=self.mixture)
+        rows = np.empty((len(code), n_features))
+        for m in np.unique(source).tolist():
+            mine = source == m
+            rows[mine] = self.learned[m].draw(code[mine], n_features, random_state)
+        return rows
+
+
+class _Answers(NamedTuple):
+    """What all members have said of all rows that were held out."""
+
+    evidence: Floats  # (n_asked, n_members, n_classes)
+    log_density: Floats  # (n_asked, n_members)
+    is_density: NDArray[np.bool_]  # (n_members,)
+    code: Ints
+    weight: Floats
+    seen: Floats
+
+    @classmethod
+    def gather(
+        cls, lesson: Lesson, members: list[Member], folds: list[HeldOut], said: list[Any]
+    ) -> _Answers:
+        n_members, n_classes = len(members), len(lesson.classes)
+        is_density = np.array([member.joint is not None for member in members])
+        evidence, log_density = [np.empty((0, n_members, n_classes))], [np.empty((0, n_members))]
+        for k in range(len(folds)):
+            of_fold = said[k * n_members : (k + 1) * n_members]
+            evidence.append(np.array([one for one, _ in of_fold]).transpose(1, 0, 2))
+            log_density.append(np.array([one for _, one in of_fold]).T)
+        rows = np.concatenate([np.empty(0, np.int64), *(fold.rows for fold in folds)])
+        asked = [np.empty((0, lesson.rows.shape[1])), *(fold.asked for fold in folds)]
+        return cls(
+            np.concatenate(evidence),
+            np.concatenate(log_density),
+            is_density,
+            lesson.code[rows],
+            np.concatenate([np.empty(0), *(fold.weight for fold in folds)]),
+            share_seen(np.concatenate(asked), lesson.domain),
+        )
+
+    def pool(self, log_prior: Floats) -> tuple[LogPool, list[float]]:
+        """The pool, and the log losses of each member and of the pool."""
+        questions = self.seen, self.code, self.weight, log_prior
+        pool = LogPool.fit(self.evidence, *questions)
+        alone = LogPool(np.ones(1), np.zeros(len(log_prior)))
+        losses = [
+            alone.log_loss(self.evidence[:, [m]], *questions) for m in range(len(self.is_density))
+        ]
+        return pool, [*losses, pool.log_loss(self.evidence, *questions)]
+
+    def mixture(self, counts: NDArray[np.bool_]) -> Floats:
+        """Weights of the densities in the mixture: of those that count for the classes, if any."""
+        some = self.is_density & counts
+        some = some if some.any() else self.is_density
+        found = np.zeros(len(some))
+        found[some] = mixture_weights(self.log_density[:, some], self.weight)
+        return found
+
+
+def _log_shares(lesson: Lesson, weight: Floats) -> Floats:
+    count = np.bincount(lesson.code, weight, len(lesson.classes))
+    return log_or_inf(count / count.sum())
+
+
+@contextmanager
+def _without_warnings(quiet: bool = True) -> Iterator[None]:
+    """Say nothing of estimates from few trees: a pool has learned how far to trust a member."""
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
