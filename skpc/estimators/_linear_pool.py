@@ -8,12 +8,16 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skpc._arrays import Floats
+from skpc.learning import mixture_weights
 
 #: No log density counts as less than the best one of its row by more than this.
 _WORST = 50.0
-#: Strength of the squared coefficients' penalty, in nats.
-_PENALTY = 1.0
-_LEAST = 1e-9
+#: Strength of the penalty on squared coefficients, in nats, and of that on squared errors that
+#: vanish, as a part of the variance of the target.
+_PENALTY, _LEAST = 1.0, 1e-9
+#: How often weights of members and of copies are fitted in turn, the steps of EM in each turn, and
+#: a part of the rows that lets the copies of a member without weight stay as they are.
+_TURNS, _UPDATES, _PRIOR = 3, 10, 1e-6
 
 
 class Standardised(NamedTuple):
@@ -43,55 +47,104 @@ class Standardised(NamedTuple):
         return np.column_stack([np.ones(len(raw)), (inside - self.mean) / self.sd])
 
 
-def fit_pool(
-    log_density: Floats, mean: Floats, target: Floats, features: Floats, weight: Floats
-) -> Floats:
-    """Coefficients of the weights of a linear pool.
+class Stretches(NamedTuple):
+    """Weights of members, and of copies of each member that are stretched around its mean.
 
-    The weights of a row are ``softmax(features @ coef)``. They maximise the mean log density of the
-    pool plus that of a normal distribution around its mean, so that both the distribution and its
-    mean count, less a small penalty.
-
-    Parameters
+    Attributes
     ----------
-    log_density : ndarray of shape (n_rows, n_members)
-        Of the targets of rows that no member has learned from, in nats.
-    mean : ndarray of shape (n_rows, n_members)
-        Means of the predictions.
-    target : ndarray of shape (n_rows,)
-    features : ndarray of shape (n_rows, n_features)
-    weight : ndarray of shape (n_rows,)
-        Not negative, some positive.
+    coef : ndarray of shape (n_features, n_members)
+        The weights of the members of a row are ``softmax(features @ coef)``.
+    shares : ndarray of shape (n_members, n_factors)
+        Those of the copies of each member; they sum to one.
+    """
 
-    Returns
-    -------
-    ndarray of shape (n_features, n_members)
+    coef: Floats
+    shares: Floats
+
+    @classmethod
+    def fit(
+        cls,
+        log_density: Floats,
+        mean: Floats,
+        target: Floats,
+        features: Floats,
+        weight: Floats,
+    ) -> Stretches:
+        """Fit both in turn.
+
+        Parameters
+        ----------
+        log_density : ndarray of shape (n_rows, n_members, n_factors)
+            Of the targets of rows that no member has learned from, in nats.
+        mean : ndarray of shape (n_rows, n_members)
+            Means of the predictions, which stretching does not move.
+        target : ndarray of shape (n_rows,)
+        features : ndarray of shape (n_rows, n_features)
+        weight : ndarray of shape (n_rows,)
+            Not negative, some positive.
+        """
+        best = log_density.max(axis=(1, 2))
+        counts = np.isfinite(best)
+        log_density = log_density - np.where(counts, best, 0.0)[:, np.newaxis, np.newaxis]
+        log_density = np.maximum(log_density, -_WORST)
+        share = np.where(counts, weight, 0.0) / weight.sum()
+        n_members = mean.shape[1]
+        shares = np.array([mixture_weights(log_density[:, m], weight) for m in range(n_members)])
+        found = cls(np.zeros((features.shape[1], n_members)), shares)
+        for turn in range(_TURNS + 1):
+            together = found.of_members(log_density)
+            coef = _fitted_coef(found.coef, together, mean, target, features, weight, share)
+            found = found._replace(coef=coef)
+            for _ in range(_UPDATES if turn < _TURNS else 0):
+                found = found._updated(log_density, features, share)
+        return found
+
+    def of_members(self, log_density: Floats) -> Floats:
+        """Log densities of the members, shape (n_rows, n_members), from those of the copies."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.logaddexp.reduce(log_density + np.log(self.shares), axis=2))
+
+    def _updated(self, log_density: Floats, features: Floats, share: Floats) -> Stretches:
+        """One step of EM for the copies."""
+        with np.errstate(divide="ignore"):
+            joint = log_density + np.log(self.shares)
+        joint = joint + log_softmax(features @ self.coef)[:, :, np.newaxis]
+        together = np.logaddexp.reduce(joint, axis=(1, 2), keepdims=True)
+        count = np.tensordot(share, np.exp(joint - together), axes=1) + _PRIOR * self.shares
+        return self._replace(shares=count / count.sum(axis=1, keepdims=True))
+
+
+def _fitted_coef(
+    start: Floats,
+    log_density: Floats,
+    mean: Floats,
+    target: Floats,
+    features: Floats,
+    weight: Floats,
+    log_share: Floats,
+) -> Floats:
+    """Coefficients of the weights of members.
+
+    They maximise the mean log density of the pool plus that of a normal distribution around its
+    mean, so that both the distribution and its mean count, less a small penalty.
     """
     n_members, share = log_density.shape[1], weight / weight.sum()
-    best = log_density.max(axis=1, keepdims=True)
-    counts = np.isfinite(best[:, 0])
-    log_density = np.maximum(log_density - np.where(counts[:, np.newaxis], best, 0.0), -_WORST)
-    log_share = np.where(counts, share, 0.0)
     square = max(float(share @ (target - share @ target) ** 2), np.finfo(np.float64).tiny)
+    penalty = _PENALTY / weight.sum()
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        coef = flat.reshape(-1, n_members)
-        log_weight = log_softmax(features @ coef)
-        row_weight = np.exp(log_weight)
-        joint = log_density + log_weight
+        log_weight = log_softmax(features @ flat.reshape(-1, n_members))
+        row_weight, joint = np.exp(log_weight), log_density + log_weight
         together = np.logaddexp.reduce(joint, axis=1)
-        gap = (row_weight * mean).sum(axis=1)
-        away = mean - gap[:, np.newaxis]
-        gap = gap - target
+        pooled = (row_weight * mean).sum(axis=1)
+        away, gap = mean - pooled[:, np.newaxis], pooled - target
         error = float(share @ gap**2) / square + _LEAST
         slope = log_share[:, np.newaxis] * (row_weight - np.exp(joint - together[:, np.newaxis]))
         slope += (share * gap)[:, np.newaxis] * row_weight * away / (square * error)
-        penalty = _PENALTY / weight.sum()
         value = -float(log_share @ together) + 0.5 * np.log(error) + penalty * float(flat @ flat)
         return value, (features.T @ slope).ravel() + 2.0 * penalty * flat
 
-    start = np.zeros(features.shape[1] * n_members)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return np.asarray(found.x.reshape(-1, n_members))
 
 

@@ -8,21 +8,24 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats
 from skpc.domain import Domain
 from skpc.estimators._folds import HeldOut, share_seen
-from skpc.estimators._linear_pool import Standardised, fit_pool, log_softmax
+from skpc.estimators._linear_pool import Standardised, Stretches, log_softmax
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_members import (
+    DENSITY_FACTORS,
+    NORMAL_FACTORS,
     Target,
     TargetDensity,
     TargetRegressor,
+    around,
     atom_probabilities,
     beside_atoms,
-    log_density_beside_atoms,
-    log_density_of,
+    log_densities_beside_atoms,
 )
 from skpc.learning import mixture_weights
 
@@ -82,22 +85,29 @@ class Lesson(NamedTuple):
         Returns
         -------
         mean, variance : ndarray of shape (n_asked,)
-        log_density : ndarray of shape (n_asked,)
-            NaN from a regressor, whose law of residuals is not known yet.
+            NaN where a regressor cannot be learned. Its variance is the one that it knows of.
         atoms : ndarray of shape (n_asked, n_atoms)
-            Their probabilities; of a regressor none.
+            Their probabilities by a density; NaN from a regressor.
+        log_density : ndarray of shape (n_asked, n_factors)
+            Of the targets under stretched copies of the distribution by a density; NaN from a
+            regressor, whose residuals are not known yet.
         """
-        learned = self.learn(member, fold.kept, seed)
-        nothing = np.full(len(fold.rows), np.nan)
-        if learned is None:
-            return nothing, nothing, nothing, np.empty((len(nothing), 0))
-        if isinstance(learned, TargetRegressor):
+        learned, n_asked = self.learn(member, fold.kept, seed), len(fold.rows)
+        n_atoms, n_factors = len(self.target.atoms), len(DENSITY_FACTORS)
+        if isinstance(learned, TargetDensity):
+            with without_warnings():
+                found = learned.predictive(fold.asked)
+            atoms = atom_probabilities(found, self.target)
+            rest = found.terms[0].without_atoms()
+            copies = beside_atoms(rest, DENSITY_FACTORS, np.ones(n_factors), atoms, self.target)
+            values = self.values[fold.rows]
+            log_density = log_densities_beside_atoms(copies, self.target, values)
+            return found.mean(), found.variance(), atoms, log_density
+        mean, sd = np.full(n_asked, np.nan), np.full(n_asked, np.nan)
+        if learned is not None:
             mean, sd = learned.mean_and_sd(fold.asked)
-            return mean, sd**2, nothing, np.empty((len(nothing), 0))
-        with without_warnings():
-            found = learned.predictive(fold.asked)
-        log_density = log_density_of(found, self.values[fold.rows])
-        return found.mean(), found.variance(), log_density, atom_probabilities(found, self.target)
+        no_atoms, no_density = np.empty((n_asked, n_atoms)), np.empty((n_asked, n_factors))
+        return mean, sd**2, no_atoms * np.nan, no_density * np.nan
 
 
 class Spread(NamedTuple):
@@ -169,15 +179,15 @@ class Weighing(NamedTuple):
         Of the regressors.
     spread : Spread
         What the weights of all members depend on.
-    coef : ndarray of shape (3, n_used)
-        How they do.
+    stretches : Stretches
+        How they do, and the weights of stretched copies.
     report : Report
     """
 
     mixture: Floats
     laws: list[ResidualLaw]
     spread: Spread
-    coef: Floats
+    stretches: Stretches
     report: Report
 
 
@@ -186,8 +196,9 @@ class Answers(NamedTuple):
 
     mean: Floats  # (n_asked, n_members)
     variance: Floats  # (n_asked, n_members)
-    log_density: Floats  # (n_asked, n_members)
-    atoms: Floats  # (n_densities, n_asked, n_atoms)
+    atoms: Floats  # (n_asked, n_members, n_atoms)
+    log_density: Floats  # (n_asked, n_members, n_factors)
+    is_density: NDArray[np.bool_]  # (n_members,)
     values: Floats
     asked: Floats
     weight: Floats
@@ -198,18 +209,17 @@ class Answers(NamedTuple):
     ) -> Answers:
         """Put together the answers to all folds, those of one fold after those of another."""
         n_members = len(members)
-        n_densities = sum(member.is_density for member in members)
         by_fold = [said[k * n_members : (k + 1) * n_members] for k in range(len(folds))]
-        mean, variance, log_density = (
-            np.concatenate([np.column_stack([one[place] for one in fold]) for fold in by_fold])
-            for place in range(3)
+        mean, variance, atoms, log_density = (
+            np.concatenate([np.stack([one[place] for one in fold], axis=1) for fold in by_fold])
+            for place in range(4)
         )
-        atoms = [np.array([one[3] for one in fold[:n_densities]]) for fold in by_fold]
         return cls(
             mean,
             variance,
+            atoms,
             log_density,
-            np.concatenate(atoms, axis=1),
+            np.array([member.is_density for member in members]),
             lesson.values[np.concatenate([fold.rows for fold in folds])],
             np.concatenate([fold.asked for fold in folds]),
             np.concatenate([fold.weight for fold in folds]),
@@ -217,41 +227,39 @@ class Answers(NamedTuple):
 
     def weigh(self, lesson: Lesson) -> Weighing:
         """Fit the laws of residuals and the weights of the members."""
-        n_densities, n_members = len(self.atoms), self.mean.shape[1]
-        mixture = mixture_weights(self.log_density[:, :n_densities], self.weight)
+        own = self.log_density[:, self.is_density, -1]
+        mixture = mixture_weights(own, self.weight)
         variance = self._variance(mixture)
         spread = Spread.fit(lesson, self.asked, variance, self.weight)
         features = spread.features(self.asked, variance)
         laws, mean, log_density = self._with_laws(lesson.target, mixture, features)
-        there = [*range(n_densities), *laws]
-        coef = np.zeros((features.shape[1], n_members))
-        coef[:, there] = fit_pool(
-            log_density[:, there], mean[:, there], self.values, features, self.weight
+        there = self.is_density.copy()
+        there[list(laws)] = True
+        log_density = log_density[:, there]
+        stretches = Stretches.fit(
+            log_density, mean[:, there], self.values, features, self.weight
         )
-        log_weight = np.full(mean.shape, -np.inf)
-        log_weight[:, there] = log_softmax(features @ coef[:, there])
         share = self.weight / self.weight.sum()
-        weights = share @ np.exp(log_weight)
-        log_pool = np.logaddexp.reduce(log_density[:, there] + log_weight[:, there], axis=1)
+        log_weight = log_softmax(features @ stretches.coef)
+        of_members = stretches.of_members(log_density)
+        weights, alone = np.zeros(len(there)), np.full(len(there), np.nan)
+        weights[there], alone[there] = share @ np.exp(log_weight), share @ of_members
+        pooled = float(share @ np.logaddexp.reduce(of_members + log_weight, axis=1))
         counts = weights >= _SMALLEST
-        counts[:n_densities] |= mixture > 0.0
-        used = np.flatnonzero(counts).tolist()
+        weights[~counts] = 0.0
+        counts[self.is_density] |= mixture > 0.0
+        used = counts[there]
         return Weighing(
-            mixture[counts[:n_densities]],
+            mixture[counts[self.is_density]],
             [law for m, law in laws.items() if counts[m]],
             spread,
-            coef[:, counts],
-            Report(
-                used,
-                np.where(counts, weights, 0.0),
-                share @ log_density,
-                float(share @ log_pool),
-            ),
+            Stretches(stretches.coef[:, used], stretches.shares[used]),
+            Report(np.flatnonzero(counts).tolist(), weights, alone, pooled),
         )
 
     def _variance(self, mixture: Floats) -> Floats:
         """Variance of each target under the mixture of the densities."""
-        mean, variance = self.mean[:, : len(mixture)], self.variance[:, : len(mixture)]
+        mean, variance = self.mean[:, self.is_density], self.variance[:, self.is_density]
         centre = (mean @ mixture)[:, np.newaxis]
         return np.asarray((variance + (mean - centre) ** 2) @ mixture)
 
@@ -261,17 +269,17 @@ class Answers(NamedTuple):
         """Laws of the regressors by their number; means and log densities of all members."""
         laws: dict[int, ResidualLaw] = {}
         mean, log_density = self.mean.copy(), self.log_density.copy()
-        atoms = np.tensordot(mixture, self.atoms, axes=1)
+        atoms = np.tensordot(self.atoms[:, self.is_density], mixture, axes=(1, 0))
         rest = target.atom_of(self.values) < 0
-        for m in range(len(mixture), mean.shape[1]):
+        for m in np.flatnonzero(~self.is_density).tolist():
             if np.isnan(mean[:, m]).any() or not rest.any():
                 continue
             sd, gap = np.sqrt(self.variance[:, m]), self.values - mean[:, m]
-            law = ResidualLaw.fit(gap[rest], sd[rest], features[rest], self.weight[rest])
-            found = beside_atoms(mean[:, m], law.sds(sd, features), law.share, atoms, target)
+            seen = gap[rest], sd[rest], features[rest], self.weight[rest]
+            laws[m] = ResidualLaw.fit(*seen, NORMAL_FACTORS)
+            found = around(mean[:, m], laws[m].sds(sd, features), None, atoms, target)
             mean[:, m] = found.mean()
-            log_density[:, m] = log_density_beside_atoms(found, target, self.values)
-            laws[m] = law
+            log_density[:, m] = log_densities_beside_atoms(found, target, self.values)
         return laws, mean, log_density
 
 

@@ -11,13 +11,20 @@ from sklearn.base import clone
 
 from skpc._arrays import Floats
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._masked_copies import fit_on_copies
-from skpc.variables import Number, OwnNormals, Points, Predictive
+from skpc.estimators._masked_copies import few_threads, fit_on_copies
+from skpc.variables import Number, OwnNormals, Points, Predictive, Stretched
 
 #: Regressors are trained on so many draws of the cells to remove, and their predictions averaged.
 _N_DRAWS = 3
 #: Categories that boosting can tell apart.
 _MAX_CATEGORIES = 255
+#: Least probability of values that are no atoms.
+_TINY = 1e-300
+#: Copies of the distribution by a density, or of normal ones around a prediction, and how many
+#: times as wide they are: linear pools are too wide, while residuals are mostly small and a few
+#: times large. Distributions by densities never go beyond the range of the target.
+DENSITY_FACTORS = np.array([0.35, 0.5, 0.7, 0.85, 1.0])
+NORMAL_FACTORS = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 
 
 class Target(NamedTuple):
@@ -91,6 +98,10 @@ class TargetDensity(NamedTuple):
             (found,) = self.model._density.posteriors(asked, [column])
         return found
 
+    def log_density_of_rows(self, rows: Floats) -> Floats:
+        """Log density (nats) of each row, whatever its target."""
+        return np.asarray(self.model._density.log_density(self._asked(rows)))
+
     def draw(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """A target for each row."""
         asked = self._asked(rows)
@@ -102,9 +113,9 @@ class TargetDensity(NamedTuple):
 
 
 def log_density_of(predictive: Predictive, values: Floats) -> Floats:
-    """Log density (nats) of the distribution of each row at a value of its own."""
-    terms = [term.log_density(values) for term in predictive.terms]
-    return np.asarray(np.logaddexp.reduce(terms, axis=0))
+    """Log density (nats) of the distribution by a density at a value for each row."""
+    (term,) = predictive.terms
+    return term.log_density(values)
 
 
 def atom_probabilities(predictive: Predictive, target: Target) -> Floats:
@@ -117,35 +128,56 @@ def atom_probabilities(predictive: Predictive, target: Target) -> Floats:
     return found / np.maximum(found.sum(axis=1, keepdims=True), 1.0)
 
 
-def beside_atoms(
-    mean: Floats, sds: Floats, share: Floats, atoms: Floats, target: Target
-) -> Predictive:
-    """Mixtures of atoms, of given probabilities, and of normal distributions around a mean.
+def beside_atoms(form: Any, factors: Floats, shares: Floats, atoms: Floats, target: Target) -> Any:
+    """Atoms of given probabilities, and stretched copies of the distribution of other values.
 
     Parameters
     ----------
-    mean : ndarray of shape (n_rows,)
-    sds : ndarray of shape (n_rows, n_parts)
-    share : ndarray of shape (n_parts,)
-        Probabilities of the parts.
+    form : Form
+        The distributions of the other values, with the probabilities that these have.
+    factors, shares : ndarray of shape (n_factors,)
+        How the copies are stretched, and their probabilities.
     atoms : ndarray of shape (n_rows, n_atoms)
         Probabilities of the atoms.
     target : Target
     """
-    rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), 0.0)
-    normals, known = OwnNormals(mean, sds, rest * share), np.full(len(mean), np.nan)
+    used = shares > 0.0
+    rest = Stretched(form, factors[used], shares[used], np.ones((len(atoms), 1)))
     points = [Points(target.atoms, atoms)] if len(target.atoms) else []
-    return Predictive([*points, normals], known, number=target.number)
+    return Predictive([*points, rest], np.full(len(atoms), np.nan), number=target.number)
+
+
+def around(mean: Floats, sd: Floats, shares: Any, atoms: Floats, target: Target) -> Predictive:
+    """Atoms of given probabilities, and stretched normal distributions of the other values.
+
+    ``mean`` and ``sd`` have a number for each row; ``shares`` None gives each of the
+    ``NORMAL_FACTORS`` the same share.
+    """
+    rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), _TINY)
+    if shares is None:
+        shares = np.full(len(NORMAL_FACTORS), 1.0 / len(NORMAL_FACTORS))
+    return beside_atoms(OwnNormals(mean, sd, rest), NORMAL_FACTORS, shares, atoms, target)
+
+
+def log_densities_beside_atoms(predictive: Predictive, target: Target, values: Floats) -> Floats:
+    """Log density (nats) of each copy of :func:`beside_atoms` at a value for each row.
+
+    Shape (n_rows, n_factors); that of an atom is the same for all.
+    """
+    *points, rest = predictive.terms
+    found, atom = rest.log_densities(values), target.atom_of(values)
+    for at_atoms in points:
+        of_atom = at_atoms.log_density(target.atoms[atom]) - np.log(target.cell)
+        found = np.where(atom[:, np.newaxis] < 0, found, of_atom[:, np.newaxis])
+    return found
 
 
 def log_density_beside_atoms(predictive: Predictive, target: Target, values: Floats) -> Floats:
-    """Log density (nats) of distributions of :func:`beside_atoms` at a value for each."""
-    *points, normals = predictive.terms
-    atom, found = target.atom_of(values), normals.log_density(values)
-    for at_atoms in points:
-        of_atom = at_atoms.log_density(target.atoms[atom]) - np.log(target.cell)
-        found = np.where(atom < 0, found, of_atom)
-    return found
+    """Log density (nats) of distributions of :func:`beside_atoms` at a value for each row."""
+    copies = log_densities_beside_atoms(predictive, target, values)
+    with np.errstate(divide="ignore"):
+        log_shares = np.log(predictive.terms[-1].shares)
+    return np.asarray(np.logaddexp.reduce(copies + log_shares, axis=1))
 
 
 class TargetRegressor(NamedTuple):
@@ -207,7 +239,8 @@ class TargetRegressor(NamedTuple):
             (model,) = self.models
             mean, sd = model.predict(rows, return_std=True)
         else:
-            mean = np.mean([model.predict(rows) for model in self.models], axis=0)
+            with few_threads(rows):
+                mean = np.mean([model.predict(rows) for model in self.models], axis=0)
             sd = np.zeros(len(rows))
         return self.centre + self.scale * np.ravel(mean), self.scale * np.ravel(sd)
 

@@ -10,13 +10,15 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats
 from skpc.estimators._folds import hold_out_folds
-from skpc.estimators._linear_pool import log_softmax
+from skpc.estimators._linear_pool import Stretches, log_softmax
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_lesson import Answers, Lesson, Member, Report, Spread, without_warnings
 from skpc.estimators._value_members import (
+    DENSITY_FACTORS,
     Target,
     TargetDensity,
     TargetRegressor,
+    around,
     atom_probabilities,
     beside_atoms,
     log_density_beside_atoms,
@@ -40,16 +42,16 @@ class ValuePool(NamedTuple):
         The other members, and the laws of what they are wrong by.
     spread : Spread or None
         What weights depend on; None where nothing has weighed the densities.
-    coef : ndarray of shape (3, n_members)
-        Coefficients of the weights.
+    stretches : Stretches or None
+        Weights of the members and of their stretched copies.
     """
 
     target: Target
     densities: list[TargetDensity]
     mixture: Floats
     regressors: list[tuple[TargetRegressor, ResidualLaw]]
-    spread: Spread | None
-    coef: Floats
+    spread: Spread | None = None
+    stretches: Stretches | None = None
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
@@ -59,13 +61,17 @@ class ValuePool(NamedTuple):
     def log_density(self, rows: Floats, values: Floats) -> Floats:
         """Log density (nats) of the target of each row at a value of its own."""
         parts, log_weight = self._parts(rows)
-        found = [
-            log_density_of(part, values)
-            if m < len(self.densities)
-            else log_density_beside_atoms(part, self.target, values)
-            for m, part in enumerate(parts)
-        ]
+        if self.stretches is None:
+            found = [log_density_of(part, values) for part in parts]
+        else:
+            found = [log_density_beside_atoms(part, self.target, values) for part in parts]
         return np.asarray(np.logaddexp.reduce(np.array(found).T + log_weight, axis=1))
+
+    def log_density_of_rows(self, rows: Floats) -> Floats:
+        """Log density (nats) of the rows themselves, whatever their targets."""
+        with without_warnings(len(self.densities) > 1):
+            found = [density.log_density_of_rows(rows) for density in self.densities]
+        return np.asarray(np.logaddexp.reduce(np.array(found).T + np.log(self.mixture), axis=1))
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:
         """Targets for each row, shape (n_rows, n_draws)."""
@@ -74,51 +80,67 @@ class ValuePool(NamedTuple):
         found = np.empty(source.shape)
         for m, part in enumerate(parts):
             row, place = np.nonzero(source == m)
+            if not len(row):
+                continue
             if m < len(self.densities):
-                found[row, place] = self.densities[m].draw(rows[row], random_state)
+                drawn = self.densities[m].draw(rows[row], random_state)
             else:
-                found[row, place] = self._draw_beside_atoms(part, row, random_state)
+                drawn = self._draw_normals(part, row, random_state)
+            if self.stretches is not None:
+                drawn = self._stretched(drawn, part, row, random_state)
+            found[row, place] = drawn
         return found
 
     def _parts(self, rows: Floats) -> tuple[list[Predictive], Floats]:
         """Distributions by all members, and their log weights of shape (n_rows, n_members)."""
         with without_warnings(len(self.densities) + len(self.regressors) > 1):
             parts = [density.predictive(rows) for density in self.densities]
-        if self.spread is None:
+        if self.spread is None or self.stretches is None:
             return parts, np.full((len(rows), len(parts)), -np.log(len(parts)))
-        variance = Predictive.mixture(parts, self.mixture).variance()
-        features = self.spread.features(rows, variance)
-        if self.regressors:
-            of_atoms = [atom_probabilities(part, self.target) for part in parts]
-            atoms = np.tensordot(self.mixture, of_atoms, axes=1)
-        for regressor, law in self.regressors:
+        features = self.spread.features(rows, Predictive.mixture(parts, self.mixture).variance())
+        of_atoms = [atom_probabilities(part, self.target) for part in parts]
+        coef, shares = self.stretches
+        found = [
+            beside_atoms(part.terms[0].without_atoms(), DENSITY_FACTORS, share, prob, self.target)
+            for part, share, prob in zip(parts, shares, of_atoms)
+        ]
+        atoms = np.tensordot(self.mixture, of_atoms, axes=1)
+        for (regressor, law), share in zip(self.regressors, shares[len(parts) :]):
             mean, sd = regressor.mean_and_sd(rows)
-            sds = law.sds(sd, features)
-            parts.append(beside_atoms(mean, sds, law.share, atoms, self.target))
-        return parts, log_softmax(features @ self.coef)
+            found.append(around(mean, law.sds(sd, features), share, atoms, self.target))
+        return found, log_softmax(features @ coef)
 
-    def _draw_beside_atoms(
+    def _draw_normals(
         self, part: Predictive, row: Any, random_state: np.random.RandomState
     ) -> Floats:
-        """A draw from the distribution by a regressor of each of these rows."""
-        *points, normals = part.terms
-        n_atoms = len(self.target.atoms)
-        prob = np.hstack([*(term.prob for term in points), normals.prob])[row]
-        (source,) = _draw_columns(prob, 1, random_state).T
-        sd = normals.sd[row, np.maximum(source - n_atoms, 0)]
-        drawn = normals.mean[row] + sd * random_state.standard_normal(len(row))
-        number = self.target.number
-        drawn = drawn if number is None else number.snapped(drawn)
-        at_atom = source < n_atoms
-        drawn[at_atom] = self.target.atoms[source[at_atom]]
+        """Draws from the distributions by a regressor, before they are stretched."""
+        *points, rest = part.terms
+        drawn = rest.form.mean[row] + rest.form.sd[row] * random_state.standard_normal(len(row))
+        for at_atoms in points:
+            prob = np.hstack([at_atoms.prob, rest.form.prob])[row]
+            (atom,) = _draw_columns(prob, 1, random_state).T
+            drawn = np.where(
+                atom < len(at_atoms.value), np.append(at_atoms.value, np.nan)[atom], drawn
+            )
         return drawn
+
+    def _stretched(
+        self, drawn: Floats, part: Predictive, row: Any, random_state: np.random.RandomState
+    ) -> Floats:
+        """Draws that are no atoms, moved towards or away from the middle of their distribution."""
+        rest = part.terms[-1]
+        factor = random_state.choice(rest.factors, len(row), p=rest.shares / rest.shares.sum())
+        middle = rest.middle()[row]
+        moved, number = middle + factor * (drawn - middle), self.target.number
+        moved = moved if number is None else number.snapped(moved)
+        return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
 
 
 def learn_pool(
     lesson: Lesson,
     members: Sequence[Member],
     weight: Floats,
-    n_folds: int,
+    splits: Any,
     n_jobs: int | None,
     random_state: np.random.RandomState,
 ) -> tuple[ValuePool, Report]:
@@ -131,7 +153,8 @@ def learn_pool(
         Densities first, at least one.
     weight : ndarray of shape (n_rows,)
         Positive weights of the rows of the lesson.
-    n_folds : int
+    splits : int or list of Split
+        See :func:`hold_out_folds`.
     n_jobs : int or None
         How many members and folds are learned side by side.
     random_state : RandomState instance
@@ -139,7 +162,7 @@ def learn_pool(
     folds = []
     if len(members) > 1:
         group = lesson.target.atom_of(lesson.values) + 1
-        folds = hold_out_folds(lesson.rows, weight, group, n_folds, lesson.rates, random_state)
+        folds = hold_out_folds(lesson.rows, weight, group, splits, lesson.rates, random_state)
     seeds = random_state.randint(2**31, size=len(members)).tolist()
     parallel = Parallel(n_jobs=n_jobs)
     if not folds:
@@ -154,7 +177,7 @@ def learn_pool(
     densities = [one for one in learned if isinstance(one, TargetDensity)]
     regressors = list(zip(learned[len(densities) :], found.laws))
     pool = ValuePool(
-        lesson.target, densities, found.mixture, regressors, found.spread, found.coef
+        lesson.target, densities, found.mixture, regressors, found.spread, found.stretches
     )
     return pool, found.report
 
@@ -168,7 +191,7 @@ def _learn_equals(
         delayed(lesson.learn)(member, weight, 0) for member in members if member.is_density
     )
     share = np.full(len(densities), 1.0 / len(densities))
-    pool = ValuePool(lesson.target, densities, share, [], None, np.zeros((3, len(densities))))
+    pool = ValuePool(lesson.target, densities, share, [])
     weights = np.where(is_density, share[0], 0.0)
     used = np.flatnonzero(is_density).tolist()
     return pool, Report(used, weights, np.full(len(members), np.nan), np.nan)

@@ -12,15 +12,15 @@ from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
 from skpc._validation import (
-    Interval,
     StrOptions,
     check_n_samples,
     check_target,
     fit_context,
 )
-from skpc.domain import merge_rows
+from skpc.domain import group_rows, merge_rows
 from skpc.estimators._base import TableEstimator
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._folds import given_splits
 from skpc.estimators._members import check_rates, default_densities, named, shared_domain
 from skpc.estimators._value_lesson import Lesson, Member
 from skpc.estimators._value_members import Target
@@ -134,7 +134,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
     _parameter_constraints: dict[str, list[Any] | str] = {
         "density": "no_validation",
         "regressors": [StrOptions({"boosting"}), None, list],
-        "cv": [Interval(Integral, 2, None, closed="left")],
+        "cv": ["cv_object"],
         "missing_rates": ["array-like"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -145,7 +145,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         density: Any = None,
         *,
         regressors: Any = "boosting",
-        cv: int = 5,
+        cv: Any = 5,
         missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -191,13 +191,14 @@ class DensityRegressor(RegressorMixin, TableEstimator):
             table, weight, values = self._training_rows(X, sample_weight, y, check_target)
             self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
             together = np.column_stack([self.domain_.encode(table), values])
+            splits = given_splits(self.cv, X, y, sample_weight, group_rows(together)[1], False)
             together, weight = merge_rows(together, weight)
             n_bins = max((density._n_bins or 0 for _, density in densities), default=0)
             target = Target(self.domain_.with_number(together, weight, n_bins or None))
             rows, values = np.ascontiguousarray(together[:, :-1]), together[:, -1].copy()
             lesson = Lesson(self.domain_, rows, target, values, rates)
             self._pool, report = learn_pool(
-                lesson, members, weight, self.cv, self.n_jobs, random_state
+                lesson, members, weight, splits, self.n_jobs, random_state
             )
             self.member_names_ = [member.name for member in members]
             self.weights_ = report.weights

@@ -2,13 +2,14 @@
 
 from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED
-from skpc.variables.forms import Bins, Form, Normals, OwnNormals, Points, ScoredNormals
+from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
 from skpc.variables.margins import Margin
 from skpc.variables.number import Number
 from skpc.variables.plain_bins import plain_axis
 from skpc.variables.predictive import Predictive
 from skpc.variables.scored_column import ScoredColumn
+from skpc.variables.stretched import OwnNormals, Stretched
 
 __all__ = [
     "CATEGORICAL",
@@ -30,5 +31,6 @@ __all__ = [
     "Predictive",
     "ScoredColumn",
     "ScoredNormals",
+    "Stretched",
     "plain_axis",
 ]

@@ -1,6 +1,6 @@
 """Four forms make up every univariate distribution here: points, normals, bins, scored normals.
 
-(A fifth, normals of their own, belongs to predictions of a regressor.) A form holds a few parts that all of its distributions share, and for each distribution the
+(``stretched.py`` has what pools of predictions need beside them.) A form holds a few parts that all of its distributions share, and for each distribution the
 probabilities of the parts. Whatever is linear in a distribution (a mean, a distribution function,
 the expectation of a kernel) is then found once for each part and averaged.
 """
@@ -20,6 +20,8 @@ from skpc.variables.scored_column import ScoredColumn
 
 #: Newton's method doubles the digits at each step; halving alone would need about as many.
 _MAX_STEPS = 100
+#: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
+_TINY = 1e-300
 _SQRT_2 = math.sqrt(2.0)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
@@ -65,7 +67,11 @@ class Points(NamedTuple):
 
     def log_density(self, x: Floats) -> Floats:
         """Log probability (nats) under each distribution of an ``x`` of its own."""
-        return _log((self.prob * (self.value == x[:, np.newaxis])).sum(axis=1))
+        return log_or_inf((self.prob * (self.value == x[:, np.newaxis])).sum(axis=1))
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.prob.sum(axis=1)
 
 
 class Normals(NamedTuple):
@@ -113,6 +119,14 @@ class Normals(NamedTuple):
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at an ``x`` of its own."""
         return _log_normals(self.rows, self.mean, self.sd, x)
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.rows.sum(axis=1)
+
+    def without_atoms(self) -> Normals:
+        """What is not at atoms: all."""
+        return self
 
     @property
     def rows(self) -> Floats:
@@ -163,8 +177,17 @@ class Bins(NamedTuple):
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at an ``x`` of its own; see :class:`Axis`."""
-        of_state = _log(self.prob[np.arange(len(x)), self.axis.states_of(x)])
+        of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
         return of_state + AxisTable.of([self.axis]).log_density(x[:, np.newaxis])
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.prob.sum(axis=1)
+
+    def without_atoms(self) -> Bins:
+        """What is not at atoms, with the probability that is left."""
+        is_atom = np.bincount(self.axis.states, ~np.isnan(self.axis.points)) > 0
+        return self._replace(prob=np.where(is_atom, 0.0, self.prob + _TINY))
 
 
 class ScoredNormals(NamedTuple):
@@ -263,12 +286,22 @@ class ScoredNormals(NamedTuple):
         """
         state, score = self.column.scores(x)
         is_atom = state < len(self.column.atoms)
-        of_atoms = _log((self.rows * self.state_prob.T[state]).sum(axis=1))
+        of_atoms = log_or_inf((self.rows * self.state_prob.T[state]).sum(axis=1))
         if self.column.step > 0.0:
             of_atoms -= math.log(self.column.step)
         rest = np.where(is_atom, 0.0, score)
         of_rest = _log_normals(self.rows * self.state_prob[:, -1], self.mean, self.sd, rest)
         return np.where(is_atom, of_atoms, of_rest + self.column.score.log_slope(x))
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.rows @ self.state_prob.sum(axis=1)
+
+    def without_atoms(self) -> ScoredNormals:
+        """What is not at atoms, with the probability that is left."""
+        column, prob = self.column._replace(atoms=np.empty(0)), self.rows * self.state_prob[:, -1]
+        one = np.ones((len(self.mean), 1))
+        return self._replace(column=column, state_prob=one, prob=prob + _TINY)
 
     def in_scores(self) -> Normals:
         """The same distributions on the scale of the score, atoms as known numbers."""
@@ -283,63 +316,10 @@ class ScoredNormals(NamedTuple):
         return np.eye(len(self.mean)) if self.prob is None else self.prob
 
 
-class OwnNormals(NamedTuple):
-    """Mixtures of normal distributions around one mean each, every row with parts of its own.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n,)
-        Mean of each distribution.
-    sd : ndarray of shape (n, n_parts)
-        Standard deviations of its parts; positive.
-    prob : ndarray of shape (n, n_parts)
-        Probabilities of its parts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.variables import OwnNormals
-    >>> one = OwnNormals(np.array([1.0]), np.array([[0.5, 2.0]]), np.array([[0.5, 0.5]]))
-    >>> one.means(), one.below(np.array([1.0])), one.quantiles(0.9).round(2)
-    (array([1.]), array([0.5]), array([2.73]))
-    """
-
-    mean: Floats
-    sd: Floats
-    prob: Floats
-
-    def means(self) -> Floats:
-        """Mean of each distribution."""
-        return self.mean * self.prob.sum(axis=1)
-
-    def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
-        return (self.prob * ((self.mean - centre)[:, np.newaxis] ** 2 + self.sd**2)).sum(axis=1)
-
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
-        return (self.prob * ndtr((x - self.mean)[:, np.newaxis] / self.sd)).sum(axis=1)
-
-    def quantiles(self, level: float) -> Floats:
-        """The number below which each distribution has ``level`` of its mass."""
-        ends = self.mean[:, np.newaxis] + ndtri(level) * self.sd
-        low, high, wanted = ends.min(axis=1), ends.max(axis=1), level * self.prob.sum(axis=1)
-        for _ in range(_MAX_STEPS):
-            middle = 0.5 * (low + high)
-            reached = self.below(middle) >= wanted
-            high, low = np.where(reached, middle, high), np.where(reached, low, middle)
-        return high
-
-    def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at an ``x`` of its own."""
-        u = (x - self.mean)[:, np.newaxis] / self.sd
-        return logsumexp(_log(self.prob / (_SQRT_2_PI * self.sd)) - 0.5 * u * u, axis=1)
+Form = Points | Normals | Bins | ScoredNormals
 
 
-Form = Points | Normals | Bins | ScoredNormals | OwnNormals
-
-
-def _log(probability: Floats) -> Floats:
+def log_or_inf(probability: Floats) -> Floats:
     """Logarithm of probabilities, -inf for zero."""
     with np.errstate(divide="ignore"):
         return np.log(probability)
@@ -348,7 +328,7 @@ def _log(probability: Floats) -> Floats:
 def _log_normals(prob: Floats, mean: Floats, sd: Floats, x: Floats) -> Floats:
     """Log density of each mixture of normals at an ``x`` of its own."""
     u = (x[:, np.newaxis] - mean) / sd
-    return np.asarray(logsumexp(_log(prob / (_SQRT_2_PI * sd)) - 0.5 * u * u, axis=1))
+    return np.asarray(logsumexp(log_or_inf(prob / (_SQRT_2_PI * sd)) - 0.5 * u * u, axis=1))
 
 
 def _normal_quantiles(prob: Floats, mean: Floats, sd: Floats, level: Floats) -> Floats:
