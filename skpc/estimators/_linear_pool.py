@@ -15,6 +15,8 @@ _WORST = 50.0
 #: Strength of the penalty on squared coefficients, in nats, and of that on squared errors that
 #: vanish, as a part of the variance of the target.
 _PENALTY, _LEAST = 1.0, 1e-9
+#: A copy of less weight than this is left out.
+_SMALLEST = 0.01
 #: How often weights of members and of copies are fitted in turn, the steps of EM in each turn, and
 #: a part of the rows that lets the copies of a member without weight stay as they are.
 _TURNS, _UPDATES, _PRIOR = 3, 10, 1e-6
@@ -97,6 +99,9 @@ class Stretches(NamedTuple):
             found = found._replace(coef=coef)
             for _ in range(_UPDATES if turn < _TURNS else 0):
                 found = found._updated(log_density, features, share)
+            if turn == _TURNS - 1:
+                shares = np.where(found.shares < _SMALLEST, 0.0, found.shares)
+                found = found._replace(shares=shares / shares.sum(axis=1, keepdims=True))
         return found
 
     def of_members(self, log_density: Floats) -> Floats:

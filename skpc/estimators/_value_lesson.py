@@ -19,13 +19,11 @@ from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_members import (
     DENSITY_FACTORS,
     NORMAL_FACTORS,
+    Part,
     Target,
     TargetDensity,
     TargetRegressor,
-    around,
     atom_probabilities,
-    beside_atoms,
-    log_densities_beside_atoms,
 )
 from skpc.learning import mixture_weights
 
@@ -93,21 +91,18 @@ class Lesson(NamedTuple):
             regressor, whose residuals are not known yet.
         """
         learned, n_asked = self.learn(member, fold.kept, seed), len(fold.rows)
-        n_atoms, n_factors = len(self.target.atoms), len(DENSITY_FACTORS)
         if isinstance(learned, TargetDensity):
             with without_warnings():
                 found = learned.predictive(fold.asked)
             atoms = atom_probabilities(found, self.target)
-            rest = found.terms[0].without_atoms()
-            copies = beside_atoms(rest, DENSITY_FACTORS, np.ones(n_factors), atoms, self.target)
-            values = self.values[fold.rows]
-            log_density = log_densities_beside_atoms(copies, self.target, values)
+            part = Part.of_density(found, atoms, self.target, np.ones(len(DENSITY_FACTORS)))
+            log_density = part.log_densities(self.values[fold.rows])
             return found.mean(), found.variance(), atoms, log_density
-        mean, sd = np.full(n_asked, np.nan), np.full(n_asked, np.nan)
+        mean = sd = np.full(n_asked, np.nan)
         if learned is not None:
             mean, sd = learned.mean_and_sd(fold.asked)
-        no_atoms, no_density = np.empty((n_asked, n_atoms)), np.empty((n_asked, n_factors))
-        return mean, sd**2, no_atoms * np.nan, no_density * np.nan
+        no_atoms = np.full((n_asked, len(self.target.atoms)), np.nan)
+        return mean, sd**2, no_atoms, np.full((n_asked, len(NORMAL_FACTORS)), np.nan)
 
 
 class Spread(NamedTuple):
@@ -137,9 +132,7 @@ class Spread(NamedTuple):
 
     def features(self, rows: Floats, variance: Floats) -> Floats:
         """A constant and both features, shape (n_rows, 3)."""
-        return self.standardised.of(
-            _share_and_variance(self.domain, rows, variance, self.least)
-        )
+        return self.standardised.of(_share_and_variance(self.domain, rows, variance, self.least))
 
 
 def _share_and_variance(domain: Domain, rows: Floats, variance: Floats, least: float) -> Floats:
@@ -236,9 +229,7 @@ class Answers(NamedTuple):
         there = self.is_density.copy()
         there[list(laws)] = True
         log_density = log_density[:, there]
-        stretches = Stretches.fit(
-            log_density, mean[:, there], self.values, features, self.weight
-        )
+        stretches = Stretches.fit(log_density, mean[:, there], self.values, features, self.weight)
         share = self.weight / self.weight.sum()
         log_weight = log_softmax(features @ stretches.coef)
         of_members = stretches.of_members(log_density)
@@ -277,9 +268,10 @@ class Answers(NamedTuple):
             sd, gap = np.sqrt(self.variance[:, m]), self.values - mean[:, m]
             seen = gap[rest], sd[rest], features[rest], self.weight[rest]
             laws[m] = ResidualLaw.fit(*seen, NORMAL_FACTORS)
-            found = around(mean[:, m], laws[m].sds(sd, features), None, atoms, target)
-            mean[:, m] = found.mean()
-            log_density[:, m] = log_densities_beside_atoms(found, target, self.values)
+            sds, shares = laws[m].sds(sd, features), np.ones(len(NORMAL_FACTORS))
+            part = Part.of_regressor(mean[:, m], sds, atoms, target, shares)
+            mean[:, m] = part.predictive().mean()
+            log_density[:, m] = part.log_densities(self.values)
         return laws, mean, log_density
 
 

@@ -9,20 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._masked_copies import few_threads, fit_on_copies
-from skpc.variables import Number, OwnNormals, Points, Predictive, Stretched
+from skpc.variables import Form, Number, OwnNormals, Points, Predictive, Stretched
 
 #: Regressors are trained on so many draws of the cells to remove, and their predictions averaged.
 _N_DRAWS = 3
 #: Categories that boosting can tell apart.
 _MAX_CATEGORIES = 255
-#: Least probability of values that are no atoms.
-_TINY = 1e-300
-#: Copies of the distribution by a density, or of normal ones around a prediction, and how many
-#: times as wide they are: linear pools are too wide, while residuals are mostly small and a few
-#: times large. Distributions by densities never go beyond the range of the target.
+#: Copies of the distribution by a density, and of normal ones around a prediction: how many times
+#: as wide they are. A pool of distributions is too wide, and never should one go beyond the range
+#: of the target; residuals are mostly small and a few times large.
 DENSITY_FACTORS = np.array([0.35, 0.5, 0.7, 0.85, 1.0])
 NORMAL_FACTORS = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 
@@ -51,15 +49,15 @@ class Target(NamedTuple):
     @property
     def cell(self) -> float:
         """The width over which the probability of an atom is spread; 1 where it is a point."""
-        return self.number.step if self.number is not None and self.number.step > 0.0 else 1.0
+        return 1.0 if self.number is None else self.number.step or 1.0
 
-    def atom_of(self, values: Floats) -> Any:
+    def atom_of(self, values: Floats) -> Ints:
         """The number of the atom that each value is, -1 for the others."""
         if self.number is None or not len(self.atoms):
             return np.full(len(values), -1)
         distance = np.abs(values[:, np.newaxis] - self.atoms)
-        near = distance.argmin(axis=1)
-        return np.where(distance.min(axis=1) <= self.number.reach, near, -1)
+        near = distance.min(axis=1) <= self.number.reach
+        return np.where(near, distance.argmin(axis=1), -1)
 
 
 class TargetDensity(NamedTuple):
@@ -69,11 +67,9 @@ class TargetDensity(NamedTuple):
     ----------
     model : fitted density estimator
         Its last column is the target.
-    target : Target
     """
 
     model: Any
-    target: Target
 
     @classmethod
     def learn(
@@ -82,102 +78,111 @@ class TargetDensity(NamedTuple):
         """Fit a clone of a density to rows and targets of positive weight."""
         some = weight > 0.0
         together = np.column_stack([rows, values])[some]
-        fitted = clone(density).fit_rows(target.domain, *merge_rows(together, weight[some]))
-        return cls(fitted, target)
+        return cls(clone(density).fit_rows(target.domain, *merge_rows(together, weight[some])))
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
-        asked = self._asked(rows)
+        asked = _without_target(rows)
         column = asked.shape[1] - 1
         try:
             (found,) = self.model._density.posteriors(asked, [column])
         except ValueError:
-            # A row too far away for its density to be positive tells nothing of its target.
-            far = np.isneginf(self.model._density.log_density(asked))
-            asked[far] = np.nan
-            (found,) = self.model._density.posteriors(asked, [column])
+            (found,) = self.model._density.posteriors(self._near(asked), [column])
         return found
 
-    def log_density_of_rows(self, rows: Floats) -> Floats:
+    def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of each row, whatever its target."""
-        return np.asarray(self.model._density.log_density(self._asked(rows)))
+        return np.asarray(self.model._density.log_density(_without_target(rows)))
 
     def draw(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """A target for each row."""
-        asked = self._asked(rows)
-        asked[np.isneginf(self.model._density.log_density(asked))] = np.nan
+        asked = self._near(_without_target(rows))
         return np.asarray(self.model._density.draw_missing(asked, random_state)[:, -1])
 
-    def _asked(self, rows: Floats) -> Floats:
-        return np.column_stack([rows, np.full(len(rows), np.nan)])
+    def _near(self, asked: Floats) -> Floats:
+        """Rows too far away for their density to be positive tell nothing of their targets."""
+        far = np.isneginf(self.model._density.log_density(asked))
+        return np.where(far[:, np.newaxis], np.nan, asked)
 
 
-def log_density_of(predictive: Predictive, values: Floats) -> Floats:
-    """Log density (nats) of the distribution by a density at a value for each row."""
-    (term,) = predictive.terms
-    return term.log_density(values)
+def _without_target(rows: Floats) -> Floats:
+    return np.column_stack([rows, np.full(len(rows), np.nan)])
 
 
 def atom_probabilities(predictive: Predictive, target: Target) -> Floats:
-    """Probability of each atom of the target, shape (n_rows, n_atoms)."""
-    n_rows = len(predictive.known)
+    """Probability of each atom of the target by a density, shape (n_rows, n_atoms)."""
+    (term,), n_rows = predictive.terms, len(predictive.known)
     found = np.empty((n_rows, len(target.atoms)))
     for place, atom in enumerate(target.atoms.tolist()):
-        found[:, place] = np.exp(log_density_of(predictive, np.full(n_rows, atom))) * target.cell
+        found[:, place] = np.exp(term.log_density(np.full(n_rows, atom))) * target.cell
     # The sum may exceed one by rounding.
     return found / np.maximum(found.sum(axis=1, keepdims=True), 1.0)
 
 
-def beside_atoms(form: Any, factors: Floats, shares: Floats, atoms: Floats, target: Target) -> Any:
-    """Atoms of given probabilities, and stretched copies of the distribution of other values.
+class Part(NamedTuple):
+    """The distribution of the target of each row by a member: atoms, and stretched copies.
 
-    Parameters
+    Attributes
     ----------
-    form : Form
-        The distributions of the other values, with the probabilities that these have.
-    factors, shares : ndarray of shape (n_factors,)
-        How the copies are stretched, and their probabilities.
+    target : Target
     atoms : ndarray of shape (n_rows, n_atoms)
         Probabilities of the atoms.
-    target : Target
+    rest : Stretched
+        Copies of the distribution of the other values, with the probability that these have.
     """
+
+    target: Target
+    atoms: Floats
+    rest: Stretched
+
+    @classmethod
+    def of_density(
+        cls, predictive: Predictive, atoms: Floats, target: Target, shares: Floats
+    ) -> Part:
+        """Copies of the distribution by a density, with shares of ``DENSITY_FACTORS``."""
+        term: Any = predictive.terms[0]
+        return cls(target, atoms, _stretched(term.without_atoms(), DENSITY_FACTORS, shares))
+
+    @classmethod
+    def of_regressor(
+        cls, mean: Floats, sd: Floats, atoms: Floats, target: Target, shares: Floats
+    ) -> Part:
+        """Normal distributions around the means of rows, with shares of ``NORMAL_FACTORS``."""
+        rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return cls(target, atoms, _stretched(OwnNormals(mean, sd, rest), NORMAL_FACTORS, shares))
+
+    def predictive(self) -> Predictive:
+        """The same as terms that can be mixed with those of other members."""
+        points = [Points(self.target.atoms, self.atoms)] if len(self.target.atoms) else []
+        known = np.full(len(self.atoms), np.nan)
+        return Predictive([*points, self.rest], known, number=self.target.number)
+
+    def log_densities(self, values: Floats) -> Floats:
+        """Log density (nats) of the copies at a value for each row, shape (n_rows, n_factors)."""
+        found, atom = self.rest.log_densities(values), self.target.atom_of(values)
+        at_atom = np.flatnonzero(atom >= 0)
+        with np.errstate(divide="ignore"):
+            of_atom = np.log(self.atoms[at_atom, atom[at_atom]]) - np.log(self.target.cell)
+        found[at_atom] = of_atom[:, np.newaxis]
+        return found
+
+    def log_density(self, values: Floats) -> Floats:
+        """Log density (nats) at a value for each row."""
+        copies = self.log_densities(values) + np.log(self.rest.shares)
+        return np.asarray(np.logaddexp.reduce(copies, axis=1))
+
+    def stretched(self, drawn: Floats, row: Ints, random_state: np.random.RandomState) -> Floats:
+        """Draws of the distributions of some rows, moved as in a copy; atoms stay."""
+        factor = random_state.choice(self.rest.factors, len(row), p=self.rest.shares)
+        middle, number = self.rest.middle()[row], self.target.number
+        moved = middle + factor * (drawn - middle)
+        moved = moved if number is None else number.snapped(moved)
+        return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
+
+
+def _stretched(form: Form | OwnNormals, factors: Floats, shares: Floats) -> Stretched:
     used = shares > 0.0
-    rest = Stretched(form, factors[used], shares[used], np.ones((len(atoms), 1)))
-    points = [Points(target.atoms, atoms)] if len(target.atoms) else []
-    return Predictive([*points, rest], np.full(len(atoms), np.nan), number=target.number)
-
-
-def around(mean: Floats, sd: Floats, shares: Any, atoms: Floats, target: Target) -> Predictive:
-    """Atoms of given probabilities, and stretched normal distributions of the other values.
-
-    ``mean`` and ``sd`` have a number for each row; ``shares`` None gives each of the
-    ``NORMAL_FACTORS`` the same share.
-    """
-    rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), _TINY)
-    if shares is None:
-        shares = np.full(len(NORMAL_FACTORS), 1.0 / len(NORMAL_FACTORS))
-    return beside_atoms(OwnNormals(mean, sd, rest), NORMAL_FACTORS, shares, atoms, target)
-
-
-def log_densities_beside_atoms(predictive: Predictive, target: Target, values: Floats) -> Floats:
-    """Log density (nats) of each copy of :func:`beside_atoms` at a value for each row.
-
-    Shape (n_rows, n_factors); that of an atom is the same for all.
-    """
-    *points, rest = predictive.terms
-    found, atom = rest.log_densities(values), target.atom_of(values)
-    for at_atoms in points:
-        of_atom = at_atoms.log_density(target.atoms[atom]) - np.log(target.cell)
-        found = np.where(atom[:, np.newaxis] < 0, found, of_atom[:, np.newaxis])
-    return found
-
-
-def log_density_beside_atoms(predictive: Predictive, target: Target, values: Floats) -> Floats:
-    """Log density (nats) of distributions of :func:`beside_atoms` at a value for each row."""
-    copies = log_densities_beside_atoms(predictive, target, values)
-    with np.errstate(divide="ignore"):
-        log_shares = np.log(predictive.terms[-1].shares)
-    return np.asarray(np.logaddexp.reduce(copies + log_shares, axis=1))
+    return Stretched(form, factors[used], shares[used], np.ones((len(form.total()), 1)))
 
 
 class TargetRegressor(NamedTuple):
@@ -225,8 +230,8 @@ class TargetRegressor(NamedTuple):
         if not isinstance(model, str):
             model = _told_categories(model, domain)
             if "return_std" in signature(model.predict).parameters:
-                fitted = model.fit(rows, scaled, sample_weight=weight)
-                return cls([fitted], centre, scale, not np.isnan(rows).any())
+                model.fit(rows, scaled, sample_weight=weight)
+                return cls([model], centre, scale, not np.isnan(rows).any())
         models = [
             fit_on_copies(model, domain, rows, scaled, weight, rates, random_state)
             for _ in range(_N_DRAWS)
@@ -235,13 +240,12 @@ class TargetRegressor(NamedTuple):
 
     def mean_and_sd(self, rows: Floats) -> tuple[Floats, Floats]:
         """Prediction of each row, and how far it is uncertain by the account of the model."""
+        sd = np.zeros(len(rows))
         if self.has_std:
-            (model,) = self.models
-            mean, sd = model.predict(rows, return_std=True)
+            mean, sd = self.models[0].predict(rows, return_std=True)
         else:
             with few_threads(rows):
                 mean = np.mean([model.predict(rows) for model in self.models], axis=0)
-            sd = np.zeros(len(rows))
         return self.centre + self.scale * np.ravel(mean), self.scale * np.ravel(sd)
 
 

@@ -8,21 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc.estimators._folds import hold_out_folds
 from skpc.estimators._linear_pool import Stretches, log_softmax
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_lesson import Answers, Lesson, Member, Report, Spread, without_warnings
 from skpc.estimators._value_members import (
-    DENSITY_FACTORS,
+    Part,
     Target,
     TargetDensity,
     TargetRegressor,
-    around,
     atom_probabilities,
-    beside_atoms,
-    log_density_beside_atoms,
-    log_density_of,
 )
 from skpc.variables import Predictive
 
@@ -40,100 +36,93 @@ class ValuePool(NamedTuple):
         of which regressors know nothing, and how uncertain a target is.
     regressors : list of (TargetRegressor, ResidualLaw)
         The other members, and the laws of what they are wrong by.
-    spread : Spread or None
-        What weights depend on; None where nothing has weighed the densities.
-    stretches : Stretches or None
-        Weights of the members and of their stretched copies.
+    gate : (Spread, Stretches) or None
+        What the weights of the members depend on, and how they do; None where nothing has weighed
+        the densities, which are then mixed as they are.
     """
 
     target: Target
     densities: list[TargetDensity]
     mixture: Floats
     regressors: list[tuple[TargetRegressor, ResidualLaw]]
-    spread: Spread | None = None
-    stretches: Stretches | None = None
+    gate: tuple[Spread, Stretches] | None = None
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
-        parts, log_weight = self._parts(rows)
-        return parts[0] if len(parts) == 1 else Predictive.mixture(parts, np.exp(log_weight))
+        if self.gate is None:
+            return Predictive.mixture(self._by_densities(rows), self.mixture)
+        parts, log_weight = self._parts(rows, self.gate)
+        return Predictive.mixture([part.predictive() for part in parts], np.exp(log_weight))
 
     def log_density(self, rows: Floats, values: Floats) -> Floats:
         """Log density (nats) of the target of each row at a value of its own."""
-        parts, log_weight = self._parts(rows)
-        if self.stretches is None:
-            found = [log_density_of(part, values) for part in parts]
+        if self.gate is None:
+            found = [found.terms[0].log_density(values) for found in self._by_densities(rows)]
+            log_weight = np.log(self.mixture)
         else:
-            found = [log_density_beside_atoms(part, self.target, values) for part in parts]
+            parts, log_weight = self._parts(rows, self.gate)
+            found = [part.log_density(values) for part in parts]
         return np.asarray(np.logaddexp.reduce(np.array(found).T + log_weight, axis=1))
 
     def log_density_of_rows(self, rows: Floats) -> Floats:
         """Log density (nats) of the rows themselves, whatever their targets."""
         with without_warnings(len(self.densities) > 1):
-            found = [density.log_density_of_rows(rows) for density in self.densities]
-        return np.asarray(np.logaddexp.reduce(np.array(found).T + np.log(self.mixture), axis=1))
+            found = [density.log_density(rows) for density in self.densities]
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(self.mixture)
+        return np.asarray(np.logaddexp.reduce(np.array(found).T + log_weight, axis=1))
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:
         """Targets for each row, shape (n_rows, n_draws)."""
-        parts, log_weight = self._parts(rows)
-        source = _draw_columns(np.exp(log_weight), n_draws, random_state)
+        prob = np.broadcast_to(self.mixture, (len(rows), len(self.mixture)))
+        parts: list[Part] = []
+        if self.gate is not None:
+            parts, log_weight = self._parts(rows, self.gate)
+            prob = np.exp(log_weight)
+        source = _draw_columns(prob, n_draws, random_state)
         found = np.empty(source.shape)
-        for m, part in enumerate(parts):
+        for m in np.unique(source).tolist():
             row, place = np.nonzero(source == m)
-            if not len(row):
-                continue
             if m < len(self.densities):
                 drawn = self.densities[m].draw(rows[row], random_state)
             else:
-                drawn = self._draw_normals(part, row, random_state)
-            if self.stretches is not None:
-                drawn = self._stretched(drawn, part, row, random_state)
+                drawn = _draw_normals(parts[m], row, random_state)
+            if parts:
+                drawn = parts[m].stretched(drawn, row, random_state)
             found[row, place] = drawn
         return found
 
-    def _parts(self, rows: Floats) -> tuple[list[Predictive], Floats]:
-        """Distributions by all members, and their log weights of shape (n_rows, n_members)."""
+    def _by_densities(self, rows: Floats) -> list[Predictive]:
+        """Distributions by the densities alone."""
         with without_warnings(len(self.densities) + len(self.regressors) > 1):
-            parts = [density.predictive(rows) for density in self.densities]
-        if self.spread is None or self.stretches is None:
-            return parts, np.full((len(rows), len(parts)), -np.log(len(parts)))
-        features = self.spread.features(rows, Predictive.mixture(parts, self.mixture).variance())
-        of_atoms = [atom_probabilities(part, self.target) for part in parts]
-        coef, shares = self.stretches
-        found = [
-            beside_atoms(part.terms[0].without_atoms(), DENSITY_FACTORS, share, prob, self.target)
-            for part, share, prob in zip(parts, shares, of_atoms)
+            return [density.predictive(rows) for density in self.densities]
+
+    def _parts(self, rows: Floats, gate: tuple[Spread, Stretches]) -> tuple[list[Part], Floats]:
+        """Distributions by all members, and their log weights of shape (n_rows, n_members)."""
+        found = self._by_densities(rows)
+        spread, (coef, shares) = gate
+        features = spread.features(rows, Predictive.mixture(found, self.mixture).variance())
+        of_atoms = [atom_probabilities(one, self.target) for one in found]
+        parts = [
+            Part.of_density(one, atoms, self.target, share)
+            for one, atoms, share in zip(found, of_atoms, shares)
         ]
         atoms = np.tensordot(self.mixture, of_atoms, axes=1)
-        for (regressor, law), share in zip(self.regressors, shares[len(parts) :]):
+        for (regressor, law), share in zip(self.regressors, shares[len(found) :]):
             mean, sd = regressor.mean_and_sd(rows)
-            found.append(around(mean, law.sds(sd, features), share, atoms, self.target))
-        return found, log_softmax(features @ coef)
+            sds = law.sds(sd, features)
+            parts.append(Part.of_regressor(mean, sds, atoms, self.target, share))
+        return parts, log_softmax(features @ coef)
 
-    def _draw_normals(
-        self, part: Predictive, row: Any, random_state: np.random.RandomState
-    ) -> Floats:
-        """Draws from the distributions by a regressor, before they are stretched."""
-        *points, rest = part.terms
-        drawn = rest.form.mean[row] + rest.form.sd[row] * random_state.standard_normal(len(row))
-        for at_atoms in points:
-            prob = np.hstack([at_atoms.prob, rest.form.prob])[row]
-            (atom,) = _draw_columns(prob, 1, random_state).T
-            drawn = np.where(
-                atom < len(at_atoms.value), np.append(at_atoms.value, np.nan)[atom], drawn
-            )
-        return drawn
 
-    def _stretched(
-        self, drawn: Floats, part: Predictive, row: Any, random_state: np.random.RandomState
-    ) -> Floats:
-        """Draws that are no atoms, moved towards or away from the middle of their distribution."""
-        rest = part.terms[-1]
-        factor = random_state.choice(rest.factors, len(row), p=rest.shares / rest.shares.sum())
-        middle = rest.middle()[row]
-        moved, number = middle + factor * (drawn - middle), self.target.number
-        moved = moved if number is None else number.snapped(moved)
-        return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
+def _draw_normals(part: Part, row: Ints, random_state: np.random.RandomState) -> Floats:
+    """Draws from the distributions of some rows by a regressor, before they are stretched."""
+    normals, n_atoms = part.rest.form, part.atoms.shape[1]
+    drawn = normals.mean[row] + normals.sd[row] * random_state.standard_normal(len(row))
+    if n_atoms:
+        (atom,) = _draw_columns(np.hstack([part.atoms, normals.prob])[row], 1, random_state).T
+        drawn = np.where(atom < n_atoms, np.append(part.target.atoms, np.nan)[atom], drawn)
+    return np.asarray(drawn)
 
 
 def learn_pool(
@@ -173,11 +162,13 @@ def learn_pool(
         for member, seed in zip(members, seeds)
     )
     found = Answers.gather(lesson, members, folds, said).weigh(lesson)
-    learned = parallel(delayed(lesson.learn)(members[m], weight, seeds[m]) for m in found.report.used)
+    learned = parallel(
+        delayed(lesson.learn)(members[m], weight, seeds[m]) for m in found.report.used
+    )
     densities = [one for one in learned if isinstance(one, TargetDensity)]
     regressors = list(zip(learned[len(densities) :], found.laws))
     pool = ValuePool(
-        lesson.target, densities, found.mixture, regressors, found.spread, found.stretches
+        lesson.target, densities, found.mixture, regressors, (found.spread, found.stretches)
     )
     return pool, found.report
 

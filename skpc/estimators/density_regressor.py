@@ -57,9 +57,10 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         iterations are chosen on held-out rows. One whose ``predict`` has ``return_std``, such as
         :class:`ExpectedKernelSVR`, learns from the rows as they are, and the variance that it
         tells counts. None: no such member.
-    cv : int, default=5
-        Number of folds in which members are learned to weigh them. Of more than 10,000 distinct
-        rows one part is held out instead.
+    cv : int, cross-validation generator or iterable, default=5
+        Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
+        pairs of row numbers (train, test). A number deals rows at random; of more than 10,000
+        distinct rows one part is then held out instead.
     missing_rates : sequence of float, default=(0.0, 0.3, 0.6)
         Held-out rows are asked once for each of these, with so many of their cells removed at
         random.
@@ -298,26 +299,35 @@ class DensityRegressor(RegressorMixin, TableEstimator):
 
         return self._of_parts(self._encode(X)[1], quantiles)
 
-    def score_samples(self, X: Any, y: Any) -> Floats:
+    def score_samples(self, X: Any, y: Any = None) -> Floats:
         """Log density of the target of each row given its observed cells.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
-        y : array-like of shape (n_samples,)
-            Their targets.
+        y : array-like of shape (n_samples,), default=None
+            Their targets. None asks about the rows alone: the log density of their observed cells
+            under the mixture of the densities, low where a row is unlike the training rows.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             In nats, with respect to the counting measure on the atoms of the target and the
-            Lebesgue measure elsewhere. On a lattice (integers, fixed decimals) an atom counts as
-            its probability over the step.
+            Lebesgue measure elsewhere. On a lattice (integers, fixed decimals) the density of an
+            atom is its probability over the step.
+
+        Raises
+        ------
+        ValueError
+            If there is not one finite target for each row.
         """
-        rows = self._encode(X)[1]
+        _, rows, mass = self._encode_with_mass(X)
+        parts = list(gen_batches(len(rows), _ROWS))
+        if y is None:
+            found = [self._pool.log_density_of_rows(rows[part]) for part in parts]
+            return mass.with_rows(np.concatenate(found))
         values = check_target(self, y, len(rows))
-        parts = gen_batches(len(rows), _ROWS)
         return np.concatenate([self._pool.log_density(rows[part], values[part]) for part in parts])
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:

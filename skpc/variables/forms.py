@@ -1,8 +1,9 @@
 """Four forms make up every univariate distribution here: points, normals, bins, scored normals.
 
-(``stretched.py`` has what pools of predictions need beside them.) A form holds a few parts that all of its distributions share, and for each distribution the
+A form holds a few parts that all of its distributions share, and for each distribution the
 probabilities of the parts. Whatever is linear in a distribution (a mean, a distribution function,
-the expectation of a kernel) is then found once for each part and averaged.
+the expectation of a kernel) is then found once for each part and averaged. (What only pools of
+predictions need stands in ``stretched.py``.)
 """
 
 from __future__ import annotations
