@@ -18,12 +18,15 @@ from threadpoolctl import threadpool_limits
 from skpc._arrays import Floats
 from skpc.domain import Domain
 from skpc.estimators._folds import deal, remove_cells
+from skpc.estimators._linear import LinearOnCompletions
 
 #: Leaves and learning rates of boosting that compete on held-out rows.
 _CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
 #: One row in so many is held out to choose among them, and the number of iterations.
 _HELD_OUT = 5
-_MAX_ITER, _PATIENCE = 500, 15
+_MAX_ITER, _PATIENCE = 300, 15
+#: Of linear models.
+_PENALTIES = (0.1, 1.0, 10.0, 100.0)
 #: Categories that boosting can tell apart; a column of more is taken for a number.
 _MAX_CATEGORIES = 255
 #: Threads of boosting wait for each other after every split: of fewer cells than this, one is
@@ -44,9 +47,10 @@ def fit_on_copies(
 
     Parameters
     ----------
-    model : classifier or regressor, or {"classifier", "regressor"}
-        A string stands for boosting, whose leaves, learning rate and number of iterations are
-        chosen on held-out rows (the copies of a row are held out together).
+    model : classifier, regressor, or one of {"classifier", "regressor", "logistic", "ridge"}
+        The first two strings stand for boosting, whose leaves, learning rate and number of
+        iterations are chosen on held-out rows (the copies of a row are held out together); the
+        others for linear models with completed rows, whose penalty is chosen so.
     domain : Domain
         What the columns are.
     rows : ndarray of shape (n_rows, n_features)
@@ -67,10 +71,13 @@ def fit_on_copies(
     targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
     with few_threads(copies):
         if isinstance(model, str):
-            held = np.tile(_held_out(model, target, random_state), len(rates))
-            best = _boosting(model, domain, random_state)
+            of_classes = model in ("classifier", "logistic")
+            held = np.tile(_held_out(of_classes, target, random_state), len(rates))
+            choose, best = _best_boosting, _boosting(of_classes, domain, random_state)
+            if model in ("logistic", "ridge"):
+                choose, best = _best_linear, LinearOnCompletions(domain, of_classes)
             if held.any() and not held.all():
-                best = _best(best, copies, targets, weights, held)
+                best = choose(best, copies, targets, weights, held)
         else:
             best = clone(model)
         return best.fit(copies, targets, sample_weight=weights)
@@ -82,18 +89,16 @@ def few_threads(rows: Floats) -> AbstractContextManager[Any]:
     return threadpool_limits(1, user_api="openmp") if small else nullcontext()
 
 
-def _held_out(kind: str, target: Any, random_state: np.random.RandomState) -> Any:
+def _held_out(of_classes: bool, target: Any, random_state: np.random.RandomState) -> Any:
     """Which rows are held out: one in five, but not all rows of a class."""
-    group = target.astype(np.int64) if kind == "classifier" else np.zeros(len(target), np.int64)
+    group = target.astype(np.int64) if of_classes else np.zeros(len(target), np.int64)
     held = deal(np.ones(len(target)), group, _HELD_OUT, random_state)[0] > 0.0
     left = np.bincount(group[~held], minlength=group.max() + 1)
     return held & (left[group] > 0)
 
 
-def _boosting(kind: str, domain: Domain, random_state: np.random.RandomState) -> Any:
-    make = HistGradientBoostingClassifier
-    if kind == "regressor":
-        make = HistGradientBoostingRegressor
+def _boosting(of_classes: bool, domain: Domain, random_state: np.random.RandomState) -> Any:
+    make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
     return make(
         categorical_features=domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES),
         early_stopping=False,
@@ -101,7 +106,17 @@ def _boosting(kind: str, domain: Domain, random_state: np.random.RandomState) ->
     )
 
 
-def _best(model: Any, copies: Floats, target: Any, weight: Floats, held: Any) -> Any:
+def _best_linear(model: Any, copies: Floats, target: Any, weight: Floats, held: Any) -> Any:
+    """The model with the penalty that has the least loss on held-out copies."""
+    losses = []
+    for penalty in _PENALTIES:
+        tried = clone(model).set_params(penalty=penalty)
+        tried.fit(copies[~held], target[~held], weight[~held])
+        losses.append(weight[held] @ tried.losses(copies[held], target[held]))
+    return clone(model).set_params(penalty=_PENALTIES[int(np.argmin(losses))])
+
+
+def _best_boosting(model: Any, copies: Floats, target: Any, weight: Floats, held: Any) -> Any:
     """The model with the settings that have the least loss on held-out copies."""
     found = []
     for n_leaves, rate in _CANDIDATES:

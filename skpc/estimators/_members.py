@@ -25,7 +25,7 @@ _DECLARATIONS = (
 )
 #: Trees with which the default mixture of all trees estimates a row with missing cells: a pool asks
 #: many such rows, and learns how far to trust the answers.
-_N_TREES = 100
+_N_TREES = 50
 
 
 def default_densities(random_state: np.random.RandomState) -> list[tuple[str, Any]]:
@@ -57,6 +57,39 @@ def named(given: Any, parameter: str) -> list[tuple[str, Any]]:
     if len(set(names)) < len(names):
         raise ValueError(f"The names of {parameter} must differ; got {names}.")
     return pairs
+
+
+def named_models(given: Any, known: dict[str, str], parameter: str) -> list[tuple[str, Any]]:
+    """Names, and models that learn from masked copies, from what the user gave.
+
+    Parameters
+    ----------
+    given : sequence of str or pairs, or None
+    known : dict
+        What the strings stand for.
+    parameter : {"classifiers", "regressors"}
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is anything else, or a classifier has no ``predict_proba``.
+    """
+    found = []
+    for entry in () if given is None else (given,) if isinstance(given, str) else given:
+        if isinstance(entry, str) and entry in known:
+            found.append((entry, known[entry]))
+            continue
+        if not (isinstance(entry, (tuple, list)) and len(entry) == 2):
+            raise ValueError(
+                f"{parameter} must hold pairs (name, estimator) or names among {list(known)}; got "
+                f"{entry!r}."
+            )
+        name, model = entry
+        wanted = "predict_proba" if parameter == "classifiers" else "predict"
+        if not hasattr(model, wanted):
+            raise TypeError(f"{parameter} need {wanted}; {name!r}, {model!r}, has none.")
+        found.append((name, model))
+    return found
 
 
 def shared_domain(

@@ -25,8 +25,17 @@ from skpc.estimators._class_members import ClassDensities, log_or_inf
 from skpc.estimators._class_pool import ClassPool, Lesson, Member
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._folds import given_splits
-from skpc.estimators._members import check_rates, default_densities, named, shared_domain
+from skpc.estimators._members import (
+    check_rates,
+    default_densities,
+    named,
+    named_models,
+    shared_domain,
+)
 from skpc.estimators.streaming import by_blocks
+
+#: What names of classifiers stand for; see :func:`fit_on_copies`.
+_CLASSIFIERS = {"boosting": "classifier", "logistic": "logistic"}
 
 
 class DensityClassifier(ClassifierMixin, TableEstimator):
@@ -45,18 +54,21 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
         Domain, and must declare the same columns. None means a cutset network, a
-        :class:`SoftLearnSPN` and a :class:`MixtureOfAllTrees` (asked with 100 trees a row).
+        :class:`SoftLearnSPN` and a :class:`MixtureOfAllTrees` (asked with 50 trees a row).
     priors : array-like of shape (n_classes,), default=None
         Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
         with a single joint density their probabilities under it, which are close to these.
     joint : bool or "auto", default="auto"
         Whether one density of the columns and the class together takes the place of one for each
         class. "auto": both are members of the pool.
-    classifiers : "boosting", None or list of (str, classifier), default="boosting"
-        Further members: classifiers that take missing cells, such as gradient boosting. They learn
-        from encoded rows (``domain_.encode(X)``: numbers, and codes of categories), one copy for
-        each of ``missing_rates``. "boosting": ``HistGradientBoostingClassifier``, whose leaves,
-        learning rate and number of iterations are chosen on held-out rows. None: no such member.
+    classifiers : sequence or None, default=("boosting", "logistic")
+        Further members, trained on one copy of the rows for each of ``missing_rates``. "boosting":
+        ``HistGradientBoostingClassifier``, whose leaves, learning rate and number of iterations are
+        chosen on held-out rows. "logistic": logistic regression on scores of numbers and indicators
+        of categories, missing ones filled by their means given the others under a normal
+        distribution. A pair (name, classifier): any classifier that takes missing cells; it learns
+        from encoded rows (``domain_.encode(X)``: numbers, and codes of categories). None: no such
+        member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random, classes evenly; of more
@@ -146,7 +158,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         "density": "no_validation",
         "priors": ["array-like", None],
         "joint": ["boolean", StrOptions({"auto"})],
-        "classifiers": [StrOptions({"boosting"}), None, list],
+        "classifiers": ["array-like", None],
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
         "n_jobs": [Integral, None],
@@ -159,7 +171,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         *,
         priors: Any = None,
         joint: bool | str = "auto",
-        classifiers: Any = "boosting",
+        classifiers: Any = ("boosting", "logistic"),
         cv: int = 5,
         missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
         n_jobs: int | None = None,
@@ -233,16 +245,10 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             for joint in ways
             for name, density in densities
         ]
-        if isinstance(self.classifiers, str):
-            members.append(Member(self.classifiers, "classifier", None))
-        elif self.classifiers is not None:
-            for name, classifier in named(self.classifiers, "classifiers"):
-                if not hasattr(classifier, "predict_proba"):
-                    raise TypeError(
-                        f"Classifiers of a pool need predict_proba; {name!r}, {classifier!r}, has "
-                        "none. CalibratedClassifierCV gives it one."
-                    )
-                members.append(Member(name, classifier, None))
+        members += [
+            Member(name, model, None)
+            for name, model in named_models(self.classifiers, _CLASSIFIERS, "classifiers")
+        ]
         names = [member.name for member in members]
         if len(set(names)) < len(names):
             raise ValueError(f"The names of densities and classifiers must differ; got {names}.")

@@ -5,6 +5,7 @@ Internal: it may change in any version.
 
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
+from skpc.learning.factors import Factors
 from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork
@@ -16,6 +17,7 @@ from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refin
 __all__ = [
     "CutsetMixture",
     "CutsetNetwork",
+    "Factors",
     "SoftLearnOptions",
     "check_n_components",
     "choose_param_ess",

@@ -11,23 +11,23 @@ __all__ = ["accuracy_curves", "error_curves"]
 #: A panel: its title, where the curves have their points, and the curves by name.
 Panel = tuple[str, list[float], dict[str, list[float]]]
 #: Ours come first, in this style; others are dashed.
-_OURS = {"soft", "cutset", "joint", "exact"}
+_OURS = {"pool", "densities alone", "exact"}
 
 
 def accuracy_curves(printed: str, path: Path) -> None:
     """Accuracies of ``tests.benchmarks.classification``, a panel for each table."""
     panels: list[Panel] = []
+    wanted = False
     for line in printed.splitlines():
         if not line.startswith(" "):
-            name, _, heads = line.partition(",")
-            cells = heads.split()
-            curves: dict[str, list[float]] = {}
-            rates = [float(cell) for cell in cells[1:-2]]
-            if cells[0] == "accuracy":
-                panels.append((name, rates, curves))
-        else:
-            label, *values = line[:28].strip(), *line[28:].split()
-            curves[label] = [float(value) for value in values[: len(rates)]]
+            name, _, heads = line.partition(", accuracy ")
+            wanted = bool(heads)
+            if wanted:
+                rates = [float(head) for head in heads.split() if head not in ("mar", "mnar")]
+                panels.append((name, rates, {}))
+        elif wanted:
+            values = line[34:].split()
+            panels[-1][2][line[:34].strip()] = [float(value) for value in values[: len(rates)]]
     _draw(panels, "accuracy", path)
 
 
