@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from skpc._arrays import Floats
-from skpc.learning import mixture_weights
 
 #: No log density counts as less than the best one of its row by more than this.
 _WORST = 50.0
-#: Strength of the penalty on squared coefficients, in nats, and of that on squared errors that
-#: vanish, as a part of the variance of the target.
-_PENALTY, _LEAST = 1.0, 1e-9
-#: A copy of less weight than this is left out.
-_SMALLEST = 0.01
-#: How often weights of members and of copies are fitted in turn, the steps of EM in each turn, and
-#: a part of the rows that lets the copies of a member without weight stay as they are.
-_TURNS, _UPDATES, _PRIOR = 3, 10, 1e-6
+#: The penalty on a squared coefficient in nats, and that on a constant as a part of it; the log
+#: odds that copies of a member start with, next to the member as it is.
+_PENALTY, _OF_CONSTANTS, _OTHERS = 1.0, 0.1, -3.0
+#: What keeps the logarithm of the squared error finite, as a part of the variance of the target.
+_LEAST = 1e-9
+_MAX_ITER = 300
 
 
 class Standardised(NamedTuple):
@@ -49,108 +47,75 @@ class Standardised(NamedTuple):
         return np.column_stack([np.ones(len(raw)), (inside - self.mean) / self.sd])
 
 
-class Stretches(NamedTuple):
-    """Weights of members, and of copies of each member that are stretched around its mean.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n_features, n_members)
-        The weights of the members of a row are ``softmax(features @ coef)``.
-    shares : ndarray of shape (n_members, n_factors)
-        Those of the copies of each member; they sum to one.
-    """
-
-    coef: Floats
-    shares: Floats
-
-    @classmethod
-    def fit(
-        cls,
-        log_density: Floats,
-        mean: Floats,
-        target: Floats,
-        features: Floats,
-        weight: Floats,
-    ) -> Stretches:
-        """Fit both in turn.
-
-        Parameters
-        ----------
-        log_density : ndarray of shape (n_rows, n_members, n_factors)
-            Of the targets of rows that no member has learned from, in nats.
-        mean : ndarray of shape (n_rows, n_members)
-            Means of the predictions, which stretching does not move.
-        target : ndarray of shape (n_rows,)
-        features : ndarray of shape (n_rows, n_features)
-        weight : ndarray of shape (n_rows,)
-            Not negative, some positive.
-        """
-        best = log_density.max(axis=(1, 2))
-        counts = np.isfinite(best)
-        log_density = log_density - np.where(counts, best, 0.0)[:, np.newaxis, np.newaxis]
-        log_density = np.maximum(log_density, -_WORST)
-        share = np.where(counts, weight, 0.0) / weight.sum()
-        n_members = mean.shape[1]
-        shares = np.array([mixture_weights(log_density[:, m], weight) for m in range(n_members)])
-        found = cls(np.zeros((features.shape[1], n_members)), shares)
-        for turn in range(_TURNS + 1):
-            together = found.of_members(log_density)
-            coef = _fitted_coef(found.coef, together, mean, target, features, weight, share)
-            found = found._replace(coef=coef)
-            for _ in range(_UPDATES if turn < _TURNS else 0):
-                found = found._updated(log_density, features, share)
-            if turn == _TURNS - 1:
-                shares = np.where(found.shares < _SMALLEST, 0.0, found.shares)
-                found = found._replace(shares=shares / shares.sum(axis=1, keepdims=True))
-        return found
-
-    def of_members(self, log_density: Floats) -> Floats:
-        """Log densities of the members, shape (n_rows, n_members), from those of the copies."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.logaddexp.reduce(log_density + np.log(self.shares), axis=2))
-
-    def _updated(self, log_density: Floats, features: Floats, share: Floats) -> Stretches:
-        """One step of EM for the copies."""
-        with np.errstate(divide="ignore"):
-            joint = log_density + np.log(self.shares)
-        joint = joint + log_softmax(features @ self.coef)[:, :, np.newaxis]
-        together = np.logaddexp.reduce(joint, axis=(1, 2), keepdims=True)
-        count = np.tensordot(share, np.exp(joint - together), axes=1) + _PRIOR * self.shares
-        return self._replace(shares=count / count.sum(axis=1, keepdims=True))
-
-
-def _fitted_coef(
-    start: Floats,
+def fit_weights(
     log_density: Floats,
     mean: Floats,
     target: Floats,
     features: Floats,
     weight: Floats,
-    log_share: Floats,
+    is_own: NDArray[np.bool_],
 ) -> Floats:
-    """Coefficients of the weights of members.
+    """Coefficients of the weights of members, each of which comes in several copies.
 
-    They maximise the mean log density of the pool plus that of a normal distribution around its
-    mean, so that both the distribution and its mean count, less a small penalty.
+    The weights of all copies of a row are ``softmax(features @ coef)``. They maximise the mean log
+    density of the pool plus that of a normal distribution around its mean, so that both the
+    distribution and its mean count, less a penalty on the squares of the coefficients.
+
+    Parameters
+    ----------
+    log_density : ndarray of shape (n_rows, n_members, n_copies)
+        Of the targets of rows that no member has learned from, in nats.
+    mean : ndarray of shape (n_rows, n_members)
+        Means of the predictions, which all copies have.
+    target : ndarray of shape (n_rows,)
+    features : ndarray of shape (n_rows, n_features)
+        The first is constant one.
+    weight : ndarray of shape (n_rows,)
+        Not negative, some positive.
+    is_own : ndarray of shape (n_members, n_copies)
+        Which copies are the members as they are; others start with small weights.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_members, n_copies)
     """
-    n_members, share = log_density.shape[1], weight / weight.sum()
+    n_rows, _, n_copies = log_density.shape
+    best = log_density.max(axis=(1, 2))
+    counts = np.isfinite(best)
+    copies = log_density - np.where(counts, best, 0.0)[:, np.newaxis, np.newaxis]
+    copies = np.maximum(copies, -_WORST).reshape(n_rows, -1)
+    share = weight / weight.sum()
+    log_share = np.where(counts, share, 0.0)
     square = max(float(share @ (target - share @ target) ** 2), np.finfo(np.float64).tiny)
-    penalty = _PENALTY / weight.sum()
+    start = np.zeros((features.shape[1], copies.shape[1]))
+    start[0] = np.where(is_own.ravel(), 0.0, _OTHERS)
+    penalty = np.full(start.shape, _PENALTY) / weight.sum()
+    penalty[0] *= _OF_CONSTANTS
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        log_weight = log_softmax(features @ flat.reshape(-1, n_members))
-        row_weight, joint = np.exp(log_weight), log_density + log_weight
+        away = flat.reshape(start.shape)
+        log_weight = log_softmax(features @ (start + away))
+        of_copies, joint = np.exp(log_weight), copies + log_weight
         together = np.logaddexp.reduce(joint, axis=1)
-        pooled = (row_weight * mean).sum(axis=1)
-        away, gap = mean - pooled[:, np.newaxis], pooled - target
+        of_members = of_copies.reshape(*mean.shape, n_copies).sum(axis=2)
+        pooled = (of_members * mean).sum(axis=1)
+        gap = pooled - target
         error = float(share @ gap**2) / square + _LEAST
-        slope = log_share[:, np.newaxis] * (row_weight - np.exp(joint - together[:, np.newaxis]))
-        slope += (share * gap)[:, np.newaxis] * row_weight * away / (square * error)
-        value = -float(log_share @ together) + 0.5 * np.log(error) + penalty * float(flat @ flat)
-        return value, (features.T @ slope).ravel() + 2.0 * penalty * flat
+        push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / (square * error)
+        slope = log_share[:, np.newaxis] * (of_copies - np.exp(joint - together[:, np.newaxis]))
+        slope += np.repeat(push, n_copies, axis=1) * of_copies
+        value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * away**2).sum()
+        return value, (features.T @ slope + 2.0 * penalty * away).ravel()
 
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return np.asarray(found.x.reshape(-1, n_members))
+    options = {"maxiter": _MAX_ITER}
+    found = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray((start + found.x.reshape(start.shape)).reshape(-1, *is_own.shape))
+
+
+def log_weights(features: Floats, coef: Floats) -> Floats:
+    """Log weights of all copies of members for each row, shape (n_rows, n_members, n_copies)."""
+    found = log_softmax(features @ coef.reshape(len(coef), -1))
+    return found.reshape(len(features), *coef.shape[1:])
 
 
 def log_softmax(score: Floats) -> Floats:

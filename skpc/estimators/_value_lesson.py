@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skpc._arrays import Floats
 from skpc.domain import Domain
 from skpc.estimators._folds import HeldOut, share_seen
-from skpc.estimators._linear_pool import Standardised, Stretches, log_softmax
+from skpc.estimators._linear_pool import Standardised, fit_weights, log_weights
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_members import (
     DENSITY_FACTORS,
@@ -27,10 +27,12 @@ from skpc.estimators._value_members import (
 )
 from skpc.learning import mixture_weights
 
-#: A member of less weight than this is left out.
+#: A member, or a copy of one, of less weight than this is left out.
 _SMALLEST = 1e-3
 #: Variances below this part of that of the target count as this.
 _SMALLEST_VARIANCE = 1e-8
+#: Which copies are members as they are: regressors, and densities.
+_IS_OWN = np.array([NORMAL_FACTORS == 1.0, DENSITY_FACTORS == 1.0])
 
 
 class Member(NamedTuple):
@@ -90,19 +92,20 @@ class Lesson(NamedTuple):
             Of the targets under stretched copies of the distribution by a density; NaN from a
             regressor, whose residuals are not known yet.
         """
-        learned, n_asked = self.learn(member, fold.kept, seed), len(fold.rows)
+        learned = self.learn(member, fold.kept, seed)
+        n_asked, n_factors = len(fold.rows), len(DENSITY_FACTORS)
         if isinstance(learned, TargetDensity):
             with without_warnings():
                 found = learned.predictive(fold.asked)
             atoms = atom_probabilities(found, self.target)
-            part = Part.of_density(found, atoms, self.target, np.ones(len(DENSITY_FACTORS)))
+            part = Part.of_density(found, atoms, self.target, np.ones((n_asked, n_factors)))
             log_density = part.log_densities(self.values[fold.rows])
             return found.mean(), found.variance(), atoms, log_density
         mean = sd = np.full(n_asked, np.nan)
         if learned is not None:
             mean, sd = learned.mean_and_sd(fold.asked)
         no_atoms = np.full((n_asked, len(self.target.atoms)), np.nan)
-        return mean, sd**2, no_atoms, np.full((n_asked, len(NORMAL_FACTORS)), np.nan)
+        return mean, sd**2, no_atoms, np.full((n_asked, n_factors), np.nan)
 
 
 class Spread(NamedTuple):
@@ -170,17 +173,14 @@ class Weighing(NamedTuple):
         Weights of the densities among themselves.
     laws : list of ResidualLaw
         Of the regressors.
-    spread : Spread
-        What the weights of all members depend on.
-    stretches : Stretches
-        How they do, and the weights of stretched copies.
+    gate : (Spread, ndarray of shape (3, n_members, n_factors))
+        What the weights of all members and their copies depend on, and how they do.
     report : Report
     """
 
     mixture: Floats
     laws: list[ResidualLaw]
-    spread: Spread
-    stretches: Stretches
+    gate: tuple[Spread, Floats]
     report: Report
 
 
@@ -228,23 +228,23 @@ class Answers(NamedTuple):
         laws, mean, log_density = self._with_laws(lesson.target, mixture, features)
         there = self.is_density.copy()
         there[list(laws)] = True
-        log_density = log_density[:, there]
-        stretches = Stretches.fit(log_density, mean[:, there], self.values, features, self.weight)
-        share = self.weight / self.weight.sum()
-        log_weight = log_softmax(features @ stretches.coef)
-        of_members = stretches.of_members(log_density)
+        log_density, is_own = log_density[:, there], _IS_OWN[self.is_density[there].astype(int)]
+        given = mean[:, there], self.values, features, self.weight
+        coef = fit_weights(log_density, *given, is_own)
+        share, log_weight = self.weight / self.weight.sum(), log_weights(features, coef)
+        of_copies = np.tensordot(share, np.exp(log_weight), axes=1)
+        coef[0, (of_copies < _SMALLEST) & ~is_own] = -np.inf
         weights, alone = np.zeros(len(there)), np.full(len(there), np.nan)
-        weights[there], alone[there] = share @ np.exp(log_weight), share @ of_members
-        pooled = float(share @ np.logaddexp.reduce(of_members + log_weight, axis=1))
+        weights[there] = of_copies.sum(axis=1)
+        alone[there] = share @ log_density[:, is_own]
+        pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=(1, 2)))
         counts = weights >= _SMALLEST
         weights[~counts] = 0.0
         counts[self.is_density] |= mixture > 0.0
-        used = counts[there]
         return Weighing(
             mixture[counts[self.is_density]],
             [law for m, law in laws.items() if counts[m]],
-            spread,
-            Stretches(stretches.coef[:, used], stretches.shares[used]),
+            (spread, coef[:, counts[there]]),
             Report(np.flatnonzero(counts).tolist(), weights, alone, pooled),
         )
 
@@ -268,9 +268,9 @@ class Answers(NamedTuple):
             sd, gap = np.sqrt(self.variance[:, m]), self.values - mean[:, m]
             seen = gap[rest], sd[rest], features[rest], self.weight[rest]
             laws[m] = ResidualLaw.fit(*seen, NORMAL_FACTORS)
-            sds, shares = laws[m].sds(sd, features), np.ones(len(NORMAL_FACTORS))
-            part = Part.of_regressor(mean[:, m], sds, atoms, target, shares)
-            mean[:, m] = part.predictive().mean()
+            sds, ones = laws[m].sds(sd, features), np.ones(log_density[:, m].shape)
+            part = Part.of_regressor(mean[:, m], sds, atoms, target, ones)
+            mean[:, m] = atoms @ target.atoms + part.rest.form.means()
             log_density[:, m] = part.log_densities(self.values)
         return laws, mean, log_density
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._masked_copies import few_threads, fit_on_copies
-from skpc.variables import Form, Number, OwnNormals, Points, Predictive, Stretched
+from skpc.variables import Number, OwnNormals, Points, Predictive, Stretched
 
 #: Regressors are trained on so many draws of the cells to remove, and their predictions averaged.
 _N_DRAWS = 3
@@ -139,7 +139,10 @@ class Part(NamedTuple):
     def of_density(
         cls, predictive: Predictive, atoms: Floats, target: Target, shares: Floats
     ) -> Part:
-        """Copies of the distribution by a density, with shares of ``DENSITY_FACTORS``."""
+        """Copies of the distribution by a density, with shares of ``DENSITY_FACTORS``.
+
+        The shares have shape (n_rows, n_factors).
+        """
         term: Any = predictive.terms[0]
         return cls(target, atoms, _stretched(term.without_atoms(), DENSITY_FACTORS, shares))
 
@@ -147,7 +150,10 @@ class Part(NamedTuple):
     def of_regressor(
         cls, mean: Floats, sd: Floats, atoms: Floats, target: Target, shares: Floats
     ) -> Part:
-        """Normal distributions around the means of rows, with shares of ``NORMAL_FACTORS``."""
+        """Normal distributions around the means of rows, with shares of ``NORMAL_FACTORS``.
+
+        The shares have shape (n_rows, n_factors).
+        """
         rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return cls(target, atoms, _stretched(OwnNormals(mean, sd, rest), NORMAL_FACTORS, shares))
 
@@ -168,21 +174,29 @@ class Part(NamedTuple):
 
     def log_density(self, values: Floats) -> Floats:
         """Log density (nats) at a value for each row."""
-        copies = self.log_densities(values) + np.log(self.rest.shares)
+        with np.errstate(divide="ignore"):
+            copies = self.log_densities(values) + np.log(self.rest.prob)
         return np.asarray(np.logaddexp.reduce(copies, axis=1))
 
     def stretched(self, drawn: Floats, row: Ints, random_state: np.random.RandomState) -> Floats:
         """Draws of the distributions of some rows, moved as in a copy; atoms stay."""
-        factor = random_state.choice(self.rest.factors, len(row), p=self.rest.shares)
+        (copy,) = draw_columns(self.rest.prob[row], 1, random_state).T
         middle, number = self.rest.middle()[row], self.target.number
-        moved = middle + factor * (drawn - middle)
+        moved = middle + self.rest.factors[copy] * (drawn - middle)
         moved = moved if number is None else number.snapped(moved)
         return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
 
 
-def _stretched(form: Form | OwnNormals, factors: Floats, shares: Floats) -> Stretched:
-    used = shares > 0.0
-    return Stretched(form, factors[used], shares[used], np.ones((len(form.total()), 1)))
+def _stretched(form: Any, factors: Floats, shares: Floats) -> Stretched:
+    used = shares.any(axis=0)
+    return Stretched(form, factors[used], shares[:, used])
+
+
+def draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState) -> Ints:
+    """Numbers of columns drawn by the probabilities of each row, shape (n_rows, n_draws)."""
+    end = np.cumsum(prob, axis=1)
+    u = random_state.random_sample((len(prob), n_draws)) * end[:, -1:]
+    return np.asarray((u[:, :, np.newaxis] >= end[:, np.newaxis, :-1]).sum(axis=2))
 
 
 class TargetRegressor(NamedTuple):

@@ -10,7 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints
 from skpc.estimators._folds import hold_out_folds
-from skpc.estimators._linear_pool import Stretches, log_softmax
+from skpc.estimators._linear_pool import log_weights
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_lesson import Answers, Lesson, Member, Report, Spread, without_warnings
 from skpc.estimators._value_members import (
@@ -19,6 +19,7 @@ from skpc.estimators._value_members import (
     TargetDensity,
     TargetRegressor,
     atom_probabilities,
+    draw_columns,
 )
 from skpc.variables import Predictive
 
@@ -36,16 +37,16 @@ class ValuePool(NamedTuple):
         of which regressors know nothing, and how uncertain a target is.
     regressors : list of (TargetRegressor, ResidualLaw)
         The other members, and the laws of what they are wrong by.
-    gate : (Spread, Stretches) or None
-        What the weights of the members depend on, and how they do; None where nothing has weighed
-        the densities, which are then mixed as they are.
+    gate : (Spread, ndarray of shape (3, n_members, n_factors)) or None
+        What the weights of members and their copies depend on, and how they do; None where nothing
+        has weighed the densities, which are then mixed as they are.
     """
 
     target: Target
     densities: list[TargetDensity]
     mixture: Floats
     regressors: list[tuple[TargetRegressor, ResidualLaw]]
-    gate: tuple[Spread, Stretches] | None = None
+    gate: tuple[Spread, Floats] | None = None
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
@@ -79,7 +80,7 @@ class ValuePool(NamedTuple):
         if self.gate is not None:
             parts, log_weight = self._parts(rows, self.gate)
             prob = np.exp(log_weight)
-        source = _draw_columns(prob, n_draws, random_state)
+        source = draw_columns(prob, n_draws, random_state)
         found = np.empty(source.shape)
         for m in np.unique(source).tolist():
             row, place = np.nonzero(source == m)
@@ -97,11 +98,14 @@ class ValuePool(NamedTuple):
         with without_warnings(len(self.densities) + len(self.regressors) > 1):
             return [density.predictive(rows) for density in self.densities]
 
-    def _parts(self, rows: Floats, gate: tuple[Spread, Stretches]) -> tuple[list[Part], Floats]:
+    def _parts(self, rows: Floats, gate: tuple[Spread, Floats]) -> tuple[list[Part], Floats]:
         """Distributions by all members, and their log weights of shape (n_rows, n_members)."""
         found = self._by_densities(rows)
-        spread, (coef, shares) = gate
+        spread, coef = gate
         features = spread.features(rows, Predictive.mixture(found, self.mixture).variance())
+        log_copies = log_weights(features, coef)
+        log_weight = np.logaddexp.reduce(log_copies, axis=2)
+        shares = np.exp(log_copies - log_weight[:, :, np.newaxis]).transpose(1, 0, 2)
         of_atoms = [atom_probabilities(one, self.target) for one in found]
         parts = [
             Part.of_density(one, atoms, self.target, share)
@@ -112,7 +116,7 @@ class ValuePool(NamedTuple):
             mean, sd = regressor.mean_and_sd(rows)
             sds = law.sds(sd, features)
             parts.append(Part.of_regressor(mean, sds, atoms, self.target, share))
-        return parts, log_softmax(features @ coef)
+        return parts, log_weight
 
 
 def _draw_normals(part: Part, row: Ints, random_state: np.random.RandomState) -> Floats:
@@ -120,7 +124,7 @@ def _draw_normals(part: Part, row: Ints, random_state: np.random.RandomState) ->
     normals, n_atoms = part.rest.form, part.atoms.shape[1]
     drawn = normals.mean[row] + normals.sd[row] * random_state.standard_normal(len(row))
     if n_atoms:
-        (atom,) = _draw_columns(np.hstack([part.atoms, normals.prob])[row], 1, random_state).T
+        (atom,) = draw_columns(np.hstack([part.atoms, normals.prob])[row], 1, random_state).T
         drawn = np.where(atom < n_atoms, np.append(part.target.atoms, np.nan)[atom], drawn)
     return np.asarray(drawn)
 
@@ -167,9 +171,7 @@ def learn_pool(
     )
     densities = [one for one in learned if isinstance(one, TargetDensity)]
     regressors = list(zip(learned[len(densities) :], found.laws))
-    pool = ValuePool(
-        lesson.target, densities, found.mixture, regressors, (found.spread, found.stretches)
-    )
+    pool = ValuePool(lesson.target, densities, found.mixture, regressors, found.gate)
     return pool, found.report
 
 
@@ -186,10 +188,3 @@ def _learn_equals(
     weights = np.where(is_density, share[0], 0.0)
     used = np.flatnonzero(is_density).tolist()
     return pool, Report(used, weights, np.full(len(members), np.nan), np.nan)
-
-
-def _draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState) -> Any:
-    """Numbers of columns drawn by the probabilities of each row, shape (n_rows, n_draws)."""
-    end = np.cumsum(prob, axis=1)
-    u = random_state.random_sample((len(prob), n_draws)) * end[:, -1:]
-    return (u[:, :, np.newaxis] >= end[:, np.newaxis, :-1]).sum(axis=2)

@@ -21,13 +21,21 @@ from skpc.domain import group_rows, merge_rows
 from skpc.estimators._base import TableEstimator
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._folds import given_splits
-from skpc.estimators._members import check_rates, default_densities, named, shared_domain
+from skpc.estimators._members import (
+    check_rates,
+    default_densities,
+    named,
+    named_models,
+    shared_domain,
+)
 from skpc.estimators._value_lesson import Lesson, Member
 from skpc.estimators._value_members import Target
 from skpc.estimators._value_pool import learn_pool
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
+#: What names of regressors stand for; see :func:`fit_on_copies`.
+_REGRESSORS = {"boosting": "regressor"}
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
 
@@ -48,15 +56,16 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         Densities of skpc, which learn the rows with the target as a last column. They are cloned,
         and keep their own ``random_state``; they share one Domain, and must declare the same
         columns. None means a cutset network, a :class:`SoftLearnSPN` and a
-        :class:`MixtureOfAllTrees`.
-    regressors : "boosting", None or list of (str, regressor), default="boosting"
-        Further members: regressors that take missing cells. They learn from encoded rows
-        (``domain_.encode(X)``: numbers, and codes of categories), one copy for each of
-        ``missing_rates``, three times, for the target less its mean over its standard deviation.
-        "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate and number of
-        iterations are chosen on held-out rows. One whose ``predict`` has ``return_std``, such as
-        :class:`ExpectedKernelSVR`, learns from the rows as they are, and the variance that it
-        tells counts. None: no such member.
+        :class:`MixtureOfAllTrees` (asked with 50 trees a row).
+    regressors : "boosting", sequence or None, default="boosting"
+        Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
+        and number of iterations are chosen on held-out rows. A sequence of pairs
+        (name, regressor), and of this name: any regressors that take missing cells. They learn
+        from encoded rows (``domain_.encode(X)``: numbers, and codes of categories), for the target
+        less its mean over its standard deviation. All are trained three times on one copy of the
+        rows for each of ``missing_rates``, and their predictions averaged; but one whose
+        ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns once from the
+        rows as they are, and the variance that it tells counts. None: no such member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random; of more than 10,000
@@ -107,14 +116,15 @@ class DensityRegressor(RegressorMixin, TableEstimator):
 
     where o is the share of the cells of the row that are seen, and v the variance of y under the
     mixture of the densities alone. The coefficients maximise, on held-out rows, the mean log
-    density of the pool plus that of a normal distribution around its mean, less a penalty on
-    their squares.
+    density of the pool plus that of a normal distribution around its mean, less a small penalty.
 
-    A regressor predicts a mean. Around it stands a mixture of five normal distributions whose
-    variances are fixed multiples of one that depends on o and v in the same way; it is learned from
-    the residuals of held-out rows. Where the target has atoms (values that repeat much more
-    than others) regressors learn from the other rows and speak of the other values, and the
-    mixture of the densities gives the probabilities of the atoms.
+    Pools of distributions are too wide where their members are right. So each density also has
+    copies that are 0.35 to 0.85 times as wide around the same mean, with weights of their own. A
+    regressor predicts a mean. Around it stand normal distributions whose variance depends on o and
+    v, learned from the residuals of held-out rows, in copies from a quarter to four times as wide.
+
+    Where the target has atoms (values that repeat much more than others) regressors learn from the
+    other rows and speak of the other values. The densities give the probabilities of the atoms.
 
     A pool costs about as much as to fit each member ``cv + 1`` times. One density with
     ``regressors=None`` makes no pool: its answer is the exact conditional distribution.
@@ -134,7 +144,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
 
     _parameter_constraints: dict[str, list[Any] | str] = {
         "density": "no_validation",
-        "regressors": [StrOptions({"boosting"}), None, list],
+        "regressors": ["array-like", StrOptions({"boosting"}), None],
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
         "n_jobs": [Integral, None],
@@ -217,15 +227,10 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         if self.density is None:
             densities = default_densities(random_state)
         members = [Member(name, density, True) for name, density in densities]
-        if isinstance(self.regressors, str):
-            members.append(Member(self.regressors, "regressor", False))
-        elif self.regressors is not None:
-            for name, regressor in named(self.regressors, "regressors"):
-                if not hasattr(regressor, "predict"):
-                    raise TypeError(
-                        f"Regressors of a pool need predict; {name!r}, {regressor!r}, has none."
-                    )
-                members.append(Member(name, regressor, False))
+        members += [
+            Member(name, model, False)
+            for name, model in named_models(self.regressors, _REGRESSORS, "regressors")
+        ]
         names = [member.name for member in members]
         if len(set(names)) < len(names):
             raise ValueError(f"The names of densities and regressors must differ; got {names}.")

@@ -77,43 +77,40 @@ class Stretched(NamedTuple):
     form : Form
         The distributions.
     factors : ndarray of shape (n_factors,)
-        How much wider a copy is; positive.
-    shares : ndarray of shape (n_factors,)
-        Probabilities of the copies, with a sum of one.
-    prob : ndarray of shape (n, 1)
-        Weight of each distribution in a mixture: its probability over that which it has in
-        ``form``.
+        How many times as wide each copy is; positive.
+    prob : ndarray of shape (n, n_factors)
+        Weights of the copies of each distribution; they sum to one, unless the distribution is a
+        part of a mixture.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skpc.variables import Normals, Stretched
     >>> one = Normals(np.array([5.0]), np.array([1.0]))
-    >>> heavy = Stretched(one, np.array([0.5, 4.0]), np.array([0.9, 0.1]), np.ones((1, 1)))
+    >>> heavy = Stretched(one, np.array([0.5, 4.0]), np.array([[0.9, 0.1]]))
     >>> heavy.means(), heavy.mean_squares(heavy.means()), heavy.quantiles(0.5)
     (array([5.]), array([1.825]), array([5.]))
     """
 
     form: Any
     factors: Floats
-    shares: Floats
     prob: Floats
 
     def means(self) -> Floats:
         """Mean of each distribution."""
-        return self.prob[:, 0] * self.form.means()
+        return self.prob.sum(axis=1) * self.form.means()
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around a centre of its own."""
         middle = self.middle()
-        around = self.form.mean_squares(middle) * (self.shares @ self.factors**2)
-        return self.prob[:, 0] * around + self.total() * (middle - centre) ** 2
+        around = self.form.mean_squares(middle) * (self.prob @ self.factors**2)
+        return around + self.total() * (middle - centre) ** 2
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is not above ``x`` of its own."""
         middle = self.middle()
         copies = [self.form.below(middle + (x - middle) / factor) for factor in self.factors]
-        return self.prob[:, 0] * (self.shares @ np.array(copies))
+        return (self.prob * np.array(copies).T).sum(axis=1)
 
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
@@ -124,8 +121,8 @@ class Stretched(NamedTuple):
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at an ``x`` of its own."""
-        copies = self.log_densities(x) + log_or_inf(self.shares)
-        return np.asarray(np.logaddexp.reduce(copies, axis=1) + log_or_inf(self.prob[:, 0]))
+        copies = self.log_densities(x) + log_or_inf(self.prob)
+        return np.asarray(np.logaddexp.reduce(copies, axis=1))
 
     def log_densities(self, x: Floats) -> Floats:
         """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors)."""
@@ -138,7 +135,7 @@ class Stretched(NamedTuple):
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
-        return self.prob[:, 0] * self.form.total()
+        return self.prob.sum(axis=1) * self.form.total()
 
     def middle(self) -> Floats:
         """Mean of each distribution, whatever its probability."""
