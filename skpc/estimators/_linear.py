@@ -17,7 +17,8 @@ from skpc.learning import Factors
 
 #: Standard deviations from the mean beyond which a number counts no more.
 _FARTHEST = 10.0
-_MAX_ITER = 300
+#: Iterations of logistic regression, and the least probability that is told apart.
+_MAX_ITER, _SMALLEST = 300, 1e-12
 
 
 class LinearOnCompletions(BaseEstimator):
@@ -63,9 +64,8 @@ class LinearOnCompletions(BaseEstimator):
         """Log loss of each row, in nats, or squared error."""
         if not self.of_classes:
             return np.asarray((self.predict(rows) - target) ** 2)
-        of_classes = self.model_.predict_log_proba(self._completed(rows))
-        own = np.searchsorted(self.classes_, target)
-        return np.asarray(-of_classes[np.arange(len(own)), own])
+        own = self.predict_proba(rows)[np.arange(len(rows)), np.searchsorted(self.classes_, target)]
+        return np.asarray(-np.log(np.maximum(own, _SMALLEST)))
 
     def predict(self, rows: Floats) -> Any:
         """Predictions for encoded rows."""
