@@ -246,10 +246,11 @@ class TargetRegressor(NamedTuple):
             if "return_std" in signature(model.predict).parameters:
                 model.fit(rows, scaled, sample_weight=weight)
                 return cls([model], centre, scale, not np.isnan(rows).any())
-        models = [
-            fit_on_copies(model, domain, rows, scaled, weight, rates, random_state)
-            for _ in range(_N_DRAWS)
-        ]
+        lesson = domain, rows, scaled, weight, rates, random_state
+        models = [fit_on_copies(model, *lesson)]
+        for _ in range(_N_DRAWS - 1):
+            # Boosting keeps the settings that it has chosen on the first draw.
+            models.append(fit_on_copies(models[0], *lesson))
         return cls(models, centre, scale, False)
 
     def mean_and_sd(self, rows: Floats) -> tuple[Floats, Floats]:

@@ -123,6 +123,8 @@ def _draw_normals(part: Part, row: Ints, random_state: np.random.RandomState) ->
     """Draws from the distributions of some rows by a regressor, before they are stretched."""
     normals, n_atoms = part.rest.form, part.atoms.shape[1]
     drawn = normals.mean[row] + normals.sd[row] * random_state.standard_normal(len(row))
+    if part.target.number is not None:
+        drawn = np.clip(drawn, *part.target.number.range_of_draws)
     if n_atoms:
         (atom,) = draw_columns(np.hstack([part.atoms, normals.prob])[row], 1, random_state).T
         drawn = np.where(atom < n_atoms, np.append(part.target.atoms, np.nan)[atom], drawn)

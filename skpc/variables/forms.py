@@ -187,8 +187,13 @@ class Bins(NamedTuple):
 
     def without_atoms(self) -> Bins:
         """What is not at atoms, with the probability that is left."""
-        is_atom = np.bincount(self.axis.states, ~np.isnan(self.axis.points)) > 0
-        return self._replace(prob=np.where(is_atom, 0.0, self.prob + _TINY))
+        state = self.axis.states
+        share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
+        left = np.bincount(state, share)
+        if not left.any():
+            return self._replace(prob=np.full(self.prob.shape, _TINY))
+        axis = self.axis._replace(state=state, share=share / np.where(left > 0.0, left, 1.0)[state])
+        return Bins(axis, np.where(left > 0.0, self.prob * left + _TINY, 0.0))
 
 
 class ScoredNormals(NamedTuple):

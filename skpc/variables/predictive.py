@@ -183,11 +183,15 @@ class Predictive:
         if len(terms) == 1:
             return self._on_lattice(known, terms[0].quantiles(level))
         bounds = np.array([term.quantiles(level) for term in terms])
-        found = bisected(
-            lambda x: sum(term.below(x) for term in terms) >= level,
-            bounds.min(axis=0),
-            bounds.max(axis=0),
-        )
+
+        def reached(x: Floats) -> Any:
+            return sum(term.below(x) for term in terms) >= level
+
+        found = bisected(reached, bounds.min(axis=0), bounds.max(axis=0))
+        for atom in self.atoms:
+            # Halving an interval comes close to zero, but hardly ever there.
+            at = np.full(len(found), atom)
+            found = np.where(reached(at), np.minimum(found, atom), found)
         return self._on_lattice(known, found)
 
     def _on_lattice(self, known: Floats, found: Floats) -> Floats:
@@ -234,6 +238,8 @@ class Predictive:
 def _atoms_of(term: Term) -> Floats:
     if isinstance(term, Bins):
         return term.axis.atoms
+    if isinstance(term, Points):
+        return term.value
     return term.column.atoms if isinstance(term, ScoredNormals) else np.empty(0)
 
 
