@@ -53,6 +53,8 @@ class Factors(NamedTuple):
         mean = (np.where(seen, values, 0.0) * weight[:, np.newaxis]).sum(axis=0) / counts
         away = np.where(seen, values - mean, 0.0)
         scale = np.sqrt((away**2 * weight[:, np.newaxis]).sum(axis=0) / counts)
+        # Squares of the smallest numbers are zero.
+        scale = np.where(scale > 0.0, scale, 1.0)
         units = away / scale
         together = (seen * weight[:, np.newaxis]).T @ seen.astype(np.float64)
         sums = (units * weight[:, np.newaxis]).T @ units

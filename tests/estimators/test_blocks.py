@@ -25,8 +25,8 @@ DENSITIES = [
     MixtureOfAllTrees(max_iter=2, random_state=0),
 ]
 PREDICTORS = [
-    DensityClassifier(CutsetNetworkBD(random_state=0)),
-    DensityClassifier(CutsetNetworkBD(random_state=0), joint=True),
+    DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
+    DensityClassifier(CutsetNetworkBD(random_state=0), joint=True, classifiers=None),
     DensityRegressor(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(random_state=0),

@@ -44,9 +44,18 @@ EVERY_FIT = {
         solver="lbfgs", orientation="undirected", n_components=2, max_iter=3, random_state=0
     ),
     "imputer": CircuitImputer(add_indicator=True, random_state=0),
-    "classifier": DensityClassifier(SoftLearnSPN(n_refine=5, random_state=0)),
-    "joint classifier": DensityClassifier(CutsetNetworkBD(random_state=0), joint=True),
-    "regressor": DensityRegressor(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
+    "classifier": DensityClassifier(
+        SoftLearnSPN(n_refine=5, random_state=0), joint=False, classifiers=None
+    ),
+    "pool": DensityClassifier(
+        CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0
+    ),
+    "regressor": DensityRegressor(
+        CutsetNetworkBD(random_state=0),
+        regressors=[("svr", ExpectedKernelSVR(random_state=0))],
+        cv=2,
+        random_state=0,
+    ),
     "expected kernel SVR": ExpectedKernelSVR(random_state=0),
     "expected kernel SVC": ExpectedKernelSVC(random_state=0),
     "kernel EP": KernelEPOperator(n_inner=20, n_outer=20, keep_rows=True, random_state=0),

@@ -280,7 +280,7 @@ def test_what_has_no_circuit_is_refused_with_what_can_be_drawn(shops):
     advice = re.search(r"CircuitDisplay\(model.*\.plot\(\)", str(refusal.value)).group()
     drawn = eval(advice, {"CircuitDisplay": CircuitDisplay, "model": trees})
     assert texts(drawn.ax_)
-    classifier = DensityClassifier(CutsetNetworkBD()).fit(X, X[:, 0])
+    classifier = DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None).fit(X, X[:, 0])
     with pytest.raises(TypeError, match="DensityClassifier has not; draw one of its densities_"):
         CircuitDisplay.from_estimator(classifier)
     CircuitDisplay.from_estimator(classifier.densities_[0])

@@ -193,7 +193,9 @@ def test_a_number_without_bins_has_the_density_of_its_distribution_function(tabl
 
 
 def test_what_has_no_marginals_is_refused_with_what_can_be_drawn(table):
-    classifier = DensityClassifier(CutsetNetworkBD()).fit(table, table["code"] > 7)
+    classifier = DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None).fit(
+        table, table["code"] > 7
+    )
     with pytest.raises(TypeError, match="DensityClassifier has not; draw one of its densities_"):
         MarginalsDisplay.from_estimator(classifier, one_row())
     row = one_row(size="small")
