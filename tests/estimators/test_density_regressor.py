@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -86,7 +87,7 @@ def test_all_answers_are_those_of_the_density_by_quadrature(model):
     mean, sd = model.predict(rows, return_std=True)
     levels = [0.1, 0.5, 0.9]
     quantiles = model.predict_quantiles(rows, levels)
-    grid = np.linspace(-25.0, 30.0, 20_001) + 1e-4
+    grid = np.linspace(-25.0, 30.0, 10_001) + 1e-4
     for row in (0, 1, 2):
         log_density = model.score_samples(repeated(rows, row, len(grid)), grid)
         total, by_grid, sd_by_grid, below = facts_of(log_density, grid)
@@ -103,7 +104,7 @@ def test_atoms_of_the_target_have_probabilities_of_their_own(model):
     model = clone(model).fit(X, y)
     rows = np.array([[0.0, 1.0], [1.0, 0.0], [np.nan, 0.4], [np.nan, np.nan]])
     mean, sd = model.predict(rows, return_std=True)
-    grid = np.geomspace(1e-7, 200.0, 20_001)
+    grid = np.geomspace(1e-6, 200.0, 4_001)
     grid = np.concatenate([-grid[::-1], grid])
     of_zero = model.score_samples(rows, np.zeros(4))
     for row in range(4):
@@ -298,7 +299,9 @@ def test_margins_may_be_plain(margins):
 
 def test_jobs_side_by_side_give_the_same_result():
     X, y = mixed(80)
-    one, two = (clone(POOL).set_params(n_jobs=n).fit(X, y) for n in (1, 2))
+    one = clone(POOL).fit(X, y)
+    with joblib.parallel_config("threading"):
+        two = clone(POOL).set_params(n_jobs=2).fit(X, y)
     assert_array_equal(one.predict(X), two.predict(X))
 
 
