@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context as fit_context  # noqa: F401
+from sklearn.calibration import _SigmoidCalibration as SigmoidCalibration  # noqa: F401
 from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config

@@ -9,6 +9,7 @@ from skpc.domain._merging import (
     merge_rows,
     present_rows,
 )
+from skpc.domain._one_hot import one_hot
 from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "group_rows",
     "merge_codes",
     "merge_rows",
+    "one_hot",
     "present_rows",
 ]

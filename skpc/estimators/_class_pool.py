@@ -114,7 +114,7 @@ class ClassPool(NamedTuple):
     def of_one(cls, lesson: Lesson, member: Member, weight: Floats) -> ClassPool:
         """A single density, which needs no weights."""
         learned = lesson.learn(member, weight, 0)
-        pool = LogPool(np.ones(1), np.zeros(len(lesson.classes)))
+        pool = LogPool(np.ones((2, 1)), np.zeros(len(lesson.classes)))
         return cls([learned], pool, np.ones(1), [])
 
     @classmethod
@@ -151,7 +151,7 @@ class ClassPool(NamedTuple):
         )
         answers = _Answers.gather(lesson, members, folds, said)
         pool, losses = answers.pool(log_prior)
-        counts = pool.weights > 0.0
+        counts = np.asarray(pool.weights.any(axis=0))
         mixture = answers.mixture(counts)
         counts |= mixture > 0.0
         refitted = iter(
@@ -166,10 +166,10 @@ class ClassPool(NamedTuple):
 
     def log_odds(self, rows: Floats, domain: Domain) -> Floats:
         """Log odds of the classes beyond their priors, shape (n_rows, n_classes)."""
-        used = np.flatnonzero(self.pool.weights)
+        used = np.flatnonzero(self.pool.weights.any(axis=0))
         with _without_warnings(len(self.learned) > 1):
             evidence = [self.learned[m].evidence(rows) for m in used.tolist()]
-        pool = LogPool(self.pool.weights[used], self.pool.offsets)
+        pool = LogPool(self.pool.weights[:, used], self.pool.offsets)
         return pool.log_odds(np.array(evidence).transpose(1, 0, 2), share_seen(rows, domain))
 
     def log_density(self, rows: Floats, log_prior: Floats) -> Floats:
@@ -230,7 +230,7 @@ class _Answers(NamedTuple):
         """The pool, and the log losses of each member and of the pool."""
         questions = self.seen, self.code, self.weight, log_prior
         pool = LogPool.fit(self.evidence, *questions)
-        alone = LogPool(np.ones(1), np.zeros(len(log_prior)))
+        alone = LogPool(np.ones((2, 1)), np.zeros(len(log_prior)))
         losses = [
             alone.log_loss(self.evidence[:, [m]], *questions) for m in range(len(self.is_density))
         ]

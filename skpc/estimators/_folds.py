@@ -63,7 +63,8 @@ def hold_out_folds(
     weight : ndarray of shape (n_rows,)
         Positive.
     group : ndarray of shape (n_rows,), int
-        Groups that are spread evenly over the folds, such as classes.
+        Groups that are spread evenly over the folds, such as classes; in rows that are dealt, no
+        group is held out as a whole.
     splits : int or list of Split
         A number of folds to deal the rows into (of many rows one fold is returned), or weights to
         learn from and to hold out, see :func:`given_splits`.
@@ -80,7 +81,12 @@ def hold_out_folds(
         many = len(rows) > _FOLDS_UNTIL
         n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
         held = deal(weight, group, n_folds, random_state)
-        splits = [(weight - mine, mine) for mine in held[: 1 if many else n_folds]]
+        splits = []
+        for mine in held[: 1 if many else n_folds]:
+            # Each group keeps some row to learn from.
+            left = np.bincount(group, weight - mine)
+            mine = np.where(left[group] > 0.0, mine, 0.0)
+            splits.append((weight - mine, mine))
     found = []
     for kept, mine in splits:
         some = np.flatnonzero(mine)

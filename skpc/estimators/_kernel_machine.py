@@ -15,15 +15,19 @@ from sklearn.utils import gen_batches
 from skpc._arrays import Floats
 from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
-from skpc.domain import Domain, group_rows, merge_rows
+from skpc.domain import column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import TableDensity, TableEstimator
-from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators._default_density import fit_default_density
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows
 
 #: Complete rows that are evaluated at a time.
 _POINTS = 2048
+#: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
+_SMALLEST = 1e-150
+#: Numbers as far as this have no kernel with any others, and squares that are still infinite.
+_FARTHEST = 1e200
 
 
 class ExpectedKernelMachine(TableEstimator):
@@ -34,6 +38,7 @@ class ExpectedKernelMachine(TableEstimator):
 
     _parameter_constraints: dict[str, list[Any]] = {
         "density": [None, BaseEstimator],
+        "standardize": ["boolean"],
         "gamma": [StrOptions({"scale"}), POSITIVE],
         "C": [POSITIVE],
         "tol": [POSITIVE],
@@ -44,16 +49,27 @@ class ExpectedKernelMachine(TableEstimator):
         for name in ("categorical_features", "random_state")
     }
 
-    def _learn(self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]) -> None:
-        """Fit the density and the solver, and keep the functions that the solver has found.
+    def _learn(
+        self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]
+    ) -> tuple[Floats, Floats, NDArray[Any]]:
+        """Fit the density and the solver.
 
-        The solver sees each distinct pair of row and target once, with the sum of its weights. The
-        coefficients of equal support vectors are added.
+        Returns the distinct pairs of encoded rows and targets, and the sums of their weights, as
+        the solver has seen them: rows, weights, targets.
         """
         self.density_ = _fitted_density(self, table, weight)
         self.domain_ = self.density_.domain_
-        rows, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
-        rows, target = np.ascontiguousarray(rows[:, :-1]), rows[:, -1]
+        pairs, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
+        distinct = np.ascontiguousarray(pairs[:, :-1]), weight, pairs[:, -1]
+        self._solve(solver, *distinct)
+        return distinct
+
+    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: NDArray[Any]) -> None:
+        """Fit the solver beside a density that has been fitted, and keep the functions it finds.
+
+        The coefficients of equal support vectors are added.
+        """
+        self.mean_, self.scale_ = self._centre_and_scale(rows, weight)
         numbers = self._numbers(rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
         shared = ("C", "tol", "cache_size", "max_iter")
@@ -102,22 +118,36 @@ class ExpectedKernelMachine(TableEstimator):
         ]
         return np.concatenate(parts)
 
+    def _centre_and_scale(self, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """What is subtracted from each column of numbers, and what they are divided by."""
+        mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
+        as_they_are = self.domain_.is_categorical | (not self.standardize)
+        scale = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
+        return np.where(as_they_are, 0.0, mean), scale
+
     def _numbers(self, rows: Floats) -> Floats:
         """Encoded rows as the kernel compares them: numbers or their scores, one-hot columns."""
-        return _one_hot(self.domain_, kernel_rows(self.density_.circuit_, rows))
+        cells = (kernel_rows(self.density_.circuit_, rows) - self.mean_) / self.scale_
+        return one_hot(self.domain_, np.clip(cells, -_FARTHEST, _FARTHEST))
 
     def _product_kernel(self) -> ProductKernel:
-        """The Gaussian kernel on numbers and one-hot columns, as a product over the columns."""
-        category, number = ExponentialHamming(2.0 * self.gamma_), RBF(self.gamma_)
-        return ProductKernel([category if c else number for c in self.domain_.is_categorical])
+        """The Gaussian kernel on numbers and one-hot columns, as a product over the columns.
+
+        A parameter for each column of numbers does what division by its scale would do.
+        """
+        category = ExponentialHamming(2.0 * self.gamma_)
+        numbers = [RBF(gamma) for gamma in (self.gamma_ / self.scale_**2).tolist()]
+        kernels = zip(self.domain_.is_categorical, numbers)
+        return ProductKernel([category if c else number for c, number in kernels])
 
 
 def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
-    """Fit a clone of the density of a machine, and check that it has a circuit."""
+    """Fit a clone of the density of a machine, or the default, and check that it has a circuit."""
     if machine.density is None:
-        density: Any = CutsetNetworkBD(structured=True, random_state=machine.random_state)
-    else:
-        density = clone(machine.density)
+        return fit_default_density(
+            table, weight, machine.categorical_features, machine.random_state
+        )
+    density = clone(machine.density)
     if not hasattr(density, "categorical_features"):
         raise ValueError(
             f"density must be a density estimator of this package, got {density!r}; use "
@@ -146,17 +176,6 @@ def _hand_down(machine: Any, density: Any) -> None:
             f"categorical_features={wanted!r} disagrees with that of the density, {declared!r}; "
             "leave one of the two at 'auto'"
         )
-
-
-def _one_hot(domain: Domain, rows: Floats) -> Floats:
-    """Numbers as they are, a column for each category; NaN where the cell is missing."""
-    blocks = []
-    for column, is_categorical, states in zip(rows.T, domain.is_categorical, domain.n_states):
-        block = column[:, np.newaxis]
-        if is_categorical:
-            block = np.where(np.isnan(block), np.nan, block == np.arange(states))
-        blocks.append(block)
-    return np.hstack(blocks)
 
 
 def _scale(numbers: Floats, weight: Floats) -> float:

@@ -11,8 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skpc._arrays import Floats
-from skpc.domain import Domain
-from skpc.estimators._kernel_machine import _one_hot
+from skpc.domain import Domain, one_hot
 from skpc.learning import Factors
 
 #: Standard deviations from the mean beyond which a number counts no more.
@@ -85,7 +84,7 @@ class LinearOnCompletions(BaseEstimator):
         for column, number in enumerate(self.domain.numbers or ()):
             if number is not None:
                 scores[:, column] = number.score.of(rows[:, column])
-        return _one_hot(self.domain, scores)
+        return one_hot(self.domain, scores)
 
     def _completed(self, rows: Floats) -> Floats:
         if not self.varies_.any():

@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 
 from skpc._arrays import Floats, Ints
 
-#: Pulls the weights towards equal ones and the offsets towards zero, like so many rows.
-_PRIOR_ROWS = 10.0
+#: Pulls the mean weights towards equal ones and the offsets towards zero, like so many rows, and
+#: the weights of complete rows towards those of empty ones.
+_PRIOR_ROWS, _PRIOR_ROWS_APART = 10.0, 3.0
 
 
 class LogPool(NamedTuple):
@@ -20,12 +21,14 @@ class LogPool(NamedTuple):
     :math:`e_{mc} = \log p_m(c | x) - \log \pi_c`, and the share o of the cells of x that are
     seen,
 
-    .. math:: p(c | x) \propto \pi_c \exp(o \, b_c + \sum_m w_m e_{mc}).
+    .. math::
+
+       p(c | x) \propto \pi_c \exp(o \, b_c + \sum_m ((1 - o) u_m + o \, v_m) e_{mc}).
 
     Attributes
     ----------
-    weights : ndarray of shape (n_members,)
-        :math:`w`, not negative; 1 for a member alone is its own answer.
+    weights : ndarray of shape (2, n_members)
+        u and v, not negative; 1 for a member alone is its own answer.
     offsets : ndarray of shape (n_classes,)
         :math:`b`.
     """
@@ -39,8 +42,9 @@ class LogPool(NamedTuple):
     ) -> LogPool:
         """Minimise the log loss of rows that the members have not learned from.
 
-        Ten times the squared lengths of the offsets, and of the weights less equal ones that sum to
-        one, are added to the loss of all rows, in nats.
+        To the loss of all rows, in nats, are added ten times the squared lengths of the offsets and
+        of the mean weights (u + v) / 2 less equal ones that sum to one, and three times that of
+        u - v.
 
         Parameters
         ----------
@@ -59,30 +63,29 @@ class LogPool(NamedTuple):
         counts = ~unknown[np.arange(len(label)), label] & (weight > 0.0)
         log_prior = np.where(unknown, -np.inf, log_prior)[counts]
         evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
-        evidence = np.ascontiguousarray(evidence.transpose(1, 0, 2))
         label, weight, seen = label[counts], weight[counts], seen[counts, np.newaxis]
-        n_members, own = len(evidence), (np.arange(len(label)), label)
-        equal = np.full(n_members, 1.0 / n_members)
+        n_members, n_classes = evidence.shape[1:]
+        own, share = (np.arange(len(label)), label), np.stack([1.0 - seen, seen])
 
         def loss(free: Floats) -> tuple[float, Floats]:
-            w, b = np.split(free, [n_members])
-            score = log_prior + seen * b + np.tensordot(w, evidence, axes=1)
+            w, b = free[: 2 * n_members].reshape(2, n_members), free[2 * n_members :]
+            score = log_prior + seen * b + _weighted((share * w[:, np.newaxis]).sum(0), evidence)
             log_sum = np.logaddexp.reduce(score, axis=1)
             excess = np.exp(score - log_sum[:, np.newaxis])
             excess[own] -= 1.0
             excess *= weight[:, np.newaxis]
-            slope = np.append(
-                np.tensordot(evidence, excess, axes=2) + 2.0 * _PRIOR_ROWS * (w - equal),
-                (excess * seen).sum(axis=0) + 2.0 * _PRIOR_ROWS * b,
-            )
-            pull = _PRIOR_ROWS * (((w - equal) ** 2).sum() + (b**2).sum())
-            return float(weight @ (log_sum - score[own]) + pull), slope
+            of_rows = (evidence @ excess[:, :, np.newaxis])[:, :, 0]
+            away, apart = w.mean(axis=0) - 1.0 / n_members, w[0] - w[1]
+            pull = _PRIOR_ROWS * (away @ away + b @ b) + _PRIOR_ROWS_APART * (apart @ apart)
+            slope_w = (share * of_rows).sum(axis=1) + _PRIOR_ROWS * away
+            slope_w += 2.0 * _PRIOR_ROWS_APART * np.array([apart, -apart])
+            slope_b = (excess * seen).sum(axis=0) + 2.0 * _PRIOR_ROWS * b
+            return float(weight @ (log_sum - score[own]) + pull), np.append(slope_w, slope_b)
 
-        n_classes = log_prior.shape[1]
-        bounds = [(0.0, None)] * n_members + [(None, None)] * n_classes
-        start = np.append(equal, np.zeros(n_classes))
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-        return cls(*np.split(found.x, [n_members]))
+        bounds = [(0.0, None)] * (2 * n_members) + [(None, None)] * n_classes
+        start = np.append(np.full(2 * n_members, 1.0 / n_members), np.zeros(n_classes))
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        return cls(found[: 2 * n_members].reshape(2, n_members), found[2 * n_members :])
 
     def log_loss(
         self, evidence: Floats, seen: Floats, label: Ints, weight: Floats, log_prior: Floats
@@ -109,5 +112,12 @@ class LogPool(NamedTuple):
         -------
         ndarray of shape (n_rows, n_classes)
         """
-        found = seen[:, np.newaxis] * self.offsets + np.einsum("m,nmc->nc", self.weights, evidence)
-        return np.where(seen[:, np.newaxis] > 0.0, found, 0.0)
+        share = seen[:, np.newaxis]
+        of_rows = (1.0 - share) * self.weights[0] + share * self.weights[1]
+        found = share * self.offsets + _weighted(of_rows, evidence)
+        return np.where(share > 0.0, found, 0.0)
+
+
+def _weighted(of_rows: Floats, evidence: Floats) -> Floats:
+    """Evidence of shape (n_rows, n_classes) by the weights of members in each row."""
+    return np.asarray((of_rows[:, np.newaxis] @ evidence)[:, 0])

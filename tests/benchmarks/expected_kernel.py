@@ -98,7 +98,11 @@ def rmse(found: np.ndarray, truth: np.ndarray) -> float:
 
 def fitted(table: Table, parameters: dict[str, float]) -> ExpectedKernelSVR:
     model = ExpectedKernelSVR(
-        categorical_features=table.categorical, random_state=0, tol=1e-4, **parameters
+        CutsetNetworkBD(structured=True, random_state=0),
+        standardize=False,
+        categorical_features=table.categorical,
+        tol=1e-4,
+        **parameters,
     )
     return model.fit(table.X["train"], table.y["train"])
 
@@ -212,7 +216,8 @@ _PREDICT = {
 def bits(name: str, rates: list[float], masks: int) -> None:
     table = read(name)
     parameters = best_machine(table)
-    on_bits = ExpectedKernelSVR(random_state=0, **parameters)
+    density = CutsetNetworkBD(structured=True, random_state=0)
+    on_bits = ExpectedKernelSVR(density, **parameters)
     on_bits.fit(table.bits["train"], table.y["train"])
     on_features = fitted(table, parameters)
     X, y = table.bits["valid"], table.y["valid"]

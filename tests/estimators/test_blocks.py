@@ -30,6 +30,7 @@ PREDICTORS = [
     DensityRegressor(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(random_state=0),
+    ExpectedKernelSVC(calibration="sigmoid", random_state=0),
 ]
 
 
@@ -60,7 +61,8 @@ def answers(model, X):
         mean, std = model.predict(X, return_std=True)
         return {"predict": model.predict(X), "mean": mean, "std": std}
     if isinstance(model, ExpectedKernelSVC):
-        return {"decision_function": model.decision_function(X), "predict": model.predict(X)}
+        found = {"decision_function": model.decision_function(X), "predict": model.predict(X)}
+        return found | ({"predict_proba": model.predict_proba(X)} if model.calibration else {})
     lower, upper = model.interval(X, 0.5)
     return {
         "score_samples": model.score_samples(X),

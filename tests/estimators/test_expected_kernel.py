@@ -115,8 +115,9 @@ def test_complete_rows_equal_the_machine_itself(monkeypatch):
     fit = SVR.fit
     monkeypatch.setattr(SVR, "fit", lambda self, *a, **k: fitted.append(fit(self, *a, **k)) or self)
     X, y = numbers()
-    model = ExpectedKernelSVR(C=3.0).fit(X, y)
-    assert_allclose(model.predict(X), fitted[0].predict(X), atol=1e-10)
+    model = ExpectedKernelSVR(CutsetNetworkBD(structured=True), C=3.0).fit(X, y)
+    scaled = StandardScaler().fit_transform(X)
+    assert_allclose(model.predict(X), fitted[0].predict(scaled), atol=1e-10)
     mean, sd = model.predict(X, return_std=True)
     assert_array_equal(mean, model.predict(X))
     assert_array_equal(sd, 0.0)
@@ -124,13 +125,67 @@ def test_complete_rows_equal_the_machine_itself(monkeypatch):
 
 def test_scale_is_that_of_scikit_learn_and_skips_missing_cells():
     X, y = numbers()
-    assert ExpectedKernelSVR().fit(X, y).gamma_ == pytest.approx(1 / (3 * X.var()))
+    density = CutsetNetworkBD(structured=True, random_state=0)
+    model = ExpectedKernelSVR(density, standardize=False)
+    assert clone(model).fit(X, y).gamma_ == pytest.approx(1 / (3 * X.var()))
     incomplete = with_missing_cells(X)
-    model = ExpectedKernelSVR(random_state=0).fit(incomplete, y)
-    assert model.gamma_ == pytest.approx(1 / (3 * np.nanvar(incomplete)))
+    assert model.fit(incomplete, y).gamma_ == pytest.approx(1 / (3 * np.nanvar(incomplete)))
+    model = ExpectedKernelSVR(density).fit(incomplete, y)
+    assert_allclose(model.mean_, np.nanmean(incomplete, axis=0))
+    assert_allclose(model.scale_, np.nanstd(incomplete, axis=0))
+    assert model.gamma_ == pytest.approx(1 / 3)
     rows, target = categories()
     one_hot = OneHotEncoder(sparse_output=False).fit_transform(rows)
     assert ExpectedKernelSVR().fit(rows, target).gamma_ == pytest.approx(1 / (8 * one_hot.var()))
+
+
+def mixed(n_rows: int = 150) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A category, numbers of very different scales, and a target; weights of the rows."""
+    rng = np.random.default_rng(3)
+    X, y = numbers(n_rows)
+    kind = rng.integers(0, 3, n_rows)
+    table = np.column_stack([kind, 1e3 * X[:, 0] - 5e4, 1e-4 * X[:, 1], np.full(n_rows, 17.25)])
+    return table, y + kind, rng.integers(1, 3, n_rows).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("density", "holes"),
+    [
+        (CutsetNetworkBD(structured=True, param_ess=None), 0.0),
+        (SoftLearnSPN(n_clusters=1), 0.0),
+        (SoftLearnSPN(n_clusters=1), 0.2),
+    ],
+)
+def test_standardizing_equals_a_scaler_before_a_machine_that_does_not(density, holes):
+    X, y, weight = mixed()
+    # Without lattices, scores and chance densities know no units: both have the same.
+    density.set_params(margins="plain", categorical_features=[0])
+    X[:, 1:3] = with_missing_cells(X[:, 1:3], holes)
+    scaled, scaler = X.copy(), StandardScaler()
+    scaled[:, 1:] = scaler.fit_transform(X[:, 1:], sample_weight=weight)
+    model = ExpectedKernelSVR(density, C=5.0, tol=1e-9)
+    plain = clone(model).set_params(standardize=False).fit(scaled, y, weight)
+    model.fit(X, y, weight)
+    assert model.gamma_ == pytest.approx(plain.gamma_)
+    assert model.scale_.tolist() == pytest.approx([1.0, *scaler.scale_])
+    assert (model.mean_[0], model.scale_[3]) == (0.0, 1.0)
+    assert_array_equal([plain.mean_, plain.scale_], [[0.0] * 4, [1.0] * 4])
+    # The bin around a single number is as wide as this is large.
+    hidden = np.random.default_rng(7).random(X.shape) < [0.4, 0.4, 0.4, 0.0]
+    rows, scaled = np.where(hidden, np.nan, X), np.where(hidden, np.nan, scaled)
+    assert_allclose(model.predict(rows), plain.predict(scaled), atol=1e-6)
+    if not holes:
+        for found, expected in zip(model.predict(rows, True), plain.predict(scaled, True)):
+            assert_allclose(found, expected, atol=1e-5)
+
+
+def test_columns_of_any_size_are_standardized():
+    X, y = numbers(80)
+    huge, tiny = np.column_stack([X * 1e140, X]), np.column_stack([X * 1e-200, X])
+    for rows in (huge, tiny):
+        model = ExpectedKernelSVR(CutsetNetworkBD(structured=True)).fit(rows, y)
+        assert np.isfinite(model.predict(with_missing_cells(rows))).all()
+    assert_allclose(model.scale_[:3], 1.0)
 
 
 def test_a_row_without_any_cell_has_the_mean_prediction_of_the_density():

@@ -4,14 +4,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpc import ExpectedKernelSVC, SoftLearnSPN
+from skpc import CutsetNetworkBD, ExpectedKernelSVC, SoftLearnSPN
 from skpc.queries import log_likelihood
 
 
-@parametrize_with_checks([ExpectedKernelSVC(random_state=0)])
+@parametrize_with_checks(
+    [
+        ExpectedKernelSVC(random_state=0),
+        ExpectedKernelSVC(calibration="sigmoid", random_state=0),
+        ExpectedKernelSVC(calibration="temperature", random_state=0),
+    ]
+)
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
@@ -24,8 +32,9 @@ def with_missing_cells(X: np.ndarray, proportion: float = 0.3) -> np.ndarray:
 def test_complete_rows_equal_scikit_learn(n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[y < n_classes][:, :2], y[y < n_classes]
-    model = ExpectedKernelSVC(C=5.0, tol=1e-9).fit(X, y)
-    plain = SVC(C=5.0, tol=1e-9, break_ties=n_classes > 2).fit(X, y)
+    model = ExpectedKernelSVC(CutsetNetworkBD(structured=True), C=5.0, tol=1e-9).fit(X, y)
+    plain = SVC(C=5.0, tol=1e-9, break_ties=n_classes > 2)
+    plain = make_pipeline(StandardScaler(), plain).fit(X, y)
     assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-6)
     assert_array_equal(model.predict(X), plain.predict(X))
     assert model.dual_coef_.shape[0] == n_classes * (n_classes - 1) // 2

@@ -57,6 +57,18 @@ def test_folds_ask_their_rows_at_each_rate_and_learn_from_the_others():
         assert_array_equal(incomplete[seen], complete[seen])
 
 
+def test_no_class_is_held_out_as_a_whole():
+    code = np.array([0] * 23 + [1] * 3 + [2] + [3] * 2)
+    weight = np.ones(len(code))
+    weight[5], weight[-1] = 2.0, 7.5
+    folds = hold_out_folds(np.ones((29, 2)), weight, code, 5, (0.0,), state())
+    for fold in folds:
+        assert (np.bincount(code, fold.kept) > 0.0).all()
+    held = sum(np.bincount(fold.rows, fold.weight, 29) for fold in folds)
+    assert_allclose(held[code != 2], weight[code != 2])
+    assert held[code == 2] == 0.0
+
+
 def test_one_row_cannot_be_held_out_and_of_many_rows_one_part_is():
     assert hold_out_folds(np.ones((1, 2)), np.ones(1), np.zeros(1, int), 5, (0.0,), state()) == []
     rows = np.arange(12_000.0)[:, np.newaxis]

@@ -57,7 +57,7 @@ EVERY_FIT = {
         random_state=0,
     ),
     "expected kernel SVR": ExpectedKernelSVR(random_state=0),
-    "expected kernel SVC": ExpectedKernelSVC(random_state=0),
+    "expected kernel SVC": ExpectedKernelSVC(calibration="sigmoid", random_state=0),
     "kernel EP": KernelEPOperator(n_inner=20, n_outer=20, keep_rows=True, random_state=0),
     "logistic EP": LogisticEPClassifier(n_iter=20),
 }

@@ -6,14 +6,18 @@ import math
 def pooled_probabilities(log_odds, weights, offsets, prior, seen):
     """Probabilities of the classes of one row.
 
-    ``log_odds[m][c]`` is what member m adds to the log of the prior of class c.
+    ``log_odds[m][c]`` is what member m adds to the log of the prior of class c, with weights of
+    its own for empty rows and for complete ones.
     """
     if seen == 0.0:
         return list(prior)
     score = [
         math.log(prior[c])
         + seen * offsets[c]
-        + sum(weight * member[c] for weight, member in zip(weights, log_odds))
+        + sum(
+            ((1.0 - seen) * u + seen * v) * member[c]
+            for u, v, member in zip(weights[0], weights[1], log_odds)
+        )
         for c in range(len(prior))
     ]
     total = sum(math.exp(value) for value in score)
@@ -21,9 +25,10 @@ def pooled_probabilities(log_odds, weights, offsets, prior, seen):
 
 
 def penalised_loss(log_odds, weights, offsets, prior, seen, label, row_weight):
-    """Log loss of all rows, and ten times the squares of offsets and of weights less equal ones."""
+    """Log loss of all rows, and what is added for offsets, and for weights that are not equal."""
     loss = 0.0
     for odds, share, own, count in zip(log_odds, seen, label, row_weight):
         loss -= count * math.log(pooled_probabilities(odds, weights, offsets, prior, share)[own])
-    loss += 10.0 * sum((w - 1.0 / len(weights)) ** 2 for w in weights)
+    for u, v in zip(*weights):
+        loss += 10.0 * ((u + v) / 2 - 1.0 / len(weights[0])) ** 2 + 3.0 * (u - v) ** 2
     return loss + 10.0 * sum(b**2 for b in offsets)
