@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
 from skpc.estimators._folds import HeldOut, share_seen
 from skpc.estimators._linear_pool import Standardised, fit_weights, log_weights
@@ -27,6 +28,8 @@ from skpc.estimators._value_members import (
 )
 from skpc.learning import mixture_weights
 
+#: Rows whose predictive distributions are held at a time.
+_ROWS = 1024
 #: A member, or a copy of one, of less weight than this is left out.
 _SMALLEST = 1e-3
 #: Variances below this part of that of the target count as this.
@@ -93,19 +96,25 @@ class Lesson(NamedTuple):
             regressor, whose residuals are not known yet.
         """
         learned = self.learn(member, fold.kept, seed)
-        n_asked, n_factors = len(fold.rows), len(DENSITY_FACTORS)
         if isinstance(learned, TargetDensity):
-            with without_warnings():
-                found = learned.predictive(fold.asked)
-            atoms = atom_probabilities(found, self.target)
-            part = Part.of_density(found, atoms, self.target, np.ones((n_asked, n_factors)))
-            log_density = part.log_densities(self.values[fold.rows])
-            return found.mean(), found.variance(), atoms, log_density
+            parts = gen_batches(len(fold.rows), _ROWS)
+            found = [self._ask_density(learned, fold.asked[p], fold.rows[p]) for p in parts]
+            return tuple(np.concatenate(answers) for answers in zip(*found))
+        n_asked = len(fold.rows)
         mean = sd = np.full(n_asked, np.nan)
         if learned is not None:
             mean, sd = learned.mean_and_sd(fold.asked)
         no_atoms = np.full((n_asked, len(self.target.atoms)), np.nan)
-        return mean, sd**2, no_atoms, np.full((n_asked, n_factors), np.nan)
+        return mean, sd**2, no_atoms, np.full((n_asked, len(NORMAL_FACTORS)), np.nan)
+
+    def _ask_density(
+        self, density: TargetDensity, asked: Floats, rows: Ints
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        with without_warnings():
+            found = density.predictive(asked)
+        atoms, ones = atom_probabilities(found, self.target), np.ones((len(rows), 1))
+        part = Part.of_density(found, atoms, self.target, ones * np.ones(len(DENSITY_FACTORS)))
+        return found.mean(), found.variance(), atoms, part.log_densities(self.values[rows])
 
 
 class Spread(NamedTuple):
