@@ -489,6 +489,21 @@ def test_a_category_more_leaves_the_other_columns_what_they_are():
     assert more.n_states[-1] == 3
 
 
+@pytest.mark.parametrize("margins", ["auto", "plain"])
+@pytest.mark.parametrize("n_bins", [None, 5])
+@pytest.mark.parametrize("order", [["kind", "age", "rain"], ["rain", "kind", "age"]])
+def test_a_number_more_is_what_it_would_be_in_the_table(order, n_bins, margins):
+    frame = rain_frame()[order]
+    whole = Domain.fit(frame, n_bins=n_bins, margins=margins)
+    domain = Domain.fit(frame[order[:-1]], n_bins=n_bins, margins=margins)
+    more = domain.with_number(whole.encode(frame), np.ones(len(frame)), n_bins)
+    assert (more.number_of(2) is None) == (margins == "plain")
+    np.testing.assert_equal(more.number_of(2), whole.number_of(2))
+    np.testing.assert_array_equal(more.n_states, whole.n_states)
+    if n_bins is not None:
+        np.testing.assert_array_equal(more.axis_of(2).flat, whole.axis_of(2).flat)
+
+
 def test_codes_of_a_column_without_axis_are_refused():
     X = np.array([[0.5], [1.5]])
     with pytest.raises(ValueError, match="column 0 has no bins; fit the Domain with n_bins"):

@@ -324,12 +324,44 @@ class Domain(TableWriter):
 
     def with_category(self, n_states: int) -> "Domain":
         """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""
-        axes = None if self.axes is None else (*self.axes, None)
-        numbers = None if self.numbers is None else (*self.numbers, None)
-        codes = [None if c is None else np.arange(float(len(c))) for c in self.categories]
-        codes.append(np.arange(float(n_states)))
-        unseen = Unseen.of(codes, {}, False, "auto")
-        return Domain(Form("numpy"), tuple(codes), axes, self.handle_unknown, unseen, numbers)
+        return self._with_column(np.arange(float(n_states)), None, None)
+
+    def with_number(self, rows: Floats, weight: Floats, n_bins: int | None = None) -> "Domain":
+        """The domain of encoded rows with one more column, of numbers, at the end.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features + 1)
+            Encoded rows with the numbers as their last column, some of them there.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        n_bins : int, default=None
+            Largest number of bins of the new column, where the other columns have axes.
+
+        Returns
+        -------
+        Domain
+            Plain where this one is.
+        """
+        is_number = np.append(~self.is_categorical, True)
+        is_new = np.arange(len(is_number)) == len(is_number) - 1
+        number, axis, numbers = None, None, None
+        if self.numbers is not None:
+            (number,) = fit_numbers(rows[:, is_new], weight, is_new[-1:], "auto", None, None)
+            numbers = (*self.numbers, number)
+        if self.axes is not None and n_bins is not None:
+            axis = fit_axes(rows, weight, is_number, numbers, n_bins)[-1]
+        return self._with_column(None, axis, number)
+
+    def _with_column(
+        self, codes: NDArray[Any] | None, axis: Axis | None, number: Number | None
+    ) -> "Domain":
+        axes = None if self.axes is None else (*self.axes, axis)
+        numbers = None if self.numbers is None else (*self.numbers, number)
+        states = [None if c is None else np.arange(float(len(c))) for c in self.categories]
+        states.append(codes)
+        unseen = Unseen.of(states, {}, False, "auto")
+        return Domain(Form("numpy"), tuple(states), axes, self.handle_unknown, unseen, numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The cached tables stay out of the pickle: kernels need them writable, and a pickle may

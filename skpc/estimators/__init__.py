@@ -5,6 +5,7 @@ Internal: import them from ``skpc``.
 
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.density_classifier import DensityClassifier
+from skpc.estimators.density_regressor import DensityRegressor
 from skpc.estimators.expected_kernel import ExpectedKernelSVR
 from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
 from skpc.estimators.imputer import CircuitImputer
@@ -17,6 +18,7 @@ __all__ = [
     "CircuitImputer",
     "CutsetNetworkBD",
     "DensityClassifier",
+    "DensityRegressor",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
     "KernelEPOperator",

@@ -9,6 +9,7 @@ from skpc.variables.number import Number
 from skpc.variables.plain_bins import plain_axis
 from skpc.variables.predictive import Predictive
 from skpc.variables.scored_column import ScoredColumn
+from skpc.variables.stretched import OwnNormals, Stretched
 
 __all__ = [
     "CATEGORICAL",
@@ -25,9 +26,11 @@ __all__ = [
     "Margin",
     "Normals",
     "Number",
+    "OwnNormals",
     "Points",
     "Predictive",
     "ScoredColumn",
     "ScoredNormals",
+    "Stretched",
     "plain_axis",
 ]

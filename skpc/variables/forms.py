@@ -2,7 +2,8 @@
 
 A form holds a few parts that all of its distributions share, and for each distribution the
 probabilities of the parts. Whatever is linear in a distribution (a mean, a distribution function,
-the expectation of a kernel) is then found once for each part and averaged.
+the expectation of a kernel) is then found once for each part and averaged. (What only pools of
+predictions need stands in ``stretched.py``.)
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import logsumexp, ndtr, ndtri
 
 from skpc._arrays import Floats
 from skpc._jit import kernel
-from skpc.variables.axis import Axis
+from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.scored_column import ScoredColumn
 
 #: Newton's method doubles the digits at each step; halving alone would need about as many.
 _MAX_STEPS = 100
+#: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
+_TINY = 1e-300
 _SQRT_2 = math.sqrt(2.0)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
@@ -63,6 +66,14 @@ class Points(NamedTuple):
         reached = np.cumsum(self.prob, axis=1) >= level * self.prob.sum(axis=1, keepdims=True)
         return self.value[np.where(reached[:, -1], reached.argmax(axis=1), len(self.value) - 1)]
 
+    def log_density(self, x: Floats) -> Floats:
+        """Log probability (nats) under each distribution of an ``x`` of its own."""
+        return log_or_inf((self.prob * (self.value == x[:, np.newaxis])).sum(axis=1))
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.prob.sum(axis=1)
+
 
 class Normals(NamedTuple):
     """Mixtures of the same few normal distributions.
@@ -105,6 +116,18 @@ class Normals(NamedTuple):
         """The number below which each distribution has ``level`` of its mass."""
         prob = self.rows / self.rows.sum(axis=1, keepdims=True)
         return _normal_quantiles(prob, self.mean, self.sd, np.full(len(prob), float(level)))
+
+    def log_density(self, x: Floats) -> Floats:
+        """Log density (nats) of each distribution at an ``x`` of its own."""
+        return _log_normals(self.rows, self.mean, self.sd, x)
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.rows.sum(axis=1)
+
+    def without_atoms(self) -> Normals:
+        """What is not at atoms: all."""
+        return self
 
     @property
     def rows(self) -> Floats:
@@ -152,6 +175,25 @@ class Bins(NamedTuple):
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
         return self.axis.quantile(self.prob / self.prob.sum(axis=1, keepdims=True), level)
+
+    def log_density(self, x: Floats) -> Floats:
+        """Log density (nats) of each distribution at an ``x`` of its own; see :class:`Axis`."""
+        of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
+        return of_state + AxisTable.of([self.axis]).log_density(x[:, np.newaxis])
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.prob.sum(axis=1)
+
+    def without_atoms(self) -> Bins:
+        """What is not at atoms, with the probability that is left."""
+        state = self.axis.states
+        share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
+        left = np.bincount(state, share)
+        if not left.any():
+            return self._replace(prob=np.full(self.prob.shape, _TINY))
+        axis = self.axis._replace(state=state, share=share / np.where(left > 0.0, left, 1.0)[state])
+        return Bins(axis, np.where(left > 0.0, self.prob * left + _TINY, 0.0))
 
 
 class ScoredNormals(NamedTuple):
@@ -243,6 +285,30 @@ class ScoredNormals(NamedTuple):
         found[left] = self.column.score.inverse(scores)
         return found
 
+    def log_density(self, x: Floats) -> Floats:
+        """Log density (nats) of each distribution at an ``x`` of its own.
+
+        That of an atom is its log probability, over the step of the lattice where there is one.
+        """
+        state, score = self.column.scores(x)
+        is_atom = state < len(self.column.atoms)
+        of_atoms = log_or_inf((self.rows * self.state_prob.T[state]).sum(axis=1))
+        if self.column.step > 0.0:
+            of_atoms -= math.log(self.column.step)
+        rest = np.where(is_atom, 0.0, score)
+        of_rest = _log_normals(self.rows * self.state_prob[:, -1], self.mean, self.sd, rest)
+        return np.where(is_atom, of_atoms, of_rest + self.column.score.log_slope(x))
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.rows @ self.state_prob.sum(axis=1)
+
+    def without_atoms(self) -> ScoredNormals:
+        """What is not at atoms, with the probability that is left."""
+        column, prob = self.column._replace(atoms=np.empty(0)), self.rows * self.state_prob[:, -1]
+        one = np.ones((len(self.mean), 1))
+        return self._replace(column=column, state_prob=one, prob=prob + _TINY)
+
     def in_scores(self) -> Normals:
         """The same distributions on the scale of the score, atoms as known numbers."""
         atoms = self.column.score.of(self.column.atoms)
@@ -257,6 +323,18 @@ class ScoredNormals(NamedTuple):
 
 
 Form = Points | Normals | Bins | ScoredNormals
+
+
+def log_or_inf(probability: Floats) -> Floats:
+    """Logarithm of probabilities, -inf for zero."""
+    with np.errstate(divide="ignore"):
+        return np.log(probability)
+
+
+def _log_normals(prob: Floats, mean: Floats, sd: Floats, x: Floats) -> Floats:
+    """Log density of each mixture of normals at an ``x`` of its own."""
+    u = (x[:, np.newaxis] - mean) / sd
+    return np.asarray(logsumexp(log_or_inf(prob / (_SQRT_2_PI * sd)) - 0.5 * u * u, axis=1))
 
 
 def _normal_quantiles(prob: Floats, mean: Floats, sd: Floats, level: Floats) -> Floats:

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.forms import Bins, Form, Points, ScoredNormals
+from skpc.variables.forms import Bins, Points, ScoredNormals
 from skpc.variables.number import Number
-
-#: Halvings of the bounds of a quantile: they end at neighbouring floats.
-_HALVINGS = 200
+from skpc.variables.stretched import Term, bisected
 
 
 class Predictive:
@@ -24,7 +22,7 @@ class Predictive:
 
     Parameters
     ----------
-    terms : sequence of Points, Normals, Bins or ScoredNormals
+    terms : sequence of Points, Normals, Bins, ScoredNormals, OwnNormals or Stretched
         Forms with one row of probabilities a cell. Over all terms these sum to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
@@ -57,7 +55,7 @@ class Predictive:
 
     def __init__(
         self,
-        terms: Sequence[Form],
+        terms: Sequence[Term],
         known: Floats,
         labels: Any = None,
         index: Any = None,
@@ -185,12 +183,16 @@ class Predictive:
         if len(terms) == 1:
             return self._on_lattice(known, terms[0].quantiles(level))
         bounds = np.array([term.quantiles(level) for term in terms])
-        low, high = bounds.min(axis=0), bounds.max(axis=0)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            reached = sum(term.below(middle) for term in terms) >= level
-            high, low = np.where(reached, middle, high), np.where(reached, low, middle)
-        return self._on_lattice(known, high)
+
+        def reached(x: Floats) -> Any:
+            return sum(term.below(x) for term in terms) >= level
+
+        found = bisected(reached, bounds.min(axis=0), bounds.max(axis=0))
+        for atom in self.atoms:
+            # Halving an interval comes close to zero, but hardly ever there.
+            at = np.full(len(found), atom)
+            found = np.where(reached(at), np.minimum(found, atom), found)
+        return self._on_lattice(known, found)
 
     def _on_lattice(self, known: Floats, found: Floats) -> Floats:
         """The known cells, and quantiles moved to points of the lattice."""
@@ -216,7 +218,7 @@ class Predictive:
         bins = pd.IntervalIndex.from_breaks(limits, closed="left")
         return pd.DataFrame(prob, columns=bins, index=self.index)
 
-    def _numbers(self) -> tuple[tuple[Form, ...], Floats]:
+    def _numbers(self) -> tuple[tuple[Term, ...], Floats]:
         """Terms and known cells as numbers: the labels in place of their codes."""
         if self.labels is None:
             return self.terms, self.known
@@ -233,9 +235,11 @@ class Predictive:
         return (Points(value[order], prob),), known
 
 
-def _atoms_of(term: Form) -> Floats:
+def _atoms_of(term: Term) -> Floats:
     if isinstance(term, Bins):
         return term.axis.atoms
+    if isinstance(term, Points):
+        return term.value
     return term.column.atoms if isinstance(term, ScoredNormals) else np.empty(0)
 
 
@@ -255,9 +259,9 @@ def _refuse_other_cells(members: Sequence[Predictive]) -> None:
             )
 
 
-def _joined(terms: list[Form]) -> list[Form]:
+def _joined(terms: list[Term]) -> list[Term]:
     """Add up the probabilities of terms over the same points or the same axis."""
-    found: list[Form] = []
+    found: list[Term] = []
     for term in terms:
         for place, other in enumerate(found):
             if _same_parts(term, other):
@@ -268,7 +272,7 @@ def _joined(terms: list[Form]) -> list[Form]:
     return found
 
 
-def _same_parts(term: Form, other: Form) -> bool:
+def _same_parts(term: Term, other: Term) -> bool:
     if isinstance(term, Points) and isinstance(other, Points):
         return np.array_equal(term.value, other.value)
     if isinstance(term, Bins) and isinstance(other, Bins):

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from skpc import (
     CutsetNetworkBD,
     DensityClassifier,
+    DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
     MixtureOfAllTrees,
@@ -26,6 +27,7 @@ DENSITIES = [
 PREDICTORS = [
     DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     DensityClassifier(CutsetNetworkBD(random_state=0), joint=True, classifiers=None),
+    DensityRegressor(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(random_state=0),
     ExpectedKernelSVC(calibration="sigmoid", random_state=0),
@@ -46,6 +48,14 @@ def answers(model, X):
             "score_samples": model.score_samples(X),
             "predict_log_proba": model.predict_log_proba(X),
             "predict": model.predict(X),
+        }
+    if isinstance(model, DensityRegressor):
+        mean, std = model.predict(X, return_std=True)
+        return {
+            "score_samples": model.score_samples(X),
+            "mean": mean,
+            "std": std,
+            "quantiles": model.predict_quantiles(X, [0.2, 0.7]),
         }
     if isinstance(model, ExpectedKernelSVR):
         mean, std = model.predict(X, return_std=True)

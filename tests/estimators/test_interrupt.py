@@ -19,6 +19,7 @@ from skpc import (
     CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
+    DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
     KernelEPOperator,
@@ -48,6 +49,12 @@ EVERY_FIT = {
     ),
     "pool": DensityClassifier(
         CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0
+    ),
+    "regressor": DensityRegressor(
+        CutsetNetworkBD(random_state=0),
+        regressors=[("svr", ExpectedKernelSVR(random_state=0))],
+        cv=2,
+        random_state=0,
     ),
     "expected kernel SVR": ExpectedKernelSVR(random_state=0),
     "expected kernel SVC": ExpectedKernelSVC(calibration="sigmoid", random_state=0),

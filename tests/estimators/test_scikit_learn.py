@@ -13,6 +13,7 @@ from skpc import (
     CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
+    DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
     MixtureOfAllTrees,
@@ -24,6 +25,7 @@ WEIGHTED = [
     SoftLearnSPN(random_state=0),
     MixtureOfAllTrees(max_iter=2, early_stopping=False, random_state=0),
     DensityClassifier(CutsetNetworkBD(random_state=0)),
+    DensityRegressor(CutsetNetworkBD(random_state=0), regressors=None),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(calibration="sigmoid", random_state=0),
 ]

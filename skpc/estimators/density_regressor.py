@@ -1,0 +1,365 @@
+"""Regression of incomplete rows by a pool of densities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state, gen_batches
+
+from skpc._arrays import Floats
+from skpc._validation import (
+    StrOptions,
+    check_n_samples,
+    check_target,
+    fit_context,
+)
+from skpc.domain import group_rows, merge_rows
+from skpc.estimators._base import TableEstimator
+from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._folds import given_splits
+from skpc.estimators._members import (
+    check_rates,
+    default_densities,
+    named,
+    named_models,
+    shared_domain,
+)
+from skpc.estimators._value_lesson import Lesson, Member
+from skpc.estimators._value_members import Target
+from skpc.estimators._value_pool import learn_pool
+from skpc.estimators.streaming import by_blocks
+from skpc.variables import Predictive
+
+#: What names of regressors stand for; see :func:`fit_on_copies`.
+_REGRESSORS = {"boosting": "regressor"}
+#: Rows whose predictive distributions are held at a time.
+_ROWS = 1024
+
+
+class DensityRegressor(RegressorMixin, TableEstimator):
+    """Regressor by a pool of densities, for rows with any cells missing.
+
+    A joint density of a row and its target gives the whole distribution of the target given the
+    cells that are there; missing cells are integrated out, in ``fit`` and in ``predict``. Several
+    densities, and boosting that is trained on copies of the rows with cells removed, are pooled:
+    the prediction is a mixture of theirs, whose weights are learned on held-out rows with cells
+    removed. All answers come from that one distribution: its mean and standard deviation, its
+    quantiles, densities and draws.
+
+    Parameters
+    ----------
+    density : density estimator or list of (str, estimator), default=None
+        Densities of skpc, which learn the rows with the target as a last column. They are cloned,
+        and keep their own ``random_state``; they share one Domain, and must declare the same
+        columns. None means a cutset network, a :class:`SoftLearnSPN` and a
+        :class:`MixtureOfAllTrees` (asked with 50 trees a row).
+    regressors : "boosting", sequence or None, default="boosting"
+        Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
+        and number of iterations are chosen on held-out rows. A sequence of pairs
+        (name, regressor), and of this name: any regressors that take missing cells. They learn
+        from encoded rows (``domain_.encode(X)``: numbers, and codes of categories), for the target
+        less its mean over its standard deviation. All are trained three times on one copy of the
+        rows for each of ``missing_rates``, and their predictions averaged; but one whose
+        ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns once from the
+        rows as they are, and the variance that it tells counts. None: no such member.
+    cv : int, cross-validation generator or iterable, default=5
+        Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
+        pairs of row numbers (train, test). A number deals rows at random; of more than 10,000
+        distinct rows one part is then held out instead.
+    missing_rates : sequence of float, default=(0.0, 0.3, 0.6)
+        Held-out rows are asked once for each of these, with so many of their cells removed at
+        random.
+    n_jobs : int, default=None
+        Members and folds that are learned side by side; see :term:`n_jobs <sklearn:n_jobs>`.
+    random_state : int, RandomState instance or None, default=None
+        Deals the folds, removes cells, and seeds boosting and the default densities.
+
+    Attributes
+    ----------
+    member_names_ : list of str
+        The members of the pool, densities first.
+    weights_ : ndarray of shape (n_members,)
+        Mean weight of each member over held-out rows. Members that weigh nothing were not learned
+        again from all rows.
+    log_density_ : float
+        Mean log density of held-out targets under the pool, over all ``missing_rates``, in nats.
+        Weights were fitted to it. NaN without a pool.
+    member_log_densities_ : ndarray of shape (n_members,)
+        Those of the members alone. NaN without a pool.
+    densities_ : dict of str to density estimator
+        The fitted densities of encoded rows by the name of the member. Their last column is the
+        target.
+    domain_ : Domain
+        What each column of ``X`` is.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    DensityClassifier : The same for classes.
+    ExpectedKernelSVR : Support vector regression with expectations over missing cells.
+
+    Notes
+    -----
+    Member m gives the target y of a row x the distribution :math:`p_m(y \\mid x)`, and the pool
+
+    .. math::
+
+       p(y \\mid x) = \\sum_m w_m(x) \\, p_m(y \\mid x), \\qquad
+       w_m(x) \\propto \\exp(a_m + b_m o + c_m \\log v),
+
+    where o is the share of the cells of the row that are seen, and v the variance of y under the
+    mixture of the densities alone. The coefficients maximise, on held-out rows, the mean log
+    density of the pool plus that of a normal distribution around its mean, less a small penalty.
+
+    Pools of distributions are too wide where their members are right. So each density also has
+    copies that are 0.35 to 0.85 times as wide around the same mean, with weights of their own. A
+    regressor predicts a mean. Around it stand normal distributions whose variance depends on o and
+    v, learned from the residuals of held-out rows, in copies from a quarter to four times as wide.
+
+    Where the target has atoms (values that repeat much more than others) regressors learn from the
+    other rows and speak of the other values. The densities give the probabilities of the atoms.
+
+    A pool costs about as much as to fit each member ``cv + 1`` times. One density with
+    ``regressors=None`` makes no pool: its answer is the exact conditional distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import DensityRegressor, SoftLearnSPN
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> y = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=500)
+    >>> model = DensityRegressor(SoftLearnSPN(random_state=0), random_state=0).fit(X, y)
+    >>> mean, sd = model.predict([[1.0, 1.0], [1.0, np.nan]], return_std=True)
+    >>> mean.round(), sd.round()
+    (array([2., 1.]), array([0., 1.]))
+    """
+
+    _parameter_constraints: dict[str, list[Any] | str] = {
+        "density": "no_validation",
+        "regressors": ["array-like", StrOptions({"boosting"}), None],
+        "cv": ["cv_object"],
+        "missing_rates": ["array-like"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        density: Any = None,
+        *,
+        regressors: Any = "boosting",
+        cv: Any = 5,
+        missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ):
+        self.density = density
+        self.regressors = regressors
+        self.cv = cv
+        self.missing_rates = missing_rates
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityRegressor:
+        """Learn the members, and pool them.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Target, finite numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+
+        Returns
+        -------
+        DensityRegressor
+            The fitted regressor.
+
+        Raises
+        ------
+        TypeError
+            If a density is not one of skpc, or a regressor has no ``predict``.
+        ValueError
+            If the densities declare different columns, a name is there twice, rates of missing
+            cells are not in [0, 1), all cells are missing, a cell or a target is infinite, or the
+            weights are negative or all zero.
+        """
+        with all_or_nothing(self):
+            random_state = check_random_state(self.random_state)
+            densities, members = self._candidates(random_state)
+            rates = check_rates(self.missing_rates)
+            table, weight, values = self._training_rows(X, sample_weight, y, check_target)
+            self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
+            together = np.column_stack([self.domain_.encode(table), values])
+            splits = given_splits(self.cv, X, y, sample_weight, group_rows(together)[1], False)
+            together, weight = merge_rows(together, weight)
+            n_bins = max((density._n_bins or 0 for _, density in densities), default=0)
+            target = Target(self.domain_.with_number(together, weight, n_bins or None))
+            rows, values = np.ascontiguousarray(together[:, :-1]), together[:, -1].copy()
+            lesson = Lesson(self.domain_, rows, target, values, rates)
+            self._pool, report = learn_pool(
+                lesson, members, weight, splits, self.n_jobs, random_state
+            )
+            self.member_names_ = [member.name for member in members]
+            self.weights_ = report.weights
+            self.member_log_densities_ = report.member_log_densities
+            self.log_density_ = report.log_density
+            self.densities_ = {
+                self.member_names_[m]: density.model
+                for m, density in zip(report.used, self._pool.densities)
+            }
+        return self
+
+    def _candidates(self, random_state: np.random.RandomState) -> tuple[list[Any], list[Member]]:
+        """Densities with their names, and the members that they and the regressors make."""
+        densities = named(self.density, "density")
+        if self.density is None:
+            densities = default_densities(random_state)
+        members = [Member(name, density, True) for name, density in densities]
+        members += [
+            Member(name, model, False)
+            for name, model in named_models(self.regressors, _REGRESSORS, "regressors")
+        ]
+        names = [member.name for member in members]
+        if len(set(names)) < len(names):
+            raise ValueError(f"The names of densities and regressors must differ; got {names}.")
+        return densities, members
+
+    @by_blocks
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Mean of the target given the observed cells of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+        return_std : bool, default=False
+            Whether to return the standard deviation too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+            Mean of the predictive distribution, exact up to rounding.
+        std : ndarray of shape (n_samples,)
+            Its standard deviation, the noise of the target included; only with ``return_std``.
+        """
+        rows = self._encode(X)[1]
+        if not return_std:
+            return self._of_parts(rows, Predictive.mean)
+
+        def moments(part: Predictive) -> Floats:
+            return np.column_stack([part.mean(), part.variance()])
+
+        mean, variance = self._of_parts(rows, moments).T
+        return mean.copy(), np.sqrt(variance)
+
+    @by_blocks
+    def predict_quantiles(self, X: Any, levels: Any) -> Floats:
+        """Numbers below which the target of each row lies with given probabilities.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        levels : float or array-like of shape (n_levels,)
+            Probabilities, strictly between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_levels)
+            Quantiles of the predictive distribution; points of the lattice of a target that has
+            one (integers, fixed decimals).
+
+        Raises
+        ------
+        ValueError
+            If a level is not strictly between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc import DensityRegressor, SoftLearnSPN
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 1))
+        >>> y = X[:, 0] + rng.normal(size=1000)
+        >>> model = DensityRegressor(SoftLearnSPN(random_state=0), regressors=None).fit(X, y)
+        >>> model.predict_quantiles([[np.nan]], [0.1, 0.9]).round()
+        array([[-2.,  2.]])
+        """
+        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64)).tolist()
+
+        def quantiles(part: Predictive) -> Floats:
+            return np.array([part.quantile(level) for level in wanted]).reshape(len(wanted), -1).T
+
+        return self._of_parts(self._encode(X)[1], quantiles)
+
+    def score_samples(self, X: Any, y: Any = None) -> Floats:
+        """Log density of the target of each row given its observed cells.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,), default=None
+            Their targets. None asks about the rows alone: the log density of their observed cells
+            under the mixture of the densities, low where a row is unlike the training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In nats, with respect to the counting measure on the atoms of the target and the
+            Lebesgue measure elsewhere. On a lattice (integers, fixed decimals) the density of an
+            atom is its probability over the step.
+
+        Raises
+        ------
+        ValueError
+            If there is not one finite target for each row.
+        """
+        _, rows, mass = self._encode_with_mass(X)
+        parts = list(gen_batches(len(rows), _ROWS))
+        if y is None:
+            found = [self._pool.log_density_of_rows(rows[part]) for part in parts]
+            return mass.with_rows(np.concatenate(found))
+        values = check_target(self, y, len(rows))
+        return np.concatenate([self._pool.log_density(rows[part], values[part]) for part in parts])
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
+        """Draw targets from the predictive distribution of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Rows; NaN (or None) marks missing cells.
+        n_samples : int, default=1
+            Number of draws a row.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same draws.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples)
+            Draws, of different rows independent.
+        """
+        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        rows = self._encode(X)[1]
+        parts = gen_batches(len(rows), _ROWS)
+        return np.concatenate(
+            [self._pool.draw(rows[part], n_samples, random_state) for part in parts]
+        )
+
+    def _of_parts(self, rows: Floats, answer: Callable[[Predictive], Floats]) -> Floats:
+        """What is asked of the predictive distributions of all rows, some rows at a time."""
+        parts = gen_batches(len(rows), _ROWS)
+        return np.concatenate([answer(self._pool.predictive(rows[part])) for part in parts])

@@ -1,0 +1,134 @@
+"""Log densities of forms, and distributions that only pools are made of."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpc.variables import (
+    Axis,
+    Bins,
+    Normals,
+    OwnNormals,
+    Points,
+    Predictive,
+    ScoredColumn,
+    ScoredNormals,
+    Stretched,
+)
+from skpc.variables.score import Score
+from skpc.variables.stretched import bisected
+from tests.naive.regressor import facts_of
+
+GRID = np.linspace(-40.0, 60.0, 400_001)
+SCORE = Score(centre=1.0, spread=2.0, power=0.5, low=-3.0, high=6.0)
+PARTS = np.array([[0.3, 0.7], [0.9, 0.1]])
+FORMS = {
+    "normals": Normals(np.array([-1.0, 3.0]), np.array([1.0, 0.5]), PARTS),
+    "bins": Bins(
+        Axis(np.array([-1.0, 0.5, 2.0]), 1.0, 0.7),
+        np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.4, 0.1, 0.1]]),
+    ),
+    "scored": ScoredNormals(
+        ScoredColumn(SCORE, np.empty(0)),
+        np.ones((2, 1)),
+        np.array([-0.5, 1.0]),
+        np.array([0.5, 1.0]),
+        PARTS,
+    ),
+    "own normals": OwnNormals(np.array([0.0, 3.0]), np.array([1.0, 2.0]), np.ones((2, 1))),
+}
+FORMS["stretched"] = Stretched(FORMS["scored"], np.array([0.5, 1.0, 3.0]), np.full((2, 3), 1 / 3))
+every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+
+
+def log_density_on_grid(form, row):
+    """Log density of one of the distributions on the whole grid, some points at a time."""
+    found = []
+    for part in np.split(GRID[:-1], 1000):
+        alone = form._replace(prob=np.repeat(form.prob[[row]], len(part), axis=0))
+        for name in ("mean", "sd"):
+            if isinstance(form, OwnNormals):
+                alone = alone._replace(**{name: np.full(len(part), getattr(form, name)[row])})
+        if isinstance(form, Stretched):
+            inner = form.form._replace(prob=np.repeat(form.form.prob[[row]], len(part), axis=0))
+            alone = alone._replace(form=inner)
+        found.append(alone.log_density(part))
+    return np.concatenate(found)
+
+
+@every_form
+@pytest.mark.parametrize("row", [0, 1])
+def test_densities_integrate_to_the_other_answers(form, row):
+    total, mean, sd, below = facts_of(log_density_on_grid(form, row), GRID[:-1])
+    assert total == pytest.approx(1.0, abs=1e-3)
+    assert form.total()[row] == pytest.approx(1.0)
+    assert form.means()[row] == pytest.approx(mean, abs=1e-2)
+    assert np.sqrt(form.mean_squares(form.means())[row]) == pytest.approx(sd, rel=1e-2)
+    for level in (0.1, 0.5, 0.95):
+        assert below(form.quantiles(level)[row]) == pytest.approx(level, abs=1e-3)
+    x = np.array([0.4, 2.5])
+    assert form.below(x)[row] == pytest.approx(below(x[row]), abs=1e-3)
+
+
+def test_points_have_log_probabilities():
+    coin = Points(np.array([0.0, 1.0]), np.array([[0.25, 0.75], [0.0, 1.0]]))
+    assert_allclose(np.exp(coin.log_density(np.array([1.0, 0.0]))), [0.75, 0.0])
+
+
+def test_what_is_left_without_atoms_has_the_rest_of_the_probability_and_no_atoms():
+    column = ScoredColumn(SCORE, np.array([0.0]), reach=1e-9)
+    prob = np.array([[0.4, 0.6], [0.1, 0.9]])
+    scored = ScoredNormals(column, prob, np.array([-0.5, 1.0]), np.array([0.5, 1.0]), PARTS)
+    axis = Axis(
+        np.array([-1.0, -0.0, np.nextafter(0.0, 1.0), 2.0]),
+        1.0,
+        1.0,
+        np.array([0, 1, 2, 1, 3]),
+        np.array([1.0, 0.4, 1.0, 0.6, 1.0]),
+        np.array([np.nan, np.nan, 0.0, np.nan, np.nan]),
+    )
+    binned = Bins(axis, np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.4, 0.1, 0.1]]))
+    x, zeros = np.array([0.7, 1.5]), np.zeros(2)
+    for form in (scored, binned):
+        rest = form.without_atoms()
+        of_atom = np.exp(form.log_density(zeros))
+        assert_allclose(rest.total() + of_atom, 1.0)
+        assert_allclose(rest.means(), form.means(), atol=1e-12)
+        assert_allclose(rest.log_density(x), form.log_density(x))
+        assert_allclose(rest.below(x) + of_atom, form.below(x))
+
+
+def test_a_distribution_of_atoms_alone_leaves_something_that_has_quantiles():
+    column = ScoredColumn(SCORE, np.array([0.0]))
+    form = ScoredNormals(column, np.array([[1.0, 0.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
+    rest = form.without_atoms()
+    assert_allclose(rest.total(), 0.0, atol=1e-200)
+    assert np.isfinite(Stretched(rest, np.ones(1), np.ones((1, 1))).quantiles(0.3)).all()
+
+
+def test_stretched_copies_are_copies_drawn_and_moved():
+    rng = np.random.default_rng(0)
+    form = Stretched(FORMS["normals"], np.array([0.5, 2.0]), np.array([[0.8, 0.2], [0.3, 0.7]]))
+    part = (rng.random(100_000) < 0.7).astype(int)
+    drawn = np.where(part == 1, 3.0, -1.0) + np.where(part == 1, 0.5, 1.0) * rng.normal(
+        size=100_000
+    )
+    middle = 0.3 * -1.0 + 0.7 * 3.0
+    moved = middle + np.where(rng.random(100_000) < 0.8, 0.5, 2.0) * (drawn - middle)
+    assert form.means()[0] == pytest.approx(middle)
+    assert form.mean_squares(form.means())[0] == pytest.approx(moved.var(), rel=0.02)
+    for level in (0.05, 0.5, 0.9):
+        assert (moved <= form.quantiles(level)[0]).mean() == pytest.approx(level, abs=0.006)
+
+
+def test_mixtures_of_all_kinds_have_quantiles_that_the_distribution_function_reaches():
+    known = np.full(2, np.nan)
+    members = [Predictive([form], known) for form in FORMS.values()]
+    cells = Predictive.mixture(members, np.full(len(members), 1 / len(members)))
+    for level in (0.01, 0.3, 0.5, 0.99):
+        assert_allclose(cells.cdf(cells.quantile(level)), level, atol=1e-9)
+
+
+def test_bisection_ends_at_the_least_number_at_which_a_condition_holds():
+    found = bisected(lambda x: x >= np.array([0.1, 5.0]), np.zeros(2), np.ones(2))
+    assert_allclose(found, [0.1, 1.0], rtol=1e-15)
