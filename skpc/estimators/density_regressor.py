@@ -56,7 +56,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         Densities of skpc, which learn the rows with the target as a last column. They are cloned,
         and keep their own ``random_state``; they share one Domain, and must declare the same
         columns. None means a cutset network, a :class:`SoftLearnSPN` and a
-        :class:`MixtureOfAllTrees` (asked with 50 trees a row).
+        :class:`MixtureOfAllTrees`, which is asked with few trees a row.
     regressors : "boosting", sequence or None, default="boosting"
         Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
         and number of iterations are chosen on held-out rows. A sequence of pairs
