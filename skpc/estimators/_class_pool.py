@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
 from skpc.estimators._class_members import ClassDensities, CopiesClassifier, log_or_inf
+from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import HeldOut, Split, hold_out_folds, share_seen
 from skpc.estimators._log_pool import LogPool
 from skpc.estimators._masked_copies import fit_on_copies
@@ -85,7 +82,7 @@ class Lesson(NamedTuple):
         """
         learned = self.learn(member, fold.kept, seed)
         log_density = np.full(len(fold.rows), -np.inf)
-        with _without_warnings():
+        with without_warnings():
             evidence = learned.evidence(fold.asked)
             if isinstance(learned, ClassDensities):
                 code = self.code[fold.rows]
@@ -171,7 +168,7 @@ class ClassPool(NamedTuple):
     def log_odds(self, rows: Floats, domain: Domain) -> Floats:
         """Log odds of the classes beyond their priors, shape (n_rows, n_classes)."""
         used = np.flatnonzero(self.pool.weights.any(axis=0))
-        with _without_warnings(len(self.learned) > 1):
+        with without_warnings(len(self.learned) > 1):
             evidence = [self.learned[m].evidence(rows) for m in used.tolist()]
         pool = LogPool(self.pool.weights[:, used], self.pool.offsets)
         return pool.log_odds(np.array(evidence).transpose(1, 0, 2), share_seen(rows, domain))
@@ -179,7 +176,7 @@ class ClassPool(NamedTuple):
     def log_density(self, rows: Floats, log_prior: Floats) -> Floats:
         """Log density of encoded rows under the mixture of the densities, shape (n_rows,)."""
         used = np.flatnonzero(self.mixture).tolist()
-        with _without_warnings(len(self.learned) > 1):
+        with without_warnings(len(self.learned) > 1):
             found = [
                 np.logaddexp.reduce(self.learned[m].log_density(rows) + log_prior, axis=1)
                 for m in used
@@ -252,12 +249,3 @@ class _Answers(NamedTuple):
 def _log_shares(lesson: Lesson, weight: Floats) -> Floats:
     count = np.bincount(lesson.code, weight, len(lesson.classes))
     return log_or_inf(count / count.sum())
-
-
-@contextmanager
-def _without_warnings(quiet: bool = True) -> Iterator[None]:
-    """Say nothing of estimates from few trees: a pool has learned how far to trust a member."""
-    with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore", ConvergenceWarning)
-        yield

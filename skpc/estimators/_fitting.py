@@ -1,13 +1,15 @@
-"""What estimators do around learning: undo a fit that fails, hold out rows."""
+"""What estimators do around learning: undo a fit that fails, hold out rows, keep quiet."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats
 from skpc.domain import Domain
@@ -45,3 +47,12 @@ def with_some_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats
     shown = ~domain.unseen.is_hidden
     some = ~np.isnan(rows[:, shown]).all(axis=1) if shown.any() else np.full(len(rows), True)
     return rows[some], weight[some]
+
+
+@contextmanager
+def without_warnings(quiet: bool = True) -> Iterator[None]:
+    """Say nothing of estimates from few trees: a pool has learned how far to trust a member."""
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        yield

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
+from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import HeldOut, share_seen
 from skpc.estimators._linear_pool import Standardised, fit_weights, log_weights
 from skpc.estimators._residuals import ResidualLaw
@@ -58,8 +56,6 @@ class Lesson(NamedTuple):
 
     Attributes
     ----------
-    domain : Domain
-        What the columns are, the target apart.
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows.
     target : Target
@@ -69,7 +65,6 @@ class Lesson(NamedTuple):
         Proportions of cells that are removed from copies of rows.
     """
 
-    domain: Domain
     rows: Floats
     target: Target
     values: Floats
@@ -79,7 +74,7 @@ class Lesson(NamedTuple):
         """Learn a member from the rows of positive weight; None where a regressor cannot."""
         if member.is_density:
             return TargetDensity.learn(member.model, self.rows, self.target, self.values, weight)
-        lesson = self.domain, self.rows, self.target, self.values, weight, self.rates
+        lesson = self.rows, self.target, self.values, weight, self.rates
         return TargetRegressor.learn(member.model, *lesson, np.random.RandomState(seed))
 
     def ask(self, member: Member, fold: HeldOut, seed: int) -> tuple[Floats, ...]:
@@ -139,8 +134,8 @@ class Spread(NamedTuple):
     def fit(cls, lesson: Lesson, rows: Floats, variance: Floats, weight: Floats) -> Spread:
         """Learn it from held-out rows and the variances of their targets."""
         least = max(_SMALLEST_VARIANCE * float(lesson.values.var()), np.finfo(np.float64).tiny)
-        raw = _share_and_variance(lesson.domain, rows, variance, least)
-        return cls(lesson.domain, least, Standardised.fit(raw, weight))
+        raw = _share_and_variance(lesson.target.features, rows, variance, least)
+        return cls(lesson.target.features, least, Standardised.fit(raw, weight))
 
     def features(self, rows: Floats, variance: Floats) -> Floats:
         """A constant and both features, shape (n_rows, 3)."""
@@ -282,12 +277,3 @@ class Answers(NamedTuple):
             mean[:, m] = atoms @ target.atoms + part.rest.form.means()
             log_density[:, m] = part.log_densities(self.values)
         return laws, mean, log_density
-
-
-@contextmanager
-def without_warnings(quiet: bool = True) -> Iterator[None]:
-    """Say nothing of estimates from few trees: a pool has learned how far to trust a member."""
-    with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore", ConvergenceWarning)
-        yield

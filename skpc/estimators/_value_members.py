@@ -32,9 +32,12 @@ class Target(NamedTuple):
     ----------
     domain : Domain
         What the columns are, the target being the last.
+    features : Domain
+        What the other columns are.
     """
 
     domain: Domain
+    features: Domain
 
     @property
     def number(self) -> Number | None:
@@ -220,7 +223,6 @@ class TargetRegressor(NamedTuple):
     def learn(
         cls,
         model: Any,
-        domain: Domain,
         rows: Floats,
         target: Target,
         values: Floats,
@@ -242,11 +244,11 @@ class TargetRegressor(NamedTuple):
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         scaled = (values - centre) / scale
         if not isinstance(model, str):
-            model = _told_categories(model, domain)
+            model = _told_categories(model, target.features)
             if "return_std" in signature(model.predict).parameters:
                 model.fit(rows, scaled, sample_weight=weight)
                 return cls([model], centre, scale, not np.isnan(rows).any())
-        lesson = domain, rows, scaled, weight, rates, random_state
+        lesson = target.features, rows, scaled, weight, rates, random_state
         models = [fit_on_copies(model, *lesson)]
         for _ in range(_N_DRAWS - 1):
             # Boosting keeps the settings that it has chosen on the first draw.

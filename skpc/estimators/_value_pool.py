@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints
+from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import hold_out_folds
 from skpc.estimators._linear_pool import log_weights
 from skpc.estimators._residuals import ResidualLaw
-from skpc.estimators._value_lesson import Answers, Lesson, Member, Report, Spread, without_warnings
+from skpc.estimators._value_lesson import Answers, Lesson, Member, Report, Spread
 from skpc.estimators._value_members import (
     Part,
     Target,

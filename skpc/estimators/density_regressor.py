@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
 from skpc._validation import (
-    StrOptions,
     check_n_samples,
     check_target,
     fit_context,
@@ -35,7 +34,7 @@ from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
 #: What names of regressors stand for; see :func:`fit_on_copies`.
-_REGRESSORS = {"boosting": "regressor"}
+_REGRESSORS = {"boosting": "regressor", "ridge": "ridge"}
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
 
@@ -57,15 +56,16 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         and keep their own ``random_state``; they share one Domain, and must declare the same
         columns. None means a cutset network, a :class:`SoftLearnSPN` and a
         :class:`MixtureOfAllTrees`, which is asked with few trees a row.
-    regressors : "boosting", sequence or None, default="boosting"
+    regressors : sequence or None, default=("boosting", "ridge")
         Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
-        and number of iterations are chosen on held-out rows. A sequence of pairs
-        (name, regressor), and of this name: any regressors that take missing cells. They learn
-        from encoded rows (``domain_.encode(X)``: numbers, and codes of categories), for the target
-        less its mean over its standard deviation. All are trained three times on one copy of the
-        rows for each of ``missing_rates``, and their predictions averaged; but one whose
-        ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns once from the
-        rows as they are, and the variance that it tells counts. None: no such member.
+        and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of
+        numbers and indicators of categories, missing ones filled by their means given the others
+        under a normal distribution. A pair (name, regressor): any regressor that takes missing
+        cells. It learns from encoded rows (``domain_.encode(X)``: numbers, and codes of
+        categories), for the target less its mean over its standard deviation. All are trained three
+        times on one copy of the rows for each of ``missing_rates``, and their predictions averaged;
+        but one whose ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns
+        once from the rows as they are, and the variance that it tells counts. None: no such member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random; of more than 10,000
@@ -144,7 +144,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
 
     _parameter_constraints: dict[str, list[Any] | str] = {
         "density": "no_validation",
-        "regressors": ["array-like", StrOptions({"boosting"}), None],
+        "regressors": ["array-like", None],
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
         "n_jobs": [Integral, None],
@@ -155,7 +155,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         self,
         density: Any = None,
         *,
-        regressors: Any = "boosting",
+        regressors: Any = ("boosting", "ridge"),
         cv: Any = 5,
         missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
         n_jobs: int | None = None,
@@ -205,9 +205,10 @@ class DensityRegressor(RegressorMixin, TableEstimator):
             splits = given_splits(self.cv, X, y, sample_weight, group_rows(together)[1], False)
             together, weight = merge_rows(together, weight)
             n_bins = max((density._n_bins or 0 for _, density in densities), default=0)
-            target = Target(self.domain_.with_number(together, weight, n_bins or None))
+            whole = self.domain_.with_number(together, weight, n_bins or None)
+            target = Target(whole, self.domain_)
             rows, values = np.ascontiguousarray(together[:, :-1]), together[:, -1].copy()
-            lesson = Lesson(self.domain_, rows, target, values, rates)
+            lesson = Lesson(rows, target, values, rates)
             self._pool, report = learn_pool(
                 lesson, members, weight, splits, self.n_jobs, random_state
             )

@@ -41,14 +41,8 @@ REGRESSORS = {
 every_regressor = pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS.keys())
 
 
-@parametrize_with_checks([POOL, DensityRegressor(CUTSET, regressors=None)])
+@parametrize_with_checks([DensityRegressor(), POOL, DensityRegressor(CUTSET, regressors=None)])
 def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks([DensityRegressor()])
-def test_scikit_learn_checks_pass_with_the_defaults(estimator, check):
     check(estimator)
 
 
