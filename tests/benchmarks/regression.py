@@ -69,8 +69,6 @@ TARGETS = {
 }
 #: Cells below masked copies, of the 30 of all targets.
 NEEDED = (22,)
-#: Quantiles by which the distribution function is known: the middles of 20 equal parts.
-LEVELS = (np.arange(20) + 0.5) / 20
 
 
 def main() -> None:
@@ -108,22 +106,22 @@ def _figures(values: np.ndarray, split: Split) -> Figures:
 
 
 def _extras(model: Any, X: pd.DataFrame, y: np.ndarray) -> Figures:
-    quantiles = model.predict_quantiles(X, LEVELS)
-    return {"log score": model.score_samples(X, y), "pit": _pit(quantiles, y)}
+    cells = model._pool.predictive(model._encode(X)[1])
+    step = 0.0 if cells.number is None else cells.number.step
+    before = y - step if step > 0.0 else np.nextafter(y, -np.inf)
+    low, high = cells.cdf(before), cells.cdf(y)
+    return {"log score": model.score_samples(X, y), "pit": _pit(low, high)}
 
 
-def _pit(quantiles: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _pit(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Probability that the randomised PIT value of each row is in [.1, .9].
 
-    It is uniform between the distribution function left of the target and at it, each known to
-    within the part of LEVELS around it.
+    The value is drawn evenly between the distribution functions below and at the target, which
+    differ at an atom.
     """
-    near = 1e-9 * np.maximum(1.0, np.abs(y))
-    n_below = (quantiles < (y - near)[:, np.newaxis]).sum(axis=1)
-    n_reached = (quantiles <= (y + near)[:, np.newaxis]).sum(axis=1)
-    low = np.maximum((n_below - 0.5) / len(LEVELS), 0.0)
-    high = np.minimum((n_reached + 0.5) / len(LEVELS), 1.0)
-    return np.clip(np.minimum(high, 0.9) - np.maximum(low, 0.1), 0.0, None) / (high - low)
+    inside = np.clip(high, 0.1, 0.9) - np.clip(low, 0.1, 0.9)
+    at_once = (low >= 0.1) & (high <= 0.9)
+    return np.where(high > low, inside / np.maximum(high - low, 1e-300), at_once.astype(float))
 
 
 def _print_pit(name: str, found: Found) -> None:
