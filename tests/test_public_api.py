@@ -120,6 +120,7 @@ PUBLIC = {
         "group_rows",
         "merge_codes",
         "merge_rows",
+        "one_hot",
         "present_rows",
     ],
     "skpc.messages": [

@@ -24,7 +24,7 @@ WEIGHTED = [
     CutsetNetworkBD(random_state=0),
     SoftLearnSPN(random_state=0),
     MixtureOfAllTrees(max_iter=2, early_stopping=False, random_state=0),
-    DensityClassifier(CutsetNetworkBD(random_state=0)),
+    DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     DensityRegressor(CutsetNetworkBD(random_state=0), regressors=None),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(calibration="sigmoid", random_state=0),
@@ -82,7 +82,10 @@ def test_estimators_have_a_page_of_html(estimator):
 def test_parameters_of_nested_densities_are_searched():
     X, y, _ = table()
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), DensityClassifier(CutsetNetworkBD(random_state=0))),
+        make_pipeline(
+            StandardScaler(),
+            DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
+        ),
         {"densityclassifier__density__ess": [0.1, 1.0]},
         cv=2,
     ).fit(X, y)

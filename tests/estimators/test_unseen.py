@@ -167,8 +167,8 @@ def test_an_unseen_category_that_is_given_counts_as_missing_in_draws(density):
 
 
 CLASSIFIERS = [
-    DensityClassifier(),
-    DensityClassifier(CutsetNetworkBD(random_state=0), joint=True),
+    DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
+    DensityClassifier(CutsetNetworkBD(random_state=0), joint=True, classifiers=None),
 ]
 
 

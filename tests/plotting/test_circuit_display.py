@@ -283,6 +283,6 @@ def test_what_has_no_circuit_is_refused_with_what_can_be_drawn(shops):
     classifier = DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None).fit(X, X[:, 0])
     with pytest.raises(TypeError, match="DensityClassifier has not; draw one of its densities_"):
         CircuitDisplay.from_estimator(classifier)
-    CircuitDisplay.from_estimator(classifier.densities_[0])
+    CircuitDisplay.from_estimator(classifier.densities_["density joint"][0])
     with pytest.raises(TypeError, match="draw a density"):
         CircuitDisplay.from_estimator(LogisticEPClassifier().fit(X, X[:, 0]))

@@ -193,13 +193,13 @@ def test_a_number_without_bins_has_the_density_of_its_distribution_function(tabl
 
 
 def test_what_has_no_marginals_is_refused_with_what_can_be_drawn(table):
-    classifier = DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None).fit(
+    classifier = DensityClassifier(CutsetNetworkBD(), joint=False, classifiers=None).fit(
         table, table["code"] > 7
     )
     with pytest.raises(TypeError, match="DensityClassifier has not; draw one of its densities_"):
         MarginalsDisplay.from_estimator(classifier, one_row())
     row = one_row(size="small")
-    assert len(MarginalsDisplay.from_estimator(classifier.densities_[0], row).ax_) == 3
+    assert len(MarginalsDisplay.from_estimator(classifier.densities_["density"][0], row).ax_) == 3
     imputer = CircuitImputer().fit(table)
     with pytest.raises(TypeError, match="CircuitImputer has not; draw its density_"):
         MarginalsDisplay.from_estimator(imputer, one_row())
