@@ -151,26 +151,27 @@ class ClassDensities:
 
 
 class CopiesClassifier:
-    """A classifier trained on masked copies of encoded rows.
+    """Classifiers trained on masked copies of encoded rows; their probabilities are averaged.
 
     Parameters
     ----------
-    model : fitted classifier or None
-        It knows numbers of classes. None tells nothing: all training rows were of one class.
+    models : list of fitted classifiers
+        They know numbers of classes. None of them: all training rows were of one class.
     class_count : ndarray of shape (n_classes,)
         Total weight of the training rows of each class.
     """
 
-    def __init__(self, model: Any, class_count: Floats) -> None:
-        self.model, self.class_count = model, class_count
+    def __init__(self, models: list[Any], class_count: Floats) -> None:
+        self.models, self.class_count = models, class_count
 
     def evidence(self, rows: Floats) -> Floats:
         """Log odds of the classes beyond those of the training rows; -inf for unseen classes."""
         prior = self.class_count / self.class_count.sum()
         probability = np.tile(prior, (len(rows), 1))
-        if self.model is not None and len(rows):
+        if self.models and len(rows):
             with few_threads(rows):
-                probability[:, self.model.classes_] = self.model.predict_proba(rows)
+                answers = [model.predict_proba(rows) for model in self.models]
+            probability[:, self.models[0].classes_] = np.mean(answers, axis=0)
         # One row of doubt, as densities have: leaves of trees may know zeros.
         total = self.class_count.sum()
         probability = (total * probability + prior) / (total + 1.0)

@@ -64,7 +64,7 @@ class Lesson(NamedTuple):
             return ClassDensities.learn(member.model, member.joint, *part, self.classes)
         count = np.bincount(self.code, weight, len(self.classes)).astype(np.float64)
         if (count > 0.0).sum() == 1:
-            return CopiesClassifier(None, count)
+            return CopiesClassifier([], count)
         random_state = np.random.RandomState(seed)
         return CopiesClassifier(fit_on_copies(member.model, *part, self.rates, random_state), count)
 

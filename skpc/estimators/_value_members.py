@@ -14,8 +14,6 @@ from skpc.domain import Domain, merge_rows
 from skpc.estimators._masked_copies import few_threads, fit_on_copies
 from skpc.variables import Number, OwnNormals, Points, Predictive, Stretched
 
-#: Regressors are trained on so many draws of the cells to remove, and their predictions averaged.
-_N_DRAWS = 3
 #: Categories that boosting can tell apart.
 _MAX_CATEGORIES = 255
 #: Copies of the distribution by a density, and of normal ones around a prediction: how many times
@@ -249,11 +247,7 @@ class TargetRegressor(NamedTuple):
                 model.fit(rows, scaled, sample_weight=weight)
                 return cls([model], centre, scale, not np.isnan(rows).any())
         lesson = target.features, rows, scaled, weight, rates, random_state
-        models = [fit_on_copies(model, *lesson)]
-        for _ in range(_N_DRAWS - 1):
-            # Boosting keeps the settings that it has chosen on the first draw.
-            models.append(fit_on_copies(models[0], *lesson))
-        return cls(models, centre, scale, False)
+        return cls(fit_on_copies(model, *lesson), centre, scale, False)
 
     def mean_and_sd(self, rows: Floats) -> tuple[Floats, Floats]:
         """Prediction of each row, and how far it is uncertain by the account of the model."""

@@ -108,7 +108,7 @@ def test_boosting_on_masked_copies_keeps_its_head_when_cells_are_missing():
     ask = remove_cells(ask, 0.5, state(1))
 
     def loss(rates):
-        model = fit_on_copies("classifier", domain, rows, label, np.ones(300), rates, state())
+        model, *_ = fit_on_copies("classifier", domain, rows, label, np.ones(300), rates, state())
         return -np.log(model.predict_proba(ask)[np.arange(300), truth.astype(int)]).mean()
 
     assert loss((0.0, 0.3, 0.6)) < loss((0.0,))
@@ -117,7 +117,7 @@ def test_boosting_on_masked_copies_keeps_its_head_when_cells_are_missing():
 def test_boosting_of_numbers_follows_the_target():
     rows, _, domain = told_apart()
     target = rows[:, 0] + 5.0
-    model = fit_on_copies("regressor", domain, rows, target, np.ones(300), (0.0, 0.5), state())
+    model, *_ = fit_on_copies("regressor", domain, rows, target, np.ones(300), (0.0, 0.5), state())
     assert model.score(rows, target) > 0.9
     assert model.predict(np.full((1, 3), np.nan)) == pytest.approx(target.mean(), abs=0.3)
 
@@ -126,14 +126,16 @@ def test_a_class_of_one_row_is_never_held_out():
     rows, label, domain = told_apart(40)
     label[:2] = 2.0, 3.0
     for seed in range(10):
-        model = fit_on_copies("classifier", domain, rows, label, np.ones(40), (0.0,), state(seed))
+        model, *_ = fit_on_copies(
+            "classifier", domain, rows, label, np.ones(40), (0.0,), state(seed)
+        )
         assert_array_equal(model.classes_, [0.0, 1.0, 2.0, 3.0])
 
 
 def test_any_model_that_takes_missing_cells_is_cloned_and_others_say_what_they_lack():
     rows, label, domain = told_apart()
     tree = DecisionTreeClassifier(max_depth=2)
-    model = fit_on_copies(tree, domain, rows, label, np.ones(300), (0.0, 0.3), state())
+    model, *_ = fit_on_copies(tree, domain, rows, label, np.ones(300), (0.0, 0.3), state())
     assert model.score(rows, label) > 0.7
     assert not hasattr(tree, "tree_")
     with pytest.raises(ValueError, match="NaN"):
