@@ -33,8 +33,8 @@ ESTIMATORS = [
     CircuitImputer(),
     DensityClassifier(),
     DensityClassifier(CutsetNetworkBD(), joint=True),
-    ExpectedKernelSVR(),
-    ExpectedKernelSVC(),
+    ExpectedKernelSVR(random_state=0),
+    ExpectedKernelSVC(random_state=0),
     KernelEPOperator(n_inner=20, n_outer=20, random_state=0),
     LogisticEPClassifier(),
 ]
