@@ -23,6 +23,8 @@ Split = tuple[Floats, Floats]
 _FOLDS_UNTIL = 10_000
 #: ... of about so many rows.
 _HELD_OUT = 5_000
+#: Greatest number of times that a row is asked at each rate.
+_MOST_COPIES = 20
 
 
 class HeldOut(NamedTuple):
@@ -33,7 +35,8 @@ class HeldOut(NamedTuple):
     kept : ndarray of shape (n_rows,)
         The weight of each row that is left to learn from.
     rows : ndarray of shape (n_asked,), int
-        The numbers of the rows that are asked: those held out, once for each rate.
+        The numbers of the rows that are asked: those held out, for each rate as often as their
+        weight says, but 20 times at most.
     weight : ndarray of shape (n_asked,)
         Their weights; over all rates those of a row sum to what is held out of it.
     asked : ndarray of shape (n_asked, n_features)
@@ -91,9 +94,12 @@ def hold_out_folds(
     for kept, mine in splits:
         some = np.flatnonzero(mine)
         if len(some) and kept.any():
+            # A heavy row stands for several, which would not lack the same cells.
+            copies = np.minimum(np.ceil(mine[some]), _MOST_COPIES).astype(np.int64)
+            some, share = np.repeat(some, copies), np.repeat(mine[some] / copies, copies)
             asked = [remove_cells(rows[some], rate, random_state) for rate in rates]
-            numbers = np.tile(some, len(rates))
-            found.append(HeldOut(kept, numbers, mine[numbers] / len(rates), np.concatenate(asked)))
+            numbers, share = np.tile(some, len(rates)), np.tile(share, len(rates))
+            found.append(HeldOut(kept, numbers, share / len(rates), np.concatenate(asked)))
     return found
 
 

@@ -35,8 +35,8 @@ ESTIMATORS = [
     DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None),
     DensityRegressor(CutsetNetworkBD(), cv=2, random_state=0),
-    ExpectedKernelSVR(),
-    ExpectedKernelSVC(),
+    ExpectedKernelSVR(random_state=0),
+    ExpectedKernelSVC(random_state=0),
     KernelEPOperator(n_inner=20, n_outer=20, random_state=0),
     LogisticEPClassifier(),
 ]
