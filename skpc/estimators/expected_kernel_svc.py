@@ -137,9 +137,9 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     array(['yes', 'no'], dtype='<U3')
     >>> model.decision_function([[1, 0], [np.nan, 0]]).round(1)
     array([ 1. , -0.7])
-    >>> model.predict_proba([[1, 0], [np.nan, 0]]).round(1)
-    array([[0. , 1. ],
-           [0.9, 0.1]])
+    >>> model.predict_proba([[1, 0], [np.nan, 0]]).round(2)
+    array([[0.02, 0.98],
+           [0.95, 0.05]])
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
