@@ -201,6 +201,11 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
         If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
     """
     labels = _one_for_each_row(estimator, y, n_rows)
+    if labels.dtype == object and missing_cells(labels).any():
+        raise ValueError(
+            f"y holds a missing class in row {int(missing_cells(labels).argmax())}; leave such "
+            "rows out."
+        )
     check_classification_targets(labels)
     return labels
 

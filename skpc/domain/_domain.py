@@ -19,6 +19,9 @@ from skpc.domain._tables import Cells, Form, read_table
 from skpc.domain._unseen import Counts, LogMass, Unseen
 from skpc.variables import Axis, AxisTable, Number
 
+#: So many different numbers of a new column are all atoms.
+_FEW_VALUES = 5
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Domain(TableWriter):
@@ -332,7 +335,8 @@ class Domain(TableWriter):
         Parameters
         ----------
         rows : ndarray of shape (n_rows, n_features + 1)
-            Encoded rows with the numbers as their last column, some of them there.
+            Encoded rows with the numbers as their last column, some of them there. All values are
+            atoms if there are five or fewer.
         weight : ndarray of shape (n_rows,)
             Positive.
         n_bins : int, default=None
@@ -347,7 +351,10 @@ class Domain(TableWriter):
         is_new = np.arange(len(is_number)) == len(is_number) - 1
         number, axis, numbers = None, None, None
         if self.numbers is not None:
-            (number,) = fit_numbers(rows[:, is_new], weight, is_new[-1:], "auto", None, None)
+            values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
+            # Between a few values, such as stars, there is nothing.
+            atoms = {0: values} if len(values) <= _FEW_VALUES else "auto"
+            (number,) = fit_numbers(rows[:, is_new], weight, is_new[-1:], atoms, None, None)
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
             axis = fit_axes(rows, weight, is_number, numbers, n_bins)[-1]

@@ -29,6 +29,8 @@ _MAX_ITER, _PATIENCE = 300, 15
 _PENALTIES = (0.1, 1.0, 10.0, 100.0)
 #: Categories that boosting can tell apart; a column of more is taken for a number.
 _MAX_CATEGORIES = 255
+#: What is said of members that fail to learn.
+NEEDED = "Members learn from encoded rows, and must take missing cells and sample_weight."
 #: Draws of the cells to remove.
 _N_DRAWS = 3
 #: Threads of boosting wait for each other after every split: of fewer cells than this, one is

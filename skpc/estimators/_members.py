@@ -74,8 +74,10 @@ def named_models(given: Any, known: dict[str, str], parameter: str) -> list[tupl
     TypeError, ValueError
         If there is anything else, or a classifier has no ``predict_proba``.
     """
-    found = []
-    for entry in () if given is None else (given,) if isinstance(given, str) else given:
+    found: list[tuple[str, Any]] = []
+    if given is None:
+        return found
+    for entry in given if isinstance(given, (list, tuple)) else (given,):
         if isinstance(entry, str) and entry in known:
             found.append((entry, known[entry]))
             continue

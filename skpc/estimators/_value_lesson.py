@@ -14,6 +14,7 @@ from skpc.domain import Domain
 from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import HeldOut, share_seen
 from skpc.estimators._linear_pool import Standardised, fit_weights, log_weights
+from skpc.estimators._masked_copies import NEEDED
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_members import (
     DENSITY_FACTORS,
@@ -24,6 +25,7 @@ from skpc.estimators._value_members import (
     TargetRegressor,
     atom_probabilities,
 )
+from skpc.estimators.streaming import noted
 from skpc.learning import mixture_weights
 
 #: Rows whose predictive distributions are held at a time.
@@ -75,7 +77,8 @@ class Lesson(NamedTuple):
         if member.is_density:
             return TargetDensity.learn(member.model, self.rows, self.target, self.values, weight)
         lesson = self.rows, self.target, self.values, weight, self.rates
-        return TargetRegressor.learn(member.model, *lesson, np.random.RandomState(seed))
+        with noted(f"This came from the member {member.name!r}. {NEEDED}"):
+            return TargetRegressor.learn(member.model, *lesson, np.random.RandomState(seed))
 
     def ask(self, member: Member, fold: HeldOut, seed: int) -> tuple[Floats, ...]:
         """What a member that has not learned the rows of a fold says of their targets.

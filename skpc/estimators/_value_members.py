@@ -166,7 +166,11 @@ class Part(NamedTuple):
 
     def log_densities(self, values: Floats) -> Floats:
         """Log density (nats) of the copies at a value for each row, shape (n_rows, n_factors)."""
-        found, atom = self.rest.log_densities(values), self.target.atom_of(values)
+        number, atom = self.target.number, self.target.atom_of(values)
+        if number is not None and number.step > 0.0:
+            found = self.rest.log_masses(values, number.step)
+        else:
+            found = self.rest.log_densities(values)
         at_atom = np.flatnonzero(atom >= 0)
         with np.errstate(divide="ignore"):
             of_atom = np.log(self.atoms[at_atom, atom[at_atom]]) - np.log(self.target.cell)
@@ -184,7 +188,8 @@ class Part(NamedTuple):
         (copy,) = draw_columns(self.rest.prob[row], 1, random_state).T
         middle, number = self.rest.middle()[row], self.target.number
         moved = middle + self.rest.factors[copy] * (drawn - middle)
-        moved = moved if number is None else number.snapped(moved)
+        if number is not None:
+            moved = number.snapped(np.clip(moved, *number.range_of_draws))
         return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
 
 

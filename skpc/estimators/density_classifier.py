@@ -24,7 +24,7 @@ from skpc.estimators._base import TableEstimator
 from skpc.estimators._class_members import ClassDensities, log_or_inf
 from skpc.estimators._class_pool import ClassPool, Lesson, Member
 from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators._folds import given_splits
+from skpc.estimators._folds import given_splits, share_seen
 from skpc.estimators._members import (
     check_rates,
     default_densities,
@@ -127,7 +127,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     .. math::
 
        p(c \\mid x) \\propto \\pi_c \\exp\\Big(o \\, b_c
-       + \\sum_m w_m \\log \\frac{p_m(c \\mid x)}{\\pi_c}\\Big), \\qquad w_m \\ge 0 .
+       + \\sum_m w_m \\log \\frac{p_m(c \\mid x)}{\\pi_c}\\Big), \\qquad
+       w_m = (1 - o) \\, u_m + o \\, v_m, \\quad u_m, v_m \\ge 0 .
 
     ``score_samples`` and ``sample`` belong to another model: the linear mixture of the densities of
     rows and classes that the members are, with ``mixture_weights_`` that maximise the likelihood
@@ -222,6 +223,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
             self.class_count_ = np.bincount(code, weight)
+            priors = self._given_priors()
             self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
             labelled = np.column_stack([self.domain_.encode(table), code])
             splits = given_splits(self.cv, X, y, sample_weight, group_rows(labelled)[1], True)
@@ -232,7 +234,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
                 members = [member for member in members if member.joint is not None]
             lesson = Lesson(self.domain_, rows, code, self.classes_, rates)
             self._learn(lesson, members, weight, splits, random_state)
-            self.class_prior_ = self._class_prior()
+            self.class_prior_ = self._class_prior() if priors is None else priors
         return self
 
     def _candidates(self, random_state: np.random.RandomState) -> tuple[list[Any], list[Member]]:
@@ -280,13 +282,17 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         }
 
     def _class_prior(self) -> Floats:
+        """Shares of the classes; of a single joint density its probabilities."""
+        learned, *others = self._pool.learned
+        if not others and learned.joint:
+            prior = np.exp(learned.log_prior())
+            return np.asarray(prior / prior.sum())
+        return self.class_count_ / self.class_count_.sum()
+
+    def _given_priors(self) -> Floats | None:
         n_classes = len(self.classes_)
         if self.priors is None:
-            learned, *others = self._pool.learned
-            if not others and learned.joint:
-                prior = np.exp(learned.log_prior())
-                return np.asarray(prior / prior.sum())
-            return self.class_count_ / self.class_count_.sum()
+            return None
         prior = np.array(self.priors, dtype=np.float64)
         if prior.shape != (n_classes,):
             raise ValueError(
@@ -318,7 +324,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             says nothing.
         """
         _, rows, mass = self._encode_with_mass(X)
-        return mass.with_rows(self._pool.log_density(rows, log_or_inf(self.class_prior_)))
+        found = self._pool.log_density(rows, log_or_inf(self.class_prior_))
+        # Estimates of the probability of nothing are close to one.
+        return mass.with_rows(np.where(share_seen(rows, self.domain_) > 0.0, found, 0.0))
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Floats:

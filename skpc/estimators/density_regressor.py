@@ -298,10 +298,16 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         >>> model.predict_quantiles([[np.nan]], [0.1, 0.9]).round()
         array([[-2.,  2.]])
         """
-        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64)).tolist()
+        wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        if wanted.ndim > 1:
+            raise ValueError(f"levels must be one number or a list, got shape {wanted.shape}.")
 
         def quantiles(part: Predictive) -> Floats:
-            return np.array([part.quantile(level) for level in wanted]).reshape(len(wanted), -1).T
+            return (
+                np.array([part.quantile(level) for level in wanted.tolist()])
+                .reshape(len(wanted), -1)
+                .T
+            )
 
         return self._of_parts(self._encode(X)[1], quantiles)
 

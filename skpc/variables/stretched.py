@@ -14,6 +14,8 @@ from skpc.variables.forms import Form, log_or_inf
 
 #: Halvings of the bounds of a quantile: they end at neighbouring floats.
 _HALVINGS = 200
+#: A smaller probability of a cell is taken from the density in its middle.
+_SMALLEST_MASS = 1e-10
 
 
 class OwnNormals(NamedTuple):
@@ -132,6 +134,20 @@ class Stretched(NamedTuple):
             for factor in self.factors
         ]
         return np.array(copies).T
+
+    def log_masses(self, x: Floats, step: float) -> Floats:
+        """Log of the mean density (nats) of each copy in the cell of a lattice around ``x``.
+
+        Shape (n, n_factors). Over all cells the densities times ``step`` sum to one.
+        """
+        middle, found = self.middle(), self.log_densities(x)
+        for column, factor in zip(found.T, self.factors):
+            low, high = (middle + (x + side - middle) / factor for side in (-step / 2, step / 2))
+            mass = self.form.below(high) - self.form.below(low)
+            # Differences of numbers close to one are rounding.
+            told = mass > _SMALLEST_MASS
+            column[told] = np.log(mass[told] / step)
+        return found
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""

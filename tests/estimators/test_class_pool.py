@@ -214,6 +214,7 @@ def test_what_is_no_member_is_refused():
     for classifiers, error, message in [
         (["boosted"], ValueError, "names among .*'boosting', 'logistic'.* got 'boosted'"),
         ([LogisticRegression()], ValueError, "pairs .name, estimator."),
+        (DecisionTreeClassifier(), ValueError, "'classifiers' parameter .* must be an array-like"),
         ([("svc", SVC())], TypeError, "classifiers need predict_proba; 'svc'"),
         ([("density joint", DecisionTreeClassifier())], ValueError, "must differ"),
     ]:
@@ -245,3 +246,18 @@ def test_boosting_knows_categories_and_unknown_ones_are_missing():
     with pytest.warns(UserWarning, match="not seen"):
         unknown = model.predict_proba(X.assign(kind="black"))
     assert_allclose(unknown, model.predict_proba(X.assign(kind=None)))
+
+
+def test_missing_classes_and_priors_that_do_not_fit_are_refused_before_anything_is_learned():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", None], dtype=object)[y]
+    with pytest.raises(ValueError, match="y holds a missing class in row 100"):
+        DensityClassifier(CUTSET).fit(X, names)
+    with pytest.raises(ValueError, match="priors needs one probability for each of the 3"):
+        DensityClassifier(CUTSET, priors=[0.5, 0.5]).fit(X, y)
+
+
+def test_a_row_without_any_cell_has_log_density_zero():
+    X, y = load_iris(return_X_y=True)
+    model = DensityClassifier(cv=2, classifiers=None, random_state=0).fit(X, y)
+    assert_array_equal(model.score_samples(np.full((1, 4), np.nan)), 0.0)

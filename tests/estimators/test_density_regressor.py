@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -356,3 +357,35 @@ def test_refused_targets_and_levels_are_named():
         model.predict_quantiles(X, [0.5, 1.0])
     with pytest.raises(ValueError, match="30 rows in X and 29"):
         model.score_samples(X, y[1:])
+
+
+@pytest.mark.parametrize("kind", ["counts", "stars", "yes or no"])
+def test_densities_of_integer_targets_sum_to_one_and_draws_have_their_means(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = {
+        "counts": rng.poisson(np.exp(0.5 + 0.6 * X[:, 0])),
+        "stars": np.clip(np.round(3.0 + X[:, 0]), 1, 5),
+        "yes or no": X[:, 0] > 0.3 * rng.normal(size=300),
+    }[kind].astype(float)
+    model = clone(POOL).fit(X, y)
+    values = np.arange(-30.0, 60.0)
+    for row in X[:3]:
+        density = np.exp(model.score_samples(np.tile(row, (90, 1)), values))
+        assert density.sum() == pytest.approx(1.0, abs=1e-3)
+    mean, sd = model.predict(X, return_std=True)
+    drawn = model.sample(X, 1000, random_state=0)
+    assert drawn.min() >= y.min()
+    assert_allclose(drawn.mean(axis=1), mean, atol=4.0 * (sd.max() / 1000**0.5))
+    assert len(np.unique(drawn)) <= 5 or kind == "counts"
+
+
+def test_errors_name_the_member_and_say_what_it_needs():
+    X, y = mixed(60)
+    with pytest.raises(ValueError, match="NaN") as refusal:
+        DensityRegressor(CUTSET, regressors=[("line", LinearRegression())]).fit(X, y)
+    assert "'line'. Members learn from encoded rows, and must take" in refusal.value.__notes__[0]
+    with pytest.raises(
+        ValueError, match=r"levels must be one number or a list, got shape \(1, 1\)"
+    ):
+        clone(REGRESSORS["one density"]).fit(X, y).predict_quantiles(X, [[0.5]])
