@@ -74,7 +74,8 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         Held-out rows are asked once for each of these, with so many of their cells removed at
         random.
     n_jobs : int, default=None
-        Members and folds that are learned side by side; see :term:`n_jobs <sklearn:n_jobs>`.
+        Number of members and folds learned at a time, by joblib; None means 1 unless in a
+        ``joblib.parallel_config`` context.
     random_state : int, RandomState instance or None, default=None
         Deals the folds, removes cells, and seeds boosting and the default densities.
 
