@@ -61,3 +61,9 @@ def group_sums(group: Ints, values: Floats) -> Floats:
 
 def _power_of_two(exponent: int) -> float:
     return float(np.ldexp(1.0, max(exponent, -1074)))
+
+
+def log_or_inf(probability: Floats) -> Floats:
+    """Logarithm of probabilities, -inf for zero."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(probability))

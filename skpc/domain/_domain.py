@@ -19,7 +19,7 @@ from skpc.domain._tables import Cells, Form, read_table
 from skpc.domain._unseen import Counts, LogMass, Unseen
 from skpc.variables import Axis, AxisTable, Number
 
-#: So many different numbers of a new column are all atoms.
+#: The values of a new column of numbers are all atoms if there are no more than this.
 _FEW_VALUES = 5
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._masked_copies import few_threads
 from skpc.estimators.streaming import noted
 
-#: No class is less probable by more nats than the most probable one, to a single member.
+#: To a single member no class is further below the most probable one than this, in nats.
 _MOST_EVIDENCE = 300.0
 
 
@@ -102,6 +103,7 @@ class ClassDensities:
         """Log odds of the classes beyond the prior, shape (n_rows, n_classes); -inf if unseen."""
         return evidence_of(self.log_density(rows), self.class_count)
 
+    @cached_property
     def log_prior(self) -> Floats:
         """Log probability of each class under the density of rows and classes."""
         return np.asarray(self.densities[0]._density.log_density(self._class_alone()))
@@ -141,7 +143,7 @@ class ClassDensities:
         if near.any():
             (label,) = density.posteriors(unlabelled[near], [rows.shape[1]])
             posterior[near] = label.probabilities
-        return log_density[:, np.newaxis] + log_or_inf(posterior) - self.log_prior()
+        return log_density[:, np.newaxis] + log_or_inf(posterior) - self.log_prior
 
     def _class_alone(self) -> Floats:
         """One row for each class, in which only the class is known."""
@@ -156,7 +158,7 @@ class CopiesClassifier:
     Parameters
     ----------
     models : list of fitted classifiers
-        They know numbers of classes. None of them: all training rows were of one class.
+        They know numbers of classes. Empty where all training rows are of one class.
     class_count : ndarray of shape (n_classes,)
         Total weight of the training rows of each class.
     """
@@ -188,12 +190,6 @@ def evidence_of(log_density: Floats, class_count: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         found = np.where(np.isneginf(best), 0.0, np.maximum(log_density - best, -_MOST_EVIDENCE))
     return np.where(class_count > 0.0, found, -np.inf)
-
-
-def log_or_inf(probability: Floats) -> Floats:
-    """Logarithm of probabilities, -inf for zero."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(probability))
 
 
 def _rows_of_class(rows: Floats, weight: Floats, mine: NDArray[np.bool_]) -> tuple[Floats, Floats]:

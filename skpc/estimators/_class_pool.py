@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain
-from skpc.estimators._class_members import ClassDensities, CopiesClassifier, log_or_inf
+from skpc.estimators._class_members import ClassDensities, CopiesClassifier, evidence_of
 from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import HeldOut, Split, hold_out_folds, share_seen
 from skpc.estimators._log_pool import LogPool
@@ -81,14 +81,13 @@ class Lesson(NamedTuple):
             Of the rows with their own classes; -inf from a classifier.
         """
         learned = self.learn(member, fold.kept, seed)
-        log_density = np.full(len(fold.rows), -np.inf)
+        if isinstance(learned, CopiesClassifier):
+            return learned.evidence(fold.asked), np.full(len(fold.rows), -np.inf)
         with without_warnings():
-            evidence = learned.evidence(fold.asked)
-            if isinstance(learned, ClassDensities):
-                code = self.code[fold.rows]
-                of_classes = learned.log_density(fold.asked) + log_prior
-                log_density = of_classes[np.arange(len(code)), code]
-        return evidence, log_density
+            log_density = learned.log_density(fold.asked)
+        code = self.code[fold.rows]
+        own = (log_density + log_prior)[np.arange(len(code)), code]
+        return evidence_of(log_density, learned.class_count), own
 
 
 class ClassPool(NamedTuple):

@@ -21,7 +21,7 @@ from skpc.domain import Domain
 Split = tuple[Floats, Floats]
 #: Of more distinct rows than this, one part is held out instead of folds ...
 _FOLDS_UNTIL = 10_000
-#: ... of about so many rows.
+#: ... of about this many rows.
 _HELD_OUT = 5_000
 #: Greatest number of times that a row is asked at each rate.
 _MOST_COPIES = 20
@@ -84,12 +84,7 @@ def hold_out_folds(
         many = len(rows) > _FOLDS_UNTIL
         n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
         held = deal(weight, group, n_folds, random_state)
-        splits = []
-        for mine in held[: 1 if many else n_folds]:
-            # Each group keeps some row to learn from.
-            left = np.bincount(group, weight - mine)
-            mine = np.where(left[group] > 0.0, mine, 0.0)
-            splits.append((weight - mine, mine))
+        splits = [(weight - mine, mine) for mine in held[: 1 if many else n_folds]]
     found = []
     for kept, mine in splits:
         some = np.flatnonzero(mine)
@@ -142,7 +137,8 @@ def deal(weight: Floats, group: Ints, n_folds: int, random_state: np.random.Rand
     """The weight of each row that each fold holds out, shape (n_folds, n_rows).
 
     A row of weight n is dealt as n rows of weight one, one fold after another, and the rows of a
-    group after those of another. Where most weights are below one, their mean is the unit.
+    group after those of another. No group is held out as a whole. Where most weights are below one,
+    their mean is the unit.
     """
     order = random_state.permutation(len(weight))
     order = order[np.argsort(group[order], kind="stable")]
@@ -154,7 +150,10 @@ def deal(weight: Floats, group: Ints, n_folds: int, random_state: np.random.Rand
         dealt = _dealt(end, fold, n_folds) - _dealt(begin, fold, n_folds)
         # What is left of differences of sums of fractions is rounding.
         mine[order] = np.where(dealt > 1e-6 * (end - begin), dealt * unit, 0.0)
-    return np.minimum(held, weight)
+        np.minimum(mine, weight, out=mine)
+        left = np.bincount(group, weight - mine)
+        mine[left[group] == 0.0] = 0.0
+    return held
 
 
 def _dealt(total: Floats, fold: int, n_folds: int) -> Floats:

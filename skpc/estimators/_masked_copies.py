@@ -22,7 +22,7 @@ from skpc.estimators._linear import LinearOnCompletions
 
 #: Leaves and learning rates of boosting that compete on held-out rows.
 _CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
-#: One row in so many is held out to choose among them, and the number of iterations.
+#: One row in this many is held out to choose among them, and the number of iterations.
 _HELD_OUT = 5
 _MAX_ITER, _PATIENCE = 300, 15
 #: Of linear models.
@@ -75,19 +75,14 @@ def fit_on_copies(
         One for each draw of the cells to remove; settings are chosen on the first.
     """
     targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
+    if not isinstance(model, str):
+        model = told_categories(model, domain)
     fitted = []
     for _ in range(_N_DRAWS):
         copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
         with few_threads(copies):
             if isinstance(model, str):
-                of_classes = model in ("classifier", "logistic")
-                held = np.tile(_held_out(of_classes, target, random_state), len(rates))
-                choose, best = _best_boosting, _boosting(of_classes, domain, random_state)
-                if model in ("logistic", "ridge"):
-                    choose, best = _best_linear, LinearOnCompletions(domain, of_classes)
-                if held.any() and not held.all():
-                    best = choose(best, copies, targets, weights, held)
-                model = best
+                model = _chosen(model, domain, copies, targets, weights, random_state, len(rates))
             fitted.append(clone(model).fit(copies, targets, sample_weight=weights))
     return fitted
 
@@ -98,18 +93,41 @@ def few_threads(rows: Floats) -> AbstractContextManager[Any]:
     return threadpool_limits(1, user_api="openmp") if small else nullcontext()
 
 
-def _held_out(of_classes: bool, target: Any, random_state: np.random.RandomState) -> Any:
-    """Which rows are held out: one in five, but not all rows of a class."""
-    group = target.astype(np.int64) if of_classes else np.zeros(len(target), np.int64)
-    held = deal(np.ones(len(target)), group, _HELD_OUT, random_state)[0] > 0.0
-    left = np.bincount(group[~held], minlength=group.max() + 1)
-    return held & (left[group] > 0)
+def told_categories(model: Any, domain: Domain) -> Any:
+    """A clone of a model that knows which columns are categories, if it can be told."""
+    model = clone(model)
+    if isinstance(model.get_params().get("categorical_features"), str):
+        model.set_params(categorical_features=_few_categories(domain))
+    return model
+
+
+def _few_categories(domain: Domain) -> Any:
+    return domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES)
+
+
+def _chosen(
+    kind: str,
+    domain: Domain,
+    copies: Floats,
+    target: Any,
+    weight: Floats,
+    random_state: np.random.RandomState,
+    n_rates: int,
+) -> Any:
+    """Boosting or a linear model, with settings chosen on held-out rows: one row in five."""
+    of_classes, n_rows = kind in ("classifier", "logistic"), len(copies) // n_rates
+    group = target[:n_rows].astype(np.int64) if of_classes else np.zeros(n_rows, np.int64)
+    held = np.tile(deal(np.ones(n_rows), group, _HELD_OUT, random_state)[0] > 0.0, n_rates)
+    choose, model = _best_boosting, _boosting(of_classes, domain, random_state)
+    if kind in ("logistic", "ridge"):
+        choose, model = _best_linear, LinearOnCompletions(domain, of_classes)
+    return choose(model, copies, target, weight, held) if held.any() else model
 
 
 def _boosting(of_classes: bool, domain: Domain, random_state: np.random.RandomState) -> Any:
     make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
     return make(
-        categorical_features=domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES),
+        categorical_features=_few_categories(domain),
         early_stopping=False,
         random_state=int(random_state.randint(2**31)),
     )

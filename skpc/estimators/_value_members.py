@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._masked_copies import few_threads, fit_on_copies
+from skpc.estimators._masked_copies import few_threads, fit_on_copies, told_categories
 from skpc.variables import Number, OwnNormals, Points, Predictive, Stretched
 
-#: Categories that boosting can tell apart.
-_MAX_CATEGORIES = 255
 #: Copies of the distribution by a density, and of normal ones around a prediction: how many times
 #: as wide they are. A pool of distributions is too wide, and never should one go beyond the range
 #: of the target; residuals are mostly small and a few times large.
@@ -85,6 +83,7 @@ class TargetDensity(NamedTuple):
         """Distribution of the target of each row."""
         asked = _without_target(rows)
         column = asked.shape[1] - 1
+        # Rows are rarely too far away, and asking first would double the work.
         try:
             (found,) = self.model._density.posteriors(asked, [column])
         except ValueError:
@@ -172,15 +171,13 @@ class Part(NamedTuple):
         else:
             found = self.rest.log_densities(values)
         at_atom = np.flatnonzero(atom >= 0)
-        with np.errstate(divide="ignore"):
-            of_atom = np.log(self.atoms[at_atom, atom[at_atom]]) - np.log(self.target.cell)
+        of_atom = log_or_inf(self.atoms[at_atom, atom[at_atom]]) - np.log(self.target.cell)
         found[at_atom] = of_atom[:, np.newaxis]
         return found
 
     def log_density(self, values: Floats) -> Floats:
         """Log density (nats) at a value for each row."""
-        with np.errstate(divide="ignore"):
-            copies = self.log_densities(values) + np.log(self.rest.prob)
+        copies = self.log_densities(values) + log_or_inf(self.rest.prob)
         return np.asarray(np.logaddexp.reduce(copies, axis=1))
 
     def stretched(self, drawn: Floats, row: Ints, random_state: np.random.RandomState) -> Floats:
@@ -246,11 +243,10 @@ class TargetRegressor(NamedTuple):
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         scaled = (values - centre) / scale
-        if not isinstance(model, str):
-            model = _told_categories(model, target.features)
-            if "return_std" in signature(model.predict).parameters:
-                model.fit(rows, scaled, sample_weight=weight)
-                return cls([model], centre, scale, not np.isnan(rows).any())
+        if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:
+            model = told_categories(model, target.features)
+            model.fit(rows, scaled, sample_weight=weight)
+            return cls([model], centre, scale, not np.isnan(rows).any())
         lesson = target.features, rows, scaled, weight, rates, random_state
         return cls(fit_on_copies(model, *lesson), centre, scale, False)
 
@@ -263,12 +259,3 @@ class TargetRegressor(NamedTuple):
             with few_threads(rows):
                 mean = np.mean([model.predict(rows) for model in self.models], axis=0)
         return self.centre + self.scale * np.ravel(mean), self.scale * np.ravel(sd)
-
-
-def _told_categories(model: Any, domain: Domain) -> Any:
-    """A clone of a regressor that knows which columns are categories, if it can be told."""
-    model = clone(model)
-    if isinstance(model.get_params().get("categorical_features"), str):
-        few = domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES)
-        model.set_params(categorical_features=few)
-    return model

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import hold_out_folds
 from skpc.estimators._linear_pool import log_weights
@@ -70,8 +70,7 @@ class ValuePool(NamedTuple):
         """Log density (nats) of the rows themselves, whatever their targets."""
         with without_warnings(len(self.densities) > 1):
             found = [density.log_density(rows) for density in self.densities]
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(self.mixture)
+        log_weight = log_or_inf(self.mixture)
         return np.asarray(np.logaddexp.reduce(np.array(found).T + log_weight, axis=1))
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc._validation import (
     StrOptions,
     check_labels,
@@ -21,7 +21,7 @@ from skpc._validation import (
 )
 from skpc.domain import group_rows, merge_rows
 from skpc.estimators._base import TableEstimator
-from skpc.estimators._class_members import ClassDensities, log_or_inf
+from skpc.estimators._class_members import ClassDensities
 from skpc.estimators._class_pool import ClassPool, Lesson, Member
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._folds import given_splits, share_seen
@@ -62,7 +62,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         Whether one density of the columns and the class together takes the place of one for each
         class. "auto": both are members of the pool.
     classifiers : sequence or None, default=("boosting", "logistic")
-        Further members, trained on one copy of the rows for each of ``missing_rates``. "boosting":
+        Further members, trained on one copy of the rows for each of ``missing_rates``; their
+        probabilities are averaged over three draws of the cells to remove. "boosting":
         ``HistGradientBoostingClassifier``, whose leaves, learning rate and number of iterations are
         chosen on held-out rows. "logistic": logistic regression on scores of numbers and indicators
         of categories, missing ones filled by their means given the others under a normal
@@ -74,8 +75,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         pairs of row numbers (train, test). A number deals rows at random, classes evenly; of more
         than 10,000 distinct rows one part is then held out instead.
     missing_rates : sequence of float, default=(0.0, 0.3, 0.6)
-        Held-out rows are asked once for each of these, with so many of their cells removed at
-        random.
+        Held-out rows are asked once for each of these, with this proportion of their cells
+        removed at random.
     n_jobs : int, default=None
         Number of members and folds learned at a time, by joblib; None means 1 unless in a
         ``joblib.parallel_config`` context.
@@ -286,7 +287,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         """Shares of the classes; of a single joint density its probabilities."""
         learned, *others = self._pool.learned
         if not others and learned.joint:
-            prior = np.exp(learned.log_prior())
+            prior = np.exp(learned.log_prior)
             return np.asarray(prior / prior.sum())
         return self.class_count_ / self.class_count_.sum()
 

@@ -71,8 +71,8 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         pairs of row numbers (train, test). A number deals rows at random; of more than 10,000
         distinct rows one part is then held out instead.
     missing_rates : sequence of float, default=(0.0, 0.3, 0.6)
-        Held-out rows are asked once for each of these, with so many of their cells removed at
-        random.
+        Held-out rows are asked once for each of these, with this proportion of their cells
+        removed at random.
     n_jobs : int, default=None
         Number of members and folds learned at a time, by joblib; None means 1 unless in a
         ``joblib.parallel_config`` context.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc._jit import kernel
 from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.scored_column import ScoredColumn
@@ -323,12 +323,6 @@ class ScoredNormals(NamedTuple):
 
 
 Form = Points | Normals | Bins | ScoredNormals
-
-
-def log_or_inf(probability: Floats) -> Floats:
-    """Logarithm of probabilities, -inf for zero."""
-    with np.errstate(divide="ignore"):
-        return np.log(probability)
 
 
 def _log_normals(prob: Floats, mean: Floats, sd: Floats, x: Floats) -> Floats:

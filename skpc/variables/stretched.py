@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skpc._arrays import Floats
-from skpc.variables.forms import Form, log_or_inf
+from skpc._arrays import Floats, log_or_inf
+from skpc.variables.forms import Form
 
 #: Halvings of the bounds of a quantile: they end at neighbouring floats.
 _HALVINGS = 200

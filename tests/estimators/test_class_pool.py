@@ -136,16 +136,21 @@ def test_the_default_pool_has_six_densities_and_two_classifiers_and_beats_each_o
     assert_array_equal(model.mixture_weights_[6:], 0.0)
 
 
+class Contrary(DecisionTreeClassifier):
+    """A tree that says the opposite of what it has learned."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, ::-1]
+
+
 def test_members_that_weigh_nothing_are_not_learned_again():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 300)
-    X = np.column_stack([y ^ (rng.random(300) < 0.1), rng.integers(0, 9, (300, 3)).T[0]])
-    guess = CutsetNetworkBD(n_bins=2, max_depth=0, random_state=0)
+    X, y = load_iris(return_X_y=True)
     model = DensityClassifier(
-        [("good", CUTSET), ("more", guess)], joint=False, classifiers=None, random_state=0
-    ).fit(X, y)
-    used = model.weights_.any(axis=0) | (model.mixture_weights_ > 0.0)
-    assert list(model.densities_) == [n for n, u in zip(model.member_names_, used) if u]
+        CUTSET, joint=True, classifiers=[("contrary", Contrary(max_depth=3))], random_state=0
+    ).fit(X, y > 0)
+    assert_array_equal(model.weights_[:, 1], 0.0)
+    assert model._pool.learned[1] is None
+    assert list(model.densities_) == ["density joint"]
 
 
 def test_the_pool_is_ahead_of_one_density_on_incomplete_rows_of_correlated_numbers():
