@@ -14,6 +14,7 @@ from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
 from skpc.variables import (
+    BLOCK,
     CATEGORICAL,
     GAUSSIAN,
     HISTOGRAM,
@@ -23,6 +24,7 @@ from skpc.variables import (
     AxisTable,
     ScoredColumn,
 )
+from skpc.variables.block import check_gaussian
 from skpc.variables.families import variable_of_two_families
 
 _NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
@@ -113,15 +115,9 @@ class CircuitBuilder:
         """
         self._check_states(var)
         count = self._n_states[var]
-        log_prob = np.asarray(log_prob, dtype=np.float64)
         if count == 0:
             raise ValueError(f"variable {var} is numeric without an axis; add a gaussian leaf")
-        if log_prob.shape != (count,):
-            raise ValueError(
-                f"a leaf of variable {var} needs {count} log probabilities, "
-                f"got shape {log_prob.shape}"
-            )
-        _check_log_prob(var, log_prob)
+        log_prob = _checked_log_prob(var, log_prob, count)
         return self._leaf((var,), self._family(var), log_prob)
 
     def indicator(self, var: int, state: int) -> int:
@@ -205,20 +201,39 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_var(var)
-        log_prob = np.asarray(log_prob, dtype=np.float64)
-        if not isinstance(self._axes[var], ScoredColumn):
-            raise ValueError(
-                f"variable {var} needs a ScoredColumn among the axes for a scored leaf"
-            )
-        if log_prob.shape != (self._n_states[var],):
-            raise ValueError(
-                f"a leaf of variable {var} needs {self._n_states[var]} log probabilities, "
-                f"got shape {log_prob.shape}"
-            )
-        _check_log_prob(var, log_prob)
+        log_prob = self._checked_states(var, log_prob, "scored")
         _check_moments("scored", mean, sd)
         return self._leaf((var,), SCORED, np.append(log_prob, [mean, sd]))
+
+    def block(
+        self, variables: Sequence[int], log_probs: Sequence[Any], mean: Any, covariance: Any
+    ) -> int:
+        """Add a leaf of several variables: atoms of each, and one Gaussian of all other scores.
+
+        Parameters
+        ----------
+        variables : sequence of int of shape (n_columns,)
+            Variables whose axes are :class:`skpc.variables.ScoredColumn`, increasing.
+        log_probs : sequence of array-like
+            For each of them the log probabilities (nats) of its atoms, and of all other values.
+        mean, covariance : array-like of shape (n_columns,) and (n_columns, n_columns)
+            Of the scores of these; the covariance is symmetric and positive definite. Cells that
+            hold atoms have no score, and are integrated out.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        scope = [int(var) for var in variables]
+        if not scope or scope != sorted(set(scope)) or len(log_probs) != len(scope):
+            raise ValueError(
+                "a block leaf needs increasing variables and log probabilities for each of them, "
+                f"got {scope} and {len(log_probs)} arrays"
+            )
+        states = [self._checked_states(var, prob, "block") for var, prob in zip(scope, log_probs)]
+        moments = check_gaussian(scope, mean, covariance)
+        return self._leaf(tuple(scope), BLOCK, np.concatenate([*states, *moments]))
 
     def product(self, children: Sequence[int]) -> int:
         """Add a product of nodes with disjoint scopes.
@@ -355,6 +370,15 @@ class CircuitBuilder:
         if isinstance(self._axes[var], ScoredColumn):
             raise ValueError(f"variable {var} has atoms and a score; add a scored leaf")
 
+    def _checked_states(self, var: int, log_prob: Any, leaf: str) -> Floats:
+        """Log probabilities of the atoms of a variable, and of all its other values."""
+        self._check_var(var)
+        if not isinstance(self._axes[var], ScoredColumn):
+            raise ValueError(
+                f"variable {var} needs a ScoredColumn among the axes for a {leaf} leaf"
+            )
+        return _checked_log_prob(var, log_prob, self._n_states[var])
+
     def _check_numeric(self, var: int, leaf: str) -> None:
         self._check_var(var)
         if self._n_states[var] != 0:
@@ -400,12 +424,19 @@ class CircuitBuilder:
 _NO_PARAMS = np.empty(0)
 
 
-def _check_log_prob(var: int, log_prob: Floats) -> None:
+def _checked_log_prob(var: int, given: Any, n_states: int) -> Floats:
+    log_prob = np.asarray(given, dtype=np.float64)
+    if log_prob.shape != (n_states,):
+        raise ValueError(
+            f"a leaf of variable {var} needs {n_states} log probabilities, "
+            f"got shape {log_prob.shape}"
+        )
     total = np.exp(log_prob).sum()
     if not abs(total - 1.0) <= _TOLERANCE:
         raise ValueError(
             f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
         )
+    return log_prob
 
 
 def _check_moments(leaf: str, mean: float, sd: float) -> None:

@@ -17,7 +17,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
 
     The structure is shared with the given circuit and only parameters change, so that whatever
     was planned for it serves the conditional too. A leaf of an observed variable returns a
-    constant and remembers the value in ``observed``; the weights of the sums take up how well each
+    constant, and ``observed`` remembers the value; the weights of the sums take up how well each
     child explains the evidence.
 
     Parameters
@@ -72,10 +72,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     parent = structure.edge_parent
     edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
     log_weight[edge] += value[structure.child[edge]] - value[parent[edge]]
-    leaf = structure.leaves.node
-    observed = circuit.observed.copy()
-    known = leaf[~np.isnan(wanted[structure.leaf_var[leaf]])]
-    observed[known] = wanted[structure.leaf_var[known]]
+    observed = np.where(np.isnan(wanted), circuit.observed, wanted)
     return circuit.with_parameters(log_weight=log_weight, observed=observed)
 
 

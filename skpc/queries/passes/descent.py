@@ -11,7 +11,7 @@ from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables import Columns
-from skpc.variables.families import cell_value, draw
+from skpc.variables.leaf_kernels import cell_value, draw
 
 
 @inlined
