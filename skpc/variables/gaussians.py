@@ -28,12 +28,19 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
+from skpc.variables.gaussian_blocks import (
+    condition,
+    densities_by_missing,
+    densities_by_observed,
+    factorise,
+    fill,
+    observed_precision,
+    split_columns,
+)
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 #: Rows that are held in the workspace at a time.
 _ROWS = 1024
-#: Products of pivots outside of these bounds are turned into logarithms.
-_SMALL, _LARGE = 1e-100, 1e100
 
 
 class Gaussians(NamedTuple):
@@ -75,8 +82,8 @@ class Gaussians(NamedTuple):
         log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         half = np.linalg.inv(root)
         precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
-        arrays = (np.ascontiguousarray(a, dtype=np.float64) for a in (mean, covariance))
-        return cls(*arrays, precision, log_det)
+        mean, covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
+        return cls(mean, covariance, precision, log_det)
 
 
 class Patterns(NamedTuple):
@@ -257,18 +264,18 @@ def _log_densities(
             pattern, r = first, begin
             while r < end:
                 stop = min(end, ptr[pattern + 1])
-                n_here, n_gone = _split(seen, pattern, here, gone)
+                n_here, n_gone = split_columns(seen, pattern, here, gone)
                 constant = -0.5 * (n_here * _LOG_2_PI + log_det[k])
                 if n_gone <= n_here:
-                    constant -= 0.5 * _factorise(precision[k], gone, n_gone, root)
-                    _by_missing(
+                    constant -= 0.5 * factorise(precision[k], gone, n_gone, root)
+                    densities_by_missing(
                         r, stop, begin, away, told, gone, n_gone, root, solved, constant, order,
                         found[k],
                     )  # fmt: skip
                 else:
                     constant = -0.5 * n_here * _LOG_2_PI
-                    constant -= 0.5 * _factorise(covariance[k], here, n_here, root)
-                    _by_observed(
+                    constant -= 0.5 * factorise(covariance[k], here, n_here, root)
+                    densities_by_observed(
                         r, stop, begin, away, here, n_here, root, solved, constant, order, found[k]
                     )
                 r, pattern = stop, pattern + 1
@@ -281,93 +288,6 @@ def _distances(mean: Floats, k: int, scores: Floats, begin: int, end: int, away:
         for v in range(scores.shape[1]):
             apart = scores[r, v] - mean[k, v]
             away[r - begin, v] = apart if apart == apart else 0.0
-
-
-@kernel
-def _split(seen: NDArray[np.bool_], pattern: int, here: Ints, gone: Ints) -> tuple[int, int]:
-    """List the observed and the missing columns of a pattern, and count them."""
-    n_here, n_gone = 0, 0
-    for v in range(seen.shape[1]):
-        if seen[pattern, v]:
-            here[n_here] = v
-            n_here += 1
-        else:
-            gone[n_gone] = v
-            n_gone += 1
-    return n_here, n_gone
-
-
-@kernel
-def _factorise(matrix: Floats, index: Ints, size: int, root: Floats) -> float:
-    """Cholesky factor of a block, with reciprocals on its diagonal; its log determinant."""
-    total, product = 0.0, 1.0
-    for i in range(size):
-        for j in range(i + 1):
-            rest = matrix[index[i], index[j]]
-            for t in range(j):
-                rest -= root[i, t] * root[j, t]
-            root[i, j] = rest * root[j, j] if j < i else 1.0 / math.sqrt(rest)
-            if i == j:
-                product *= rest
-        if product < _SMALL or product > _LARGE:
-            total += math.log(product)
-            product = 1.0
-    return total + math.log(product)
-
-
-@kernel
-def _by_missing(
-    r: int,
-    stop: int,
-    begin: int,
-    away: Floats,
-    told: Floats,
-    gone: Ints,
-    n_gone: int,
-    root: Floats,
-    solved: Floats,
-    constant: float,
-    order: Ints,
-    found: Floats,
-) -> None:
-    """Log densities of rows of a pattern, by the factor of the missing block of the precision."""
-    for row in range(r, stop):
-        square = 0.0
-        for v in range(away.shape[1]):
-            square += away[row - begin, v] * told[row - begin, v]
-        for i in range(n_gone):
-            rest = told[row - begin, gone[i]]
-            for t in range(i):
-                rest -= root[i, t] * solved[t]
-            solved[i] = rest * root[i, i]
-            square -= solved[i] * solved[i]
-        found[order[row]] = constant - 0.5 * square
-
-
-@kernel
-def _by_observed(
-    r: int,
-    stop: int,
-    begin: int,
-    away: Floats,
-    here: Ints,
-    n_here: int,
-    root: Floats,
-    solved: Floats,
-    constant: float,
-    order: Ints,
-    found: Floats,
-) -> None:
-    """Log densities of rows of a pattern, by the factor of the observed block of the covariance."""
-    for row in range(r, stop):
-        square = 0.0
-        for i in range(n_here):
-            rest = away[row - begin, here[i]]
-            for t in range(i):
-                rest -= root[i, t] * solved[t]
-            solved[i] = rest * root[i, i]
-            square += solved[i] * solved[i]
-        found[order[row]] = constant - 0.5 * square
 
 
 @kernel
@@ -392,13 +312,13 @@ def _statistics(
     for k in range(len(mean)):
         held = 0
         for pattern in range(n_patterns):
-            n_here, n_gone = _split(seen, pattern, here, gone)
+            n_here, n_gone = split_columns(seen, pattern, here, gone)
             known, mass = n_gone == 0, 0.0
             for r in range(ptr[pattern], ptr[pattern + 1]):
                 if weight[k, r] == 0.0:
                     continue
                 if not known:
-                    _condition(
+                    condition(
                         covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread
                     )
                     known = True
@@ -406,7 +326,7 @@ def _statistics(
                 for v in range(d):
                     away[held, v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
                 if n_gone > 0:
-                    _fill(
+                    fill(
                         covariance[k], precision[k], here, n_here, gone, n_gone, inverse,
                         away[held], space,
                     )  # fmt: skip
@@ -438,96 +358,6 @@ def _add_products(
 
 
 @kernel
-def _condition(
-    covariance: Floats,
-    precision: Floats,
-    here: Ints,
-    n_here: int,
-    gone: Ints,
-    n_gone: int,
-    inverse: Floats,
-    spread: Floats,
-) -> None:
-    """Invert the smaller block of a pattern; the covariance of its missing given its other cells.
-
-    The first ``n_gone`` rows and columns of ``spread`` receive the latter. The inverse is of the
-    missing block of the precision or, where that is larger, of the observed one of the covariance.
-    """
-    if n_gone <= n_here:
-        _invert(precision, gone, n_gone, inverse)
-        for i in range(n_gone):
-            for j in range(n_gone):
-                spread[i, j] = inverse[i, j]
-        return
-    _invert(covariance, here, n_here, inverse)
-    for i in range(n_gone):
-        for j in range(n_gone):
-            spread[i, j] = covariance[gone[i], gone[j]]
-        for s in range(n_here):
-            slope = 0.0
-            for t in range(n_here):
-                slope += inverse[s, t] * covariance[gone[i], here[t]]
-            for j in range(n_gone):
-                spread[i, j] -= slope * covariance[here[s], gone[j]]
-
-
-@kernel
-def _invert(matrix: Floats, index: Ints, size: int, inverse: Floats) -> None:
-    """Inverse of a positive definite block, by elimination in place."""
-    for i in range(size):
-        for j in range(size):
-            inverse[i, j] = matrix[index[i], index[j]]
-    for p in range(size):
-        reciprocal = 1.0 / inverse[p, p]
-        inverse[p, p] = 1.0
-        for j in range(size):
-            inverse[p, j] *= reciprocal
-        for i in range(size):
-            if i != p:
-                factor = inverse[i, p]
-                inverse[i, p] = 0.0
-                for j in range(size):
-                    inverse[i, j] -= factor * inverse[p, j]
-
-
-@kernel
-def _fill(
-    covariance: Floats,
-    precision: Floats,
-    here: Ints,
-    n_here: int,
-    gone: Ints,
-    n_gone: int,
-    inverse: Floats,
-    away: Floats,
-    space: Floats,
-) -> None:
-    """Fill in the expected distances of the missing cells of a row."""
-    if n_gone <= n_here:
-        for i in range(n_gone):
-            rest = 0.0
-            for v in range(len(away)):
-                rest += precision[gone[i], v] * away[v]
-            space[i] = rest
-        for i in range(n_gone):
-            rest = 0.0
-            for j in range(n_gone):
-                rest += inverse[i, j] * space[j]
-            away[gone[i]] = -rest
-        return
-    for s in range(n_here):
-        rest = 0.0
-        for t in range(n_here):
-            rest += inverse[s, t] * away[here[t]]
-        space[s] = rest
-    for i in range(n_gone):
-        rest = 0.0
-        for s in range(n_here):
-            rest += covariance[gone[i], here[s]] * space[s]
-        away[gone[i]] = rest
-
-
-@kernel
 def _conditionals(
     mean: Floats,
     covariance: Floats,
@@ -546,16 +376,16 @@ def _conditionals(
     space, inverse, spread = np.empty(d), np.empty((d, d)), np.empty((d, d))
     away = np.empty(d)
     for pattern in range(len(ptr) - 1):
-        n_here, n_gone = _split(seen, pattern, here, gone)
+        n_here, n_gone = split_columns(seen, pattern, here, gone)
         at = 0
         while gone[at] != column:
             at += 1
         for k in range(len(mean)):
-            _condition(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread)
+            condition(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread)
             for r in range(ptr[pattern], ptr[pattern + 1]):
                 for v in range(d):
                     away[v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
-                _fill(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, away, space)
+                fill(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, away, space)
                 found[k, order[r]] = mean[k, column] + away[column]
                 variance[k, order[r]] = spread[at, at]
 
@@ -576,9 +406,9 @@ def _leave_one_out(
     here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     inverse, observed = np.empty((d, d)), np.empty((d, d))
     for pattern in range(len(ptr) - 1):
-        n_here, n_gone = _split(seen, pattern, here, gone)
+        n_here, n_gone = split_columns(seen, pattern, here, gone)
         for k in range(len(mean)):
-            _observed_precision(
+            observed_precision(
                 covariance[k], precision[k], here, n_here, gone, n_gone, inverse, observed
             )
             for r in range(ptr[pattern], ptr[pattern + 1]):
@@ -590,30 +420,3 @@ def _leave_one_out(
                     found[k, order[r], here[i]] = 0.5 * (
                         math.log(strength) - _LOG_2_PI - rest * rest / strength
                     )
-
-
-@kernel
-def _observed_precision(
-    covariance: Floats,
-    precision: Floats,
-    here: Ints,
-    n_here: int,
-    gone: Ints,
-    n_gone: int,
-    inverse: Floats,
-    observed: Floats,
-) -> None:
-    """Precision of the observed cells of a pattern."""
-    if n_gone > n_here:
-        _invert(covariance, here, n_here, observed)
-        return
-    _invert(precision, gone, n_gone, inverse)
-    for i in range(n_here):
-        for j in range(n_here):
-            observed[i, j] = precision[here[i], here[j]]
-        for s in range(n_gone):
-            slope = 0.0
-            for t in range(n_gone):
-                slope += inverse[s, t] * precision[gone[t], here[i]]
-            for j in range(n_here):
-                observed[i, j] -= slope * precision[gone[s], here[j]]
