@@ -20,6 +20,7 @@ from skpc.variables.scored_column import ScoredColumn
 from skpc.variables.stretched import OwnNormals, Stretched
 
 __all__ = [
+    "BLOCK",
     "CATEGORICAL",
     "GAUSSIAN",
     "HISTOGRAM",

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.variables.gaussians import Gaussians, Patterns, log_densities, statistics
+from skpc.variables.gaussians import (
+    Gaussians,
+    Patterns,
+    conditionals,
+    leave_one_out,
+    log_densities,
+    statistics,
+)
 from skpc.variables.leaves import BLOCK, Columns, Leaves
 
 #: No standard deviation is below this part of that of its column.
@@ -71,11 +78,6 @@ class Blocks(NamedTuple):
     state_ptr: Ints
     gaussians: Gaussians
 
-    @property
-    def is_rest(self) -> Ints:
-        """The places of all columns' last states, which stand for values that are no atoms."""
-        return self.state_ptr[1:] - 1
-
     def log_peaks(self) -> Floats:
         """Upper bounds of what a cell adds to a log density, shape (n_blocks, n_columns).
 
@@ -84,32 +86,59 @@ class Blocks(NamedTuple):
         precision = np.diagonal(self.gaussians.precision, axis1=1, axis2=2)
         return np.asarray(0.5 * np.log(precision / (2.0 * np.pi)))
 
-    def states(self, place: int) -> Floats:
-        """Log probabilities of the states of a column, shape (n_blocks, n_states)."""
-        return self.log_prob[:, self.state_ptr[place] : self.state_ptr[place + 1]]
-
     def log_values(self, cells: BlockCells, columns: Columns) -> Floats:
-        """Log densities of rows under each block relative to the peaks; shape (n_rows, n_blocks)."""
+        """Log densities of rows relative to the peaks; shape (n_rows, n_blocks)."""
         found = log_densities(self.gaussians, cells.scores, cells.patterns).T
         found = found - (~np.isnan(cells.scores) @ columns.log_peak[self.variables])[:, np.newaxis]
         for place, codes in enumerate(cells.codes.T):
-            padded = np.column_stack([self.states(place), np.zeros(len(self.leaf))])
-            if padded.shape[1] > 2:
-                found += padded[:, codes].T
+            if self.state_ptr[place + 1] > self.state_ptr[place] + 1:
+                found += self._of_states(place, codes)
         return np.asarray(found)
 
-    def cell_values(self, cells: BlockCells, columns: Columns, alone: Floats) -> Floats:
-        """What each observed cell adds given the others; shape (n_rows, n_blocks, n_columns).
+    def log_peak_values(self, cells: BlockCells, columns: Columns) -> Floats:
+        """The same with missing cells at their most probable values; see :meth:`modes`.
 
-        ``alone`` has the log densities of the scores given the other scores of their row,
-        shape (n_blocks, n_rows, n_columns).
+        A column with atoms counts what its best state is worth.
         """
-        seen = ~np.isnan(cells.scores)
-        found = np.where(seen, alone - columns.log_peak[self.variables], 0.0).transpose(1, 0, 2)
+        found, modes = self.log_values(cells, columns), self.modes(cells)
         for place, codes in enumerate(cells.codes.T):
-            padded = np.column_stack([self.states(place), np.zeros(len(self.leaf))])
-            found[:, :, place] += padded[:, codes].T
+            begin, end = self.state_ptr[place], self.state_ptr[place + 1]
+            if end > begin + 1:
+                found[codes < 0] += self.log_prob[:, begin:end].max(axis=1)
+        plain = np.diff(self.state_ptr) == 1
+        lacks = (cells.codes < 0) & plain
+        for k in range(len(self.leaf)):
+            scores = np.where(lacks, modes[k], cells.scores)
+            one = self._only(k)
+            some = BlockCells.of(cells.codes, scores)
+            before = log_densities(one, cells.scores, cells.patterns)[0]
+            found[:, k] += log_densities(one, some.scores, some.patterns)[0] - before
+        return found - (lacks @ columns.log_peak[self.variables])[:, np.newaxis]
+
+    def modes(self, cells: BlockCells) -> Floats:
+        """Most probable scores of missing cells, which are their means; (n_blocks, n_rows, d)."""
+        found = np.empty((len(self.leaf), *cells.scores.shape))
+        for place in range(len(self.variables)):
+            found[:, :, place] = conditionals(self.gaussians, *cells[1:], place)[0]
+        return found
+
+    def _only(self, k: int) -> Gaussians:
+        return Gaussians(*(part[k : k + 1] for part in self.gaussians))
+
+    def cell_values(self, cells: BlockCells, columns: Columns) -> Floats:
+        """What each observed cell adds given the others; shape (n_rows, n_blocks, n_columns)."""
+        alone = leave_one_out(self.gaussians, cells.scores, cells.patterns).transpose(1, 0, 2)
+        seen = ~np.isnan(cells.scores)[:, np.newaxis]
+        found = alone - np.where(seen, columns.log_peak[self.variables], 0.0)
+        for place, codes in enumerate(cells.codes.T):
+            found[:, :, place] += self._of_states(place, codes)
         return np.asarray(found)
+
+    def _of_states(self, place: int, codes: Ints) -> Floats:
+        """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_blocks)."""
+        begin, end = self.state_ptr[place], self.state_ptr[place + 1]
+        of_missing = np.zeros((len(self.leaf), 1))
+        return np.hstack([self.log_prob[:, begin:end], of_missing])[:, codes].T
 
     def add_statistics(
         self, leaves: Leaves, cells: BlockCells, flow: Floats, statistic: Floats
@@ -196,9 +225,7 @@ def blocks_of(leaves: Leaves, param: Floats, n_states: Ints) -> list[Blocks]:
     ]
 
 
-def _together(
-    leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_states: Ints
-) -> Blocks:
+def _together(leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_states: Ints) -> Blocks:
     ptr, d = offsets(n_states[variables]), len(variables)
     size = int(ptr[-1]) + d * (d + 1)
     own = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(size)]

@@ -19,8 +19,18 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc.variables import block, gaussian, poisson
 from skpc.variables.block import Blocks, blocks_of
 from skpc.variables.forms import Form, Normals, Points, ScoredNormals
-from skpc.variables.leaves import BLOCK, CATEGORICAL, GAUSSIAN, POISSON, SCORED, Columns, Leaves, Lines
-from skpc.variables.scored_column import ScoredColumn
+from skpc.variables.leaves import (
+    BLOCK,
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    POISSON,
+    SCORED,
+    Columns,
+    Leaves,
+    Lines,
+)
+from skpc.variables.scored_column import column_in
 from skpc.variables.states import (
     over_states,
     peaks_and_modes,
@@ -221,7 +231,7 @@ def updated_param(
         found[position] = home.updated(counts, rows, *like_column)
     for column, leaf in _scored(leaves):
         mean, sd = _formula_params(leaves, leaf, gaussian)
-        smallest = scored_column(columns, column).smallest_sds(found[mean])
+        smallest = column_in(columns, column).smallest_sds(found[mean])
         found[sd] = np.maximum(found[sd], smallest)
     for blocks in blocks_of(leaves, param, columns.n_states):
         mean, covariance = blocks.positions(leaves)
@@ -340,7 +350,7 @@ def _scored_form(
     # A scored leaf has a standard deviation where a block has a matrix of variances.
     spread = param[first + after + size + place * (size + 1)]
     sd = np.where(leaves.family[leaf] == BLOCK, np.sqrt(spread), spread)
-    return ScoredNormals(scored_column(columns, var), prob, mean, sd)
+    return ScoredNormals(column_in(columns, var), prob, mean, sd)
 
 
 def known_cells(columns: Columns, var: int, values: Floats) -> Form:
@@ -355,36 +365,56 @@ def kernel_cells(columns: Columns, var: int, values: Floats) -> Floats:
     """Cells of a variable on the scale on which kernels compare them: their scores, if any."""
     if columns.family[var] != SCORED:
         return values
-    return scored_column(columns, var).score.of(values)
+    return column_in(columns, var).score.of(values)
 
 
 def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:
     """What the posteriors of some variables (marked in ``wanted``) are put together from.
 
-    Leaves of states share the states of their variable; of leaves of formulas each has a line.
+    Leaves of states share the states of their variable; of all other leaves each has a line.
     """
-    of_states, asked = only_states(leaves), np.asarray(wanted)[leaves.var]
-    shift, n_lines = np.zeros(len(leaves.var), dtype=np.int64), columns.n_states.copy()
-    for var in np.unique(leaves.var[~of_states]):
-        leaf = np.flatnonzero(leaves.var == var)
-        shift[leaf], n_lines[var] = np.arange(len(leaf)), len(leaf)
+    of_states = only_states(leaves)
+    asked = np.add.reduceat(np.asarray(wanted)[leaves.scope], leaves.scope_ptr[:-1]) > 0
     sizes = np.where(of_states, leaves.n_states, 1)
     feature = np.ones(sizes.sum())
     chosen = np.repeat(of_states, np.diff(leaves.param_ptr))
     feature[np.repeat(of_states, sizes)] = np.exp(param[chosen])
     kept = np.repeat(asked, sizes)
-    ptr = offsets(np.where(asked, sizes, 0))
-    return Lines(ptr, feature[kept], shift, np.where(wanted, n_lines, 0))
+    with_states = np.isin(columns.family, [CATEGORICAL, HISTOGRAM]) & wanted
+    ptr = offsets(np.where(with_states, columns.n_states, 0))
+    alone = asked & ~of_states
+    first = np.where(of_states, ptr[leaves.var], ptr[-1] + np.cumsum(alone) - 1)
+    n_lines = int(ptr[-1] + alone.sum())
+    return Lines(offsets(np.where(asked, sizes, 0)), feature[kept], first, n_lines)
 
 
-def posterior_form(leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats) -> Form:
-    """The distributions of a variable with these averages of its lines, shape (n, n_lines)."""
-    if columns.family[var] not in _FORMULAS:
+def lines_of(leaves: Leaves, columns: Columns, lines: Lines, var: int) -> Ints:
+    """The lines from which the posterior of a variable is put together."""
+    leaf = leaves_of(leaves, var)
+    if columns.family[var] in (CATEGORICAL, HISTOGRAM):
+        return lines.first[leaf[0]] + np.arange(columns.n_states[var])
+    return lines.first[leaf]
+
+
+def posterior_form(
+    leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats, own: Any = None
+) -> Form:
+    """The distributions of a variable with these averages of its lines, shape (n, n_lines).
+
+    ``own`` lists, where blocks are among its leaves, their places there, and the means and
+    standard deviations of the scores given each row, shape (n_blocks, n).
+    """
+    if columns.family[var] in (CATEGORICAL, HISTOGRAM):
         return over_states(columns, var, prob)
     parts = forms_of(leaves, param, columns, var)
     if isinstance(parts, Points):
         return parts._replace(prob=prob @ parts.prob)
-    return parts._replace(prob=prob)
+    if own is None:
+        return parts._replace(prob=prob)
+    place, mean, sd = own
+    all_means, all_sds = (np.tile(part, (len(prob), 1)) for part in (parts.mean, parts.sd))
+    all_means[:, place], all_sds[:, place] = mean.T, sd.T
+    return parts._replace(mean=all_means, sd=all_sds, prob=prob)
 
 
 def is_category(columns: Columns, var: int) -> bool:
@@ -409,8 +439,3 @@ def _scored(leaves: Leaves) -> list[tuple[int, Ints]]:
     is_scored = leaves.family == SCORED
     found = np.unique(leaves.var[is_scored]).tolist()
     return [(var, np.flatnonzero(is_scored & (leaves.var == var))) for var in found]
-
-
-def scored_column(columns: Columns, var: int) -> ScoredColumn:
-    """What the leaves of a variable of numbers with atoms and a score have in common."""
-    return ScoredColumn.of(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])

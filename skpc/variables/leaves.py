@@ -61,13 +61,13 @@ class Columns(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What the posterior of a missing cell is put together from, leaf by leaf.
+    """What the posteriors of missing cells are put together from, leaf by leaf.
 
-    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines of its variable from
-    ``shift[l]`` on; variable ``v`` has ``n_lines[v]`` of them.
+    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines from ``first[l]``
+    on; there are ``n_lines``.
     """
 
     feature_ptr: Ints
     feature: Floats
-    shift: Ints
-    n_lines: Ints
+    first: Ints
+    n_lines: int

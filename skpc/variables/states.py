@@ -108,8 +108,8 @@ def states_of_leaves(leaves: Leaves, columns: Columns) -> States:
     some = np.flatnonzero(size > 0)
     leaf, size, before = owner[some], size[some], before[some]
     offset = np.cumsum(columns.n_states) - columns.n_states
-    starts = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
-    starts = (*starts, offset[leaves.scope[some]])
+    of_leaf = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
+    starts = (*of_leaf, offset[leaves.scope[some]])
     return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logsumexp
 
 from skpc._arrays import Floats, Ints
+from skpc._random import Streams
 from skpc.circuit import Circuit
 from skpc.queries.passes.rows import read_cells
 from skpc.variables.block import BlockCells, Blocks
+from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
+from skpc.variables.families import leaves_of
+from skpc.variables.gaussians import conditionals
 
 
 class BlockReader:
@@ -60,6 +65,78 @@ class BlockReader:
         return found
 
     def add_statistics(self, rows: Floats, flow: Floats, statistic: Floats) -> None:
-        """Add the statistics of rows of which ``flow``, shape (n_rows, n_blocks), reaches blocks."""
+        """Add the statistics of rows; ``flow`` has what reached the blocks, (n_rows, n_blocks)."""
         for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
             blocks.add_statistics(self.leaves, cells, flow[:, place], statistic)
+
+    def draw(self, owner: Ints, streams: Streams, rows: Floats) -> None:
+        """Fill the missing cells of rows by draws from the blocks that they have reached.
+
+        ``owner[j, v]`` is the block of row ``j`` whose first variable is ``v``, -1 where there is
+        none; ``streams[j]`` is the random stream of the row.
+        """
+        for reached, blocks, cells in self._reached(owner, rows):
+            draw_missing(blocks, self.columns, cells, reached, streams, rows)
+
+    def fill_modes(self, owner: Ints, rows: Floats) -> None:
+        """The same with the most probable cells."""
+        for reached, blocks, cells in self._reached(owner, rows):
+            fill_modes(blocks, self.columns, cells, reached, rows)
+
+    def _reached(self, owner: Ints, rows: Floats) -> list[tuple[Ints, Blocks, BlockCells]]:
+        """For each scope the block that each row has reached, -1 for none."""
+        found = []
+        for blocks, cells in zip(self.blocks, self.cells(rows)):
+            of_leaf = np.full(len(self.leaves.node) + 1, -1)
+            of_leaf[blocks.leaf] = np.arange(len(blocks.leaf))
+            found.append((of_leaf[owner[:, blocks.variables[0]]], blocks, cells))
+        return found
+
+    def add_without_cells(self, rows: Floats, derivative: Floats, rest: Floats) -> None:
+        """Add what each block says of a row without each of its cells.
+
+        ``derivative`` has logs of the derivatives by the blocks, shape (n_blocks, n_rows); the sums
+        are added, in logs too, to ``rest``, shape (n_features, n_rows).
+        """
+        for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
+            whole = blocks.log_values(cells, self.columns) - self._evidence[place]
+            parts = blocks.cell_values(cells, self.columns)
+            above = derivative[place].T + whole
+            for at, var in enumerate(blocks.variables):
+                without = logsumexp(above - parts[:, :, at], axis=1)
+                rest[var] = np.logaddexp(rest[var], without)
+
+    def conditionals(self, cells: list[BlockCells], var: int) -> tuple[Ints, Floats, Floats] | None:
+        """Distributions of the scores of a variable given each row, under the blocks that have it.
+
+        Returns the places of these blocks among all leaves of the variable, and their means and
+        standard deviations, shape (n_blocks, n_rows); None where no block has it.
+        """
+        place, parts = [], []
+        among = leaves_of(self.leaves, var)
+        for blocks, part in zip(self.blocks, cells):
+            at = np.flatnonzero(blocks.variables == var)
+            if len(at):
+                place.append(np.searchsorted(among, blocks.leaf))
+                parts.append(conditionals(blocks.gaussians, *part[1:], int(at[0])))
+        if not place:
+            return None
+        mean, sd = (np.concatenate(some) for some in zip(*parts))
+        return np.concatenate(place), mean, sd
+
+    def add_moments(
+        self, rows: Floats, prob: Floats, centre: Floats, first: Floats, second: Floats
+    ) -> None:
+        """Add means and mean squares of missing cells around ``centre``, (n_rows, n_features).
+
+        ``prob`` has the probabilities of the blocks given each row, shape (n_blocks, n_rows).
+        """
+        for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
+            for at, var in enumerate(blocks.variables.tolist()):
+                missing = np.flatnonzero(np.isnan(rows[:, var]))
+                some = BlockCells.of(cells.codes[missing], cells.scores[missing])
+                mean, square = cell_moments(
+                    blocks, self.columns, some, at, prob[np.ix_(place, missing)], centre[var]
+                )
+                first[missing, var] += mean
+                second[missing, var] += square

@@ -96,7 +96,8 @@ class Evaluator:
         for leaf, node in enumerate(leaves.node):
             line = leaves.line[leaf]
             facts = (leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf])
-            value[node] = cell_value(*facts, table, cells.codes[line, 0], cells.values[line, 0], True)
+            cell = (cells.codes[line, 0], cells.values[line, 0])
+            value[node] = cell_value(*facts, table, *cell, True)
         inner = self.program.node >= 0
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]
         return value, bool(block.root[0] > -np.inf)
