@@ -31,7 +31,30 @@ from skpc.variables.score import Score
 from tests.naive import blocks as naive
 from tests.naive.circuit import atoms_of, is_number, scored_column
 from tests.naive.gaussians import conditional
-from tests.zoo import SCORED_COLUMNS, one_block, random_block, random_block_circuit, random_rows
+from tests.zoo import (
+    SCORED_COLUMNS,
+    log_simplex,
+    one_block,
+    random_block,
+    random_block_circuit,
+    random_rows,
+)
+
+
+def decision_circuit():
+    """A category decides how the numbers are described."""
+    rng = np.random.default_rng(0)
+    columns = [SCORED_COLUMNS[0], None, *SCORED_COLUMNS[2:]]
+    builder = CircuitBuilder([2, 3, 1, 4], columns)
+    parts = [
+        [random_block(builder, rng, [0, 2, 3])],
+        [random_block(builder, rng, [0, 3]), random_block(builder, rng, [2])],
+        [builder.scored(0, log_simplex(rng, 2), 0.1, 0.5), random_block(builder, rng, [2, 3])],
+    ]
+    children = [builder.product([builder.indicator(1, s), *p]) for s, p in enumerate(parts)]
+    builder.sum(children, log_simplex(rng, 3), 1, range(3))
+    return builder.build()
+
 
 every_circuit = pytest.mark.parametrize(
     "circuit",
@@ -39,8 +62,9 @@ every_circuit = pytest.mark.parametrize(
         *(random_block_circuit(seed) for seed in range(6)),
         random_block_circuit(6, n_numbers=4),
         one_block(0, SCORED_COLUMNS),
+        decision_circuit(),
     ],
-    ids=[*"012345", "wide", "alone"],
+    ids=[*"012345", "wide", "alone", "deciding"],
 )
 
 
