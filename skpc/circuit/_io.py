@@ -160,11 +160,30 @@ def _check_arrays(structure: Structure) -> None:
         raise ValueError(f"scope_ptr must end at {len(scope)}, the length of scope")
     if np.any(scope < 0) or np.any(scope >= structure.n_features):
         raise ValueError(f"scope must hold variables in [0, {structure.n_features})")
+    _check_scopes(structure)
     ptr = np.append(structure.scope_ptr[:-1][leaf], len(scope))
     sizes = n_params(structure.leaf_family[leaf], ptr, scope, structure.n_states)
     if np.any(np.diff(structure.param_ptr)[leaf] != sizes):
         raise ValueError("param_ptr does not fit the families and numbers of states of the leaves")
     _check_axes(structure)
+
+
+def _check_scopes(structure: Structure) -> None:
+    """Refuse leaves whose variables are in disorder, or too many for their family."""
+    size, scope = np.diff(structure.scope_ptr), structure.scope
+    owner = np.repeat(np.arange(structure.n_nodes), size)
+    wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
+    if len(wrong):
+        node = int(owner[wrong[0]])
+        found = scope[structure.scope_ptr[node] : structure.scope_ptr[node + 1]].tolist()
+        raise ValueError(f"the variables of node {node} must increase, got {found}")
+    wrong = np.flatnonzero((size > 1) & (structure.leaf_family != BLOCK))
+    if len(wrong):
+        node = int(wrong[0])
+        raise ValueError(
+            f"node {node} has {size[node]} variables, but its family takes one; only blocks have "
+            "several"
+        )
 
 
 def _check_axes(structure: Structure) -> None:
