@@ -115,10 +115,7 @@ class Blocks(NamedTuple):
 
     def modes(self, cells: BlockCells) -> Floats:
         """Most probable scores of missing cells, which are their means; (n_blocks, n_rows, d)."""
-        found = np.empty((len(self.leaf), *cells.scores.shape))
-        for place in range(len(self.variables)):
-            found[:, :, place] = conditionals(self.gaussians, *cells[1:], place)[0]
-        return found
+        return conditionals(self.gaussians, *cells[1:])[0]
 
     def _only(self, k: int) -> Gaussians:
         return Gaussians(*(part[k : k + 1] for part in self.gaussians))
