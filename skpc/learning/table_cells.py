@@ -107,8 +107,10 @@ class TableColumns(NamedTuple):
         for place, v in enumerate(self.tables.tolist()):
             category = np.where(np.isnan(rows[:, v]), -1.0, rows[:, v])
             codes[:, place] = state[v] if v in state else category
-        cells = TableCells(scores, Patterns.of(scores), codes, np.empty(0))
-        return cells._replace(background=self._background(cells))
+        nothing = np.empty(0)
+        cells = TableCells(scores, Patterns.of(scores), codes, nothing, nothing)
+        log_base = self._log_base(rows, scores)
+        return cells._replace(background=self._background(cells), log_base=log_base)
 
     def points(self, rows: Floats, weight: Floats) -> Floats:
         """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""
@@ -141,6 +143,23 @@ class TableColumns(NamedTuple):
             found[:, place] = column.smallest_sds(np.ascontiguousarray(mean[:, place])) ** 2
         return found
 
+    @property
+    def background_weight(self) -> float:
+        """Weight of the background: that of one row more."""
+        return 1.0 / (self.n_rows + 1.0)
+
+    def _log_base(self, rows: Floats, scores: Floats) -> Floats:
+        """What the log densities of rows gain by the scales of their numbers, shape (n_rows,)."""
+        found = np.zeros(len(rows))
+        for v, column, score in zip(self.numbers, self.scored, scores.T):
+            values = np.ascontiguousarray(rows[:, v])
+            plain, atom = ~np.isnan(score), np.isnan(score) & ~np.isnan(values)
+            found[plain] += column.score.log_slope(values[plain])
+            if column.step > 0.0:
+                # An atom fills its cell of the lattice.
+                found[atom] -= np.log(column.step)
+        return found
+
     def _background(self, cells: TableCells) -> Floats:
         """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
         found = np.zeros(len(cells.scores))
@@ -168,18 +187,16 @@ class TableCells(NamedTuple):
     codes : ndarray of shape (n_rows, n_tables), int
         States, -1 where missing.
     background : ndarray of shape (n_rows,)
-        Log density (nats) of the rows under the background.
+        Log density (nats) of the rows under the background, that of scores and states.
+    log_base : ndarray of shape (n_rows,)
+        What the log densities gain by the slopes of the scores, and by atoms of lattices.
     """
 
     scores: Floats
     patterns: Patterns
     codes: Ints
     background: Floats
-
-    def rows(self, some: Ints) -> TableCells:
-        """The cells of some of the rows."""
-        scores = self.scores[some]
-        return TableCells(scores, Patterns.of(scores), self.codes[some], self.background[some])
+    log_base: Floats
 
 
 def _scored(number: Number | None, values: Floats, weight: Floats) -> ScoredColumn:
