@@ -120,7 +120,7 @@ def test_files_that_are_no_circuit_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a circuit saved by skpc"):
         load_circuit(path)
     np.savez(path, format=np.int64(99))
-    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 3"):
+    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 4"):
         load_circuit(path)
 
 
