@@ -14,38 +14,49 @@ from skpc.learning.table_cells import TableCells, TableColumns
 from skpc.learning.table_mixture import TAILS, Recipe, TableModel, clustered, fit_components
 from skpc.variables import Number
 
-#: Numbers of components to choose from ...
-N_COMPONENTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120)
-#: ... and what else, each with its default first. ``linear`` is how far the power of each score is
-#: drawn to one.
-_AXES: dict[str, tuple] = {
+#: Numbers of components to choose from; so many in a row that are no better end a walk.
+N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
+#: What else there is to choose. ``linear`` is how far the power of each score is drawn to one.
+_CHOICES: dict[str, tuple[Any, ...]] = {
     "linear": (0.0, 0.5, 1.0),
     "widths": ((1.0,), TAILS),
     "strength": (0.5, 0.1, 2.0, 8.0),
     "to_diagonal": (0.0, 0.1, 0.4, 1.0),
 }
-_FACTORS = (1, 2, 3, 5, 8, 12, 20, 30)
-#: Numbers of components are tried until so many in a row are no better.
-_PATIENCE = 2
-#: The choices are gone through so often, unless none changes.
+#: All is chosen so often, unless nothing changes.
 _ROUNDS = 2
-#: Rows for each component, at least.
-_ROWS_EACH = 2.0
+#: Numbers of factors, tried where there are more columns than this share of the rows; and the
+#: greatest number of components that are tried with factors.
+_N_FACTORS, _WIDE, _FEW = (1, 2, 4, 8, 16, 32), 0.1, 2
+#: Up to this number of components its neighbours are tried.
+_NEIGHBOURS = 20
+#: Rows for each component, at least, and numbers in all covariances, at most.
+_ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: Candidates that are worse than the best by more nats a row, or that would weigh less in the
 #: stack, are left out.
-_NEAR, _SMALLEST = 2.0, 0.03
+_NEAR, _SMALLEST = 2.0, 0.05
+#: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 100, 1e-3
+#: Steps that are told to those who show progress.
+N_STAGES = _ROUNDS * (len(_CHOICES) + 1) + 4
 
-Split = tuple[Floats, Floats]
 
-
-class Rows(NamedTuple):
-    """Encoded rows, with what their columns are."""
+class TableRows(NamedTuple):
+    """Distinct encoded rows, their weights, and what their columns are."""
 
     rows: Floats
     weight: Floats
     n_states: Ints
     numbers: Sequence[Number | None]
+
+
+class HeldOutRows(NamedTuple):
+    """Rows to learn from with their weights, and rows that are held out with theirs."""
+
+    rows: Floats
+    weight: Floats
+    asked: Floats
+    asked_weight: Floats
 
 
 class Candidate(NamedTuple):
@@ -54,109 +65,214 @@ class Candidate(NamedTuple):
     recipe: Recipe
     linear: float = 0.0
 
-    def with_(self, name: str, value: Any) -> Candidate:
-        """The candidate with another value of one of its choices."""
-        if name == "linear":
-            return self._replace(linear=value)
-        return self._replace(recipe=self.recipe._replace(**{name: value}))
+    def but(self, **changed: Any) -> Candidate:
+        """The candidate with other choices."""
+        linear = changed.pop("linear", self.linear)
+        return Candidate(self.recipe._replace(**changed), linear)
+
+
+class LearnedMixture(NamedTuple):
+    """What has been learned.
+
+    Attributes
+    ----------
+    columns : TableColumns
+        What all components have in common.
+    model : TableModel
+        All components.
+    candidates : list of Candidate
+        What they are made by.
+    """
+
+    columns: TableColumns
+    model: TableModel
+    candidates: list[Candidate]
+
+    def log_density(self, rows: Floats) -> Floats:
+        """Log density (nats) of encoded rows, shape (n_rows,)."""
+        return self.model.log_density(self.columns, self.columns.cells(rows))
+
+
+def learn_table_mixture(
+    table: TableRows,
+    parts: Sequence[HeldOutRows],
+    n_components: int | None,
+    seed: int,
+    n_jobs: int | None,
+    advance: Callable[[float], object],
+) -> LearnedMixture:
+    """Learn a mixture of Gaussians of scores and tables of states.
+
+    Held-out rows choose the number of components, how far their covariances are drawn together and
+    to the diagonal, whether tails are heavy, how far scores are linear, and in wide tables numbers
+    of factors. The choices are made one after another, each around the best so far. Candidates that
+    are nearly as good are mixed by weights that suit the held-out rows best, and learned anew from
+    all rows.
+
+    Parameters
+    ----------
+    table : TableRows
+        Rows to learn from.
+    parts : sequence of HeldOutRows
+        Of the same table. Without any, nothing is chosen.
+    n_components : int or None
+        A number of components, of a single mixture. None chooses.
+    seed : int
+        Seeds the clusterings at the start.
+    n_jobs : int or None
+        Parts that are learned at a time, by threads.
+    advance : callable
+        Told of each of ``N_STAGES`` steps.
+
+    Returns
+    -------
+    LearnedMixture
+    """
+    search = _Search(table, parts, n_components, seed, n_jobs)
+    steps = 0
+    for _ in search.steps() if parts else ():
+        steps += 1
+        advance(1.0)
+    weights, candidates = search.stack() if n_components is None else (np.ones(1), [search.best])
+    whole = _Part(search.columns_of(search.best.linear), table.rows, table.weight, seed)
+    models = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(whole.fit)(candidate.recipe) for candidate in candidates
+    )
+    advance(N_STAGES - steps)
+    return LearnedMixture(whole.columns, TableModel.stacked(models, weights), candidates)
 
 
 class _Part:
-    """Rows to learn from and rows held out."""
+    """Rows to learn from."""
 
-    def __init__(self, columns: TableColumns, learned: Split, held: Split, seed: int):
-        self.columns, self.seed = columns, seed
-        rows, self.weight = learned
-        self.cells, self.points = columns.cells(rows), columns.points(rows, self.weight)
-        self.asked, self.asked_weight = columns.cells(held[0]), held[1]
+    def __init__(self, columns: TableColumns, rows: Floats, weight: Floats, seed: int):
+        self.columns, self.weight, self.seed = columns, weight, seed
+        self.cells, self.points = columns.cells(rows), columns.points(rows, weight)
         self.starts: dict[int, Floats] = {}
 
     def fit(self, recipe: Recipe) -> TableModel:
-        n_components = recipe.n_components
-        if n_components not in self.starts:
-            random_state = np.random.RandomState(self.seed)
-            self.starts[n_components] = clustered(
-                self.points, self.weight, n_components, random_state
-            )
+        """The mixture of a recipe, from clusters of the rows."""
+        count, random_state = recipe.n_components, np.random.RandomState(self.seed)
+        if count not in self.starts:
+            self.starts[count] = clustered(self.points, self.weight, count, random_state)
+        start = self.starts[count]
         return fit_components(
-            self.columns, self.cells, self.weight, self.starts[n_components], recipe, _MAX_ITER, _TOL
+            self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL
         )
 
-    def told(self, recipe: Recipe) -> Floats:
-        return self.fit(recipe).log_density(self.columns, self.asked)
 
+class _Search:
+    """Candidates, and what held-out rows say of them."""
 
-class Search:
-    def __init__(self, table: Rows, splits, rows_val, seed, n_jobs, advance):
-        self.table, self.splits, self.n_jobs, self.advance = table, splits, n_jobs, advance
-        self.seed = seed
-        self.parts = {}
-        self.found: dict[Candidate, Floats] = {}
-        self.most = min(kept.sum() for kept, _ in splits) / _ROWS_EACH
+    def __init__(
+        self,
+        table: TableRows,
+        parts: Sequence[HeldOutRows],
+        n_components: int | None,
+        seed: int,
+        n_jobs: int | None,
+    ):
+        self.table, self.parts, self.seed, self.n_jobs = table, parts, seed, n_jobs
+        self.told: dict[Candidate, Floats] = {}
+        self.learners: dict[float, list[tuple[_Part, TableCells]]] = {}
+        n_rows = min((part.weight.sum() for part in parts), default=table.weight.sum())
+        n_numbers = int((table.n_states == 0).sum())
+        self.is_wide = n_numbers > max(_WIDE * n_rows, 2)
+        most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(n_numbers, 1) ** 2)
+        some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
+        self.counts = some if n_components is None else (n_components,)
+        self.best = Candidate(Recipe(self.counts[0]))
+        if parts:
+            share = np.concatenate([part.asked_weight for part in parts])
+            self.share = share / share.sum()
 
-    def columns(self, linear: float) -> TableColumns:
-        numbers = [n and _drawn_to_linear(n, linear) for n in self.table.numbers]
-        return TableColumns.of(self.table.rows, self.table.weight, self.table.n_states, numbers)
-
-    def parts_of(self, linear):
-        if linear not in self.parts:
-            columns = self.columns(linear)
-            rows = self.table.rows
-            self.parts[linear] = [
-                _Part(columns, (rows[kept > 0.0], kept[kept > 0.0]), (rows[held > 0.0], held[held > 0.0]), self.seed)
-                for kept, held in self.splits
-            ]
-        return self.parts[linear]
-
-    @property
-    def weight(self):
-        return np.concatenate([held[held > 0.0] for _, held in self.splits])
+    def steps(self) -> Any:
+        """Make the choices one after another."""
+        yield self._walk("n_components", self.counts)
+        for _ in range(_ROUNDS):
+            before = self.best
+            for name, values in _CHOICES.items():
+                yield self._try(self.best.but(**{name: value}) for value in values)
+            yield self._walk("n_components", self.counts)
+            if self.best == before:
+                break
+        count = self.best.recipe.n_components
+        if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
+            near = [self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0]
+            yield self._try(near)
+        if self.is_wide:
+            yield self._try_factors()
 
     def score(self, candidate: Candidate) -> float:
-        if candidate not in self.found:
+        """Mean log density (nats) of the held-out rows."""
+        if candidate not in self.told:
             told = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(part.told)(candidate.recipe) for part in self.parts_of(candidate.linear)
+                delayed(_ask)(part, asked, candidate.recipe)
+                for part, asked in self._learners(candidate.linear)
             )
-            self.found[candidate] = np.concatenate(told)
-        return float(self.weight @ self.found[candidate] / self.weight.sum())
+            self.told[candidate] = np.concatenate(told)
+        return float(self.share @ self.told[candidate])
 
-    def run(self, n_components=N_COMPONENTS, axes=None):
-        axes = _AXES if axes is None else axes
-        best = self.walk(Candidate(Recipe(n_components[0])), n_components, self.most)
-        for _ in range(_ROUNDS):
-            before = best
-            for name, values in axes.items():
-                best = max([best, *(best.with_(name, v) for v in values)], key=self.score)
-            best = self.walk(best, n_components, self.most)
-            if best == before:
-                break
-        k = best.recipe.n_components
-        best = max([best, *(best.with_('n_components', j) for j in (k - 1, k + 1) if 0 < j <= self.most)], key=self.score)
-        return best
+    def columns_of(self, linear: float) -> TableColumns:
+        """The columns, with scores that are drawn to linear ones."""
+        rows, weight, n_states, numbers = self.table
+        drawn = [None if n is None else _drawn_to_linear(n, linear) for n in numbers]
+        return TableColumns.of(rows, weight, n_states, drawn)
 
-    def walk(self, best, values, most):
-        at = values.index(best.recipe.n_components)
-        for order in (values[at + 1:], values[:at][::-1]):
+    def stack(self) -> tuple[Floats, list[Candidate]]:
+        """Weights of the candidates that are nearly best, on held-out rows; and these."""
+        if not self.told:
+            return np.ones(1), [self.best]
+        least = self.score(self.best) - _NEAR
+        near = [c for c in self.told if c.linear == self.best.linear and self.score(c) >= least]
+        told = np.array([self.told[candidate] for candidate in near]).T
+        weights = mixture_weights(told, self.share)
+        kept = weights >= min(_SMALLEST, weights.max())
+        chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
+        return weights[kept] / weights[kept].sum(), chosen
+
+    def _learners(self, linear: float) -> list[tuple[_Part, TableCells]]:
+        if linear not in self.learners:
+            columns = self.columns_of(linear)
+            self.learners[linear] = [
+                (_Part(columns, part.rows, part.weight, self.seed), columns.cells(part.asked))
+                for part in self.parts
+            ]
+        return self.learners[linear]
+
+    def _try(self, candidates: Any) -> None:
+        self.best = max([self.best, *candidates], key=self.score)
+
+    def _walk(self, name: str, values: Sequence[Any]) -> None:
+        """Try greater and lower values until some in a row are no better."""
+        at = self.best.recipe
+        greater = [value for value in values if value > getattr(at, name)]
+        lower = [value for value in values if value < getattr(at, name)][::-1]
+        for ordered in (greater, lower):
             misses = 0
-            for n_components in order:
-                if n_components > most or misses == _PATIENCE: break
-                c = best.with_('n_components', n_components)
-                misses += 1
-                if self.score(c) > self.score(best):
-                    best, misses = c, 0
-        return best
+            for value in ordered:
+                before = self.best
+                self._try([before.but(**{name: value})])
+                misses = misses + 1 if self.best is before else 0
+                if misses == _PATIENCE:
+                    break
 
-    def stack(self, best):
-        same = [c for c in self.found if c.linear == best.linear]
-        top = max(self.score(r) for r in same)
-        near = [r for r in same if self.score(r) > top - _NEAR]
-        w = mixture_weights(np.array([self.found[r] for r in near]).T, self.weight)
-        keep = w >= _SMALLEST
-        near = [r for r, k in zip(near, keep) if k]
-        w = w[keep] / w[keep].sum()
-        return near, w
+    def _try_factors(self) -> None:
+        """Try factors with one component, and then more components."""
+        before, n_numbers = self.best, int((self.table.n_states == 0).sum())
+        some = [n for n in _N_FACTORS if n < n_numbers]
+        self.best = before.but(n_components=self.counts[0], n_factors=some[0])
+        self._walk("n_factors", some)
+        self._walk("n_components", [k for k in self.counts if k <= _FEW])
+        self._try([before])
+
+
+def _ask(part: _Part, asked: TableCells, recipe: Recipe) -> Floats:
+    """Log densities of held-out rows."""
+    return part.fit(recipe).log_density(part.columns, asked)
 
 
 def _drawn_to_linear(number: Number, linear: float) -> Number:
+    """The number with a score whose power is nearer to one."""
     power = number.score.power + linear * (1.0 - number.score.power)
     return number._replace(score=number.score._replace(power=power))
