@@ -164,10 +164,10 @@ class TableColumns(NamedTuple):
         """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
         found = np.zeros(len(cells.scores))
         for column, centre, scale in zip(cells.scores.T, self.centre, self.scale):
-            away = (column - centre)[:, np.newaxis] / (scale * BACKGROUND_SDS)
+            seen = ~np.isnan(column)
+            away = (column[seen] - centre)[:, np.newaxis] / (scale * BACKGROUND_SDS)
             peak = np.log(BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * scale * BACKGROUND_SDS))
-            logs = np.logaddexp.reduce(peak - 0.5 * away**2, axis=1)
-            found += np.where(np.isnan(column), 0.0, logs)
+            found[seen] += np.logaddexp.reduce(peak - 0.5 * away**2, axis=1)
         if len(self.share):
             here = np.zeros((1, len(found)))
             add_log_tables(np.log(self.share)[np.newaxis], self.state_ptr, cells.codes, here)

@@ -82,11 +82,14 @@ class LearnedMixture(NamedTuple):
         All components.
     candidates : list of Candidate
         What they are made by.
+    n_parameters : int
+        Number of free parameters.
     """
 
     columns: TableColumns
     model: TableModel
     candidates: list[Candidate]
+    n_parameters: int
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of encoded rows, shape (n_rows,)."""
@@ -139,7 +142,12 @@ def learn_table_mixture(
         delayed(whole.fit)(candidate.recipe) for candidate in candidates
     )
     advance(N_STAGES - steps)
-    return LearnedMixture(whole.columns, TableModel.stacked(models, weights), candidates)
+    n_parameters = len(models) - 1 + sum(
+        _n_parameters(candidate.recipe, model, whole.columns)
+        for candidate, model in zip(candidates, models)
+    )
+    stacked = TableModel.stacked(models, weights)
+    return LearnedMixture(whole.columns, stacked, candidates, n_parameters)
 
 
 class _Part:
@@ -270,6 +278,16 @@ class _Search:
 def _ask(part: _Part, asked: TableCells, recipe: Recipe) -> Floats:
     """Log densities of held-out rows."""
     return part.fit(recipe).log_density(part.columns, asked)
+
+
+def _n_parameters(recipe: Recipe, model: TableModel, columns: TableColumns) -> int:
+    """Number of free parameters of a mixture."""
+    d, n_factors = len(columns.numbers), recipe.n_factors
+    full = d * (d + 1) // 2
+    of_covariance = min(d * (n_factors + 1), full) if n_factors else full
+    of_tables = len(columns.share) - len(columns.tables)
+    of_one = d + of_covariance + of_tables + len(recipe.widths) - 1
+    return len(model.weights) * (of_one + 1) - 1
 
 
 def _drawn_to_linear(number: Number, linear: float) -> Number:
