@@ -25,9 +25,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 #: All is chosen so often, unless nothing changes.
 _ROUNDS = 2
-#: Numbers of factors, tried where there are more columns than this share of the rows; and the
-#: greatest number of components that are tried with factors.
-_N_FACTORS, _WIDE, _FEW = (1, 2, 4, 8, 16, 32), 0.1, 2
+#: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
+_N_FACTORS, _WIDE = (1, 2, 4, 8, 16, 32), 0.1
 #: Up to this number of components its neighbours are tried.
 _NEIGHBOURS = 20
 #: Rows for each component, at least, and numbers in all covariances, at most.
@@ -183,9 +182,10 @@ class _Search:
         self.table, self.parts, self.seed, self.n_jobs = table, parts, seed, n_jobs
         self.told: dict[Candidate, Floats] = {}
         self.learners: dict[float, list[tuple[_Part, TableCells]]] = {}
-        n_rows = min((part.weight.sum() for part in parts), default=table.weight.sum())
+        n_rows = min((part.weight.sum() for part in parts), default=0.0)
         n_numbers = int((table.n_states == 0).sum())
-        self.is_wide = n_numbers > max(_WIDE * n_rows, 2)
+        #: The greatest number of factors to try.
+        self.most_factors = n_numbers - 1 if n_numbers > _WIDE * table.weight.sum() else 0
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
@@ -197,6 +197,7 @@ class _Search:
     def steps(self) -> Any:
         """Make the choices one after another."""
         yield self._walk("n_components", self.counts)
+        yield self._try_factors()
         for _ in range(_ROUNDS):
             before = self.best
             for name, values in _CHOICES.items():
@@ -208,8 +209,6 @@ class _Search:
         if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
             near = [self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0]
             yield self._try(near)
-        if self.is_wide:
-            yield self._try_factors()
 
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""
@@ -266,12 +265,18 @@ class _Search:
                     break
 
     def _try_factors(self) -> None:
-        """Try factors with one component, and then more components."""
-        before, n_numbers = self.best, int((self.table.n_states == 0).sum())
-        some = [n for n in _N_FACTORS if n < n_numbers]
-        self.best = before.but(n_components=self.counts[0], n_factors=some[0])
-        self._walk("n_factors", some)
-        self._walk("n_components", [k for k in self.counts if k <= _FEW])
+        """Try factors, in wide tables: a power of two, and then numbers nearer and nearer to it."""
+        if self.most_factors < 1:
+            return
+        before, count = self.best, self.counts[0]
+        self.best = Candidate(Recipe(count, n_factors=1), before.linear)
+        self._walk("n_factors", [n for n in _N_FACTORS if n <= self.most_factors])
+        step = self.best.recipe.n_factors // 4 or 1
+        while step:
+            n = self.best.recipe.n_factors
+            near = [m for m in (n - step, n + step) if 0 < m <= self.most_factors]
+            self._try(self.best.but(n_factors=m) for m in near)
+            step //= 2
         self._try([before])
 
 
