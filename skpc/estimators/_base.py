@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
@@ -128,6 +128,10 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             handle_unknown=self.handle_unknown,
         )
         return domain, *merge_rows(domain.encode(table), weight)
+
+    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> Self:
+        """A clone that has learned from other rows, with what this one has chosen, if anything."""
+        return clone(self).fit_rows(domain, rows, weight)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_rows(

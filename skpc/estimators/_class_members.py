@@ -50,7 +50,8 @@ class ClassDensities:
 
         Parameters
         ----------
-        density : density estimator
+        density : density estimator or ClassDensities
+            The latter has learned from all rows, and shows what to choose.
         joint : bool
             Whether to learn one density of rows and classes.
         domain : Domain
@@ -68,7 +69,7 @@ class ClassDensities:
         if joint:
             labelled = merge_rows(np.column_stack([rows, code]), weight)
             whole = domain.with_category(len(classes))
-            return cls([clone(density).fit_rows(whole, *labelled)], True, count)
+            return cls([_fit(density, 0, whole, labelled)], True, count)
         densities = []
         for c, (name, total) in enumerate(zip(classes.tolist(), count)):
             with noted(
@@ -76,8 +77,7 @@ class ClassDensities:
                 f"weight {total:g}."
             ):
                 mine = _rows_of_class(rows, weight, code == c)
-                found = clone(density).fit_rows(domain, *merge_rows(*mine)) if total else None
-                densities.append(found)
+                densities.append(_fit(density, c, domain, merge_rows(*mine)) if total else None)
         return cls(densities, False, count)
 
     def log_density(self, rows: Floats) -> Floats:
@@ -190,6 +190,13 @@ def evidence_of(log_density: Floats, class_count: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         found = np.where(np.isneginf(best), 0.0, np.maximum(log_density - best, -_MOST_EVIDENCE))
     return np.where(class_count > 0.0, found, -np.inf)
+
+
+def _fit(density: Any, place: int, domain: Domain, merged: tuple[Floats, Floats]) -> Any:
+    """Fit a clone of a density, or once more the one that has learned from all rows."""
+    if isinstance(density, ClassDensities):
+        return density.densities[place]._fit_again(domain, *merged)
+    return clone(density).fit_rows(domain, *merged)
 
 
 def _rows_of_class(rows: Floats, weight: Floats, mine: NDArray[np.bool_]) -> tuple[Floats, Floats]:

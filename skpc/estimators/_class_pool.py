@@ -68,10 +68,16 @@ class Lesson(NamedTuple):
         random_state = np.random.RandomState(seed)
         return CopiesClassifier(fit_on_copies(member.model, *part, self.rates, random_state), count)
 
+    def learn_density(self, member: Member, weight: Floats, seed: int) -> Any:
+        """Learn a member if it is a density; else None."""
+        return None if member.joint is None else self.learn(member, weight, seed)
+
     def ask(
-        self, member: Member, fold: HeldOut, seed: int, log_prior: Floats
+        self, member: Member, chosen: Any, fold: HeldOut, seed: int, log_prior: Floats
     ) -> tuple[Floats, Floats]:
         """What a member that has not learned the rows of a fold says of them.
+
+        ``chosen`` is a density that has learned all rows: it shows what to choose.
 
         Returns
         -------
@@ -80,7 +86,8 @@ class Lesson(NamedTuple):
         log_density : ndarray of shape (n_asked,)
             Of the rows with their own classes; -inf from a classifier.
         """
-        learned = self.learn(member, fold.kept, seed)
+        model = member.model if chosen is None else chosen
+        learned = self.learn(member._replace(model=model), fold.kept, seed)
         if isinstance(learned, CopiesClassifier):
             return learned.evidence(fold.asked), np.full(len(fold.rows), -np.inf)
         with without_warnings():
@@ -143,25 +150,29 @@ class ClassPool(NamedTuple):
         """
         folds = hold_out_folds(lesson.rows, weight, lesson.code, splits, lesson.rates, random_state)
         seeds = random_state.randint(2**31, size=len(members)).tolist()
-        log_prior = _log_shares(lesson, weight)
-        said = Parallel(n_jobs=n_jobs)(
-            delayed(lesson.ask)(member, fold, seed, log_prior)
-            for fold in folds
+        log_prior, parallel = _log_shares(lesson, weight), Parallel(n_jobs=n_jobs)
+        # What densities choose, such as a number of components, they choose once, by all rows.
+        learned = parallel(
+            delayed(lesson.learn_density)(member, weight, seed)
             for member, seed in zip(members, seeds)
+        )
+        said = parallel(
+            delayed(lesson.ask)(member, learned[m], fold, seeds[m], log_prior)
+            for fold in folds
+            for m, member in enumerate(members)
         )
         answers = _Answers.gather(lesson, members, folds, said)
         pool, losses = answers.pool(log_prior)
         counts = np.asarray(pool.weights.any(axis=0))
         mixture = answers.mixture(counts)
         counts |= mixture > 0.0
-        refitted = iter(
-            Parallel(n_jobs=n_jobs)(
-                delayed(lesson.learn)(member, weight, seed)
-                for member, seed, used in zip(members, seeds, counts)
-                if used
-            )
+        classifiers = [m for m in np.flatnonzero(counts).tolist() if learned[m] is None]
+        learned = [one if used else None for one, used in zip(learned, counts)]
+        refitted = parallel(
+            delayed(lesson.learn)(members[m], weight, seeds[m]) for m in classifiers
         )
-        learned = [next(refitted) if used else None for used in counts]
+        for m, classifier in zip(classifiers, refitted):
+            learned[m] = classifier
         return cls(learned, pool, mixture, losses)
 
     def log_odds(self, rows: Floats, domain: Domain) -> Floats:

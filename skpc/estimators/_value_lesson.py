@@ -80,8 +80,10 @@ class Lesson(NamedTuple):
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
             return TargetRegressor.learn(member.model, *lesson, np.random.RandomState(seed))
 
-    def ask(self, member: Member, fold: HeldOut, seed: int) -> tuple[Floats, ...]:
+    def ask(self, member: Member, chosen: Any, fold: HeldOut, seed: int) -> tuple[Floats, ...]:
         """What a member that has not learned the rows of a fold says of their targets.
+
+        ``chosen`` is a density that has learned all rows: it shows what to choose.
 
         Returns
         -------
@@ -93,7 +95,8 @@ class Lesson(NamedTuple):
             Of the targets under stretched copies of the distribution by a density; NaN from a
             regressor, whose residuals are not known yet.
         """
-        learned = self.learn(member, fold.kept, seed)
+        model = member.model if chosen is None else chosen
+        learned = self.learn(member._replace(model=model), fold.kept, seed)
         if isinstance(learned, TargetDensity):
             parts = gen_batches(len(fold.rows), _ROWS)
             found = [self._ask_density(learned, fold.asked[p], fold.rows[p]) for p in parts]

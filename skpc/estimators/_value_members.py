@@ -74,10 +74,16 @@ class TargetDensity(NamedTuple):
     def learn(
         cls, density: Any, rows: Floats, target: Target, values: Floats, weight: Floats
     ) -> TargetDensity:
-        """Fit a clone of a density to rows and targets of positive weight."""
+        """Fit a clone of a density to rows and targets of positive weight.
+
+        A TargetDensity has learned from all rows, and shows what to choose.
+        """
         some = weight > 0.0
         together = np.column_stack([rows, values])[some]
-        return cls(clone(density).fit_rows(target.domain, *merge_rows(together, weight[some])))
+        merged = merge_rows(together, weight[some])
+        if isinstance(density, TargetDensity):
+            return cls(density.model._fit_again(target.domain, *merged))
+        return cls(clone(density).fit_rows(target.domain, *merged))
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""

@@ -162,17 +162,27 @@ def learn_pool(
     parallel = Parallel(n_jobs=n_jobs)
     if not folds:
         return _learn_equals(lesson, members, weight, parallel)
-    said = parallel(
-        delayed(lesson.ask)(member, fold, seed)
-        for fold in folds
+    # What densities choose, such as a number of components, they choose once, by all rows.
+    learned = parallel(
+        delayed(lesson.learn)(member, weight, seed)
         for member, seed in zip(members, seeds)
+        if member.is_density
+    )
+    chosen = [*learned, *[None] * (len(members) - len(learned))]
+    said = parallel(
+        delayed(lesson.ask)(member, chosen[m], fold, seeds[m])
+        for fold in folds
+        for m, member in enumerate(members)
     )
     found = Answers.gather(lesson, members, folds, said).weigh(lesson)
-    learned = parallel(
-        delayed(lesson.learn)(members[m], weight, seeds[m]) for m in found.report.used
+    used = found.report.used
+    densities = [learned[m] for m in used if members[m].is_density]
+    regressors = parallel(
+        delayed(lesson.learn)(members[m], weight, seeds[m])
+        for m in used
+        if not members[m].is_density
     )
-    densities = [one for one in learned if isinstance(one, TargetDensity)]
-    regressors = list(zip(learned[len(densities) :], found.laws))
+    regressors = list(zip(regressors, found.laws))
     pool = ValuePool(lesson.target, densities, found.mixture, regressors, found.gate)
     return pool, found.report
 

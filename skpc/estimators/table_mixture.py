@@ -7,20 +7,24 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import Interval, StrOptions, fit_context
+from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._folds import deal
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import by_blocks
 from skpc.learning import (
     N_STAGES,
+    Choices,
     HeldOutRows,
     LearnedMixture,
     TableRows,
     check_n_components,
+    learn_chosen,
     learn_table_mixture,
     table_circuit,
 )
@@ -137,6 +141,8 @@ class TableMixture(CircuitDensity):
     margins = "auto"
 
     _mixture: LearnedMixture
+    #: What another mixture has chosen, where this one need not.
+    _choices: Choices | None = None
 
     def __init__(
         self,
@@ -191,6 +197,11 @@ class TableMixture(CircuitDensity):
         """
         return self._fit(X, sample_weight, X_val)
 
+    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> TableMixture:
+        again = clone(self)
+        again._choices = self._mixture.choices
+        return again.fit_rows(domain, rows, weight)
+
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         n_components = None if self.n_components == "auto" else int(self.n_components)
         check_n_components(n_components or 1, weight)
@@ -198,13 +209,15 @@ class TableMixture(CircuitDensity):
         numbers = domain.numbers or (None,) * domain.n_features
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        if rows_val is None:
-            parts = _parts(rows, weight, random_state)
-        else:
-            parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
         table = TableRows(rows, weight, domain.n_states, numbers)
-        with progress(N_STAGES, "choices", self.verbose) as advance:
-            found = learn_table_mixture(table, parts, n_components, seed, self.n_jobs, advance)
+        if self._choices is not None:
+            found = learn_chosen(table, self._choices, seed, self.n_jobs)
+        else:
+            parts = _parts(rows, weight, random_state)
+            if rows_val is not None:
+                parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
+            with progress(N_STAGES, "choices", self.verbose) as advance:
+                found = learn_table_mixture(table, parts, n_components, seed, self.n_jobs, advance)
         own = dict(zip(found.columns.numbers.tolist(), found.columns.scored))
         numbers = tuple(n and n._replace(score=own[v].score) for v, n in enumerate(numbers))
         self.domain_ = replace(domain, numbers=numbers if domain.numbers else domain.numbers)
@@ -271,9 +284,7 @@ class TableMixture(CircuitDensity):
         return float(-2.0 * scores.sum() + self._mixture.n_parameters * np.log(len(scores)))
 
 
-def _parts(
-    rows: Floats, weight: Floats, random_state: np.random.RandomState
-) -> list[HeldOutRows]:
+def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:
     """Deal the rows into parts to learn from and parts that are held out."""
     total = float(weight.sum())
     n_folds = 2 if _FOUR_FOLDS <= total < _TWO_FOLDS else 4

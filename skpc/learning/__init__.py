@@ -16,13 +16,16 @@ from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refin
 from skpc.learning.table_circuit import table_circuit
 from skpc.learning.table_search import (
     N_STAGES,
+    Choices,
     HeldOutRows,
     LearnedMixture,
     TableRows,
+    learn_chosen,
     learn_table_mixture,
 )
 
 __all__ = [
+    "Choices",
     "CutsetMixture",
     "CutsetNetwork",
     "Factors",
@@ -36,6 +39,7 @@ __all__ = [
     "cutset_circuit",
     "fit_shrunken",
     "independent_groups",
+    "learn_chosen",
     "learn_cutset_network",
     "learn_mixture",
     "learn_shrunken_mixture",

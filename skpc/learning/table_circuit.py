@@ -36,7 +36,9 @@ def table_circuit(columns: TableColumns, model: TableModel, n_features: int) -> 
     """
     maker = _Maker(columns, n_features)
     tops = [maker.component(model, k) for k in range(len(model.weights))]
-    weights = np.append((1.0 - columns.background_weight) * model.weights, columns.background_weight)
+    weights = np.append(
+        (1.0 - columns.background_weight) * model.weights, columns.background_weight
+    )
     maker.builder.sum([*tops, maker.background()], np.log(weights))
     return maker.builder.build()
 

@@ -192,7 +192,9 @@ class _Maximiser:
         weights = np.full(n_components, 1.0 / n_components)
         part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
         log_table = np.tile(np.log(columns.share), (n_components, 1))
-        return self._model(weights, log_table, mean, covariance.reshape(-1, *[len(mean.T)] * 2), part)
+        return self._model(
+            weights, log_table, mean, covariance.reshape(-1, *[len(mean.T)] * 2), part
+        )
 
     def maximised(self, model: TableModel, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""

@@ -70,6 +70,13 @@ class Candidate(NamedTuple):
         return Candidate(self.recipe._replace(**changed), linear)
 
 
+class Choices(NamedTuple):
+    """Candidates that are mixed (their scores are alike), and their weights."""
+
+    weights: Floats
+    candidates: list[Candidate]
+
+
 class LearnedMixture(NamedTuple):
     """What has been learned.
 
@@ -79,7 +86,7 @@ class LearnedMixture(NamedTuple):
         What all components have in common.
     model : TableModel
         All components.
-    candidates : list of Candidate
+    choices : Choices
         What they are made by.
     n_parameters : int
         Number of free parameters.
@@ -87,7 +94,7 @@ class LearnedMixture(NamedTuple):
 
     columns: TableColumns
     model: TableModel
-    candidates: list[Candidate]
+    choices: Choices
     n_parameters: int
 
     def log_density(self, rows: Floats) -> Floats:
@@ -135,18 +142,32 @@ def learn_table_mixture(
     for _ in search.steps() if parts else ():
         steps += 1
         advance(1.0)
-    weights, candidates = search.stack() if n_components is None else (np.ones(1), [search.best])
-    whole = _Part(search.columns_of(search.best.linear), table.rows, table.weight, seed)
+    choices = search.stack() if n_components is None else Choices(np.ones(1), [search.best])
+    found = learn_chosen(table, choices, seed, n_jobs)
+    advance(N_STAGES - steps)
+    return found
+
+
+def learn_chosen(
+    table: TableRows, choices: Choices, seed: int, n_jobs: int | None
+) -> LearnedMixture:
+    """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`."""
+    weights, candidates = choices
+    columns = _columns_of(table, candidates[0].linear)
+    whole = _Part(columns, table.rows, table.weight, seed)
     models = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(whole.fit)(candidate.recipe) for candidate in candidates
     )
-    advance(N_STAGES - steps)
-    n_parameters = len(models) - 1 + sum(
-        _n_parameters(candidate.recipe, model, whole.columns)
-        for candidate, model in zip(candidates, models)
+    n_parameters = (
+        len(models)
+        - 1
+        + sum(
+            _n_parameters(candidate.recipe, model, columns)
+            for candidate, model in zip(candidates, models)
+        )
     )
     stacked = TableModel.stacked(models, weights)
-    return LearnedMixture(whole.columns, stacked, candidates, n_parameters)
+    return LearnedMixture(columns, stacked, choices, n_parameters)
 
 
 class _Part:
@@ -163,9 +184,7 @@ class _Part:
         if count not in self.starts:
             self.starts[count] = clustered(self.points, self.weight, count, random_state)
         start = self.starts[count]
-        return fit_components(
-            self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL
-        )
+        return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL)
 
 
 class _Search:
@@ -220,27 +239,21 @@ class _Search:
             self.told[candidate] = np.concatenate(told)
         return float(self.share @ self.told[candidate])
 
-    def columns_of(self, linear: float) -> TableColumns:
-        """The columns, with scores that are drawn to linear ones."""
-        rows, weight, n_states, numbers = self.table
-        drawn = [None if n is None else _drawn_to_linear(n, linear) for n in numbers]
-        return TableColumns.of(rows, weight, n_states, drawn)
-
-    def stack(self) -> tuple[Floats, list[Candidate]]:
+    def stack(self) -> Choices:
         """Weights of the candidates that are nearly best, on held-out rows; and these."""
         if not self.told:
-            return np.ones(1), [self.best]
+            return Choices(np.ones(1), [self.best])
         least = self.score(self.best) - _NEAR
         near = [c for c in self.told if c.linear == self.best.linear and self.score(c) >= least]
         told = np.array([self.told[candidate] for candidate in near]).T
         weights = mixture_weights(told, self.share)
         kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
-        return weights[kept] / weights[kept].sum(), chosen
+        return Choices(weights[kept] / weights[kept].sum(), chosen)
 
     def _learners(self, linear: float) -> list[tuple[_Part, TableCells]]:
         if linear not in self.learners:
-            columns = self.columns_of(linear)
+            columns = _columns_of(self.table, linear)
             self.learners[linear] = [
                 (_Part(columns, part.rows, part.weight, self.seed), columns.cells(part.asked))
                 for part in self.parts
@@ -293,6 +306,13 @@ def _n_parameters(recipe: Recipe, model: TableModel, columns: TableColumns) -> i
     of_tables = len(columns.share) - len(columns.tables)
     of_one = d + of_covariance + of_tables + len(recipe.widths) - 1
     return len(model.weights) * (of_one + 1) - 1
+
+
+def _columns_of(table: TableRows, linear: float) -> TableColumns:
+    """The columns, with scores that are drawn to linear ones."""
+    rows, weight, n_states, numbers = table
+    drawn = [None if n is None else _drawn_to_linear(n, linear) for n in numbers]
+    return TableColumns.of(rows, weight, n_states, drawn)
 
 
 def _drawn_to_linear(number: Number, linear: float) -> Number:
