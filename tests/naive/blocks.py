@@ -19,7 +19,7 @@ from skpc.kernels import RBF
 from skpc.variables import BLOCK, CATEGORICAL
 from tests.naive import circuit as naive
 from tests.naive import kernels
-from tests.naive.gaussians import conditional
+from tests.naive.gaussians import conditional, log_normal
 
 
 class World(NamedTuple):
@@ -250,7 +250,7 @@ def bump(mean: np.ndarray, covariance: np.ndarray, gamma: np.ndarray) -> float:
     variance = 0.5 / gamma[counts]
     wider = covariance[np.ix_(counts, counts)] + np.diag(variance)
     height = math.sqrt(np.prod(2 * math.pi * variance))
-    return height * float(multivariate_normal(np.zeros(counts.sum()), wider).pdf(mean[counts]))
+    return height * math.exp(log_normal(mean[counts], np.zeros(counts.sum()), wider))
 
 
 def expected_kernel(p: Circuit, q, kernel, row=None, other=None) -> float:
@@ -261,16 +261,16 @@ def expected_kernel(p: Circuit, q, kernel, row=None, other=None) -> float:
         right = given_worlds(q, nothing if other is None else other)
     else:
         right, q = [World(1.0, dict(enumerate(q)), [])], p
-    total = 0.0
+    total, known = 0.0, {}
     for weight, factors in kernel.terms(p.n_features):
         for world, of_other in itertools.product(left, right):
             product = weight * world.prob * of_other.prob
-            total += product * _between((p, world), (q, of_other), factors)
+            total += product * _between((p, world), (q, of_other), factors, known)
     return total
 
 
-def _between(left: tuple[Circuit, World], right: tuple[Circuit, World], factors) -> float:
-    """Expected product of column kernels between two worlds."""
+def _between(left, right, factors, bumps: dict) -> float:
+    """Expected product of column kernels between two worlds, given with their circuits."""
     product, gamma = 1.0, np.zeros(len(factors))
     for var, factor in enumerate(factors):
         cells = [world.known.get(var) for _, world in (left, right)]
@@ -282,7 +282,11 @@ def _between(left: tuple[Circuit, World], right: tuple[Circuit, World], factors)
         else:
             product *= kernels.cell_value(factor, 0.0, 1.0)
     (m, v), (n, w) = (_moments(*side) for side in (left, right))
-    return product * bump(m - n, v + w, gamma)
+    mean, covariance = np.where(gamma > 0, m - n, 0.0), v + w
+    key = (mean.tobytes(), covariance.tobytes(), gamma.tobytes())
+    if key not in bumps:
+        bumps[key] = bump(mean, covariance, gamma)
+    return product * bumps[key]
 
 
 def _moments(circuit: Circuit, world: World) -> tuple[np.ndarray, np.ndarray]:
