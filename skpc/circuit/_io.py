@@ -7,10 +7,10 @@ from os import PathLike
 import numpy as np
 
 from skpc._arrays import offsets
+from skpc.circuit._checks import check_structure
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF
 from skpc.circuit._structure import _DTYPES, Structure
-from skpc.circuit.builder import check_structure
 from skpc.variables import BLOCK, SCORED, Axis, AxisTable, ScoredColumn
 from skpc.variables.families import n_params
 from skpc.variables.scored_column import ATOMS

@@ -24,8 +24,8 @@ from skpc.queries.passes.upward import upward, upward_log
 from skpc.variables import Columns
 from skpc.variables.families import leaf_tables
 
-#: Rows a block: a line of values then takes 4 KiB and the live ones stay in cache.
-BLOCK = 512
+#: Rows evaluated at a time: a line of values then takes 4 KiB and the live ones stay in cache.
+_BATCH = 512
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
 
@@ -125,12 +125,12 @@ def _evaluate(
     in_logs: bool,
 ) -> int:
     """Log-likelihood of rows, block by block; NaN where the linear domain is too small."""
-    cells = cells_workspace(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(BLOCK))
+    cells = cells_workspace(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(_BATCH))
     base = cells.base
-    lines = np.empty((n_slots + 2, BLOCK))
+    lines = np.empty((n_slots + 2, _BATCH))
     root = plan.slot[len(plan.slot) - 1]
-    for start in range(0, len(rows), BLOCK):
-        n = min(BLOCK, len(rows) - start)
+    for start in range(0, len(rows), _BATCH):
+        n = min(_BATCH, len(rows) - start)
         bad = read_block(columns, rows, of_blocks, start, n, cells)
         if bad >= 0:
             return bad

@@ -53,12 +53,12 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     marks[wanted] = True
     lines = posterior_lines(leaves, circuit.param, columns, marks)
     average, reader = posterior_average(circuit, rows, lines), BlockReader(circuit)
-    cells, found = reader.cells(rows), []
+    given, found = reader.conditionals(rows), []
     for var in wanted.tolist():
         labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
         of_var = average[lines_of(leaves, columns, lines, var)].T
         prob = _normalised(np.ascontiguousarray(of_var), rows[:, var])
-        own = reader.conditionals(cells, var)
+        own = reader.of_variable(given, var)
         form = posterior_form(leaves, circuit.param, columns, var, prob, own)
         found.append(Predictive([form], rows[:, var], labels))
     return found

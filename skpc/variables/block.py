@@ -10,7 +10,7 @@ the flow as a whole.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from skpc.variables.leaves import BLOCK, Columns, Leaves
 
 #: No standard deviation is below this part of that of its column.
 _SMALLEST_SD = 1e-6
-#: What rounding may leave between a covariance and its transpose.
-_UNEVEN = 1e-9
 
 
 class BlockCells(NamedTuple):
@@ -117,10 +115,7 @@ class Blocks(NamedTuple):
 
     def modes(self, cells: BlockCells) -> Floats:
         """Most probable scores of missing cells, which are their means; (n_blocks, n_rows, d)."""
-        found = np.empty((len(self.leaf), *cells.scores.shape))
-        for place in range(len(self.variables)):
-            found[:, :, place] = conditionals(self.gaussians, *cells[1:], place)[0]
-        return found
+        return conditionals(self.gaussians, *cells[1:])[0]
 
     def _only(self, k: int) -> Gaussians:
         return Gaussians(*(part[k : k + 1] for part in self.gaussians))
@@ -232,25 +227,3 @@ def _together(leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_stat
     log_prob, mean, covariance = np.split(own, [int(ptr[-1]), int(ptr[-1]) + d], axis=1)
     gaussians = Gaussians.of(mean.copy(), covariance.reshape(-1, d, d).copy())
     return Blocks(leaf, variables, log_prob.copy(), ptr, gaussians)
-
-
-def check_gaussian(variables: list[int], mean: Any, covariance: Any) -> tuple[Floats, Floats]:
-    """Parameters of the Gaussian of a block, the covariance row by row; refuse what is none."""
-    mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
-    d = len(variables)
-    if mean.shape != (d,) or covariance.shape != (d, d):
-        raise ValueError(
-            f"a block of {d} variables needs a mean of shape ({d},) and a covariance of shape "
-            f"({d}, {d}), got {mean.shape} and {covariance.shape}"
-        )
-    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
-        raise ValueError(f"the block of variables {variables} needs finite means and covariances")
-    uneven = np.abs(covariance - covariance.T).max()
-    lowest = np.linalg.eigvalsh(covariance)[0]
-    if uneven > _UNEVEN * np.abs(covariance).max() or not lowest > 0.0:
-        raise ValueError(
-            f"the covariance of the block of variables {variables} must be symmetric and positive "
-            f"definite; it differs from its transpose by {uneven:g}, and its smallest eigenvalue "
-            f"is {lowest:g}"
-        )
-    return mean, covariance.ravel()

@@ -10,7 +10,6 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables.block import BlockCells, Blocks
-from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
 from skpc.variables.score import value_of
 from skpc.variables.scored import REDRAWS, is_atom
@@ -21,14 +20,20 @@ _NOTHING = 1e-12
 
 
 def cell_moments(
-    blocks: Blocks, columns: Columns, cells: BlockCells, place: int, prob: Floats, centre: float
+    blocks: Blocks,
+    columns: Columns,
+    scores: tuple[Floats, Floats],
+    place: int,
+    prob: Floats,
+    centre: float,
 ) -> tuple[Floats, Floats]:
-    """Mean and mean square of the cells of a column, which is missing, around a centre.
+    """Mean and mean square of missing cells of a column around a centre.
 
-    ``prob`` has the probability of each block given each row, shape (n_blocks, n_rows).
+    ``scores`` are the means and standard deviations of their scores, ``prob`` the probability of
+    each block given each row, shape (n_blocks, n_rows).
     """
     column = column_in(columns, int(blocks.variables[place]))
-    mean, sd = conditionals(blocks.gaussians, *cells[1:], place)
+    mean, sd = scores
     k, row = np.nonzero(prob > _NOTHING)
     moments = column.score.moments(mean[k, row], sd[k, row], np.full(len(k), centre))
     state_prob = np.exp(blocks.log_prob[:, blocks.state_ptr[place] : blocks.state_ptr[place + 1]])

@@ -23,6 +23,8 @@ from skpc.variables.scored_column import ScoredColumn
 _MAX_STEPS = 100
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
+#: Parts less probable than this add nothing to a mean.
+_NOTHING = 1e-12
 _SQRT_2 = math.sqrt(2.0)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
@@ -231,9 +233,11 @@ class ScoredNormals(NamedTuple):
     def moments_of_parts(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` in each part."""
         score, away = self.column.score, self.column.atoms - centre
-        mean, sd = self.mean.ravel(), self.sd.ravel()
-        first, second = score.moments(mean, sd, np.full(len(mean), centre))
-        first, second = first.reshape(self.mean.shape), second.reshape(self.mean.shape)
+        # Parts that a distribution hardly has are not worth a quadrature.
+        some = np.ones(len(self.mean), bool) if self.mean.ndim == 1 else self.rows > _NOTHING
+        first, second = np.zeros(self.mean.shape), np.zeros(self.mean.shape)
+        mean, sd = self.mean[some], self.sd[some]
+        first[some], second[some] = score.moments(mean, sd, np.full(len(mean), centre))
         of_atoms, of_rest = self.state_prob[:, :-1], self.state_prob[:, -1]
         return of_atoms @ away + of_rest * first, of_atoms @ away**2 + of_rest * second
 

@@ -189,10 +189,8 @@ def statistics(
     return weight.sum(axis=1), total, square
 
 
-def conditionals(
-    gaussians: Gaussians, scores: Floats, patterns: Patterns, column: int
-) -> tuple[Floats, Floats]:
-    """Distribution of a column given the other observed cells of each row.
+def conditionals(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> tuple[Floats, Floats]:
+    """Distribution of each missing cell given the observed cells of its row.
 
     Parameters
     ----------
@@ -201,18 +199,15 @@ def conditionals(
         NaN where missing.
     patterns : Patterns
         Those of the scores.
-    column : int
-        Its own cells are not read.
 
     Returns
     -------
-    mean, sd : ndarrays of shape (n_components, n_rows)
+    mean, sd : ndarrays of shape (n_components, n_rows, d)
+        An observed cell has itself as mean, and sd 0.
     """
-    seen = patterns.seen.copy()
-    seen[:, column] = False
-    mean, variance = (np.empty((len(gaussians.mean), len(scores))) for _ in range(2))
-    hidden = scores[patterns.order], patterns.order, patterns.ptr, seen
-    _conditionals(*gaussians, *hidden, column, mean, variance)
+    shape = (len(gaussians.mean), *scores.shape)
+    mean, variance = np.empty(shape), np.zeros(shape)
+    _conditionals(*gaussians, scores[patterns.order], *patterns, mean, variance)
     return mean, np.sqrt(variance)
 
 
@@ -367,7 +362,6 @@ def _conditionals(
     order: Ints,
     ptr: Ints,
     seen: NDArray[np.bool_],
-    column: int,
     found: Floats,
     variance: Floats,
 ) -> None:
@@ -377,17 +371,16 @@ def _conditionals(
     away = np.empty(d)
     for pattern in range(len(ptr) - 1):
         n_here, n_gone = split_columns(seen, pattern, here, gone)
-        at = 0
-        while gone[at] != column:
-            at += 1
         for k in range(len(mean)):
             condition(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread)
             for r in range(ptr[pattern], ptr[pattern + 1]):
                 for v in range(d):
                     away[v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
                 fill(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, away, space)
-                found[k, order[r]] = mean[k, column] + away[column]
-                variance[k, order[r]] = spread[at, at]
+                for v in range(d):
+                    found[k, order[r], v] = mean[k, v] + away[v]
+                for i in range(n_gone):
+                    variance[k, order[r], gone[i]] = spread[i, i]
 
 
 @kernel

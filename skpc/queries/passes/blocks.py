@@ -14,6 +14,9 @@ from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
 from skpc.variables.families import leaves_of
 from skpc.variables.gaussians import conditionals
 
+#: Rows for which the distributions of all cells are held at a time.
+_ROWS = 1024
+
 
 class BlockReader:
     """Evaluates the blocks of a circuit on rows, those of one scope together.
@@ -106,23 +109,30 @@ class BlockReader:
                 without = logsumexp(above - parts[:, :, at], axis=1)
                 rest[var] = np.logaddexp(rest[var], without)
 
-    def conditionals(self, cells: list[BlockCells], var: int) -> tuple[Ints, Floats, Floats] | None:
-        """Distributions of the scores of a variable given each row, under the blocks that have it.
+    def conditionals(self, rows: Floats) -> list[tuple[Floats, Floats]]:
+        """Means and standard deviations of the scores of missing cells under the blocks.
 
-        Returns the places of these blocks among all leaves of the variable, and their means and
-        standard deviations, shape (n_blocks, n_rows); None where no block has it.
+        For each scope two arrays of shape (n_blocks, n_rows, n_columns).
         """
-        place, parts = [], []
-        among = leaves_of(self.leaves, var)
-        for blocks, part in zip(self.blocks, cells):
-            at = np.flatnonzero(blocks.variables == var)
-            if len(at):
-                place.append(np.searchsorted(among, blocks.leaf))
-                parts.append(conditionals(blocks.gaussians, *part[1:], int(at[0])))
-        if not place:
+        cells = self.cells(rows)
+        return [conditionals(b.gaussians, *part[1:]) for b, part in zip(self.blocks, cells)]
+
+    def of_variable(
+        self, given: list[tuple[Floats, Floats]], var: int
+    ) -> tuple[Ints, Floats, Floats] | None:
+        """From these, those of a variable: places among all its leaves, means, deviations.
+
+        None where no block has it.
+        """
+        among, found = leaves_of(self.leaves, var), []
+        for blocks, (mean, sd) in zip(self.blocks, given):
+            for at in np.flatnonzero(blocks.variables == var):
+                found.append((np.searchsorted(among, blocks.leaf), mean[:, :, at], sd[:, :, at]))
+        if not found:
             return None
-        mean, sd = (np.concatenate(some) for some in zip(*parts))
-        return np.concatenate(place), mean, sd
+        place, means, sds = (np.concatenate(parts) for parts in zip(*found))
+        # An observed cell has no distribution; nobody looks at the one that it gets.
+        return place, means, np.where(sds > 0.0, sds, 1.0)
 
     def add_moments(
         self, rows: Floats, prob: Floats, centre: Floats, first: Floats, second: Floats
@@ -131,12 +141,14 @@ class BlockReader:
 
         ``prob`` has the probabilities of the blocks given each row, shape (n_blocks, n_rows).
         """
-        for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
-            for at, var in enumerate(blocks.variables.tolist()):
-                missing = np.flatnonzero(np.isnan(rows[:, var]))
-                some = BlockCells.of(cells.codes[missing], cells.scores[missing])
-                mean, square = cell_moments(
-                    blocks, self.columns, some, at, prob[np.ix_(place, missing)], centre[var]
-                )
-                first[missing, var] += mean
-                second[missing, var] += square
+        for start in range(0, len(rows), _ROWS):
+            part = slice(start, start + _ROWS)
+            given = self.conditionals(rows[part])
+            for place, blocks, scores in zip(self.place, self.blocks, given):
+                for at, var in enumerate(blocks.variables.tolist()):
+                    some = np.flatnonzero(np.isnan(rows[part, var]))
+                    of_cells = (scores[0][:, some, at], scores[1][:, some, at])
+                    of_rows = prob[np.ix_(place, start + some)]
+                    moments = cell_moments(blocks, self.columns, of_cells, at, of_rows, centre[var])
+                    first[start + some, var] += moments[0]
+                    second[start + some, var] += moments[1]
