@@ -1,7 +1,8 @@
-"""The density of a kernel machine that was given none: the better of two, by held-out rows."""
+"""The density of those that were given none: the one that predicts held-out cells best."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,25 +15,46 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._fitting import hold_out
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.estimators.table_mixture import TableMixture
 
 #: Fraction of the rows that are held out, and of their cells that are removed.
 _HELD_OUT = 0.2
 _REMOVED = 0.3
 #: With fewer distinct rows than this nothing is held out.
 _FEWEST = 20
-#: By how much SoftLearnSPN has to be better, in nats per removed cell: its expectations take two to
-#: three times as long.
+#: By how much another density has to be better than a cutset network, in nats per removed cell: its
+#: answers take longer.
 _WORTH = 0.02
 
 
-def fit_default_density(
+def fit_for_cells(table: Any, weight: Floats, random_state: Any) -> CircuitDensity:
+    """Fit what fills missing cells: a cutset network, or a TableMixture where there are numbers.
+
+    Of two, the one that predicts removed cells of held-out rows better learns from all rows.
+
+    Parameters
+    ----------
+    table : DataFrame or ndarray of shape (n_rows, n_features)
+        The checked training rows.
+    weight : ndarray of shape (n_rows,)
+        Their positive weights.
+    random_state : int, RandomState instance or None
+        Seeds the densities, and what is held out and removed.
+    """
+    network = CutsetNetworkBD(random_state=random_state)
+    domain = Domain.fit(table, n_bins=network._n_bins, sample_weight=weight)
+    rows, weight = merge_rows(domain.encode(table), weight)
+    others = [] if domain.is_categorical.all() else [TableMixture(random_state=random_state)]
+    return _fit_best([network, *others], domain, rows, weight, random_state)
+
+
+def fit_for_kernels(
     table: Any, weight: Floats, categorical_features: Any, random_state: Any
 ) -> CircuitDensity:
-    """Fit the structured cutset network, or SoftLearnSPN where it predicts removed cells better.
+    """Fit the density of a kernel machine: a structured cutset network, or SoftLearnSPN.
 
-    Both learn from 80 % of the rows; the score is the log density of 30 % of the cells of the other
-    rows given the rest of their row. The better one learns from all rows. Rows with missing cells
-    are left to the cutset network: between them a machine needs a structured circuit.
+    The one that predicts removed cells of held-out rows better learns from all rows. Rows with
+    missing cells are left to the cutset network: between them a machine needs a structured circuit.
 
     Parameters
     ----------
@@ -46,20 +68,37 @@ def fit_default_density(
         Seeds the densities, and what is held out and removed.
     """
     shared = {"categorical_features": categorical_features, "random_state": random_state}
-    chosen: CircuitDensity = CutsetNetworkBD(structured=True, **shared)
+    network = CutsetNetworkBD(structured=True, **shared)
     domain = Domain.fit(
         table,
         categorical_features=categorical_features,
-        n_bins=chosen._n_bins,
+        n_bins=network._n_bins,
         sample_weight=weight,
     )
     rows, weight = merge_rows(domain.encode(table), weight)
-    if len(rows) >= _FEWEST and not np.isnan(rows).any():
-        soft = SoftLearnSPN(**shared)
-        parts = _split(domain, rows, weight, check_random_state(random_state))
-        if _score(soft, domain, *parts) > _score(chosen, domain, *parts) + _WORTH:
-            chosen = soft
-    return chosen.fit_rows(domain, rows, weight)
+    others = [] if np.isnan(rows).any() else [SoftLearnSPN(**shared)]
+    return _fit_best([network, *others], domain, rows, weight, random_state)
+
+
+def _fit_best(
+    candidates: Sequence[CircuitDensity],
+    domain: Domain,
+    rows: Floats,
+    weight: Floats,
+    random_state: Any,
+) -> CircuitDensity:
+    """Fit the first candidate, unless another is better by what it has to be.
+
+    All learn from 80 % of the rows; the score is the log density of 30 % of the cells of the other
+    rows given the rest of their row.
+    """
+    if len(candidates) == 1 or len(rows) < _FEWEST:
+        return candidates[0].fit_rows(domain, rows, weight)
+    kept, kept_weight, *asked = _split(domain, rows, weight, check_random_state(random_state))
+    fitted = [clone(one).fit_rows(domain, kept, kept_weight) for one in candidates]
+    scores = np.array([_score(density, *asked) for density in fitted])
+    scores[0] += _WORTH
+    return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
 
 
 def _split(
@@ -75,20 +114,12 @@ def _split(
     return kept, kept_weight, held, held_weight, left
 
 
-def _score(
-    density: CircuitDensity,
-    domain: Domain,
-    kept: Floats,
-    kept_weight: Floats,
-    held: Floats,
-    held_weight: Floats,
-    left: Floats,
-) -> float:
+def _score(density: CircuitDensity, held: Floats, held_weight: Floats, left: Floats) -> float:
     """Mean log density of a removed cell given what is left of its row, in nats."""
     n_removed = held_weight @ np.isnan(left).sum(axis=1)
     if n_removed == 0.0:
         return 0.0
-    answers = clone(density).fit_rows(domain, kept, kept_weight)._density
+    answers = density._density
     # A row so far away that its density vanishes: nothing is known of its cells.
     with np.errstate(invalid="ignore"):
         gain = answers.log_density(held) - answers.log_density(left)

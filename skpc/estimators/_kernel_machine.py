@@ -17,7 +17,7 @@ from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import TableDensity, TableEstimator
-from skpc.estimators._default_density import fit_default_density
+from skpc.estimators._default_density import fit_for_kernels
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows
@@ -144,9 +144,7 @@ class ExpectedKernelMachine(TableEstimator):
 def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
     """Fit a clone of the density of a machine, or the default, and check that it has a circuit."""
     if machine.density is None:
-        return fit_default_density(
-            table, weight, machine.categorical_features, machine.random_state
-        )
+        return fit_for_kernels(table, weight, machine.categorical_features, machine.random_state)
     density = clone(machine.density)
     if not hasattr(density, "categorical_features"):
         raise ValueError(

@@ -21,8 +21,8 @@ from skpc._validation import (
     read_cells,
 )
 from skpc.estimators._base import TableEstimator
+from skpc.estimators._default_density import fit_for_cells
 from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators.cutset import CutsetNetworkBD
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
@@ -36,9 +36,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     ----------
     density : density estimator, default=None
         The model of the rows; anything with ``fit`` and ``complete``, such as
-        :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None means
-        ``CutsetNetworkBD(random_state=random_state)``; pass one to tune its parameters in a grid
-        search (as ``density__n_components``).
+        :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None means a
+        cutset network or, where there are numbers, :class:`TableMixture` if that predicts removed
+        cells of held-out rows better; pass one to tune its parameters in a grid search (as
+        ``density__n_components``).
     strategy : {"mean", "mpe", "sample"}, default="mean"
         What to fill in. "mean": the posterior mean of a number, the most probable state of a
         category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
@@ -66,7 +67,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     See Also
     --------
-    CutsetNetworkBD : The default density; its ``complete`` does the work.
+    CutsetNetworkBD : The default density of categories; its ``complete`` does the work.
+    TableMixture : Mostly the default density of tables with numbers.
     sklearn.impute.SimpleImputer : Fills each column by one value.
 
     Notes
@@ -156,15 +158,16 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         """
         with all_or_nothing(self):
             density = self.density
-            if density is None:
-                density = CutsetNetworkBD(random_state=self.random_state)
-            if not hasattr(density, "complete"):
+            if density is not None and not hasattr(density, "complete"):
                 raise TypeError(
                     "The density of CircuitImputer needs a method complete; found "
                     f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
-            self.density_ = clone(density).fit(table, sample_weight=weight)
+            if density is None:
+                self.density_ = fit_for_cells(table, weight, self.random_state)
+            else:
+                self.density_ = clone(density).fit(table, sample_weight=weight)
             self.indicator_, missing = None, _missing(table)
             self._is_empty = np.isnan(missing).all(axis=0)
             if self.add_indicator:

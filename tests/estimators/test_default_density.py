@@ -5,7 +5,14 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_breast_cancer
 
-from skpc import CutsetNetworkBD, ExpectedKernelSVC, ExpectedKernelSVR, SoftLearnSPN
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    SoftLearnSPN,
+    TableMixture,
+)
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._default_density import _score, _split
 from tests.naive import calibration as naive
@@ -58,8 +65,8 @@ def test_scores_of_removed_cells_are_those_of_listed_completions():
     parts = _split(domain, rows, weight, np.random.RandomState(0))
     kept, kept_weight, held, held_weight, left = parts
     for density in (CutsetNetworkBD(structured=True), SoftLearnSPN(random_state=0)):
-        found = _score(density, domain, *parts)
         density.fit_rows(domain, kept, kept_weight)
+        found = _score(density, *parts[2:])
         truth = naive.score_of_removed(density, held, left, held_weight)
         assert found == pytest.approx(truth, abs=1e-9)
 
@@ -83,8 +90,9 @@ def test_a_table_that_the_draws_do_not_hold_out_has_the_structured_network():
         def binomial(self, n, p, size=None):
             return np.zeros_like(n)
 
-    parts = _split(domain, *merge_rows(domain.encode(X), np.ones(40)), Never(0))
-    assert _score(SoftLearnSPN(), domain, *parts) == 0.0
+    rows, weight = merge_rows(domain.encode(X), np.ones(40))
+    parts = _split(domain, rows, weight, Never(0))
+    assert _score(SoftLearnSPN().fit_rows(domain, rows, weight), *parts[2:]) == 0.0
 
 
 def test_a_row_counts_as_often_as_its_weight_in_the_choice():
@@ -95,3 +103,14 @@ def test_a_row_counts_as_often_as_its_weight_in_the_choice():
     b = ExpectedKernelSVR(random_state=0).fit(np.repeat(X, weight, 0), np.repeat(y, weight))
     assert type(a.density_) is type(b.density_)
     np.testing.assert_allclose(a.predict(X), b.predict(X), atol=1e-9)
+
+
+def test_an_imputer_takes_the_density_that_predicts_removed_cells_better():
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=(300, 1))
+    numbers = size + 0.2 * rng.normal(size=(300, 4))
+    assert isinstance(CircuitImputer(random_state=0).fit(numbers).density_, TableMixture)
+    categories = chain()[0]
+    assert isinstance(CircuitImputer(random_state=0).fit(categories).density_, CutsetNetworkBD)
+    both = np.column_stack([categories, rng.normal(size=len(categories))])
+    assert isinstance(CircuitImputer(random_state=0).fit(both).density_, CutsetNetworkBD)
