@@ -141,9 +141,13 @@ def learn_table_mixture(
         delayed(whole.fit)(candidate.recipe) for candidate in candidates
     )
     advance(N_STAGES - steps)
-    n_parameters = len(models) - 1 + sum(
-        _n_parameters(candidate.recipe, model, whole.columns)
-        for candidate, model in zip(candidates, models)
+    n_parameters = (
+        len(models)
+        - 1
+        + sum(
+            _n_parameters(candidate.recipe, model, whole.columns)
+            for candidate, model in zip(candidates, models)
+        )
     )
     stacked = TableModel.stacked(models, weights)
     return LearnedMixture(whole.columns, stacked, candidates, n_parameters)
@@ -163,9 +167,7 @@ class _Part:
         if count not in self.starts:
             self.starts[count] = clustered(self.points, self.weight, count, random_state)
         start = self.starts[count]
-        return fit_components(
-            self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL
-        )
+        return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL)
 
 
 class _Search:
