@@ -33,6 +33,7 @@ from skpc.estimators._members import (
     shared_domain,
 )
 from skpc.estimators.streaming import by_blocks
+from skpc.estimators.table_mixture import TableMixture
 
 #: What names of classifiers stand for; see :func:`fit_on_copies`.
 _CLASSIFIERS = {"boosting": "classifier", "logistic": "logistic"}
@@ -54,7 +55,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
         Domain, and must declare the same columns. None means a cutset network, a
-        :class:`SoftLearnSPN` and a :class:`MixtureOfAllTrees` (asked with 50 trees a row).
+        :class:`SoftLearnSPN`, a :class:`MixtureOfAllTrees` (asked with 50 trees a row) and, where
+        there are numbers, a :class:`TableMixture`.
     priors : array-like of shape (n_classes,), default=None
         Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
         with a single joint density their probabilities under it, which are close to these.
@@ -231,6 +233,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             splits = given_splits(self.cv, X, y, sample_weight, group_rows(labelled)[1], True)
             labelled, weight = merge_rows(labelled, weight)
             rows, code = np.ascontiguousarray(labelled[:, :-1]), labelled[:, -1].astype(np.int64)
+            if self.density is None and self.domain_.is_categorical.all():
+                members = [m for m in members if not isinstance(m.model, TableMixture)]
             if len(self.classes_) == 1:
                 # Nothing is to be told apart; the density of the rows is left to learn.
                 members = [member for member in members if member.joint is not None]
