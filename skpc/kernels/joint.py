@@ -31,7 +31,7 @@ from skpc.variables.families import kernel_cells
 from skpc.variables.scored_column import column_in
 
 #: Sets of cells at atoms whose probabilities add up to less than this are left out.
-_NOTHING = 1e-15
+_NOTHING = 1e-12
 #: Sets of cells at atoms that are summed over.
 _MOST_SETS = 2**16
 

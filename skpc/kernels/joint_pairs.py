@@ -26,7 +26,7 @@ from skpc.variables.block import Blocks
 from skpc.variables.block_normals import BlockNormals
 
 #: Choices less probable than this are not followed.
-_NOTHING = 1e-18
+_NOTHING = 1e-17
 #: Choices, column by column, that are visited for a pair of distributions.
 _MOST_VISITS = 2**20
 

@@ -261,27 +261,25 @@ def expected_kernel(p: Circuit, q, kernel, row=None, other=None) -> float:
         right = given_worlds(q, nothing if other is None else other)
     else:
         right, q = [World(1.0, dict(enumerate(q)), [])], p
+    left, right = ([(w, *_moments(c, w)) for w in side] for c, side in ((p, left), (q, right)))
     total, known = 0.0, {}
     for weight, factors in kernel.terms(p.n_features):
-        for world, of_other in itertools.product(left, right):
-            product = weight * world.prob * of_other.prob
-            total += product * _between((p, world), (q, of_other), factors, known)
+        for one, two in itertools.product(left, right):
+            total += weight * one[0].prob * two[0].prob * _between(one, two, factors, known)
     return total
 
 
 def _between(left, right, factors, bumps: dict) -> float:
-    """Expected product of column kernels between two worlds, given with their circuits."""
+    """Expected product of column kernels between two worlds, given with their moments."""
+    (world, m, v), (other, n, w) = left, right
     product, gamma = 1.0, np.zeros(len(factors))
     for var, factor in enumerate(factors):
-        cells = [world.known.get(var) for _, world in (left, right)]
-        if None not in cells:
-            scores = [kernels.on_scale(left[0], var, cell) for cell in cells]
-            product *= kernels.cell_value(factor, *scores)
+        if var in world.known and var in other.known:
+            product *= kernels.cell_value(factor, m[var], n[var])
         elif isinstance(factor, RBF):
             gamma[var] = factor.gamma
         else:
             product *= kernels.cell_value(factor, 0.0, 1.0)
-    (m, v), (n, w) = (_moments(*side) for side in (left, right))
     mean, covariance = np.where(gamma > 0, m - n, 0.0), v + w
     key = (mean.tobytes(), covariance.tobytes(), gamma.tobytes())
     if key not in bumps:
