@@ -39,6 +39,8 @@ _TOL = 1e-3
 #: Part of the standard deviation of a column by which each score is blurred, so that columns that
 #: follow from each other leave a variance.
 _SMALLEST_SD = 1e-4
+#: Standard deviation of the background, in those of the columns.
+_WIDE = 3.0
 #: Weights of components are no smaller.
 _SMALLEST_WEIGHT = 1e-100
 
@@ -313,9 +315,23 @@ def _best(
         joint = log_densities(gaussians, held_out.scores, held_out.patterns)
         joint = joint.reshape(len(candidates), n_components, -1)
         joint += moments.log_states(held_out) + moments.log_weight()[:, np.newaxis]
-        reached += [_log_total(one) @ held_out.weight for one in joint]
+        background = _log_background(held_out) - np.log(fit.membership.shape[1])
+        for place, one in enumerate(joint):
+            reached[place] += np.logaddexp(_log_total(one), background) @ held_out.weight
     best = int(reached.argmax())
     return candidates[best], float(reached[best])
+
+
+def _log_background(rows: BlockRows) -> Floats:
+    """Log density (nats) of wide normal distributions and of even states.
+
+    Its weight of one row keeps single rows from deciding: in the network, rows that no component
+    of a part describes belong to other parts.
+    """
+    seen = ~np.isnan(rows.scores)
+    square = (np.where(seen, rows.scores, 0.0) / _WIDE) ** 2
+    log_density = -0.5 * square.sum(axis=1) - seen.sum(axis=1) * np.log(_WIDE * np.sqrt(2 * np.pi))
+    return np.asarray(log_density - rows.state @ np.log(np.repeat(sizes := np.diff(rows.state_ptr), sizes)))
 
 
 def _log_total(joint: Floats) -> Floats:
