@@ -32,8 +32,6 @@ _STRENGTHS = (0.004, 0.02, 0.1, 0.5, 2.0, 8.0)
 _STRENGTHS_WITHIN = (0.03, 0.1, 0.3, 1.0, 3.0)
 #: The strength before there is a choice.
 USUAL_STRENGTH = 0.3
-#: Up to so many rows, into how many parts rows are divided, and how many of them are held out.
-_FOLDS = ((600, 4, 4), (1500, 2, 2), (np.inf, 3, 1))
 #: EM stops when it raises the mean log density (nats) of the rows by less.
 _TOL = 1e-3
 #: Part of the standard deviation of a column by which each score is blurred, so that columns that
@@ -256,6 +254,7 @@ def weigh_division(
     membership: Floats,
     shrinkage: Shrinkage,
     max_iter: int,
+    n_folds: int,
     random_state: np.random.RandomState,
 ) -> Division:
     """Ask held-out rows for the strengths of shrinkage, and whether to divide a part.
@@ -270,6 +269,8 @@ def weigh_division(
         That of the part, so far.
     max_iter : int
         Greatest number of iterations of EM.
+    n_folds : int
+        Each of so many parts of the rows is held out in turn.
     random_state : RandomState
         Draws which rows are held out.
 
@@ -278,10 +279,10 @@ def weigh_division(
     Division
     """
     n_rows = len(rows.weight)
-    n_parts, n_folds = next(found[1:] for found in _FOLDS if n_rows <= found[0])
-    fold = random_state.permutation(n_rows) % min(n_parts, n_rows)
+    n_folds = min(n_folds, n_rows)
+    fold = random_state.permutation(n_rows) % n_folds
     alone, several = [], []
-    for number in range(min(n_folds, n_rows)):
+    for number in range(n_folds):
         held_out = fold == number
         train, test = rows.chosen(~held_out), rows.chosen(held_out)
         start = np.ones((1, len(train.weight)))
@@ -330,8 +331,10 @@ def _log_background(rows: BlockRows) -> Floats:
     """
     seen = ~np.isnan(rows.scores)
     square = (np.where(seen, rows.scores, 0.0) / _WIDE) ** 2
-    log_density = -0.5 * square.sum(axis=1) - seen.sum(axis=1) * np.log(_WIDE * np.sqrt(2 * np.pi))
-    return np.asarray(log_density - rows.state @ np.log(np.repeat(sizes := np.diff(rows.state_ptr), sizes)))
+    log_peak = -0.5 * np.log(2.0 * np.pi * _WIDE**2)
+    sizes = np.diff(rows.state_ptr)
+    of_states = rows.state @ np.log(np.repeat(sizes, sizes).astype(np.float64))
+    return np.asarray(log_peak * seen.sum(axis=1) - 0.5 * square.sum(axis=1) - of_states)
 
 
 def _log_total(joint: Floats) -> Floats:

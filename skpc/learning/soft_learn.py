@@ -36,6 +36,8 @@ _ANY_DEPENDENCE = 0.001
 #: Level of each test that two numbers are correlated. What follows is a block, which loses little
 #: by numbers that do not depend on each other.
 _CORRELATED = 0.05
+#: Parts of a table of few rows are divided into more folds when a division is weighed.
+_FEW_ROWS, _FOLDS, _FEW_FOLDS = 600, 4, 2
 
 
 class SoftLearnOptions(NamedTuple):
@@ -100,6 +102,7 @@ class _Learner:
         rows = scores
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
+        self.n_folds = _FEW_FOLDS if len(rows) > _FEW_ROWS else _FOLDS
         may_split = options.root_test == "pairs"
         shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
         columns = np.arange(rows.shape[1])
@@ -167,9 +170,7 @@ class _Learner:
         """Join the groups of numbers that are correlated, which blocks describe well."""
         joined = group[:, np.newaxis] == group
         numbers = np.flatnonzero(self.is_number[part.columns])
-        joined[np.ix_(numbers, numbers)] |= correlated(
-            self._design(part), part.weight, _CORRELATED
-        )
+        joined[np.ix_(numbers, numbers)] |= correlated(self._design(part), part.weight, _CORRELATED)
         return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
 
     def _add(self, part: _Part, membership: Floats) -> bool:
@@ -269,7 +270,9 @@ class _Learner:
         rows, max_iter = self._block_rows(part), self.options.max_iter
         start = np.ascontiguousarray(membership.T)
         start = fit_blocks(rows, start, part.shrinkage, USUAL_STRENGTH, max_iter).membership
-        division = weigh_division(rows, start, part.shrinkage, max_iter, self.random_state)
+        division = weigh_division(
+            rows, start, part.shrinkage, max_iter, self.n_folds, self.random_state
+        )
         if division.gain <= 0.0:
             shrinkage = part.shrinkage._replace(strength=division.strength)
             return part._replace(shrinkage=shrinkage), None
