@@ -38,7 +38,7 @@ _TOL = 1e-3
 #: follow from each other leave a variance.
 _SMALLEST_SD = 1e-4
 #: Standard deviation of the background, in those of the columns.
-_WIDE = 3.0
+WIDE = 3.0
 #: Weights of components are no smaller.
 _SMALLEST_WEIGHT = 1e-100
 
@@ -330,8 +330,8 @@ def _log_background(rows: BlockRows) -> Floats:
     of a part describes belong to other parts.
     """
     seen = ~np.isnan(rows.scores)
-    square = (np.where(seen, rows.scores, 0.0) / _WIDE) ** 2
-    log_peak = -0.5 * np.log(2.0 * np.pi * _WIDE**2)
+    square = (np.where(seen, rows.scores, 0.0) / WIDE) ** 2
+    log_peak = -0.5 * np.log(2.0 * np.pi * WIDE**2)
     sizes = np.diff(rows.state_ptr)
     of_states = rows.state @ np.log(np.repeat(sizes, sizes).astype(np.float64))
     return np.asarray(log_peak * seen.sum(axis=1) - 0.5 * square.sum(axis=1) - of_states)

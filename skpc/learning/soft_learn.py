@@ -15,6 +15,7 @@ from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
 from skpc.learning.blocks import (
     USUAL_STRENGTH,
+    WIDE,
     BlockRows,
     Shrinkage,
     correlated,
@@ -106,7 +107,12 @@ class _Learner:
         may_split = options.root_test == "pairs"
         shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
         columns = np.arange(rows.shape[1])
-        self.parts = [self._part(rows, columns, weight, weight, may_split, shrinkage)]
+        root = self._part(rows, columns, weight, weight, may_split, shrinkage)
+        self.parts = [root]
+        #: Wide leaves of the columns: a background keeps rows that no block describes from ruling
+        #: what is said of a table.
+        self.background = self._leaves(root, WIDE) if self._has_blocks(root) else []
+        self.log_weights = np.log(np.array([weight.sum(), 1.0]) / (weight.sum() + 1.0))
 
     def _part(self, *content: Any) -> _Part:
         self.nodes.append(())
@@ -124,6 +130,8 @@ class _Learner:
             part, membership = self._divided(part)
             if membership is not None and self._add(part, membership):
                 return 0.0
+        if part.node == 0 and not hangs_together:
+            self.background = []
         self._factorise(part, hangs_together)
         return float(part.weight.sum()) * n_columns
 
@@ -196,10 +204,22 @@ class _Learner:
 
     def _factorise(self, part: _Part, hangs_together: bool) -> None:
         """Make the part a product of leaves, or the one leaf of its column."""
+        leaves = self._leaves(part)
+        if hangs_together and self._has_blocks(part):
+            leaves = self._with_block(part, leaves)
+        if len(leaves) == 1:
+            self.nodes[part.node] = leaves[0]
+            return
+        first = len(self.nodes)
+        self.nodes += leaves
+        self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
+
+    def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
+        """A leaf of each column, with the standard deviation of its number times a factor."""
         design = self._design(part)
         found = estimate_factorised(design, part.weight[:, np.newaxis], self.options.alpha)
         log_probs = iter(np.split(found.log_prob[:, 0], design.state_ptr[1:-1]))
-        moments = iter(zip(found.mean[:, 0], found.sd[:, 0]))
+        moments = iter(zip(found.mean[:, 0], widened * found.sd[:, 0]))
         leaves: list[tuple] = []
         for column in part.columns.tolist():
             scored = self.columns[column]
@@ -211,14 +231,7 @@ class _Learner:
                 mean, sd = next(moments)
                 sd = max(sd, float(scored.smallest_sds(np.array([mean]))[0]))
                 leaves.append(("scored", column, next(log_probs), mean, sd))
-        if hangs_together and self._has_blocks(part):
-            leaves = self._with_block(part, leaves)
-        if len(leaves) == 1:
-            self.nodes[part.node] = leaves[0]
-            return
-        first = len(self.nodes)
-        self.nodes += leaves
-        self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
+        return leaves
 
     def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
         """Put one block in place of the leaves of all numbers."""
@@ -321,6 +334,9 @@ class _Learner:
             if kind in ("sum", "product"):
                 below = [built[child] for child in below]
             built[number] = getattr(builder, kind)(below, *content)
+        if len(self.background) > 1:
+            leaves = [getattr(builder, kind)(*content) for kind, *content in self.background]
+            builder.sum([built[0], builder.product(leaves)], self.log_weights)
         return builder.build()
 
 
