@@ -169,6 +169,7 @@ class SoftLearnSPN(CircuitDensity):
         "prune": [Interval(Real, 0, 1, closed="left")],
         "max_iter": [AT_LEAST_ONE],
         "smallest_sd": [POSITIVE],
+        "leaves": [StrOptions({"block", "univariate"})],
         "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
     }
 
@@ -186,6 +187,7 @@ class SoftLearnSPN(CircuitDensity):
         prune: float = 1e-2,
         max_iter: int = 100,
         smallest_sd: float = 1e-2,
+        leaves: str = "block",
         n_refine: int | str = "auto",
         categorical_features: Any = "auto",
         categories: Any = "auto",
@@ -207,6 +209,7 @@ class SoftLearnSPN(CircuitDensity):
         self.prune = prune
         self.max_iter = max_iter
         self.smallest_sd = smallest_sd
+        self.leaves = leaves
         self.n_refine = n_refine
         self.categorical_features = categorical_features
         self.categories = categories
@@ -284,5 +287,6 @@ class SoftLearnSPN(CircuitDensity):
         for name, default in (_FOR_NUMBERS if of_numbers else _FOR_CATEGORIES).items():
             chosen[name] = default if chosen[name] == "auto" else chosen[name]
         chosen["false_discoveries"] = bool(of_numbers) and self.significance == "auto"
+        chosen["blocks"] = self.leaves == "block" and domain.numbers is not None
         fields = (chosen[name] for name in SoftLearnOptions._fields)
         return SoftLearnOptions(*fields), int(chosen["n_refine"])

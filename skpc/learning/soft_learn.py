@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from skpc._arrays import Floats, Ints, group_sums, weighted_quantiles
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
+from skpc.learning.blocks import (
+    USUAL_STRENGTH,
+    WIDE,
+    BlockRows,
+    Shrinkage,
+    correlated,
+    fit_blocks,
+    weigh_division,
+)
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
 from skpc.learning.independence import any_dependence, independent_groups
 from skpc.queries import PseudoCounts
@@ -24,6 +34,11 @@ from skpc.variables.families import counts_like_columns
 _TEST_BINS = 4
 #: Level of all tests together that anything depends on anything.
 _ANY_DEPENDENCE = 0.001
+#: Level of each test that two numbers are correlated. What follows is a block, which loses little
+#: by numbers that do not depend on each other.
+_CORRELATED = 0.05
+#: Parts of a table of few rows are divided into more folds when a division is weighed.
+_FEW_ROWS, _FOLDS, _FEW_FOLDS = 600, 4, 2
 
 
 class SoftLearnOptions(NamedTuple):
@@ -42,6 +57,8 @@ class SoftLearnOptions(NamedTuple):
     prune: float
     max_iter: int
     smallest_sd: float
+    #: Whether the numbers of a part that stops are one leaf.
+    blocks: bool
 
 
 class _Part(NamedTuple):
@@ -55,6 +72,8 @@ class _Part(NamedTuple):
     row_weight: Floats
     #: Whether the columns may fall apart: not at the root, nor below a product.
     may_split: bool
+    #: Of the covariances of blocks.
+    shrinkage: Shrinkage
 
 
 class _Learner:
@@ -75,7 +94,7 @@ class _Learner:
         #: Of each column the scores of its atoms; none where it is a category.
         self.atoms = atoms
         self.mean, self.sd = column_moments(_without_atoms(scores, atoms), weight)
-        self.columns = [
+        self.columns: list[ScoredColumn | None] = [
             None if number is None else ScoredColumn.like(number, options.smallest_sd * sd)
             for number, sd in zip(numbers, self.sd.tolist())
         ]
@@ -84,26 +103,36 @@ class _Learner:
         rows = scores
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
+        self.n_folds = _FEW_FOLDS if len(rows) > _FEW_ROWS else _FOLDS
         may_split = options.root_test == "pairs"
-        self.parts = [self._part(rows, np.arange(rows.shape[1]), weight, weight, may_split)]
+        shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
+        columns = np.arange(rows.shape[1])
+        root = self._part(rows, columns, weight, weight, may_split, shrinkage)
+        self.parts = [root]
+        #: Wide leaves of the columns: a background keeps rows that no block describes from ruling
+        #: what is said of a table.
+        self.background = self._leaves(root, WIDE) if self._has_blocks(root) else []
+        self.log_weights = np.log(np.array([weight.sum(), 1.0]) / (weight.sum() + 1.0))
 
-    def _part(
-        self, rows: Floats, columns: Ints, weight: Floats, row_weight: Floats, may_split: bool
-    ) -> _Part:
+    def _part(self, *content: Any) -> _Part:
         self.nodes.append(())
-        return _Part(len(self.nodes) - 1, rows, columns, weight, row_weight, may_split)
+        return _Part(len(self.nodes) - 1, *content)
 
     def step(self) -> float:
         """Settle one part; return how many cells, by weight, have reached a leaf."""
         part = self.parts.pop()
         n_columns = len(part.columns)
         divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
-        if n_columns > 1 and divisible and self._may_hang_together(part):
+        hangs_together = n_columns == 1 or self._may_hang_together(part)
+        if n_columns > 1 and divisible and hangs_together:
             if part.may_split and self._multiply(part):
                 return 0.0
-            if self._add(part):
+            part, membership = self._divided(part)
+            if membership is not None and self._add(part, membership):
                 return 0.0
-        self._factorise(part)
+        if part.node == 0 and not hangs_together:
+            self.background = []
+        self._factorise(part, hangs_together)
         return float(part.weight.sum()) * n_columns
 
     def _may_hang_together(self, part: _Part) -> bool:
@@ -127,6 +156,8 @@ class _Learner:
             self.options.significance,
             self.options.false_discoveries,
         )
+        if self._has_blocks(part):
+            group = self._with_correlated(part, group)
         if group.max() == 0:
             return False
         children: list[_Part] = []
@@ -134,20 +165,32 @@ class _Learner:
             chosen = group == number
             rows, same = group_rows(np.ascontiguousarray(part.rows[:, chosen]))
             weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
-            children.append(self._part(rows, part.columns[chosen], weight, row_weight, False))
+            shrinkage = part.shrinkage.only(chosen[self.is_number[part.columns]])
+            columns = part.columns[chosen]
+            children.append(self._part(rows, columns, weight, row_weight, False, shrinkage))
         self._settle(part, "product", children, ())
         return True
 
-    def _add(self, part: _Part) -> bool:
+    def _has_blocks(self, part: _Part) -> bool:
+        return self.options.blocks and bool(self.is_number[part.columns].any())
+
+    def _with_correlated(self, part: _Part, group: Ints) -> Ints:
+        """Join the groups of numbers that are correlated, which blocks describe well."""
+        joined = group[:, np.newaxis] == group
+        numbers = np.flatnonzero(self.is_number[part.columns])
+        joined[np.ix_(numbers, numbers)] |= correlated(self._design(part), part.weight, _CORRELATED)
+        return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
+
+    def _add(self, part: _Part, membership: Floats) -> bool:
         """Make the part a sum, unless all rows fall into one cluster."""
-        membership = self._memberships(part)
         children = []
         for column in membership.T:
             weight = part.weight * column
             kept = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if kept.any():
                 rows = part.rows if kept.all() else part.rows[kept]
-                children.append((rows, part.columns, weight[kept], part.row_weight[kept], True))
+                weights = weight[kept], part.row_weight[kept]
+                children.append((rows, part.columns, *weights, True, part.shrinkage))
         if len(children) < 2:
             return False
         total = np.array([child[2].sum() for child in children])
@@ -159,12 +202,24 @@ class _Learner:
         self.nodes[part.node] = (kind, [child.node for child in children], *more)
         self.parts += children
 
-    def _factorise(self, part: _Part) -> None:
+    def _factorise(self, part: _Part, hangs_together: bool) -> None:
         """Make the part a product of leaves, or the one leaf of its column."""
+        leaves = self._leaves(part)
+        if hangs_together and self._has_blocks(part):
+            leaves = self._with_block(part, leaves)
+        if len(leaves) == 1:
+            self.nodes[part.node] = leaves[0]
+            return
+        first = len(self.nodes)
+        self.nodes += leaves
+        self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
+
+    def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
+        """A leaf of each column, with the standard deviation of its number times a factor."""
         design = self._design(part)
         found = estimate_factorised(design, part.weight[:, np.newaxis], self.options.alpha)
         log_probs = iter(np.split(found.log_prob[:, 0], design.state_ptr[1:-1]))
-        moments = iter(zip(found.mean[:, 0], found.sd[:, 0]))
+        moments = iter(zip(found.mean[:, 0], widened * found.sd[:, 0]))
         leaves: list[tuple] = []
         for column in part.columns.tolist():
             scored = self.columns[column]
@@ -176,14 +231,30 @@ class _Learner:
                 mean, sd = next(moments)
                 sd = max(sd, float(scored.smallest_sds(np.array([mean]))[0]))
                 leaves.append(("scored", column, next(log_probs), mean, sd))
-        if len(leaves) == 1:
-            self.nodes[part.node] = leaves[0]
-            return
-        first = len(self.nodes)
-        self.nodes += leaves
-        self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
+        return leaves
 
-    def _memberships(self, part: _Part) -> Floats:
+    def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
+        """Put one block in place of the leaves of all numbers."""
+        start = np.ones((1, len(part.rows)))
+        rows = self._block_rows(part)
+        found = fit_blocks(rows, start, part.shrinkage, 0.0, self.options.max_iter).gaussians
+        at = part.columns[self.is_number[part.columns]]
+        mean = self.mean[at] + self.sd[at] * found.mean[0]
+        covariance = found.covariance[0] * np.outer(self.sd[at], self.sd[at])
+        log_probs = [leaf[2] for leaf in leaves if leaf[0] == "scored"]
+        if len(at) == 1:
+            sd = float(np.sqrt(covariance[0, 0]))
+            block: tuple = ("scored", int(at[0]), *log_probs, float(mean[0]), sd)
+        else:
+            block = ("block", at.tolist(), log_probs, mean, covariance)
+        return [block, *(leaf for leaf in leaves if leaf[0] != "scored")]
+
+    def _block_rows(self, part: _Part) -> BlockRows:
+        columns = [column for at in part.columns if (column := self.columns[at]) is not None]
+        return BlockRows.of(self._design(part), part.weight, columns, self.options.alpha)
+
+    def _divided(self, part: _Part) -> tuple[_Part, Floats | None]:
+        """How the rows belong to clusters, if there is to be a sum; the part as it is then."""
         options, columns = self.options, part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
         n_categories = np.where(self.is_number, 0, self.n_states)[columns]
@@ -191,16 +262,36 @@ class _Learner:
         distance = cluster_rows(
             numbers, part.weight, n_clusters, options.max_iter, self.random_state
         )
-        if options.clusterer == "em":
-            start = np.eye(n_clusters)[distance.argmin(axis=1)]
+        membership = np.eye(n_clusters)[distance.argmin(axis=1)]
+        if self._has_blocks(part):
+            part, found = self._divided_blocks(part, membership)
+            if found is None:
+                return part, None
+            membership = found
+        elif options.clusterer == "em":
             membership = mixture_memberships(
-                self._design(part), part.weight, start, options.alpha, options.max_iter
+                self._design(part), part.weight, membership, options.alpha, options.max_iter
             )
-        else:
+        if options.clusterer == "kmeans":
             membership = soft_memberships(distance, options.beta)
         if options.assignment == "hard":
-            return np.eye(n_clusters)[membership.argmax(axis=1)]
-        return membership
+            membership = np.eye(n_clusters)[membership.argmax(axis=1)]
+        return part, membership
+
+    def _divided_blocks(self, part: _Part, membership: Floats) -> tuple[_Part, Floats | None]:
+        """The same for a part with blocks: no clusters where one block does as well."""
+        rows, max_iter = self._block_rows(part), self.options.max_iter
+        start = np.ascontiguousarray(membership.T)
+        start = fit_blocks(rows, start, part.shrinkage, USUAL_STRENGTH, max_iter).membership
+        division = weigh_division(
+            rows, start, part.shrinkage, max_iter, self.n_folds, self.random_state
+        )
+        if division.gain <= 0.0:
+            shrinkage = part.shrinkage._replace(strength=division.strength)
+            return part._replace(shrinkage=shrinkage), None
+        strength = division.strength_within
+        found = fit_blocks(rows, start, division.shrinkage, strength, max_iter)
+        return part._replace(shrinkage=Shrinkage(found.within, strength)), found.membership.T
 
     def _design(self, part: _Part) -> Design:
         at, is_number = part.columns, self.is_number[part.columns]
@@ -240,9 +331,12 @@ class _Learner:
         built: dict[int, int] = {}
         for number in range(len(self.nodes) - 1, -1, -1):
             kind, below, *content = self.nodes[number]
-            if isinstance(below, list):
+            if kind in ("sum", "product"):
                 below = [built[child] for child in below]
             built[number] = getattr(builder, kind)(below, *content)
+        if len(self.background) > 1:
+            leaves = [getattr(builder, kind)(*content) for kind, *content in self.background]
+            builder.sum([built[0], builder.product(leaves)], self.log_weights)
         return builder.build()
 
 

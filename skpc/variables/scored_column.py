@@ -84,10 +84,14 @@ class ScoredColumn(NamedTuple):
         score = np.where(state < len(self.atoms), np.nan, self.score.of(values))
         return np.where(np.isnan(values), -1, state), score
 
+    def half_steps(self, mean: Floats) -> Floats:
+        """Half a step of the lattice, on the scale of scores, about a mean score; 0 without one."""
+        slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
+        return np.asarray(0.5 * self.step * slope)
+
     def smallest_sds(self, mean: Floats) -> Floats:
         """Smallest standard deviation of a leaf whose mean score is ``mean``."""
-        slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
-        return np.maximum(0.5 * self.step * slope, self.smallest_sd)
+        return np.maximum(self.half_steps(mean), self.smallest_sd)
 
 
 def column_in(columns: Columns, var: int) -> ScoredColumn:

@@ -102,7 +102,8 @@ def test_independent_columns_get_no_structure(kind):
         X = (X > 0.5).astype(float) if kind == "binary" else X
         model = SoftLearnSPN(random_state=seed).fit(X)
         assert (model.circuit_.n_edges, model.n_sums_, model.depth_) == (20, 0, 1)
-    loose = SoftLearnSPN(significance=0.2, root_test=None, n_refine=0, random_state=0).fit(X)
+    loose = {"significance": 0.2, "root_test": None, "n_refine": 0, "leaves": "univariate"}
+    loose = SoftLearnSPN(**loose, random_state=0).fit(X)
     assert loose.circuit_.n_edges > 50
 
 
@@ -136,6 +137,7 @@ def test_a_chain_of_thousands_of_sums_is_no_matter(monkeypatch):
         clusterer="kmeans",
         min_weight=0.0,
         n_refine=2,
+        leaves="univariate",
         root_test=None,
         random_state=0,
     ).fit(X)

@@ -33,6 +33,7 @@ OPTIONS = SoftLearnOptions(
     prune=1e-2,
     max_iter=100,
     smallest_sd=1e-2,
+    blocks=False,
 )
 N_STATES = np.array([2, 3, 0, 0])
 
