@@ -35,7 +35,7 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: stack, are left out.
 _NEAR, _SMALLEST = 2.0, 0.05
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
-_MAX_ITER, _TOL = 100, 1e-3
+_MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
 N_STAGES = _ROUNDS * (len(_CHOICES) + 1) + 4
 
