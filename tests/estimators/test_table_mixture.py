@@ -63,7 +63,7 @@ def test_means_and_covariances_are_those_of_scores():
 
 def test_the_circuit_holds_the_mixture_and_the_scores_of_the_domain():
     frame = mixed()
-    model = TableMixture(random_state=0).fit(frame)
+    model = TableMixture(handle_unknown="missing", random_state=0).fit(frame)
     rows = model.domain_.encode(frame)
     assert_allclose(model.score_samples(frame), log_likelihood(model.circuit_, rows))
     assert_allclose(model._mixture.log_density(rows), model.score_samples(frame), atol=1e-8)
