@@ -198,13 +198,11 @@ class _Maximiser:
         """Components that are all like the columns: what fills in missing cells at the start."""
         columns = self.columns
         mean = np.tile(columns.centre, (n_components, 1))
-        covariance = np.tile(np.diag(columns.scale**2), (n_components, 1, 1))
+        covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)
         weights = np.full(n_components, 1.0 / n_components)
         part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
         log_table = np.tile(np.log(columns.share), (n_components, 1))
-        return self._model(
-            weights, log_table, mean, covariance.reshape(-1, *[len(mean.T)] * 2), part
-        )
+        return self._model(weights, log_table, mean, covariance, part)
 
     def maximised(self, model: TableModel, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""
@@ -235,10 +233,10 @@ class _Maximiser:
         added = self.recipe.strength * d
         found = (square + added * target) / (count + added)[:, np.newaxis, np.newaxis]
         found = 0.5 * (found + found.transpose(0, 2, 1))
-        if self.recipe.n_factors:
-            found, self.noise = factored(found, self.recipe.n_factors, self.noise)
         diagonal = np.arange(d)
         found[:, diagonal, diagonal] += smallest + (SMALLEST_SD * self.columns.scale) ** 2
+        if self.recipe.n_factors:
+            found, self.noise = factored(found, self.recipe.n_factors, self.noise)
         return found
 
     def _log_tables(self, counts: Floats) -> Floats:

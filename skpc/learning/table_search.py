@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: stack, are left out.
 _NEAR, _SMALLEST = 2.0, 0.05
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
-_MAX_ITER, _TOL = 100, 1e-3
+_MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
 N_STAGES = _ROUNDS * (len(_CHOICES) + 1) + 4
 
@@ -202,10 +202,11 @@ class _Search:
         self.told: dict[Candidate, Floats] = {}
         self.learners: dict[float, list[tuple[_Part, TableCells]]] = {}
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
-        n_numbers = int((table.n_states == 0).sum())
+        self.n_numbers = int((table.n_states == 0).sum())
+        is_wide = self.n_numbers > _WIDE * table.weight.sum()
         #: The greatest number of factors to try.
-        self.most_factors = n_numbers - 1 if n_numbers > _WIDE * table.weight.sum() else 0
-        most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(n_numbers, 1) ** 2)
+        self.most_factors = self.n_numbers - 1 if is_wide else 0
+        most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
         self.best = Candidate(Recipe(self.counts[0]))
@@ -213,21 +214,25 @@ class _Search:
             share = np.concatenate([part.asked_weight for part in parts])
             self.share = share / share.sum()
 
-    def steps(self) -> Any:
+    def steps(self) -> Iterator[None]:
         """Make the choices one after another."""
-        yield self._walk("n_components", self.counts)
-        yield self._try_factors()
+        self._walk("n_components", self.counts)
+        yield
+        self._try_factors()
+        yield
         for _ in range(_ROUNDS):
             before = self.best
-            for name, values in _CHOICES.items():
-                yield self._try(self.best.but(**{name: value}) for value in values)
-            yield self._walk("n_components", self.counts)
+            for name, values in _CHOICES.items() if self.n_numbers else ():
+                self._try(self.best.but(**{name: value}) for value in values)
+                yield
+            self._walk("n_components", self.counts)
+            yield
             if self.best == before:
                 break
         count = self.best.recipe.n_components
         if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
-            near = [self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0]
-            yield self._try(near)
+            self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)
+        yield
 
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""
@@ -260,7 +265,7 @@ class _Search:
             ]
         return self.learners[linear]
 
-    def _try(self, candidates: Any) -> None:
+    def _try(self, candidates: Iterable[Candidate]) -> None:
         self.best = max([self.best, *candidates], key=self.score)
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:
