@@ -211,9 +211,9 @@ def too_many_atoms(variables: list[int]) -> str:
     """What to do where the sum over all sets of missing cells at atoms is out of reach."""
     return (
         f"an expected kernel sums over which of the missing cells of a leaf hold atoms, but "
-        f"{len(variables)} variables with atoms {variables} are missing there, and more than "
-        f"{_MOST_SETS} sets of them are probable; draw rows (sample_missing) and pass them as "
-        'points, or learn a density whose leaves have one number each (leaves="univariate")'
+        f"{len(variables)} variables with atoms {variables} are missing there, and too many sets "
+        "of them are probable; draw rows (sample_missing) and pass them as points, or learn a "
+        'density whose leaves have one number each (leaves="univariate")'
     )
 
 

@@ -97,7 +97,11 @@ def joint_pair_expectations(
     """
     root = np.array([math.sqrt(2.0 * f.gamma) if isinstance(f, RBF) else 0.0 for f in factors])
     found = np.zeros((len(left.normals.row), len(right.normals.row)))
-    beyond = _pairs(_Side.of(left), _Side.of(right), root, upper, found)
+    # Columns without choices come first: those with some share what these add.
+    n_atoms = np.diff(left.blocks.state_ptr) + np.diff(right.blocks.state_ptr)
+    order = np.argsort(n_atoms, kind="stable")
+    order = order[root[order] > 0.0]
+    beyond = _pairs(_Side.of(left), _Side.of(right), order, root, upper, found)
     if beyond >= 0:
         missing = _missing_at(left, beyond // found.shape[1])
         missing |= _missing_at(right, beyond % found.shape[1])
@@ -115,7 +119,7 @@ def _missing_at(side: JointSide, member: int) -> NDArray[np.bool_]:
 
 
 @kernel
-def _pairs(p: _Side, q: _Side, root: Floats, upper: bool, out: Floats) -> int:
+def _pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: Floats) -> int:
     """The part of Gaussian kernels, pair by pair; the first pair with too many choices, or -1."""
     d, n_right = len(root), out.shape[1]
     p_row, p_set, q_row, q_set = p.row, p.of_set, q.row, q.of_set
@@ -124,13 +128,15 @@ def _pairs(p: _Side, q: _Side, root: Floats, upper: bool, out: Floats) -> int:
     n_choices = 2 * d + len(p.atom) + len(q.atom)
     weight, away = np.empty(n_choices), np.empty(n_choices)
     inside = np.empty((n_choices, 2), np.bool_)
+    state, number = np.empty((d + 1, 5), np.int64), np.empty((d + 1, d + 4))
     for e in range(out.shape[0]):
         for f in range(n_right):
             if upper and p_row[e] > q_row[f]:
                 continue
-            size, square = _list_choices(p, q, e, f, root, index, ptr, weight, away, inside)
+            size, square = _list_choices(p, q, e, f, order, root, index, ptr, weight, away, inside)
             s, t = p_set[e], q_set[f]
-            found = _walk(size, ptr, weight, away, inside, index, root, covariances, s, others, t)
+            choices = (size, ptr, weight, away, inside, index, root)
+            found = _walk(*choices, covariances, s, others, t, state, number)
             if found < 0.0:
                 return e * n_right + f
             out[e, f] = found * math.exp(-0.5 * square)
@@ -143,6 +149,7 @@ def _list_choices(
     q: _Side,
     e: int,
     f: int,
+    order: Ints,
     root: Floats,
     index: Ints,
     ptr: Ints,
@@ -155,21 +162,22 @@ def _list_choices(
     A choice has a weight and, if it is in a Gaussian of the left or the right side (``inside``), a
     distance. Returns the number of columns, and the squared distance in those that are known.
     """
+    means, gaps, atom_ptr, atom, prob, rests = p.mean, p.missing, p.atom_ptr, p.atom, p.prob, p.rest
+    others, other_gaps, other_ptr = q.mean, q.missing, q.atom_ptr
+    other_atom, other_prob, other_rests = q.atom, q.prob, q.rest
     s, t = p.of_set[e], q.of_set[f]
     k, m = p.block[s], q.block[t]
     size, square, n = 0, 0.0, 0
-    for v in range(len(root)):
-        if root[v] == 0.0:
-            continue
-        x, y, gone, other_gone = p.mean[e, v], q.mean[f, v], p.missing[s, v], q.missing[t, v]
+    for v in order:
+        x, y, gone, other_gone = means[e, v], others[f, v], gaps[s, v], other_gaps[t, v]
         if not gone and not other_gone:
             square += (root[v] * (x - y)) ** 2
             continue
         index[size], ptr[size] = v, n
-        a0, a1 = p.atom_ptr[v], p.atom_ptr[v + 1] if gone else p.atom_ptr[v]
-        b0, b1 = q.atom_ptr[v], q.atom_ptr[v + 1] if other_gone else q.atom_ptr[v]
-        rest = p.rest[k, v] if gone else 1.0
-        other_rest = q.rest[m, v] if other_gone else 1.0
+        a0, a1 = atom_ptr[v], atom_ptr[v + 1] if gone else atom_ptr[v]
+        b0, b1 = other_ptr[v], other_ptr[v + 1] if other_gone else other_ptr[v]
+        rest = rests[k, v] if gone else 1.0
+        other_rest = other_rests[m, v] if other_gone else 1.0
         weight[n], away[n] = rest * other_rest, root[v] * (x - y)
         inside[n, 0], inside[n, 1] = gone, other_gone
         n += 1
@@ -177,21 +185,21 @@ def _list_choices(
         known = 0.0
         for a in range(a0, a1):
             if other_gone:
-                weight[n], away[n] = p.prob[k, a] * other_rest, root[v] * (p.atom[a] - y)
+                weight[n], away[n] = prob[k, a] * other_rest, root[v] * (atom[a] - y)
                 inside[n, 0], inside[n, 1] = False, True
                 n += 1
             else:
-                known += p.prob[k, a] * math.exp(-0.5 * (root[v] * (p.atom[a] - y)) ** 2)
+                known += prob[k, a] * math.exp(-0.5 * (root[v] * (atom[a] - y)) ** 2)
             for b in range(b0, b1):
-                apart = root[v] * (p.atom[a] - q.atom[b])
-                known += p.prob[k, a] * q.prob[m, b] * math.exp(-0.5 * apart * apart)
+                apart = root[v] * (atom[a] - other_atom[b])
+                known += prob[k, a] * other_prob[m, b] * math.exp(-0.5 * apart * apart)
         for b in range(b0, b1):
             if gone:
-                weight[n], away[n] = q.prob[m, b] * rest, root[v] * (x - q.atom[b])
+                weight[n], away[n] = other_prob[m, b] * rest, root[v] * (x - other_atom[b])
                 inside[n, 0], inside[n, 1] = True, False
                 n += 1
             else:
-                known += q.prob[m, b] * math.exp(-0.5 * (root[v] * (x - q.atom[b])) ** 2)
+                known += other_prob[m, b] * math.exp(-0.5 * (root[v] * (x - other_atom[b])) ** 2)
         if known > 0.0:
             weight[n], away[n] = known, 0.0
             inside[n, 0], inside[n, 1] = False, False
@@ -214,55 +222,66 @@ def _walk(
     s: int,
     others: Floats,
     t: int,
+    state: Ints,
+    number: Floats,
 ) -> float:
-    """Sum over all choices, depth first; -1 if there are too many."""
-    column, of_side = np.empty(size, np.int64), np.empty((size, 2), np.bool_)
-    factor, white = np.empty((size, size)), np.empty(size)
-    upcoming, count = np.empty(size + 1, np.int64), np.zeros(size + 1, np.int64)
-    prob, height, square = np.ones(size + 1), np.ones(size + 1), np.zeros(size + 1)
-    upcoming[0] = ptr[0]
+    """Sum over all choices, depth first; -1 if there are too many.
+
+    The rows of ``state`` and ``number`` are workspace, one for each depth: the next choice, how
+    many columns are in a Gaussian before, and of one of these the number and the sides; a row of
+    the Cholesky factor, the whitened distance, and the probability, the height and the squared
+    distance so far.
+    """
+    d = len(root)
+    white, prob, height, square = d, d + 1, d + 2, d + 3
+    number[0, prob], number[0, height], number[0, square] = 1.0, 1.0, 0.0
+    state[0, 0], state[0, 1] = ptr[0], 0
     total, n_visits, depth = 0.0, 0, 0
     while depth >= 0:
         if depth == size:
-            total += prob[depth] * height[depth] * math.exp(-0.5 * square[depth])
+            weighted = number[depth, prob] * number[depth, height]
+            total += weighted * math.exp(-0.5 * number[depth, square])
             depth -= 1
             continue
-        c = upcoming[depth]
+        c = state[depth, 0]
         if c == ptr[depth + 1]:
             depth -= 1
             continue
-        upcoming[depth] = c + 1
+        state[depth, 0] = c + 1
         n_visits += 1
         if n_visits > _MOST_VISITS:
             return -1.0
-        k, below = count[depth], depth + 1
-        prob[below] = prob[depth] * weight[c]
-        height[below], square[below], count[below] = height[depth], square[depth], k
-        if prob[below] < _NOTHING:
+        k, below = state[depth, 1], depth + 1
+        p, h, far = number[depth, prob] * weight[c], number[depth, height], number[depth, square]
+        if p < _NOTHING:
             continue
         if inside[c, 0] or inside[c, 1]:
             v = index[depth]
-            column[k], of_side[k, 0], of_side[k, 1] = v, inside[c, 0], inside[c, 1]
+            state[k, 2], state[k, 3], state[k, 4] = v, inside[c, 0], inside[c, 1]
             shift = away[c]
             for m in range(k + 1):
-                u, rest = column[m], 0.0
-                if of_side[m, 0] and inside[c, 0]:
+                u, rest = state[m, 2], 0.0
+                if inside[c, 0] and state[m, 3] == 1:
                     rest += covariances[s, v, u]
-                if of_side[m, 1] and inside[c, 1]:
+                if inside[c, 1] and state[m, 4] == 1:
                     rest += others[t, v, u]
                 rest *= root[v] * root[u]
                 for i in range(m):
-                    rest -= factor[k, i] * factor[m, i]
+                    rest -= number[k, i] * number[m, i]
                 if m < k:
-                    factor[k, m] = rest * factor[m, m]
-                    shift -= factor[k, m] * white[m]
+                    rest *= number[m, m]
+                    number[k, m] = rest
+                    shift -= rest * number[m, white]
                 else:
-                    factor[k, k] = 1.0 / math.sqrt(1.0 + rest)
-            white[k] = shift * factor[k, k]
-            height[below] *= factor[k, k]
-            square[below] += white[k] * white[k]
-            count[below] = k + 1
+                    number[k, k] = 1.0 / math.sqrt(1.0 + rest)
+            shift *= number[k, k]
+            number[k, white] = shift
+            h *= number[k, k]
+            far += shift * shift
+            k += 1
         depth = below
+        number[depth, prob], number[depth, height], number[depth, square] = p, h, far
+        state[depth, 1] = k
         if depth < size:
-            upcoming[depth] = ptr[depth]
+            state[depth, 0] = ptr[depth]
     return total

@@ -22,9 +22,9 @@ from skpc.variables.leaf_kernels import cell_value
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307
 #: Leaves of several variables, reached by rows, whose expectations are held at a time.
-_LEAVES = 2048
+_LEAVES = 4096
 #: Numbers in their covariances that are held at a time.
-_NUMBERS = 2**21
+_NUMBERS = 2**22
 
 
 class Reached(NamedTuple):

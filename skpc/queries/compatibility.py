@@ -135,12 +135,7 @@ def _refuse_different_splits(p: Structure, q: Structure) -> None:
         for parts, node in of_p[scope].items():
             for others, other in of_q[scope].items():
                 if parts != others:
-                    raise IncompatibleError(
-                        "an expected kernel needs circuits that split every scope in the same "
-                        f"way, but of {scope_text(scope)} {_way(parts, node, 'first')} and "
-                        f"{_way(others, other, 'second')}; draw rows from one of the two"
-                        " and pass them as points instead"
-                    )
+                    raise IncompatibleError(_difference(scope, (parts, node), (others, other)))
 
 
 def _splits(structure: Structure) -> dict[int, dict[frozenset[int], int]]:
@@ -159,12 +154,28 @@ def _splits(structure: Structure) -> dict[int, dict[frozenset[int], int]]:
     return found
 
 
-def _way(parts: frozenset[int], node: int, which: str) -> str:
-    """What becomes of a scope at a node."""
+def _difference(
+    scope: int, of_p: tuple[frozenset[int], int], of_q: tuple[frozenset[int], int]
+) -> str:
+    """That two circuits split a scope in different ways, each given with a node that does."""
+    (parts, node), (others, other) = of_p, of_q
+    shown, listed, by_others = scope_text(scope), _listed(parts), _listed(others)
     if len(parts) == 1:
-        return f"leaf {node} of the {which} is one joint distribution"
-    listed = " x ".join(scope_text(part) for part in sorted(parts))
-    return f"product {node} of the {which} makes {listed}"
+        first = f"leaf {node} of the first takes {shown} as a whole"
+        second = f"product {other} of the second splits it into {by_others}"
+    else:
+        first = f"product {node} of the first splits {shown} into {listed}"
+        second = f"product {other} of the second into {by_others}"
+    if len(others) == 1:
+        second = f"leaf {other} of the second takes it as a whole"
+    return (
+        "an expected kernel needs circuits that split every scope in the same way, but "
+        f"{first} and {second}; draw rows from one of the two and pass them as points instead"
+    )
+
+
+def _listed(parts: frozenset[int]) -> str:
+    return " x ".join(scope_text(part) for part in sorted(parts))
 
 
 def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:

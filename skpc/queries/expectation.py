@@ -37,14 +37,19 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     Raises
     ------
     IncompatibleError
-        If two circuits split a scope in different ways; the message names the two products.
+        If two circuits split a scope in different ways; the message names the two nodes.
     ValueError
-        If a point is not complete or cannot be read, or the kernel has another number of columns.
+        If a point is not complete or cannot be read, the kernel has another number of columns, or
+        too many cells with atoms are missing in a block (see Notes).
 
     Notes
     -----
     Two circuits take Algorithm 1 of [1]_ over pairs of nodes, ``O(|p| |q|)``; they must be
     compatible. Points take a pass over one circuit, which needs to be smooth and decomposable only.
+
+    Numbers of blocks and of scored leaves are compared by their scores. Under a block a Gaussian
+    kernel has a closed form, once it is known which cells hold atoms: of the missing cells of
+    columns with atoms, all sets are summed over that have a probability of more than about 1e-12.
 
     References
     ----------
@@ -110,7 +115,8 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     IncompatibleError
         If both sides have missing cells and the circuit is not structured-decomposable.
     ValueError
-        If the observed cells of a row have probability zero, or cannot be read.
+        If the observed cells of a row have probability zero or cannot be read, or too many cells
+        with atoms are missing in a block (see :func:`expected_kernel`).
 
     Examples
     --------

@@ -71,33 +71,29 @@ def block_normals(
     known = np.column_stack([kernel_cells(columns, var, rows[:, at]) for at, var in variables])
     # Cells at atoms are known, but have told nothing of the others.
     patterns, d = Patterns.of(np.hstack([known, cells.scores])), len(blocks.variables)
-    found: list[tuple[Ints, Floats, int, NDArray[np.bool_], Floats]] = []
+    parts = [_nothing(d)]
     for place, seen in enumerate(patterns.seen):
         row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
-        missing, used = ~seen[:d], np.flatnonzero(reached[row].any(axis=0))
+        missing, observed = ~seen[:d], seen[d:]
+        used = np.flatnonzero(reached[row].any(axis=0))
         gaussians = Gaussians(*(part[used] for part in blocks.gaussians))
-        slopes, covariance = _given(gaussians, seen[d:], missing)
-        for at, block in enumerate(used.tolist()):
-            members = row[reached[row, block]]
-            mean = known[members]
-            away = cells.scores[np.ix_(members, seen[d:])] - gaussians.mean[at, seen[d:]]
-            mean[:, missing] = gaussians.mean[at, missing] + away @ slopes[at].T
-            found.append((members, mean, block, missing, covariance[at]))
-    if not found:
-        nothing = np.empty(0, dtype=np.int64)
-        mean, missing = np.empty((0, d)), np.empty((0, d), dtype=bool)
-        return BlockNormals(
-            nothing, np.zeros(1, np.int64), mean, nothing, missing, np.empty((0, d, d))
-        )
-    rows_of, means, of_block, gone, covariances = zip(*found)
-    return BlockNormals(
-        np.concatenate(rows_of),
-        offsets([len(row) for row in rows_of]),
-        np.concatenate(means),
-        np.array(of_block),
-        np.array(gone),
-        np.array(covariances),
-    )
+        slopes, covariance = _given(gaussians, observed, missing)
+        block, member = np.nonzero(reached[row][:, used].T)
+        away = cells.scores[row[member]] - gaussians.mean[block]
+        mean = known[row[member]]
+        from_seen = np.einsum("nij,nj->ni", slopes[block], away[:, observed])
+        mean[:, missing] = gaussians.mean[block][:, missing] + from_seen
+        count, gone = np.bincount(block, minlength=len(used)), np.tile(missing, (len(used), 1))
+        parts.append((row[member], mean, count, used, gone, covariance))
+    members, mean, count, block, gone, covariance = map(np.concatenate, zip(*parts))
+    return BlockNormals(members, offsets(count), mean, block, gone, covariance)
+
+
+def _nothing(d: int) -> tuple[Ints, Floats, Ints, Ints, NDArray[np.bool_], Floats]:
+    """Rows, means, sizes, blocks, missing cells and covariances of no set."""
+    nobody = np.empty(0, dtype=np.int64)
+    gone = np.empty((0, d), dtype=bool)
+    return nobody, np.empty((0, d)), nobody, nobody, gone, np.empty((0, d, d))
 
 
 def _given(

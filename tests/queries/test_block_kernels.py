@@ -223,12 +223,12 @@ def test_two_circuits_that_split_a_scope_in_different_ways_are_refused():
     mixed = builder.build()
     assert not mixed.structured_decomposable
     message = (
-        r"of \{0, 1\} product 3 of the first makes \{0\} x \{1\} and leaf 0 of the second is one "
-        "joint distribution; draw rows"
+        r"product 3 of the first splits \{0, 1\} into \{0\} x \{1\} and leaf 0 of the second takes "
+        "it as a whole; draw rows"
     )
     with pytest.raises(IncompatibleError, match=message):
         expected_kernel(mixed, mixed, RBF(1.0))
-    with pytest.raises(IncompatibleError, match="one joint distribution"):
+    with pytest.raises(IncompatibleError, match="as a whole"):
         expected_gram(mixed, [[np.nan, 0.0]], None, RBF(1.0))
     # At points it does not matter.
     assert expected_kernel(mixed, [[0.0, 0.0]], RBF(1.0))[0] == pytest.approx(1 / 3)
