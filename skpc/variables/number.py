@@ -113,7 +113,9 @@ class Number(NamedTuple):
         low, high, size = float(points[0]), float(points[-1]), float(np.median(np.abs(points)))
         number = cls(step, origin, own, low, high, Score(), points[:0], size)
         rest = ~number.is_atom(points)
-        score = _fitted_score(points[rest], mass[rest], bounds) if rest.any() else Score(*bounds)
+        # Where all are atoms other values are still possible, around these.
+        rest |= not rest.any()
+        score = _fitted_score(points[rest], mass[rest], bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
         seen = points if few else np.empty(0)
         return number._replace(score=score, seen=seen)
