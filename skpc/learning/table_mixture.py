@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from skpc._arrays import Floats, Ints
@@ -27,6 +28,9 @@ _NEGLIGIBLE = 1e-7
 #: Rows distributed like the column that smooth each table of states, and rows that smooth the parts
 #: of the widths of a component.
 _LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
+#: Steps of EM that look at few components, between two that look at all, where there are at least
+#: so many missingness patterns, as a share of the rows.
+_BETWEEN, _PATTERNS = 3, 0.2
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
 #: Rows that are looked at together.
@@ -86,12 +90,15 @@ class TableModel(NamedTuple):
     width: Floats
     part: Floats
 
-    def joint(self, columns: TableColumns, cells: TableCells) -> Floats:
+    def joint(
+        self, columns: TableColumns, cells: TableCells, wanted: NDArray[np.bool_] | None = None
+    ) -> Floats:
         """Log weight plus log density (nats) of Gaussians, shape (n_widths, n_rows).
 
-        The tables are counted; what a row gains by the scale of its numbers is not.
+        The tables are counted; what a row gains by the scale of its numbers is not. It is -inf
+        where ``wanted``, of shape (n_components, n_rows), is False.
         """
-        square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns)
+        square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns, wanted)
         n_seen = cells.patterns.n_seen
         log_base += n_seen * math.log(2.0 * math.pi)
         log_base *= -0.5
@@ -161,16 +168,28 @@ def fit_components(
         part = model.part.reshape(len(start), -1, 1)
         share = (start[:, np.newaxis] * part * weight).reshape(len(model.part), -1)
         model = learner.maximised(model, share)
+    # Steps between look only at the components to which a row belongs, and raise a bound: they pay
+    # where a row costs as much as a pattern.
+    n_between = _BETWEEN if len(cells.patterns.seen) > _PATTERNS * len(weight) else 0
     before = -math.inf
     for _ in range(max_iter):
         share = model.joint(columns, cells)
         reached = float(weight @ _share_rows(share, cells, columns)) / float(weight.sum())
-        if reached - before < tol:
+        if reached - before < tol * (1 + n_between):
             break
         before = reached
-        share *= weight
-        model = learner.maximised(model, share)
+        for _ in range(n_between):
+            model, wanted = learner.maximised(model, share * weight), _belongs(share, model)
+            share = model.joint(columns, cells, wanted)
+            _share_rows(share, cells, columns)
+        model = learner.maximised(model, share * weight)
     return model
+
+
+def _belongs(share: Floats, model: TableModel) -> NDArray[np.bool_]:
+    """Whether rows belong to components, from their parts; shape (n_components, n_rows)."""
+    first = np.searchsorted(model.component, np.arange(len(model.weights)))
+    return np.asarray(np.add.reduceat(share, first) > 0.0)
 
 
 def clustered(
