@@ -88,7 +88,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     Notes
     -----
     Numbers are compared as they are where the leaves of the density are bins or Gaussians of
-    values, and by the scores of :class:`skpc.SoftLearnSPN` where these are Gaussians of scores.
+    values, and by their scores where these are Gaussians of scores, each alone or several in a
+    block (:class:`skpc.SoftLearnSPN`).
 
     Without a ``density`` the machine takes ``CutsetNetworkBD(structured=True)``, unless
     :class:`skpc.SoftLearnSPN` predicts removed cells better by more than 0.02 nats each: a fifth of

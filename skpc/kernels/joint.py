@@ -1,7 +1,7 @@
 r"""Expectations of products of column kernels under leaves of several numbers, at points.
 
 A Gaussian kernel with :math:`G = \operatorname{diag}(\sqrt{2 \gamma_v})` has under normal scores of
-mean m and covariance S, which is zero at known cells, the expectation
+mean m and covariance S the expectation
 
 .. math:: |I + G S G|^{-1/2} \exp(-\tfrac12 |L^{-1} G (c - m)|^2), \qquad L L^T = I + G S G,
 
@@ -86,7 +86,8 @@ def joint_expectations(
     columns: Columns,
     normals: BlockNormals,
     points: JointPoints,
-) -> Floats:
+    out: Floats,
+) -> None:
     """Expectation of a product of column kernels at points, or of products at pairs of points.
 
     Parameters
@@ -101,44 +102,35 @@ def joint_expectations(
         Conditional distributions under them.
     points : JointPoints
         The points.
-
-    Returns
-    -------
-    ndarray of shape (n, n_points)
+    out : ndarray of shape (n, n_points)
+        Where the expectations are written.
 
     Raises
     ------
     ValueError
         If so many cells with atoms are missing that the sum over all sets of them is out of reach.
     """
-    found = np.zeros((len(normals.row), len(points.height)))
+    out[:] = 0.0
     terms = _terms(blocks, normals, points.root)
     of_atoms = _atom_factors(factors, blocks, columns, points)
-    _add_terms(
-        normals.set_ptr,
-        normals.mean,
-        normals.covariance,
-        normals.block,
-        *terms,
-        points.root,
-        points.centre,
-        of_atoms,
-        found,
-    )
-    found *= points.height
+    sets = (normals.missing, normals.covariance, normals.block)
+    seen = (points.root, points.centre)
+    _add_terms(normals.set_ptr, normals.mean, *sets, *terms, *seen, of_atoms, out)
+    order, of_set = np.argsort(normals.row, kind="stable"), normals.of_set
+    members = (order, normals.row, of_set, normals.mean, normals.missing)
+    _multiply_known(*members, *seen, points.height, out)
     for at in np.flatnonzero(points.root == 0.0).tolist():
         form, cells = column_form(blocks, columns, normals, at), points.cells[:, at].T
         if len(cells) == 2:
-            found *= leaf_second_moments(factors[at], form, cells[0], cells[1])
+            out *= leaf_second_moments(factors[at], form, cells[0], cells[1])
         else:
             known = Normals(cells[0], np.zeros(len(cells[0])))
-            found *= leaf_expectations(factors[at], form, known)
-    return found
+            out *= leaf_expectations(factors[at], form, known)
 
 
 def column_form(blocks: Blocks, columns: Columns, normals: BlockNormals, at: int) -> Normals:
     """What is known of the numbers of one column: cells, atoms, and a normal score for the rest."""
-    of_set = np.repeat(np.arange(len(normals.block)), np.diff(normals.set_ptr))
+    of_set = normals.of_set
     missing = np.flatnonzero(normals.missing[of_set, at])
     seen = np.flatnonzero(~normals.missing[of_set, at])
     values, which = np.unique(normals.mean[seen, at], return_inverse=True)
@@ -221,6 +213,7 @@ def too_many_atoms(variables: list[int]) -> str:
 def _add_terms(
     set_ptr: Ints,
     means: Floats,
+    missing: NDArray[np.bool_],
     covariances: Floats,
     block: Ints,
     ptr: Ints,
@@ -231,7 +224,7 @@ def _add_terms(
     of_atoms: Floats,
     out: Floats,
 ) -> None:
-    """Add the expectations of Gaussian kernels, set by set and term by term."""
+    """Add the expectations of Gaussian kernels in missing columns, set by set and term by term."""
     d, n = centre.shape
     index, factor, shift = np.empty(d, np.int64), np.empty((d, d)), np.empty(d)
     white, scale, square = np.empty((d, n)), np.empty(n), np.empty(n)
@@ -240,10 +233,10 @@ def _add_terms(
             size = 0
             scale[:] = weight[t]
             for v in range(d):
-                if root[v] > 0.0 and mask[t, v]:
+                if root[v] > 0.0 and missing[s, v] and mask[t, v]:
                     index[size] = v
                     size += 1
-                elif root[v] > 0.0:
+                elif root[v] > 0.0 and missing[s, v]:
                     for j in range(n):
                         scale[j] *= of_atoms[block[s], v, j]
             height = _whiten(covariances, s, root, index, size, centre, factor, white)
@@ -274,7 +267,7 @@ def _whiten(
 ) -> float:
     """Factorise I + G S G, reciprocals on the diagonal, and apply its inverse to all points.
 
-    Returns the reciprocal of the product of the diagonal.
+    Returns the product of the diagonal.
     """
     height = 1.0
     for i in range(size):
@@ -282,19 +275,47 @@ def _whiten(
         for j in range(white.shape[1]):
             white[i, j] = root[v] * centre[v, j]
         for k in range(i + 1):
-            u = index[k]
-            rest = root[v] * covariances[s, v, u] * root[u]
+            rest = root[v] * covariances[s, v, index[k]] * root[index[k]]
             for m in range(k):
                 rest -= factor[i, m] * factor[k, m]
-            if k < i:
-                rest *= factor[k, k]
-                factor[i, k] = rest
-                if rest != 0.0:
-                    for j in range(white.shape[1]):
-                        white[i, j] -= rest * white[k, j]
-            else:
+            if k == i:
                 factor[i, i] = 1.0 / math.sqrt(1.0 + rest)
+                continue
+            rest *= factor[k, k]
+            factor[i, k] = rest
+            for j in range(white.shape[1]):
+                white[i, j] -= rest * white[k, j]
         height *= factor[i, i]
         for j in range(white.shape[1]):
             white[i, j] *= factor[i, i]
     return height
+
+
+@kernel
+def _multiply_known(
+    order: Ints,
+    row: Ints,
+    of_set: Ints,
+    means: Floats,
+    missing: NDArray[np.bool_],
+    root: Floats,
+    centre: Floats,
+    height: Floats,
+    out: Floats,
+) -> None:
+    """Multiply by Gaussian kernels of known cells, which all blocks of a row share."""
+    d, n = centre.shape
+    square, line, last = np.empty(n), np.empty(n), -1
+    for e in order:
+        if row[e] != last:
+            last = row[e]
+            square[:] = 0.0
+            for v in range(d):
+                if root[v] > 0.0 and not missing[of_set[e], v]:
+                    for j in range(n):
+                        away = root[v] * (centre[v, j] - means[e, v])
+                        square[j] += away * away
+            for j in range(n):
+                line[j] = height[j] * fast_exp(-0.5 * square[j])
+        for j in range(n):
+            out[e, j] *= line[j]

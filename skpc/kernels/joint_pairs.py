@@ -62,10 +62,9 @@ class _Side(NamedTuple):
         blocks, columns, normals = side
         places = range(len(blocks.variables))
         found = [atoms_of(blocks, columns, at) for at in places]
-        of_set = np.repeat(np.arange(len(normals.block)), np.diff(normals.set_ptr))
         return cls(
             normals.row,
-            of_set,
+            normals.of_set,
             normals.mean,
             normals.block,
             normals.missing,

@@ -6,6 +6,7 @@ Few points differ within a small scope, and the lines of most nodes are short.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -223,42 +224,43 @@ def expected_at_points(
     """
     program = plan_of(circuit.structure)
     known_at, of_cells = _known_values(given.cells, patterns, cell_values)
-    filled = len(patterns.of_leaves) + len(of_cells)
-    joint, joint_at, of_joint = _joint_values(circuit, given, patterns, factors, filled)
-    values = [patterns.of_leaves, of_cells, *of_joint]
-    n_values = sum(map(len, values))
-    work = np.empty(n_values + program.n_slots * patterns.width.max())
-    np.concatenate(values, out=work[:n_values])
+    alone = np.concatenate([patterns.of_leaves, of_cells])
+    sizes = [len(n.row) * len(p.height) for n, p in zip(given.joint, patterns.joint)]
+    lines_at = len(alone) + sum(sizes)
+    work = np.empty(lines_at + program.n_slots * patterns.width.max())
+    work[: len(alone)] = alone
+    joint, joint_at = _fill_joint(circuit, given, patterns, factors, len(alone), work)
     out = np.empty((len(given.cells), patterns.width[-1]))
     layout = (patterns.width, patterns.map_at, patterns.pattern, patterns.leaf_at)
-    places = (known_at, joint, joint_at, n_values)
-    _follow(program.plan, given.reached, *layout, *places, work, out)
+    _follow(program.plan, given.reached, *layout, known_at, joint, joint_at, lines_at, work, out)
     return out
 
 
-def _joint_values(
+def _fill_joint(
     circuit: Circuit,
     given: Conditionals,
     patterns: Patterns,
     factors: tuple[ColumnKernel, ...],
-    filled: int,
-) -> tuple[Ints, Ints, list[Floats]]:
-    """Values of the leaves of several variables in each row and pattern.
+    begin: int,
+    work: Floats,
+) -> tuple[Ints, Ints]:
+    """Write values of the leaves of several variables in each row and pattern, from ``begin`` on.
 
-    Returns the number of each leaf among these (-1: it is of one variable), where the values of
-    each of them begin in each row, and the values.
+    Returns the number of each leaf among these (-1: it is of one variable), and where the values of
+    each of them begin in each row.
     """
     joint, place = joint_places(circuit, given)
-    at, found, first = np.empty_like(place), [], 0
+    at, first = np.empty_like(place), 0
     for blocks, normals, points in zip(joint_blocks(circuit), given.joint, patterns.joint):
+        shape = (len(normals.row), len(points.height))
+        out = work[begin : begin + math.prod(shape)].reshape(shape)
         of_blocks = [factors[var] for var in blocks.variables]
-        values = joint_expectations(of_blocks, blocks, circuit.columns, normals, points)
+        joint_expectations(of_blocks, blocks, circuit.columns, normals, points, out)
         own = slice(first, first + len(blocks.leaf))
-        at[:, own] = filled + place[:, own] * values.shape[1]
+        at[:, own] = begin + place[:, own] * shape[1]
         first += len(blocks.leaf)
-        filled += values.size
-        found.append(values.ravel())
-    return joint, at, found
+        begin += out.size
+    return joint, at
 
 
 def _known_values(

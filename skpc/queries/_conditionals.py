@@ -174,7 +174,7 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     place, first = np.full((len(given.cells), n_leaves), -1), 0
     for of_scope, normals in zip(blocks, given.joint):
         joint[of_scope.leaf] = first + np.arange(len(of_scope.leaf))
-        leaf = np.repeat(normals.block, np.diff(normals.set_ptr))
+        leaf = normals.block[normals.of_set]
         place[normals.row, first + leaf] = np.arange(len(leaf))
         first += len(of_scope.leaf)
     return joint, place

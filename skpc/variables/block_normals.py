@@ -44,6 +44,11 @@ class BlockNormals(NamedTuple):
     missing: NDArray[np.bool_]
     covariance: Floats
 
+    @property
+    def of_set(self) -> Ints:
+        """The set of each distribution; shape (n,)."""
+        return np.repeat(np.arange(len(self.block)), np.diff(self.set_ptr))
+
 
 def block_normals(
     blocks: Blocks, columns: Columns, cells: BlockCells, rows: Floats, reached: NDArray[np.bool_]
