@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
-from skpc.variables import Predictive
+from skpc.variables import Form, Predictive
 from skpc.variables.families import lines_of, posterior_form, posterior_lines
+from skpc.variables.forms import stacked
+
+#: Rows of which the distributions by blocks are found at a time.
+_ROWS = 1024
 
 
 def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predictive]:
@@ -47,20 +51,38 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     >>> cells.mean(), cells.quantile(0.975).round(2)
     (array([1., 5.]), array([4.92, 5.  ]))
     """
-    rows, columns = check_rows(circuit, X), circuit.columns
+    rows = check_rows(circuit, X)
     wanted = np.arange(circuit.n_features) if variables is None else np.asarray(variables, int)
-    leaves, marks = circuit.structure.leaves, np.zeros(circuit.n_features, dtype=bool)
+    # What blocks say of a cell differs from row to row, and takes room.
+    step = _ROWS if circuit.blocks else max(len(rows), 1)
+    parts = [
+        _forms(circuit, rows[start : start + step], wanted)
+        for start in range(0, max(len(rows), 1), step)
+    ]
+    found = []
+    for var, forms in zip(wanted.tolist(), zip(*parts)):
+        labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
+        found.append(Predictive([stacked(forms)], rows[:, var], labels))
+    return found
+
+
+def _forms(circuit: Circuit, rows: Floats, wanted: Ints) -> list[Form]:
+    """Distributions of the cells of some variables."""
+    columns, leaves = circuit.columns, circuit.structure.leaves
+    marks = np.zeros(circuit.n_features, dtype=bool)
     marks[wanted] = True
     lines = posterior_lines(leaves, circuit.param, columns, marks)
     average, reader = posterior_average(circuit, rows, lines), BlockReader(circuit)
-    given, found = reader.conditionals(rows), []
+    probs = [
+        average[lines.first[blocks.leaf]] * marks[blocks.variables].any()
+        for blocks in reader.blocks
+    ]
+    given, found = reader.conditionals(rows, probs), []
     for var in wanted.tolist():
-        labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
         of_var = average[lines_of(leaves, columns, lines, var)].T
         prob = _normalised(np.ascontiguousarray(of_var), rows[:, var])
         own = reader.of_variable(given, var)
-        form = posterior_form(leaves, circuit.param, columns, var, prob, own)
-        found.append(Predictive([form], rows[:, var], labels))
+        found.append(posterior_form(leaves, circuit.param, columns, var, prob, own))
     return found
 
 

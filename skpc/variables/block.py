@@ -115,7 +115,8 @@ class Blocks(NamedTuple):
 
     def modes(self, cells: BlockCells) -> Floats:
         """Most probable scores of missing cells, which are their means; (n_blocks, n_rows, d)."""
-        return conditionals(self.gaussians, *cells[1:])[0]
+        wanted = np.ones((len(self.leaf), len(cells.codes)), dtype=bool)
+        return conditionals(self.gaussians, *cells[1:], wanted)[0]
 
     def _only(self, k: int) -> Gaussians:
         return Gaussians(*(part[k : k + 1] for part in self.gaussians))

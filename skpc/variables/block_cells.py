@@ -10,13 +10,11 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables.block import BlockCells, Blocks
+from skpc.variables.forms import NOTHING
 from skpc.variables.leaves import Columns
 from skpc.variables.score import value_of
 from skpc.variables.scored import REDRAWS, is_atom
 from skpc.variables.scored_column import ATOMS, HEAD, column_in
-
-#: Components less probable than this add nothing to a mean.
-_NOTHING = 1e-12
 
 
 def cell_moments(
@@ -34,7 +32,7 @@ def cell_moments(
     """
     column = column_in(columns, int(blocks.variables[place]))
     mean, sd = scores
-    k, row = np.nonzero(prob > _NOTHING)
+    k, row = np.nonzero(prob > NOTHING)
     moments = column.score.moments(mean[k, row], sd[k, row], np.full(len(k), centre))
     state_prob = np.exp(blocks.log_prob[:, blocks.state_ptr[place] : blocks.state_ptr[place + 1]])
     of_atoms = [state_prob[:, :-1] @ (column.atoms - centre) ** power for power in (1, 2)]

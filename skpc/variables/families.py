@@ -18,7 +18,7 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc.variables import block, gaussian, poisson
 from skpc.variables.block import Blocks, blocks_of
-from skpc.variables.forms import Form, Normals, Points, ScoredNormals
+from skpc.variables.forms import Form, Normals, Points, ScoredNormals, likely_parts
 from skpc.variables.leaves import (
     BLOCK,
     CATEGORICAL,
@@ -414,7 +414,7 @@ def posterior_form(
     place, mean, sd = own
     all_means, all_sds = (np.tile(part, (len(prob), 1)) for part in (parts.mean, parts.sd))
     all_means[:, place], all_sds[:, place] = mean.T, sd.T
-    return parts._replace(mean=all_means, sd=all_sds, prob=prob)
+    return likely_parts(parts._replace(mean=all_means, sd=all_sds, prob=prob))
 
 
 def is_category(columns: Columns, var: int) -> bool:

@@ -9,6 +9,7 @@ predictions need stands in ``stretched.py``.)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ _MAX_STEPS = 100
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
 #: Parts less probable than this add nothing to a mean.
-_NOTHING = 1e-12
+NOTHING = 1e-12
 _SQRT_2 = math.sqrt(2.0)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
@@ -234,7 +235,7 @@ class ScoredNormals(NamedTuple):
         """Mean and mean square of ``x - centre`` in each part."""
         score, away = self.column.score, self.column.atoms - centre
         # Parts that a distribution hardly has are not worth a quadrature.
-        some = np.ones(len(self.mean), bool) if self.mean.ndim == 1 else self.rows > _NOTHING
+        some = np.ones(len(self.mean), bool) if self.mean.ndim == 1 else self.rows > NOTHING
         first, second = np.zeros(self.mean.shape), np.zeros(self.mean.shape)
         mean, sd = self.mean[some], self.sd[some]
         first[some], second[some] = score.moments(mean, sd, np.full(len(mean), centre))
@@ -327,6 +328,53 @@ class ScoredNormals(NamedTuple):
     def rows(self) -> Floats:
         """Probabilities of the parts under each distribution."""
         return np.eye(len(self.state_prob)) if self.prob is None else self.prob
+
+
+def likely_parts(parts: ScoredNormals) -> ScoredNormals:
+    """The same distributions with a part for each atom, and the parts that are not negligible.
+
+    The means of parts differ from row to row, and so do the parts that are kept.
+    """
+    rest = parts.rows * parts.state_prob[:, -1]
+    n_kept = max(int((rest > NOTHING).sum(axis=1).max(initial=0)), 1)
+    kept = np.argpartition(-rest, n_kept - 1, axis=1)[:, :n_kept]
+    mean, sd, rest = (
+        np.take_along_axis(part, kept, axis=1) for part in (parts.mean, parts.sd, rest)
+    )
+    return _with_atoms(parts.column, parts.rows @ parts.state_prob[:, :-1], mean, sd, rest)
+
+
+def stacked(forms: Sequence[Any]) -> Any:
+    """Distributions of the same column for several lists of rows, one after the other."""
+    first = forms[0]
+    if len(forms) == 1:
+        return first
+    if not isinstance(first, ScoredNormals) or first.mean.ndim == 1:
+        return first._replace(prob=np.concatenate([form.prob for form in forms]))
+    n_atoms, most = len(first.column.atoms), max(form.mean.shape[1] for form in forms)
+
+    def padded(values: list[Floats], fill: float) -> Floats:
+        widths = [(0, 0), (0, 0)]
+        parts = []
+        for value in values:
+            widths[1] = (0, most - value.shape[1])
+            parts.append(np.pad(value, widths, constant_values=fill))
+        return np.concatenate(parts)[:, n_atoms:]
+
+    mean, sd = padded([form.mean for form in forms], 0.0), padded([form.sd for form in forms], 1.0)
+    prob = padded([form.rows for form in forms], 0.0)
+    of_atoms = np.concatenate([form.rows[:, :n_atoms] for form in forms])
+    return _with_atoms(first.column, of_atoms, mean, sd, prob)
+
+
+def _with_atoms(
+    column: ScoredColumn, of_atoms: Floats, mean: Floats, sd: Floats, rest: Floats
+) -> ScoredNormals:
+    """Distributions with probabilities of the atoms, and parts that are normal scores."""
+    n_atoms, n_parts = of_atoms.shape[1], rest.shape[1]
+    state_prob = np.eye(n_atoms + 1)[np.minimum(np.arange(n_atoms + n_parts), n_atoms)]
+    mean, sd = np.hstack([np.zeros_like(of_atoms), mean]), np.hstack([np.ones_like(of_atoms), sd])
+    return ScoredNormals(column, state_prob, mean, sd, np.hstack([of_atoms, rest]))
 
 
 Form = Points | Normals | Bins | ScoredNormals

@@ -238,7 +238,9 @@ def statistics(
     return weight.sum(axis=1), total, square
 
 
-def conditionals(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> tuple[Floats, Floats]:
+def conditionals(
+    gaussians: Gaussians, scores: Floats, patterns: Patterns, wanted: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
     """Distribution of each missing cell given the observed cells of its row.
 
     Parameters
@@ -248,15 +250,17 @@ def conditionals(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> tu
         NaN where missing.
     patterns : Patterns
         Those of the scores.
+    wanted : bool ndarray of shape (n_components, n_rows)
+        Which components are asked about which rows.
 
     Returns
     -------
     mean, sd : ndarrays of shape (n_components, n_rows, d)
-        An observed cell has itself as mean, and sd 0.
+        An observed cell has itself as mean, and sd 0; zeros where they are not wanted.
     """
     shape = (len(gaussians.mean), *scores.shape)
-    mean, variance = np.empty(shape), np.zeros(shape)
-    _conditionals(*gaussians, scores[patterns.order], *patterns, mean, variance)
+    mean, variance = np.zeros(shape), np.zeros(shape)
+    _conditionals(*gaussians, scores[patterns.order], *patterns, wanted, mean, variance)
     return mean, np.sqrt(variance)
 
 
@@ -437,6 +441,7 @@ def _conditionals(
     order: Ints,
     ptr: Ints,
     seen: NDArray[np.bool_],
+    wanted: NDArray[np.bool_],
     found: Floats,
     variance: Floats,
 ) -> None:
@@ -447,8 +452,15 @@ def _conditionals(
     for pattern in range(len(ptr) - 1):
         n_here, n_gone = split_columns(seen, pattern, here, gone)
         for k in range(len(mean)):
-            condition(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread)
+            known = False
             for r in range(ptr[pattern], ptr[pattern + 1]):
+                if not wanted[k, order[r]]:
+                    continue
+                if not known:
+                    condition(
+                        covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread
+                    )
+                    known = True
                 for v in range(d):
                     away[v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
                 fill(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, away, space)

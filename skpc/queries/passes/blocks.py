@@ -12,6 +12,7 @@ from skpc.queries.passes.rows import read_cells
 from skpc.variables.block import BlockCells, Blocks
 from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
 from skpc.variables.families import leaves_of
+from skpc.variables.forms import NOTHING
 from skpc.variables.gaussians import conditionals
 
 #: Rows for which the distributions of all cells are held at a time.
@@ -109,13 +110,16 @@ class BlockReader:
                 without = logsumexp(above - parts[:, :, at], axis=1)
                 rest[var] = np.logaddexp(rest[var], without)
 
-    def conditionals(self, rows: Floats) -> list[tuple[Floats, Floats]]:
+    def conditionals(self, rows: Floats, probs: list[Floats]) -> list[tuple[Floats, Floats]]:
         """Means and standard deviations of the scores of missing cells under the blocks.
 
-        For each scope two arrays of shape (n_blocks, n_rows, n_columns).
+        For each scope two arrays of shape (n_blocks, n_rows, n_columns), from the probabilities of
+        its blocks given each row: those of blocks that hardly made a row are left out.
         """
-        cells = self.cells(rows)
-        return [conditionals(b.gaussians, *part[1:]) for b, part in zip(self.blocks, cells)]
+        return [
+            conditionals(blocks.gaussians, *cells[1:], np.ascontiguousarray(prob > NOTHING))
+            for blocks, cells, prob in zip(self.blocks, self.cells(rows), probs)
+        ]
 
     def of_variable(
         self, given: list[tuple[Floats, Floats]], var: int
@@ -143,7 +147,8 @@ class BlockReader:
         """
         for start in range(0, len(rows), _ROWS):
             part = slice(start, start + _ROWS)
-            given = self.conditionals(rows[part])
+            probs = [prob[place, part] for place in self.place]
+            given = self.conditionals(rows[part], probs)
             for place, blocks, scores in zip(self.place, self.blocks, given):
                 for at, var in enumerate(blocks.variables.tolist()):
                     some = np.flatnonzero(np.isnan(rows[part, var]))
