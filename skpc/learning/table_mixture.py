@@ -19,7 +19,7 @@ from skpc.learning.table_cells import (
     add_log_tables,
     count_states,
 )
-from skpc.variables.gaussians import Gaussians, squared_distances, statistics
+from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
 TAILS = (0.6, 1.0, 1.7, 3.0)
@@ -113,6 +113,21 @@ class TableModel(NamedTuple):
         """Log density (nats) of encoded rows, the background included, shape (n_rows,)."""
         joint = self.joint(columns, cells)
         return _share_rows(joint, cells, columns) + cells.log_base
+
+    def log_cells(self, columns: TableColumns, cells: TableCells) -> Floats:
+        """Log density (nats) of scores given the other cells of the row, shape (n_rows, d).
+
+        Zero where a cell is missing or an atom. The background is not counted.
+        """
+        joint, (n_rows, d) = self.joint(columns, cells), cells.scores.shape
+        rest = np.full((n_rows, d), -np.inf)
+        wider = self.width[:, np.newaxis, np.newaxis] ** 2
+        for b in range(len(joint)):
+            k = self.component[b : b + 1]
+            one = Gaussians.of(self.gaussians.mean[k], wider[b] * self.gaussians.covariance[k])
+            alone = leave_one_out(one, cells.scores, cells.patterns)[0]
+            np.logaddexp(rest, joint[b][:, np.newaxis] - alone, out=rest)
+        return np.asarray(np.logaddexp.reduce(joint, axis=0)[:, np.newaxis] - rest)
 
     @classmethod
     def stacked(cls, models: list[TableModel], weights: Floats) -> TableModel:
