@@ -32,8 +32,9 @@ _STRENGTHS = (0.004, 0.02, 0.1, 0.5, 2.0, 8.0)
 _STRENGTHS_WITHIN = (0.03, 0.1, 0.3, 1.0, 3.0)
 #: The strength before there is a choice.
 USUAL_STRENGTH = 0.3
-#: EM stops when it raises the mean log density (nats) of the rows by less.
-_TOL = 1e-3
+#: EM stops when it raises the mean log density (nats) of the rows by less: that of clusters, and
+#: that of one block, where only missing cells take more than one iteration.
+_TOL, _TOL_ALONE = 1e-3, 1e-4
 #: Part of the standard deviation of a column by which each score is blurred, so that columns that
 #: follow from each other leave a variance.
 _SMALLEST_SD = 1e-4
@@ -207,6 +208,7 @@ def fit_blocks(
     BlockFit
     """
     n_components, before = len(membership), -np.inf
+    tol = _TOL if n_components > 1 else _TOL_ALONE
     start = np.tile(shrinkage.target, (n_components, 1, 1))
     gaussians = Gaussians.of(np.tile(rows.mean, (n_components, 1)), start)
     for _ in range(max_iter):
@@ -222,7 +224,7 @@ def fit_blocks(
         log_density = _log_total(joint)
         membership = np.exp(joint - log_density)
         reached = float(rows.weight @ log_density) / float(rows.weight.sum())
-        if reached - before < _TOL:
+        if reached - before < tol:
             break
         before = reached
     return BlockFit(moments, gaussians, within, membership)

@@ -1,0 +1,145 @@
+"""Blocks of numbers: estimates beside their formulas, and when parts are divided."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import pearsonr
+
+from skpc.learning.blocks import (
+    BlockRows,
+    Shrinkage,
+    correlated,
+    fit_blocks,
+    weigh_division,
+)
+from skpc.learning.factorised import Design
+from skpc.variables import ScoredColumn
+from skpc.variables.score import Score
+
+
+def design_of(numbers, weight=None):
+    weight = np.ones(len(numbers)) if weight is None else weight
+    d = numbers.shape[1]
+    codes = np.where(np.isnan(numbers), -1, 0).astype(np.int16)
+    moments = np.zeros(d), np.ones(d), np.full(d, 0.01)
+    return Design.of(codes, numbers, np.ones(d, dtype=int), weight, moments)
+
+
+def rows_of(numbers, weight=None, step=0.0):
+    weight = np.ones(len(numbers)) if weight is None else weight
+    column = ScoredColumn(Score(), np.empty(0), step=step, smallest_sd=0.01)
+    columns = [column] * numbers.shape[1]
+    return BlockRows.of(design_of(numbers, weight), weight, columns, 0.1)
+
+
+def correlated_numbers(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    factor = rng.normal(size=(n_rows, 1))
+    return factor * [1.0, -1.0, 0.5] + 0.5 * rng.normal(size=(n_rows, 3))
+
+
+def start(rows, n_components=1):
+    side = (rows.scores[:, 0] > 0.0) if n_components == 2 else np.zeros(len(rows.weight), int)
+    return np.ascontiguousarray((np.arange(n_components)[:, np.newaxis] == side) * 1.0)
+
+
+def weigh(numbers, weight=None, n_folds=4):
+    rows = rows_of(numbers, weight)
+    shrinkage, draws = Shrinkage(np.eye(numbers.shape[1])), np.random.RandomState(0)
+    return weigh_division(rows, start(rows, 2), shrinkage, 100, n_folds, draws)
+
+
+@pytest.mark.parametrize("strength", [0.01, 2.0])
+def test_a_block_is_the_weighted_covariance_drawn_to_its_target(strength):
+    numbers, rng = correlated_numbers(40), np.random.default_rng(1)
+    weight, target = rng.uniform(0.5, 2.0, 40), np.diag([1.0, 2.0, 3.0])
+    rows = rows_of(numbers, weight)
+    found = fit_blocks(rows, start(rows), Shrinkage(target, strength), 0.0, 100).gaussians
+    mean = np.average(numbers, axis=0, weights=weight)
+    scatter = (weight[:, np.newaxis] * (numbers - mean)).T @ (numbers - mean)
+    expected = (scatter + 3 * strength * target) / (weight.sum() + 3 * strength)
+    assert_allclose(found.mean[0], mean, rtol=1e-9)
+    assert_allclose(found.covariance[0], expected, atol=1e-7)
+
+
+def test_missing_cells_are_integrated_out():
+    numbers = correlated_numbers(4000)
+    shown = numbers.copy()
+    # The second number is hidden where the first is large: means of what is there mislead.
+    shown[numbers[:, 0] > 0.5, 1] = np.nan
+    rows = rows_of(shown)
+    found = fit_blocks(rows, start(rows), Shrinkage(np.eye(3), 0.004), 0.0, 500).gaussians
+    assert_allclose(found.mean[0], numbers.mean(axis=0), atol=0.05)
+    assert_allclose(found.covariance[0], np.cov(numbers.T), atol=0.08)
+
+
+def test_a_number_without_any_cell_has_the_covariance_of_the_target():
+    numbers = correlated_numbers(30)
+    numbers[:, 1] = np.nan
+    rows, target = rows_of(numbers), np.diag([1.0, 7.0, 1.0])
+    found = fit_blocks(rows, start(rows), Shrinkage(target, 0.5), 0.0, 100).gaussians
+    assert_allclose(found.covariance[0][1], [0.0, 7.0, 0.0], atol=1e-9)
+    assert found.mean[0, 1] == 0.0
+
+
+def test_no_column_is_narrower_than_half_a_step_or_the_smallest_sd():
+    numbers = np.full((50, 2), 0.25)
+    for step, smallest in ((0.0, 0.01), (0.5, 0.25)):
+        rows = rows_of(numbers, step=step)
+        shrinkage = Shrinkage(1e-9 * np.eye(2), 0.004)
+        covariance = fit_blocks(rows, start(rows), shrinkage, 0.0, 100).gaussians.covariance[0]
+        assert (np.diag(covariance) >= smallest**2 * (1 - 1e-12)).all()
+        np.linalg.cholesky(covariance)
+
+
+def test_columns_that_follow_from_each_other_leave_a_variance():
+    numbers = correlated_numbers(200)
+    numbers = np.column_stack([numbers, numbers.sum(axis=1)])
+    rows = rows_of(numbers)
+    found = fit_blocks(rows, start(rows), Shrinkage(np.eye(4), 0.004), 0.0, 100).gaussians
+    assert np.isfinite(found.log_det).all()
+
+
+def test_two_clouds_are_worth_dividing_and_one_is_not():
+    rng = np.random.default_rng(0)
+    one = correlated_numbers(300)
+    two = one + 4.0 * rng.choice([-1.0, 1.0], (300, 1))
+    assert weigh(two).gain > 50.0
+    assert weigh(one).gain < 0.0
+
+
+def test_one_far_row_does_not_decide():
+    rng = np.random.default_rng(0)
+    narrow = np.where(rng.random((400, 1)) < 0.5, 1e-2, 1.0)
+    numbers = narrow * rng.normal(size=(400, 3)) + 3.0 * np.sign(0.5 - narrow)
+    numbers[0] = 15.0
+    assert weigh(numbers).gain > 50.0
+
+
+def test_strong_shrinkage_is_chosen_where_the_target_is_true():
+    rng = np.random.default_rng(0)
+    assert weigh(rng.normal(size=(40, 8))).strength >= 2.0
+    mixing = rng.normal(size=(8, 8))
+    assert weigh(rng.normal(size=(400, 8)) @ mixing).strength <= 0.1
+
+
+def test_numbers_are_correlated_as_scipy_tests_their_pairs():
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(60, 4)) + 0.3 * rng.normal(size=(60, 1))
+    numbers[rng.random(numbers.shape) < 0.2] = np.nan
+    for level in (0.01, 0.05, 0.3):
+        found = correlated(design_of(numbers), np.ones(60), level)
+        for a in range(4):
+            for b in range(a):
+                both = ~np.isnan(numbers[:, [a, b]]).any(axis=1)
+                expected = pearsonr(numbers[both, a], numbers[both, b]).pvalue < level
+                assert found[a, b] == expected
+
+
+def test_a_row_of_weight_two_correlates_as_the_row_twice():
+    numbers = np.random.default_rng(0).normal(size=(30, 5))
+    weight = np.where(np.arange(30) < 12, 2.0, 1.0)
+    twice = np.repeat(numbers, weight.astype(int), axis=0)
+    for level in (0.05, 0.3, 0.6):
+        expected = correlated(design_of(twice), np.ones(len(twice)), level)
+        assert_array_equal(correlated(design_of(numbers, weight), weight, level), expected)
