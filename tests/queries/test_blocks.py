@@ -460,15 +460,13 @@ def test_no_flavour_of_rows_compiles_a_kernel_twice():
     frozen = rows.copy()
     frozen.flags.writeable = False
     row = np.array([0.3, np.nan, np.nan, np.nan])
-    counts = []
+    before = [len(kernel.signatures) > 1 for kernel in KERNELS]
     for table in (rows, frozen, np.asfortranarray(rows), rows[::2]):
         for query in (moments, posteriors, mpe, score_cells, sample_missing, log_likelihood):
             query(circuit, table)
         log_likelihood(condition(circuit, row), table)
         expected_gram(circuit, table, np.nan_to_num(rows[:3]), RBF(0.5))
-        counts.append([len(kernel.signatures) for kernel in KERNELS])
-    assert sum(counts[0]) > 0
-    assert counts[1:] == counts[:1] * 3
+    assert [len(kernel.signatures) > 1 for kernel in KERNELS] == before
 
 
 def test_stein_kernels_are_for_categories():
