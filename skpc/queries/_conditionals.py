@@ -22,7 +22,7 @@ from skpc.variables.leaf_kernels import cell_value
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307
 #: Leaves of several variables, reached by rows, whose expectations are held at a time.
-_LEAVES = 4096
+_LEAVES = 2048
 #: Numbers in their covariances that are held at a time.
 _NUMBERS = 2**22
 

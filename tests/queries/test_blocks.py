@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skpc._jit import KERNELS
 from skpc.circuit import SUM, CircuitBuilder, load_circuit, save_circuit
 from skpc.discrepancies import stein_gram
+from skpc.kernels import RBF
 from skpc.queries import (
     condition,
+    expected_gram,
     fit_parameters,
     flows,
     log_conditional,
@@ -449,6 +452,21 @@ def test_rows_of_a_large_table_are_answered_as_alone():
     some = [0, 1, 4321, 8192, 9999]
     for query in (log_likelihood, score_cells, mpe, lambda c, x: moments(c, x)[1]):
         assert_allclose(query(circuit, rows)[some], query(circuit, rows[some]), rtol=1e-12)
+
+
+def test_no_flavour_of_rows_compiles_a_kernel_twice():
+    circuit = random_block_circuit(1)
+    rows = random_rows(15, circuit, 30, 0.4)
+    frozen = rows.copy()
+    frozen.flags.writeable = False
+    row = np.array([0.3, np.nan, np.nan, np.nan])
+    before = [len(kernel.signatures) > 1 for kernel in KERNELS]
+    for table in (rows, frozen, np.asfortranarray(rows), rows[::2]):
+        for query in (moments, posteriors, mpe, score_cells, sample_missing, log_likelihood):
+            query(circuit, table)
+        log_likelihood(condition(circuit, row), table)
+        expected_gram(circuit, table, np.nan_to_num(rows[:3]), RBF(0.5))
+    assert [len(kernel.signatures) > 1 for kernel in KERNELS] == before
 
 
 def test_stein_kernels_are_for_categories():

@@ -48,7 +48,9 @@ class BlockReader:
         """Cells of rows (from row ``start`` of the caller's on) in each scope that has blocks."""
         if not self.blocks:
             return []
-        codes, values = read_cells(self._reading, rows, start)
+        # Read-only rows would compile the kernels again.
+        writable = np.require(rows, requirements=("C", "W"))
+        codes, values = read_cells(self._reading, writable, start)
         return [BlockCells.of(codes[:, b.variables], values[:, b.variables]) for b in self.blocks]
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
