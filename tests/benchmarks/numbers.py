@@ -22,7 +22,7 @@ calibration  Of removed cells (20 % of the held-out rows): the share of randomis
              the share that closed 80 % intervals cover (.76).
 auc          Boosting tells samples from held-out rows, out of fold; "real" are training rows in
              place of samples. All numbers are floats here, so that no dtype rounds the samples. The
-             bars are for the best density of a table: of all held-out rows, and of 300 of them.
+             bars are for the best density of a table, with all held-out rows and with 300 of them.
 loglik       Held-out log density and, of removed numbers, the error of complete: the root of the
              mean square over the variance, averaged over the columns. With plain margins first
              where a density can have them; log densities compare where there are no point masses.

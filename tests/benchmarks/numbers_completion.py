@@ -2,9 +2,10 @@
 
 Three cells in ten are removed from all rows, completely at random. Rivals see scaled numbers and
 one column for each category: IterativeImputer with Bayesian ridge regressions, and KNNImputer, the
-number of neighbours chosen by cells that it does not see. Columns that add up to one tell a
-regression nothing but each other, so "n-1" leaves out the last category of each; it finds better
-categories, but not always better numbers.
+number of rounds or neighbours chosen by cells that they do not see (on small tables more rounds
+make the former worse). Columns that add up to one tell a regression nothing but each other, so
+"n-1" leaves out the last category of each; it finds better categories, but not always better
+numbers.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ BARS = {
 }
 RIVALS = ("iterative", "iterative n-1", "KNN")
 N_NEIGHBORS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80)
-#: Share of the cells that are removed, and of those left that choose the number of neighbours.
+N_ROUNDS = (1, 2, 3, 5, 10, 20)
+#: Share of the cells that are removed, and of those left that choose rounds or neighbours.
 _REMOVED, _CHOOSING = 0.3, 0.1
 #: Masks of training rows have seeds of their own.
 _TRAIN = 1000
@@ -114,26 +116,28 @@ def _rival(split: Split, label: str) -> Figures:
     used = np.ones(rows.shape[1], dtype=bool)
     if label == "iterative n-1":
         used[[block.stop - 1 for block in _blocks(train).values()]] = False
-    imputer: Any = IterativeImputer(random_state=0)
-    note = ""
-    if label == "KNN":
-        note = str(_neighbors(rows, np.random.default_rng(split.seed)))
-        imputer = KNNImputer(n_neighbors=int(note))
-    imputer.fit(rows[:, used])
+    size = _best_size(label, rows[:, used], np.random.default_rng(split.seed))
+    imputer = _imputer(label, size).fit(rows[:, used])
     fit = time.process_time() - start
     start = time.process_time()
     asked[:, used] = imputer.transform(asked[:, used])
     filled = _decoded(asked, encoded, test)
     times = {"fit": np.array(fit), "fill": np.array(time.process_time() - start)}
-    return _errors(split, filled, removed) | times | {"note": np.array(note)}
+    return _errors(split, filled, removed) | times | {"note": np.array(size)}
 
 
-def _neighbors(rows: np.ndarray, rng: np.random.Generator) -> int:
-    """The number of neighbours that fills removed cells of the training rows best."""
+def _imputer(label: str, size: int) -> Any:
+    if label == "KNN":
+        return KNNImputer(n_neighbors=size)
+    return IterativeImputer(max_iter=size, random_state=0)
+
+
+def _best_size(label: str, rows: np.ndarray, rng: np.random.Generator) -> int:
+    """The number of rounds or neighbours that fills removed cells of the training rows best."""
     hidden = ~np.isnan(rows) & (rng.random(rows.shape) < _CHOOSING)
     seen = np.where(hidden, np.nan, rows)
-    sizes = [size for size in N_NEIGHBORS if size < len(rows)]
-    filled = [KNNImputer(n_neighbors=size).fit_transform(seen) for size in sizes]
+    sizes = N_NEIGHBORS if label == "KNN" else N_ROUNDS
+    filled = [_imputer(label, size).fit_transform(seen) for size in sizes]
     errors = [np.mean((values - rows)[hidden] ** 2) for values in filled]
     return sizes[int(np.argmin(errors))]
 
