@@ -85,7 +85,7 @@ def test_shipped_code_has_no_assert_and_no_bare_njit(path):
 
 
 #: Leaf families, and the only places that may name one.
-FAMILIES = {"CATEGORICAL", "GAUSSIAN", "HISTOGRAM", "POISSON"}
+FAMILIES = {"CATEGORICAL", "GAUSSIAN", "HISTOGRAM", "POISSON", "SCORED", "BLOCK"}
 HOMES = ("variables/", "circuit/builder.py", "circuit/_io.py")
 
 

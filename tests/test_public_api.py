@@ -49,6 +49,7 @@ PUBLIC = {
         "HISTOGRAM",
         "POISSON",
         "SCORED",
+        "BLOCK",
         "Axis",
         "AxisTable",
         "Bins",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from skpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder
@@ -167,6 +169,77 @@ def random_structured_circuit(
     nodes = grow(of_vtree.permutation(n_features).tolist())
     builder.sum(nodes, log_simplex(rng, len(nodes)))
     return _without_idle_nodes(builder)
+
+
+def random_block_circuit(
+    seed: int,
+    n_numbers: int = 3,
+    vtree: int | None = None,
+    columns: Sequence[ScoredColumn] = SCORED_COLUMNS,
+) -> Circuit:
+    """A random circuit of numbers and one category, variable 1, whose leaves are blocks and others.
+
+    Numbers are split into parts, each described by blocks, or by scored leaves too if it is of one
+    number. Nodes are shared. Without ``vtree`` products split their scopes in different ways, else
+    all circuits of the same ``vtree`` split theirs as one.
+    """
+    of_vtree = np.random.default_rng(seed if vtree is None else vtree)
+    rng = np.random.default_rng([seed, 1])
+    axes: list = [columns[at] for at in of_vtree.choice(len(columns), n_numbers, replace=False)]
+    axes.insert(1, None)
+    n_states = [3 if axis is None else axis.n_states for axis in axes]
+    numbers = [var for var in range(n_numbers + 1) if var != 1]
+    builder = CircuitBuilder(n_states, axes)
+    pools: dict[tuple[int, ...], list[int]] = {}
+
+    def node_of(part: tuple[int, ...]) -> int:
+        """A new leaf or a sum of some, or a node of this scope that there is."""
+        pool = pools.setdefault(part, [])
+        if len(pool) > 1 and rng.random() < 0.5:
+            return int(rng.choice(pool))
+        if len(pool) > 1 and rng.random() < 0.5:
+            some = rng.choice(pool, 2, replace=False).tolist()
+            pool.append(builder.sum(some, log_simplex(rng, 2)))
+        elif part == (1,):
+            pool.append(builder.discrete(1, log_simplex(rng, n_states[1])))
+        elif len(part) == 1 and rng.random() < 0.5:
+            log_prob = log_simplex(rng, n_states[part[0]])
+            pool.append(builder.scored(part[0], log_prob, rng.normal(), rng.uniform(0.3, 2.0)))
+        else:
+            pool.append(random_block(builder, rng, part))
+        return pool[-1]
+
+    def split(rng: np.random.Generator) -> list[tuple[int, ...]]:
+        mixed = rng.permutation(numbers)
+        cut = int(rng.integers(1, n_numbers + 1))
+        parts = [tuple(sorted(half.tolist())) for half in (mixed[:cut], mixed[cut:]) if len(half)]
+        return [*parts, (1,)]
+
+    one_way = split(of_vtree)
+    products = []
+    for _ in range(4):
+        parts = split(rng) if vtree is None else one_way
+        products.append(builder.product([node_of(part) for part in parts]))
+    builder.sum(products, log_simplex(rng, 4))
+    return _without_idle_nodes(builder)
+
+
+def random_block(
+    builder: CircuitBuilder, rng: np.random.Generator, variables: Sequence[int]
+) -> int:
+    """Add a block of correlated scores."""
+    d = len(variables)
+    root = rng.normal(size=(d, d)) * 0.6
+    log_probs = [log_simplex(rng, builder._n_states[var]) for var in variables]
+    covariance = root @ root.T + 0.1 * np.eye(d)
+    return builder.block(variables, log_probs, rng.normal(size=d), covariance)
+
+
+def one_block(seed: int, columns: Sequence[ScoredColumn]) -> Circuit:
+    """A circuit that is a single block of these columns."""
+    builder = CircuitBuilder([column.n_states for column in columns], columns)
+    random_block(builder, np.random.default_rng(seed), range(len(columns)))
+    return builder.build()
 
 
 def _without_idle_nodes(builder: CircuitBuilder) -> Circuit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc.circuit._structure import _DTYPES, Structure
 from skpc.variables import Columns, Form
+from skpc.variables.block import Blocks, blocks_of
 from skpc.variables.families import columns_of, forms_of
 
 #: What can be read from a circuit as from its structure.
@@ -35,8 +37,8 @@ class Circuit:
     param : array-like of shape (n_params,)
         Parameters of the leaves: log probabilities of the states or bins, or mean and standard
         deviation of a Gaussian.
-    observed : array-like of shape (n_nodes,), default=None
-        The value a leaf has been conditioned on, NaN where it has not.
+    observed : array-like of shape (n_features,), default=None
+        The value a variable has been conditioned on, NaN where it has not.
 
     Attributes
     ----------
@@ -93,14 +95,14 @@ class Circuit:
         self, structure: Structure, log_weight: Any, param: Any, observed: Any = None
     ) -> None:
         if observed is None:
-            observed = np.full(structure.n_nodes, np.nan)
+            observed = np.full(structure.n_features, np.nan)
         self.__dict__["structure"] = structure
         for name in _OF_STRUCTURE:
             self.__dict__[name] = getattr(structure, name)
         sizes = {
             "log_weight": (log_weight, structure.n_edges),
             "param": (param, int(structure.param_ptr[-1])),
-            "observed": (observed, structure.n_nodes),
+            "observed": (observed, structure.n_features),
         }
         for name, (given, size) in sizes.items():
             array = np.array(given, dtype=np.float64, order="C")
@@ -163,14 +165,18 @@ class Circuit:
         """Whether all products of one scope split it in the same way."""
         return self.structure.structured_decomposable
 
-    @property
+    @cached_property
+    def blocks(self) -> list[Blocks]:
+        """The leaves of several variables, those of one scope together."""
+        return blocks_of(self.structure.leaves, self.param, self.structure.n_states)
+
+    @cached_property
     def columns(self) -> Columns:
         """The variables as kernels read them."""
         structure = self.structure
-        ignored = np.zeros(self.n_features, dtype=np.int8)
-        ignored[self.leaf_var[~np.isnan(self.observed)]] = 1
-        layout = (structure.n_states, structure.axis_ptr, structure.axis)
-        return columns_of(structure.leaves, self.param, *layout, ignored)
+        axes = (structure.n_states, structure.axis_ptr, structure.axis)
+        known = ~np.isnan(self.observed)
+        return columns_of(structure.leaves, self.param, self.blocks, axes, known)
 
     def leaf_forms(self, var: int) -> Form:
         """The distributions of all leaves of a variable, in the order of the nodes.

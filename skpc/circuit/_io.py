@@ -7,17 +7,18 @@ from os import PathLike
 import numpy as np
 
 from skpc._arrays import offsets
+from skpc.circuit._checks import check_structure
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF
 from skpc.circuit._structure import _DTYPES, Structure
-from skpc.circuit.builder import check_structure
-from skpc.variables import SCORED, Axis, AxisTable, ScoredColumn
+from skpc.variables import BLOCK, SCORED, Axis, AxisTable, ScoredColumn
 from skpc.variables.families import n_params
 from skpc.variables.scored_column import ATOMS
 
 #: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope. Up to
-#: format 2 an axis was its edges between the scales of its tails.
-_FORMATS = (1, 2, 3)
+#: format 2 an axis was its edges between the scales of its tails, up to format 3 each leaf had what
+#: its variable has been conditioned on.
+_FORMATS = (1, 2, 3, 4)
 _PARAMETERS = ("log_weight", "param", "observed")
 
 
@@ -125,6 +126,11 @@ def _assembled(arrays: dict[str, np.ndarray], version: int) -> Circuit:
     structure = Structure(**{name: arrays[name] for name in _DTYPES})
     _check_arrays(structure)
     check_structure(structure)
+    if version < 4:
+        of_leaves, observed = arrays["observed"], np.full(structure.n_features, np.nan)
+        known = np.flatnonzero(~np.isnan(of_leaves))
+        observed[structure.leaf_var[known]] = of_leaves[known]
+        arrays["observed"] = observed
     return Circuit(structure, *(arrays[name] for name in _PARAMETERS))
 
 
@@ -154,16 +160,37 @@ def _check_arrays(structure: Structure) -> None:
         raise ValueError(f"scope_ptr must end at {len(scope)}, the length of scope")
     if np.any(scope < 0) or np.any(scope >= structure.n_features):
         raise ValueError(f"scope must hold variables in [0, {structure.n_features})")
-    n_states = structure.n_states[structure.leaf_var[leaf]]
-    sizes = n_params(structure.leaf_family[leaf], n_states)
+    _check_scopes(structure)
+    ptr = np.append(structure.scope_ptr[:-1][leaf], len(scope))
+    sizes = n_params(structure.leaf_family[leaf], ptr, scope, structure.n_states)
     if np.any(np.diff(structure.param_ptr)[leaf] != sizes):
         raise ValueError("param_ptr does not fit the families and numbers of states of the leaves")
     _check_axes(structure)
 
 
+def _check_scopes(structure: Structure) -> None:
+    """Refuse leaves whose variables are in disorder, or too many for their family."""
+    size, scope = np.diff(structure.scope_ptr), structure.scope
+    owner = np.repeat(np.arange(structure.n_nodes), size)
+    wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
+    if len(wrong):
+        node = int(owner[wrong[0]])
+        found = scope[structure.scope_ptr[node] : structure.scope_ptr[node + 1]].tolist()
+        raise ValueError(f"the variables of node {node} must increase, got {found}")
+    wrong = np.flatnonzero((size > 1) & (structure.leaf_family != BLOCK))
+    if len(wrong):
+        node = int(wrong[0])
+        raise ValueError(
+            f"node {node} has {size[node]} variables, but its family takes one; only blocks have "
+            "several"
+        )
+
+
 def _check_axes(structure: Structure) -> None:
     """Refuse axes that hold other states than their variables, or other leaves than these have."""
-    scored = np.unique(structure.leaf_var[structure.leaf_family == SCORED])
+    owner = np.repeat(np.arange(structure.n_nodes), np.diff(structure.scope_ptr))
+    has_score = np.isin(structure.leaf_family[owner], [SCORED, BLOCK])
+    scored = np.unique(structure.scope[has_score])
     for var, n_states in enumerate(structure.n_states.tolist()):
         part = structure.axis[structure.axis_ptr[var] : structure.axis_ptr[var + 1]]
         if var in scored:

@@ -8,12 +8,21 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.circuit import _properties as properties
+from skpc.circuit._checks import (
+    NAMES,
+    TOLERANCE,
+    check_gaussian,
+    check_moments,
+    check_structure,
+    check_variable,
+    checked_log_prob,
+)
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
 from skpc.variables import (
+    BLOCK,
     CATEGORICAL,
     GAUSSIAN,
     HISTOGRAM,
@@ -23,11 +32,7 @@ from skpc.variables import (
     AxisTable,
     ScoredColumn,
 )
-from skpc.variables.families import variable_of_two_families
 
-_NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
-#: How far the probabilities of a distribution may be from summing to one.
-_TOLERANCE = 1e-6
 #: Counts far above are better told by a Gaussian: all that are likely are listed for kernels.
 _GREATEST_RATE = 1e6
 
@@ -80,7 +85,7 @@ class CircuitBuilder:
                 f"got {len(self._axes)}"
             )
         for var, (count, axis) in enumerate(zip(self._n_states, self._axes)):
-            _check_variable(var, count, axis)
+            check_variable(var, count, axis)
         self._kind: list[int] = []
         self._children: list[Sequence[int]] = []
         self._scope: list[Sequence[int]] = []
@@ -113,15 +118,9 @@ class CircuitBuilder:
         """
         self._check_states(var)
         count = self._n_states[var]
-        log_prob = np.asarray(log_prob, dtype=np.float64)
         if count == 0:
             raise ValueError(f"variable {var} is numeric without an axis; add a gaussian leaf")
-        if log_prob.shape != (count,):
-            raise ValueError(
-                f"a leaf of variable {var} needs {count} log probabilities, "
-                f"got shape {log_prob.shape}"
-            )
-        _check_log_prob(var, log_prob)
+        log_prob = checked_log_prob(var, log_prob, count)
         return self._leaf((var,), self._family(var), log_prob)
 
     def indicator(self, var: int, state: int) -> int:
@@ -165,7 +164,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         self._check_numeric(var, "gaussian")
-        _check_moments("gaussian", mean, sd)
+        check_moments("gaussian", mean, sd)
         return self._leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
 
     def poisson(self, var: int, rate: float) -> int:
@@ -205,20 +204,39 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_var(var)
-        log_prob = np.asarray(log_prob, dtype=np.float64)
-        if not isinstance(self._axes[var], ScoredColumn):
-            raise ValueError(
-                f"variable {var} needs a ScoredColumn among the axes for a scored leaf"
-            )
-        if log_prob.shape != (self._n_states[var],):
-            raise ValueError(
-                f"a leaf of variable {var} needs {self._n_states[var]} log probabilities, "
-                f"got shape {log_prob.shape}"
-            )
-        _check_log_prob(var, log_prob)
-        _check_moments("scored", mean, sd)
+        log_prob = self._checked_states(var, log_prob, "scored")
+        check_moments("scored", mean, sd)
         return self._leaf((var,), SCORED, np.append(log_prob, [mean, sd]))
+
+    def block(
+        self, variables: Sequence[int], log_probs: Sequence[Any], mean: Any, covariance: Any
+    ) -> int:
+        """Add a leaf of several variables: atoms of each, and one Gaussian of all other scores.
+
+        Parameters
+        ----------
+        variables : sequence of int of shape (n_columns,)
+            Variables whose axes are :class:`skpc.variables.ScoredColumn`, increasing.
+        log_probs : sequence of array-like
+            For each of them the log probabilities (nats) of its atoms, and of all other values.
+        mean, covariance : array-like of shape (n_columns,) and (n_columns, n_columns)
+            Of the scores of these; the covariance is symmetric and positive definite. Cells that
+            hold atoms have no score, and are integrated out.
+
+        Returns
+        -------
+        int
+            Number of the new node.
+        """
+        scope = [int(var) for var in variables]
+        if not scope or scope != sorted(set(scope)) or len(log_probs) != len(scope):
+            raise ValueError(
+                "a block leaf needs increasing variables and log probabilities for each of them, "
+                f"got {scope} and {len(log_probs)} arrays"
+            )
+        states = [self._checked_states(var, prob, "block") for var, prob in zip(scope, log_probs)]
+        moments = check_gaussian(scope, mean, covariance)
+        return self._leaf(tuple(scope), BLOCK, np.concatenate([*states, *moments]))
 
     def product(self, children: Sequence[int]) -> int:
         """Add a product of nodes with disjoint scopes.
@@ -269,7 +287,7 @@ class CircuitBuilder:
                 f"got shape {log_weight.shape}"
             )
         total = np.exp(log_weight).sum()
-        if not abs(total - 1.0) <= _TOLERANCE:
+        if not abs(total - 1.0) <= TOLERANCE:
             raise ValueError(f"the weights of sum {node} must add up to 1, got {total:.9g}")
         states: Sequence[int] = (-1,) * len(children)
         if decision_var >= 0:
@@ -325,10 +343,10 @@ class CircuitBuilder:
     ) -> int:
         node = len(self._kind)
         if not children:
-            raise StructureError(f"{_NAMES[kind]} {node} needs at least one child, got none")
+            raise StructureError(f"{NAMES[kind]} {node} needs at least one child, got none")
         if min(children) < 0 or max(children) >= node:
             raise StructureError(
-                f"{_NAMES[kind]} {node} needs children among the nodes 0..{node - 1} that were "
+                f"{NAMES[kind]} {node} needs children among the nodes 0..{node - 1} that were "
                 f"added before it, got {list(children)}"
             )
         self._leaf_family.append(-1)
@@ -354,6 +372,15 @@ class CircuitBuilder:
         self._check_var(var)
         if isinstance(self._axes[var], ScoredColumn):
             raise ValueError(f"variable {var} has atoms and a score; add a scored leaf")
+
+    def _checked_states(self, var: int, log_prob: Any, leaf: str) -> Floats:
+        """Log probabilities of the atoms of a variable, and of all its other values."""
+        self._check_var(var)
+        if not isinstance(self._axes[var], ScoredColumn):
+            raise ValueError(
+                f"variable {var} needs a ScoredColumn among the axes for a {leaf} leaf"
+            )
+        return checked_log_prob(var, log_prob, self._n_states[var])
 
     def _check_numeric(self, var: int, leaf: str) -> None:
         self._check_var(var)
@@ -398,84 +425,6 @@ class CircuitBuilder:
 
 
 _NO_PARAMS = np.empty(0)
-
-
-def _check_log_prob(var: int, log_prob: Floats) -> None:
-    total = np.exp(log_prob).sum()
-    if not abs(total - 1.0) <= _TOLERANCE:
-        raise ValueError(
-            f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
-        )
-
-
-def _check_moments(leaf: str, mean: float, sd: float) -> None:
-    if not (np.isfinite(mean) and np.isfinite(sd) and sd > 0):
-        raise ValueError(
-            f"a {leaf} leaf needs a finite mean and a positive sd, got {mean} and {sd}"
-        )
-
-
-def _check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
-    if count < 0:
-        raise ValueError(f"variable {var} needs 0 or more states, got {count}")
-    if axis is not None and count != axis.n_states:
-        raise ValueError(
-            f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
-        )
-    if not isinstance(axis, Axis):
-        return
-    edges, lower, upper = np.asarray(axis[0], dtype=np.float64), axis[1], axis[2]
-    if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
-        raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
-    if np.any(np.diff(edges) <= 0):
-        raise ValueError(f"the edges of variable {var} must increase, got {edges}")
-    if not (0 < lower < np.inf and 0 < upper < np.inf):
-        raise ValueError(
-            f"the tails of variable {var} need positive scales, got {lower} and {upper}"
-        )
-
-
-def check_structure(structure: Structure) -> None:
-    """Raise a StructureError that names the first node at fault, if there is one."""
-    scope, show = structure.scopes, properties.scope_text
-    found = properties.overlapping_product(structure)
-    if found is not None:
-        node, below = found
-        children = structure.child[structure.child_ptr[node] : structure.child_ptr[node + 1]]
-        listed = "; ".join(f"node {c}: {show(scope[c])}" for c in children[:8].tolist())
-        raise StructureError(
-            f"product {node} needs children with disjoint scopes, but child {below} shares "
-            f"variables with another ({listed})"
-        )
-    found = properties.unsmooth_sum(structure)
-    if found is not None:
-        node, below = found
-        raise StructureError(
-            f"sum {node} needs children with one and the same scope {show(scope[node])}, but "
-            f"child {below} has scope {show(scope[below])}"
-        )
-    everything = (1 << structure.n_features) - 1
-    if scope[-1] != everything:
-        raise StructureError(
-            f"the root (node {structure.n_nodes - 1}) needs every variable in its scope, but it "
-            f"lacks {show(everything & ~scope[-1])}"
-        )
-    var = variable_of_two_families(structure.leaves)
-    if var >= 0:
-        raise StructureError(
-            f"the leaves of variable {var} need one family, but the builder got leaves of several; "
-            "mix those of one family"
-        )
-    used = np.zeros(structure.n_nodes, dtype=bool)
-    used[structure.child] = True
-    used[-1] = True
-    if not used.all():
-        node = int(np.flatnonzero(~used)[0])
-        kind = _NAMES[int(structure.kind[node])]
-        raise StructureError(
-            f"{kind} {node} with scope {show(scope[node])} is no child of any node; only the "
-            "node added last is the root"
-        )
 
 
 def _offsets(lists: Sequence[Any]) -> Ints:

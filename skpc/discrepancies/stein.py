@@ -133,7 +133,7 @@ def discrete_states(circuit: Circuit) -> Ints:
     known = np.flatnonzero(~np.isnan(circuit.observed))
     if len(known):
         raise ValueError(
-            f"the circuit has been conditioned on variable {circuit.leaf_var[known[0]]}; a circuit "
+            f"the circuit has been conditioned on variable {known[0]}; a circuit "
             "of all variables is needed"
         )
     return np.asarray(circuit.n_states)

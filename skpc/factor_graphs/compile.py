@@ -66,10 +66,7 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     found = eliminate(graph, plan, given)
     _refuse_impossible(found, given)
     circuit = _circuit(graph, found, given[0])
-    leaf = np.flatnonzero(circuit.leaf_var >= 0)
-    observed = np.full(circuit.n_nodes, np.nan)
-    observed[leaf] = given[0, circuit.leaf_var[leaf]]
-    return circuit.with_parameters(observed=observed)
+    return circuit.with_parameters(observed=given[0])
 
 
 def log_partition(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> float:

@@ -10,10 +10,13 @@ from skpc._arrays import Floats
 from skpc.circuit import SUM, Circuit
 from skpc.plotting._layout import HALF_BOX, Block, draw_blocks
 from skpc.plotting._names import Names
+from skpc.variables.families import leaves_of
 
 _GAPS = (1.0, 3.1)
 _KEY = "+ sum, with the weights of its edges; × product; below, the leaves"
 _MAX_WEIGHTS = 40
+#: Variables of a leaf that are named.
+_MAX_NAMES = 4
 
 
 def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
@@ -43,18 +46,27 @@ def draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
 
 
 def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
-    """What is written at each leaf: its states, or the moments of a number."""
-    labels = {}
+    """What is written at each leaf: its states, the moments of a number, or several variables."""
+    labels, leaves = {}, circuit.structure.leaves
     for variable, n_states in enumerate(circuit.n_states.tolist()):
         name, form = names.variable(variable), circuit.leaf_forms(variable)
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
-        for leaf, node in enumerate(np.flatnonzero(circuit.leaf_var == variable).tolist()):
-            if n_states and form.prob is not None:
+        for leaf, node in enumerate(leaves.node[leaves_of(leaves, variable)].tolist()):
+            scope = circuit.scope[circuit.scope_ptr[node] : circuit.scope_ptr[node + 1]]
+            if len(scope) > 1:
+                labels[node] = _joint_label(names, scope.tolist())
+            elif n_states and form.prob is not None:
                 labels[node] = _state_label(names, variable, np.asarray(form.prob)[leaf])
             else:
                 labels[node] = f"{name}: mean {mean[leaf]:.3g}, sd {sd[leaf]:.3g}"
     return labels
+
+
+def _joint_label(names: Names, scope: list[int]) -> str:
+    shown = ", ".join(names.variable(variable) for variable in scope[:_MAX_NAMES])
+    rest = len(scope) - _MAX_NAMES
+    return f"{shown} and {rest} more: joint" if rest > 0 else f"{shown}: joint"
 
 
 def _state_label(names: Names, variable: int, probability: Floats) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from skpc.circuit import PRODUCT, Circuit
 from skpc.plotting._layout import HALF_BOX, Block, draw_blocks, text_width
 from skpc.plotting._names import Names
@@ -62,6 +64,8 @@ def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
     in every branch counts as the tree of two variables that it equals.) None if the circuit is
     no cutset network.
     """
+    if np.diff(circuit.scope_ptr).max() > 1:
+        return None
     factors: list[list[Vertex | Cut]] = []
     used: set[int] = set()
     for node in range(circuit.n_nodes):

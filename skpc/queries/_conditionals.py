@@ -14,7 +14,7 @@ from skpc.circuit import Structure
 from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
 from skpc.queries.passes.rows import Cells
-from skpc.variables.families import cell_value
+from skpc.variables.leaf_kernels import cell_value
 
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307
@@ -134,10 +134,10 @@ def _score(
         value = lines[child, r]
     else:
         leaf = ~child
-        var = plan.leaves.var[leaf]
+        line = plan.leaves.line[leaf]
         family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
-        n_states, code = plan.leaves.n_states[leaf], codes[var, r]
-        value = cell_value(family, first, n_states, table, code, values[var, r], in_logs)
+        n_states, code = plan.leaves.n_states[leaf], codes[line, r]
+        value = cell_value(family, first, n_states, table, code, values[line, r], in_logs)
     return fast_exp(weight[a] + value - lines[i, r]) if in_logs else weight[a] * value
 
 

@@ -17,7 +17,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
 
     The structure is shared with the given circuit and only parameters change, so that whatever
     was planned for it serves the conditional too. A leaf of an observed variable returns a
-    constant and remembers the value in ``observed``; the weights of the sums take up how well each
+    constant, and ``observed`` remembers the value; the weights of the sums take up how well each
     child explains the evidence.
 
     Parameters
@@ -60,9 +60,8 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
         )
     if np.any(np.isinf(wanted)):
         raise ValueError(f"evidence must be finite or NaN, got {wanted[np.isinf(wanted)][0]}")
-    _refuse_contradiction(circuit, wanted)
-    evaluator = Evaluator(circuit)
-    value, possible = evaluator.log_values(wanted[np.newaxis])
+    row = _with_known(circuit, wanted)
+    value, possible = Evaluator(circuit).log_values(row)
     if not possible:
         known = np.flatnonzero(~np.isnan(wanted))
         listed = ", ".join(f"variable {var} = {wanted[var]:g}" for var in known[:8])
@@ -72,19 +71,18 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     parent = structure.edge_parent
     edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
     log_weight[edge] += value[structure.child[edge]] - value[parent[edge]]
-    leaf = structure.leaves.node
-    observed = circuit.observed.copy()
-    known = leaf[~np.isnan(wanted[structure.leaf_var[leaf]])]
-    observed[known] = wanted[structure.leaf_var[known]]
+    observed = np.where(np.isnan(wanted), circuit.observed, wanted)
     return circuit.with_parameters(log_weight=log_weight, observed=observed)
 
 
-def _refuse_contradiction(circuit: Circuit, evidence: Floats) -> None:
-    read = check_rows(circuit, evidence[np.newaxis])[0]
-    differs = np.flatnonzero(~np.isnan(evidence) & (read != evidence))
+def _with_known(circuit: Circuit, evidence: Floats) -> Floats:
+    """The evidence and what the circuit has been conditioned on, as one row."""
+    read = check_rows(circuit, evidence[np.newaxis])
+    differs = np.flatnonzero(~np.isnan(evidence) & (read[0] != evidence))
     if len(differs):
         var = int(differs[0])
         raise ValueError(
-            f"the circuit has been conditioned on variable {var} = {read[var]:g}, so that "
+            f"the circuit has been conditioned on variable {var} = {read[0, var]:g}, so that "
             f"{evidence[var]:g} has probability zero"
         )
+    return read

@@ -10,6 +10,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc._jit import kernel
 from skpc.circuit import Circuit
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.induced import InducedPlan, induced_plan, induced_values, walk
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
 from skpc.queries.passes.rows import (
@@ -23,8 +24,8 @@ from skpc.queries.passes.upward import upward, upward_log
 from skpc.variables import Columns
 from skpc.variables.families import leaf_tables
 
-#: Rows a block: a line of values then takes 4 KiB and the live ones stay in cache.
-BLOCK = 512
+#: Rows evaluated at a time: a line of values then takes 4 KiB and the live ones stay in cache.
+_BATCH = 512
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
 
@@ -67,7 +68,7 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     array([0.2, 0.5, 1. ])
     """
     rows = check_rows(circuit, X)
-    if not circuit.deterministic or not np.all(np.isnan(circuit.observed)):
+    if not circuit.deterministic or circuit.blocks or not np.all(np.isnan(circuit.observed)):
         return _feed_forward(circuit, rows)
     out = _along_induced_trees(circuit, rows)
     incomplete = np.isnan(out)
@@ -95,16 +96,17 @@ def _along_induced_trees(circuit: Circuit, rows: Floats) -> Floats:
 def _feed_forward(circuit: Circuit, rows: Floats) -> Floats:
     program, columns = plan_of(circuit.structure), circuit.columns
     tables = tables_of(circuit, leaf_tables(circuit.structure.leaves, circuit.param, columns))
-    out = np.empty(len(rows))
+    out, reader = np.empty(len(rows)), BlockReader(circuit)
 
     def work(part: Floats, start: int) -> None:
-        target = out[start : start + len(part)]
-        bad = _evaluate(program.plan, program.n_slots, tables, columns, part, target, False)
+        target, of_blocks = out[start : start + len(part)], reader.values(part, start)
+        settings = (program.plan, program.n_slots, tables, columns)
+        bad = _evaluate(*settings, part, of_blocks, target, False)
         refuse_cell(columns, part, bad, start)
         again = np.flatnonzero(np.isnan(target))
         if len(again):
             redone = np.empty(len(again))
-            _evaluate(program.plan, program.n_slots, tables, columns, part[again], redone, True)
+            _evaluate(*settings, part[again], of_blocks[again], redone, True)
             target[again] = redone
 
     over_chunks(rows, work)
@@ -118,18 +120,18 @@ def _evaluate(
     tables: Tables,
     columns: Columns,
     rows: Floats,
+    of_blocks: Floats,
     out: Floats,
     in_logs: bool,
 ) -> int:
     """Log-likelihood of rows, block by block; NaN where the linear domain is too small."""
-    n_features = rows.shape[1]
-    cells = cells_workspace(n_features, np.int64(BLOCK))
+    cells = cells_workspace(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(_BATCH))
     base = cells.base
-    lines = np.empty((n_slots + 2, BLOCK))
+    lines = np.empty((n_slots + 2, _BATCH))
     root = plan.slot[len(plan.slot) - 1]
-    for start in range(0, len(rows), BLOCK):
-        n = min(BLOCK, len(rows) - start)
-        bad = read_block(columns, rows, start, n, cells)
+    for start in range(0, len(rows), _BATCH):
+        n = min(_BATCH, len(rows) - start)
+        bad = read_block(columns, rows, of_blocks, start, n, cells)
         if bad >= 0:
             return bad
         if in_logs:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from skpc._arrays import offsets
 from skpc.circuit import Circuit
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
 from skpc.variables.families import leaf_means
@@ -49,15 +51,24 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     leaves, columns = circuit.structure.leaves, circuit.columns
     origin = np.zeros(circuit.n_features)
     # Around a typical value of the column, the mean square does not drown the variance.
-    count = np.bincount(leaves.var, minlength=circuit.n_features)
+    alone = leaves.line == leaves.var
+    var = np.where(alone, leaves.var, circuit.n_features)
+    count = np.bincount(var, minlength=circuit.n_features)[: circuit.n_features]
     means = leaf_means(leaves, circuit.param, columns, origin)[:, 0]
-    total = np.bincount(leaves.var, means, circuit.n_features)
-    centre = total / count
-    feature = leaf_means(leaves, circuit.param, columns, centre)
-    ptr, shift = 2 * np.arange(len(feature) + 1), np.zeros(len(feature), dtype=np.int64)
-    lines = Lines(ptr, feature.ravel(), shift, np.full(circuit.n_features, 2))
+    total = np.bincount(var, means, circuit.n_features + 1)[: circuit.n_features]
+    centre = total / np.maximum(count, 1)
+    # Each variable has two lines; a block has one, for the probability that it made the row.
+    of_leaves = leaf_means(leaves, circuit.param, columns, centre)
+    feature = np.where(alone[:, np.newaxis], of_leaves, 1.0)
+    kept = np.column_stack([np.ones(len(alone), dtype=bool), alone])
+    block = (leaves.line - circuit.n_features) // 2
+    first = np.where(alone, 2 * leaves.var, 2 * circuit.n_features + block)
+    reader, n_alone = BlockReader(circuit), 2 * circuit.n_features
+    lines = Lines(offsets(kept.sum(axis=1)), feature[kept], first, n_alone + reader.n_blocks)
     average = posterior_average(circuit, rows, lines)
+    first_moment, second = average[:n_alone:2].T, average[1:n_alone:2].T
+    reader.add_moments(rows, average[n_alone:], centre, first_moment, second)
     missing = np.isnan(rows)
-    mean = np.where(missing, average[::2].T + centre, rows)
-    variance = np.where(missing, np.maximum(average[1::2].T - average[::2].T ** 2, 0.0), 0.0)
+    mean = np.where(missing, first_moment + centre, rows)
+    variance = np.where(missing, np.maximum(second - first_moment**2, 0.0), 0.0)
     return mean, variance

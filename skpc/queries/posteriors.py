@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, offsets
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
 from skpc.variables import Predictive
-from skpc.variables.families import posterior_form, posterior_lines
+from skpc.variables.families import lines_of, posterior_form, posterior_lines
 
 
 def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predictive]:
@@ -51,18 +52,19 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     leaves, marks = circuit.structure.leaves, np.zeros(circuit.n_features, dtype=bool)
     marks[wanted] = True
     lines = posterior_lines(leaves, circuit.param, columns, marks)
-    average, ptr = posterior_average(circuit, rows, lines), offsets(lines.n_lines)
-    found = []
+    average, reader = posterior_average(circuit, rows, lines), BlockReader(circuit)
+    given, found = reader.conditionals(rows), []
     for var in wanted.tolist():
         labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
-        of_var = average[ptr[var] : ptr[var + 1]].T
+        of_var = average[lines_of(leaves, columns, lines, var)].T
         prob = _normalised(np.ascontiguousarray(of_var), rows[:, var])
-        form = posterior_form(leaves, circuit.param, columns, var, prob)
+        own = reader.of_variable(given, var)
+        form = posterior_form(leaves, circuit.param, columns, var, prob, own)
         found.append(Predictive([form], rows[:, var], labels))
     return found
 
 
 def _normalised(prob: Floats, column: Floats) -> Floats:
     """Normalise away rounding; an observed cell takes the first part, which nobody looks at."""
-    prob[~np.isnan(column), 0] = 1.0
+    prob[~np.isnan(column)] = np.arange(prob.shape[1]) == 0
     return prob / prob.sum(axis=1, keepdims=True)

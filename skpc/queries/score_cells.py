@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.downward import FLOW, QUOTIENT, VALUE
 from skpc.queries.passes.evaluator import Evaluator, refuse_impossible
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells, check_rows, over_chunks
 from skpc.queries.passes.upward import leaf_values
 from skpc.variables import Columns
-from skpc.variables.families import read_cell
+from skpc.variables.leaf_kernels import read_cell
 
 
 def score_cells(circuit: Circuit, X: Any) -> Floats:
@@ -69,7 +70,7 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     def work(part: Floats, start: int) -> None:
         derivative = evaluator.flows()
         before = np.empty((n_arguments, evaluator.size))
-        target = np.empty((circuit.n_features, evaluator.size))
+        target = np.empty((circuit.n_features + 2 * evaluator.reader.n_blocks, evaluator.size))
         for block in evaluator.blocks(part, start, refuse=False):
             n, cells, in_logs = len(block.position), block.cells, block.in_logs
             state = (cells, n, block.lines, in_logs)
@@ -77,16 +78,29 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             root = block.lines[len(plan.is_sum) - 1]
             values = np.ascontiguousarray(part[block.position].T)
             values[evaluator.columns.ignored > 0] = np.nan
+            if evaluator.reader.blocks:
+                _add_blocks(evaluator.reader, part[block.position], in_logs, target)
             _compare(evaluator.columns, values, n, root, in_logs, target)
             found = block.found
             index = start + block.position[found]
-            out[index] = target[:, found].T
+            out[index] = target[: circuit.n_features, found].T
             if block.in_logs:
                 lost = np.isnan(out[index]) & ~np.isnan(values[:, found].T)
                 refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     return out
+
+
+def _add_blocks(reader: BlockReader, rows: Floats, in_logs: bool, target: Floats) -> None:
+    """Add the derivatives of blocks, times what they say without each of their cells."""
+    n, n_features = len(rows), rows.shape[1]
+    derivative, rest = target[n_features::2, :n], target[:n_features, :n]
+    if not in_logs:
+        derivative, rest = log_or_inf(derivative), log_or_inf(rest)
+    rest = rest.copy()
+    reader.add_without_cells(rows, derivative, rest)
+    target[:n_features, :n] = rest if in_logs else np.exp(rest)
 
 
 @kernel
@@ -140,7 +154,7 @@ def _differentiate(
                     source = child if child >= 0 else value
                     _times(lines, after, lines, after, lines, source, n, in_logs)
             if child < 0:
-                _add(out, plan.leaves.var[~child], lines, sent, n, in_logs)
+                _add(out, plan.leaves.line[~child], lines, sent, n, in_logs)
             elif plan.last_use[a] == 1:
                 # Going down, the last use is the first: nothing has come here yet.
                 derivative[slot[child], :n] = lines[sent, :n]
@@ -185,7 +199,7 @@ def _compare(
 ) -> None:
     """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
     axis, ptr = columns.axis, columns.axis_ptr
-    for var in range(out.shape[0]):
+    for var in range(len(values)):
         n_states, family, log_peak = (
             columns.n_states[var],
             columns.family[var],

@@ -1,9 +1,17 @@
 """What a column is for a model: histogram axes, leaf families, and the distribution of a cell."""
 
 from skpc.variables.axis import Axis, AxisTable
-from skpc.variables.families import CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED
 from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
-from skpc.variables.leaves import Columns, Leaves
+from skpc.variables.leaves import (
+    BLOCK,
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    POISSON,
+    SCORED,
+    Columns,
+    Leaves,
+)
 from skpc.variables.margins import Margin
 from skpc.variables.number import Number
 from skpc.variables.plain_bins import plain_axis
@@ -12,6 +20,7 @@ from skpc.variables.scored_column import ScoredColumn
 from skpc.variables.stretched import OwnNormals, Stretched
 
 __all__ = [
+    "BLOCK",
     "CATEGORICAL",
     "GAUSSIAN",
     "HISTOGRAM",

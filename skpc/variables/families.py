@@ -11,71 +11,91 @@ as :class:`Columns`.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import fast_exp, inlined
-from skpc._random import Streams, draw_index, normal, uniform
-from skpc.variables import gaussian, poisson, scored
-from skpc.variables.axis import draw_in_state, state_and_log_density
+from skpc.variables import block, gaussian, poisson
+from skpc.variables.block import Blocks, blocks_of
 from skpc.variables.forms import Form, Normals, Points, ScoredNormals
-from skpc.variables.leaves import Columns, Leaves, Lines
-from skpc.variables.scored_column import ScoredColumn
+from skpc.variables.leaves import (
+    BLOCK,
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    POISSON,
+    SCORED,
+    Columns,
+    Leaves,
+    Lines,
+)
+from skpc.variables.scored_column import column_in
 from skpc.variables.states import (
-    add_states,
     over_states,
     peaks_and_modes,
-    state_line,
     state_moments,
     states_of_leaves,
     updated_log_prob,
 )
 
-CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED = 0, 1, 2, 3, 4
-
 #: The families with formulas, and the file of each.
 _FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson, SCORED: gaussian}
 
 
-def n_params(family: Any, n_states: Any) -> Ints:
-    """Number of parameters of leaves of these families, over columns with ``n_states`` states."""
-    sizes = np.array(n_states, dtype=np.int64)
+def n_params(family: Any, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
+    """Number of parameters of leaves of these families and scopes."""
+    sizes = n_states[scope[scope_ptr[:-1]]]
     for formula, home in _FORMULAS.items():
         sizes = np.where(np.asarray(family) == formula, sizes + home.N_PARAMS, sizes)
-    return sizes
+    of_blocks = block.n_params(scope_ptr, scope, n_states)
+    return np.where(np.asarray(family) == BLOCK, of_blocks, sizes)
 
 
 def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Leaves:
     """List leaves and lay out their parameters and tables."""
-    var = scope[scope_ptr[:-1]]
-    of_var = n_states[var]
+    is_block, var = family == BLOCK, scope[scope_ptr[:-1]]
+    of_var = np.where(is_block, 0, n_states[var])
     sizes = np.where(of_var > 0, of_var + 1, 0)
     for formula, home in _FORMULAS.items():
         sizes = np.where(family == formula, sizes + home.N_ENTRIES, sizes)
-    params = offsets(n_params(family, of_var))
-    return Leaves(node, family, scope_ptr, scope, var, of_var, params, offsets(sizes))
+    params = n_params(family, scope_ptr, scope, n_states)
+    sizes = np.where(is_block, params + 1, sizes)
+    line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
+    places = (offsets(params), offsets(sizes))
+    return Leaves(node, family, scope_ptr, scope, var, line, of_var, *places)
 
 
 def variable_of_two_families(leaves: Leaves) -> int:
     """A variable whose leaves are of several families; -1 if there is none."""
-    first = np.zeros(leaves.var.max() + 1, dtype=np.int64)
-    first[leaves.var] = leaves.family
-    others = leaves.var[first[leaves.var] != leaves.family]
+    family = _reading(leaves)
+    first = np.zeros(leaves.scope.max() + 1, dtype=np.int64)
+    first[leaves.scope] = family
+    others = leaves.scope[first[leaves.scope] != family]
     return int(others[0]) if len(others) else -1
 
 
+def _reading(leaves: Leaves) -> Ints:
+    """For each variable of each leaf, the family that says how its cells are read."""
+    family = np.where(leaves.family == BLOCK, SCORED, leaves.family)
+    return np.repeat(family, np.diff(leaves.scope_ptr))
+
+
 def columns_of(
-    leaves: Leaves, param: Floats, n_states: Ints, axis_ptr: Ints, axis: Floats, ignored: Any
+    leaves: Leaves,
+    param: Floats,
+    blocks: list[Blocks],
+    axes: tuple[Ints, Ints, Floats],
+    ignored: Any,
 ) -> Columns:
-    """Describe the variables of leaves with these parameters."""
+    """Describe the variables of leaves with these parameters, some of which may be blocks."""
+    n_states, axis_ptr, axis = axes
     family, peak = np.zeros(len(n_states), dtype=np.int64), np.full(len(n_states), -np.inf)
-    family[leaves.var] = leaves.family
+    family[leaves.scope] = _reading(leaves)
     for home, leaf, rows in _of_formulas(leaves, param):
         np.maximum.at(peak, leaves.var[leaf], home.log_peak(*rows))
+    for of_scope in blocks:
+        np.maximum.at(peak, of_scope.variables, of_scope.log_peaks().max(axis=0))
     marks = np.asarray(ignored, dtype=np.int8)
     # Kernels are compiled for writable arrays; those of a structure are not.
     return Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks)
@@ -146,7 +166,7 @@ def mode_tables(
         mode[states.leaf] = middle[states.state[np.minimum.reduceat(position, states.begin)]]
         best[states.leaf] = greatest
     for var, leaf in _scored(leaves):
-        form = forms_of(leaves, param, columns, var)
+        form = _scored_form(leaves, param, columns, leaf, var)
         relative = table[_formula_entries(leaves, leaf, gaussian)][2]
         mode[leaf], best[leaf] = form.modes(relative)
     table[_missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
@@ -156,7 +176,7 @@ def mode_tables(
 def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) -> Floats:
     """Mean and mean square of ``x - centre[var]`` under each leaf; shape (n_leaves, 2).
 
-    States of a category count as the numbers 0, 1, ...
+    States of a category count as the numbers 0, 1, ... Blocks have none: they say more of a row.
     """
     found = np.empty((len(leaves.node), 2))
     for home, leaf, rows in _of_formulas(leaves, param):
@@ -168,7 +188,7 @@ def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) 
             total = np.add.reduceat(prob * moment[states.state], states.begin)
             found[states.leaf, power] = total
     for var, leaf in _scored(leaves):
-        form = forms_of(leaves, param, columns, var)
+        form = _scored_form(leaves, param, columns, leaf, var)
         found[leaf] = np.transpose(form.moments_of_parts(centre[var]))
     return found
 
@@ -189,7 +209,9 @@ def updated_param(
     found = param.copy()
     states = states_of_leaves(leaves, columns)
     if len(states.leaf):
-        missing = np.repeat(statistic[_missing_entry(leaves)[states.leaf]], states.size)
+        # The counts of blocks have what is missing among them.
+        of_leaf = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
+        missing = np.repeat(of_leaf[states.leaf], states.size)
         found[states.param] = updated_log_prob(
             statistic[states.entry],
             missing,
@@ -209,8 +231,13 @@ def updated_param(
         found[position] = home.updated(counts, rows, *like_column)
     for column, leaf in _scored(leaves):
         mean, sd = _formula_params(leaves, leaf, gaussian)
-        smallest = scored_column(columns, column).smallest_sds(found[mean])
+        smallest = column_in(columns, column).smallest_sds(found[mean])
         found[sd] = np.maximum(found[sd], smallest)
+    for blocks in blocks_of(leaves, param, columns.n_states):
+        mean, covariance = blocks.positions(leaves)
+        like = (pseudo_count[mean[:, 0]], column_mean, column_sd)
+        found[mean], matrices = blocks.updated(leaves, statistic, like)
+        found[covariance] = matrices.reshape(covariance.shape)
     return found
 
 
@@ -256,6 +283,10 @@ def counts_like_columns(
         leaf = np.flatnonzero((leaves.var == var) & (leaves.n_states > 0))
         if len(leaf):
             count[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(len(shares))] *= shares
+    for blocks in blocks_of(leaves, param, np.array([len(shares) for shares in of_columns])):
+        of_states = np.concatenate([of_columns[var] for var in blocks.variables])
+        first = leaves.param_ptr[blocks.leaf][:, np.newaxis]
+        count[first + np.arange(len(of_states))] *= of_states
     for var, leaf in _scored(leaves):
         count[_formula_params(leaves, leaf, gaussian)] *= of_columns[var][-1]
     categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
@@ -279,21 +310,47 @@ def log_prior(
         var = leaves.var[leaf]
         prior = home.log_prior(*rows, column_mean[var], column_sd[var])
         total += pseudo_count[_formula_params(leaves, leaf, home)[0]] @ prior
+    for blocks in blocks_of(leaves, param, columns.n_states):
+        weight = pseudo_count[blocks.positions(leaves)[0][:, 0]]
+        total += weight @ blocks.log_prior(column_mean, column_sd)
     return float(total)
 
 
 def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Any:
     """The distributions of all leaves of a variable, in the order of the nodes (a Form)."""
-    leaf = np.flatnonzero(leaves.var == var)
     family, n_states = int(columns.family[var]), int(columns.n_states[var])
+    if family == SCORED:
+        return _scored_form(leaves, param, columns, leaves_of(leaves, var), var)
+    leaf = np.flatnonzero(leaves.var == var)
+    if family in _FORMULAS:
+        home = _FORMULAS[family]
+        return home.form(*param[_formula_params(leaves, leaf, home)])
     prob = np.exp(param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n_states)])
-    if family not in _FORMULAS:
-        return over_states(columns, var, prob)
-    home = _FORMULAS[family]
-    formula = home.form(*param[_formula_params(leaves, leaf, home)])
-    if family != SCORED:
-        return formula
-    return ScoredNormals(scored_column(columns, var), prob, formula.mean, formula.sd)
+    return over_states(columns, var, prob)
+
+
+def leaves_of(leaves: Leaves, var: int) -> Ints:
+    """The leaves that have a variable in their scope, in the order of the nodes."""
+    owner = np.repeat(np.arange(len(leaves.node)), np.diff(leaves.scope_ptr))
+    return owner[leaves.scope == var]
+
+
+def _scored_form(
+    leaves: Leaves, param: Floats, columns: Columns, leaf: Ints, var: int
+) -> ScoredNormals:
+    """What leaves with atoms and scores, blocks among them, say of a variable."""
+    n_states, size = int(columns.n_states[var]), np.diff(leaves.scope_ptr)[leaf]
+    scopes = [leaves.scope[leaves.scope_ptr[one] : leaves.scope_ptr[one + 1]] for one in leaf]
+    place = np.array([int(np.searchsorted(scope, var)) for scope in scopes])
+    before = np.array([columns.n_states[scope[:at]].sum() for scope, at in zip(scopes, place)])
+    after = np.array([columns.n_states[scope].sum() for scope in scopes])
+    first = leaves.param_ptr[leaf]
+    prob = np.exp(param[(first + before)[:, np.newaxis] + np.arange(n_states)])
+    mean = param[first + after + place]
+    # A scored leaf has a standard deviation where a block has a matrix of variances.
+    spread = param[first + after + size + place * (size + 1)]
+    sd = np.where(leaves.family[leaf] == BLOCK, np.sqrt(spread), spread)
+    return ScoredNormals(column_in(columns, var), prob, mean, sd)
 
 
 def known_cells(columns: Columns, var: int, values: Floats) -> Form:
@@ -308,36 +365,56 @@ def kernel_cells(columns: Columns, var: int, values: Floats) -> Floats:
     """Cells of a variable on the scale on which kernels compare them: their scores, if any."""
     if columns.family[var] != SCORED:
         return values
-    return scored_column(columns, var).score.of(values)
+    return column_in(columns, var).score.of(values)
 
 
 def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:
     """What the posteriors of some variables (marked in ``wanted``) are put together from.
 
-    Leaves of states share the states of their variable; of leaves of formulas each has a line.
+    Leaves of states share the states of their variable; of all other leaves each has a line.
     """
-    of_states, asked = only_states(leaves), np.asarray(wanted)[leaves.var]
-    shift, n_lines = np.zeros(len(leaves.var), dtype=np.int64), columns.n_states.copy()
-    for var in np.unique(leaves.var[~of_states]):
-        leaf = np.flatnonzero(leaves.var == var)
-        shift[leaf], n_lines[var] = np.arange(len(leaf)), len(leaf)
+    of_states = only_states(leaves)
+    asked = np.add.reduceat(np.asarray(wanted)[leaves.scope], leaves.scope_ptr[:-1]) > 0
     sizes = np.where(of_states, leaves.n_states, 1)
     feature = np.ones(sizes.sum())
     chosen = np.repeat(of_states, np.diff(leaves.param_ptr))
     feature[np.repeat(of_states, sizes)] = np.exp(param[chosen])
     kept = np.repeat(asked, sizes)
-    ptr = offsets(np.where(asked, sizes, 0))
-    return Lines(ptr, feature[kept], shift, np.where(wanted, n_lines, 0))
+    with_states = np.isin(columns.family, [CATEGORICAL, HISTOGRAM]) & wanted
+    ptr = offsets(np.where(with_states, columns.n_states, 0))
+    alone = asked & ~of_states
+    first = np.where(of_states, ptr[leaves.var], ptr[-1] + np.cumsum(alone) - 1)
+    n_lines = int(ptr[-1] + alone.sum())
+    return Lines(offsets(np.where(asked, sizes, 0)), feature[kept], first, n_lines)
 
 
-def posterior_form(leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats) -> Form:
-    """The distributions of a variable with these averages of its lines, shape (n, n_lines)."""
-    if columns.family[var] not in _FORMULAS:
+def lines_of(leaves: Leaves, columns: Columns, lines: Lines, var: int) -> Ints:
+    """The lines from which the posterior of a variable is put together."""
+    leaf = leaves_of(leaves, var)
+    if columns.family[var] in (CATEGORICAL, HISTOGRAM):
+        return lines.first[leaf[0]] + np.arange(columns.n_states[var])
+    return lines.first[leaf]
+
+
+def posterior_form(
+    leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats, own: Any = None
+) -> Form:
+    """The distributions of a variable with these averages of its lines, shape (n, n_lines).
+
+    ``own`` lists, where blocks are among its leaves, their places there, and the means and
+    standard deviations of the scores given each row, shape (n_blocks, n).
+    """
+    if columns.family[var] in (CATEGORICAL, HISTOGRAM):
         return over_states(columns, var, prob)
     parts = forms_of(leaves, param, columns, var)
     if isinstance(parts, Points):
         return parts._replace(prob=prob @ parts.prob)
-    return parts._replace(prob=prob)
+    if own is None:
+        return parts._replace(prob=prob)
+    place, mean, sd = own
+    all_means, all_sds = (np.tile(part, (len(prob), 1)) for part in (parts.mean, parts.sd))
+    all_means[:, place], all_sds[:, place] = mean.T, sd.T
+    return parts._replace(mean=all_means, sd=all_sds, prob=prob)
 
 
 def is_category(columns: Columns, var: int) -> bool:
@@ -352,143 +429,13 @@ def needed_cell(columns: Columns, var: int) -> str:
     return "a whole number, 0 or more," if columns.family[var] == POISSON else "a finite number"
 
 
-# The kernels below take the few facts of a leaf one by one: handing over the arrays of all leaves
-# would cost more than the work on a single cell.
-
-
-@inlined
-def leaf_line(
-    family: int,
-    first: int,
-    n_states: int,
-    var: int,
-    table: Floats,
-    codes: NDArray[np.int16],
-    values: Floats,
-    n: int,
-    in_logs: bool,
-    lines: Floats,
-    out: int,
-) -> None:
-    """Values of a leaf on a block of rows; their logs from a log table."""
-    if family == GAUSSIAN:
-        gaussian.log_gaussian_line(first, table, var, values, n, lines, out)
-    elif family == POISSON:
-        poisson.log_poisson_line(first, table, var, values, n, lines, out)
-    elif family == SCORED:
-        scored.log_scored_line(first, n_states, table, var, codes, values, n, lines, out)
-    else:
-        state_line(first, n_states, table, var, codes, n, lines, out)
-    if family != CATEGORICAL and family != HISTOGRAM and not in_logs:
-        for r in range(n):
-            lines[out, r] = fast_exp(lines[out, r])
-
-
-@inlined
-def cell_value(
-    family: int, first: int, n_states: int, table: Floats, code: Any, x: float, in_logs: bool
-) -> float:
-    """Value of a leaf on one cell, or its log with a log table."""
-    if family == GAUSSIAN:
-        value = gaussian.log_gaussian(
-            table[first], table[first + 1], table[first + 2], table[first + 3], x
-        )
-    elif family == POISSON:
-        value = poisson.log_poisson(table[first], table[first + 1], table[first + 2], x)
-    elif family == SCORED:
-        value = scored.log_scored(first, n_states, table, code, x)
-    else:
-        return table[first + code]
-    return value if in_logs else fast_exp(value)
-
-
-@inlined
-def add_statistics(
-    family: int,
-    first: int,
-    n_states: int,
-    var: int,
-    table: Floats,
-    codes: NDArray[np.int16],
-    values: Floats,
-    n: int,
-    lines: Floats,
-    flow: int,
-    statistic: Floats,
-) -> None:
-    """Add the sufficient statistics of a leaf, weighted by a line of flows."""
-    if family == GAUSSIAN:
-        gaussian.add_gaussian(first, table, var, values, n, lines, flow, statistic)
-    elif family == POISSON:
-        poisson.add_poisson(first, var, values, n, lines, flow, statistic)
-    elif family == SCORED:
-        scored.add_scored(first, n_states, table, var, codes, values, n, lines, flow, statistic)
-    else:
-        add_states(first, n_states, var, codes, n, lines, flow, statistic)
-
-
-@inlined
-def draw(
-    family: int,
-    first: int,
-    n_states: int,
-    table: Floats,
-    axis: Floats,
-    axis_begin: int,
-    axis_end: int,
-    streams: Streams,
-    j: int,
-) -> float:
-    """Draw a value from a leaf, with random stream ``j``."""
-    if family == GAUSSIAN:
-        return table[first] + normal(streams, j) / table[first + 1]
-    if family == POISSON:
-        return poisson.draw_poisson(table[first + 1], streams, j)
-    if family == SCORED:
-        return scored.draw_scored(first, n_states, table, axis, axis_begin, streams, j)
-    state = draw_index(table, first, n_states, uniform(streams, j))
-    if family == HISTOGRAM:
-        return draw_in_state(axis, axis_begin, axis_end, state, uniform(streams, j))
-    return float(state)
-
-
-@inlined
-def read_cell(
-    n_states: int, family: int, log_peak: float, axis: Floats, first: int, last: int, x: float
-) -> tuple[int, float, float]:
-    """State (-1 if unreadable) of an observed cell, what leaves read, and its log base density.
-
-    The facts are those of the :class:`Columns` of its variable, whose axis is ``axis[first:last]``.
-    """
-    if not abs(x) < np.inf:
-        return -1, x, 0.0
-    if family == SCORED:
-        return scored.read_scored(axis, first, last, log_peak, x)
-    if last > first:
-        state, density = state_and_log_density(axis, first, last, x)
-        return state, x, density
-    if n_states > 0:
-        if not (x >= 0 and x < n_states):
-            return -1, x, 0.0
-        state = int(x)
-        return (state if state == x else -1), x, 0.0
-    if family == POISSON:
-        return (0 if x >= 0 and x == math.floor(x) else -1), x, poisson.log_base(x)
-    return 0, x, log_peak
-
-
 def only_states(leaves: Leaves) -> np.ndarray:
     """Which leaves have a probability for each state of their column, and no formula."""
-    return ~np.isin(leaves.family, list(_FORMULAS))
+    return ~np.isin(leaves.family, [*_FORMULAS, BLOCK])
 
 
 def _scored(leaves: Leaves) -> list[tuple[int, Ints]]:
     """Each variable of numbers with atoms and a score, and its leaves."""
     is_scored = leaves.family == SCORED
     found = np.unique(leaves.var[is_scored]).tolist()
-    return [(var, np.flatnonzero(leaves.var == var)) for var in found]
-
-
-def scored_column(columns: Columns, var: int) -> ScoredColumn:
-    """What the leaves of a variable of numbers with atoms and a score have in common."""
-    return ScoredColumn.of(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])
+    return [(var, np.flatnonzero(is_scored & (leaves.var == var))) for var in found]

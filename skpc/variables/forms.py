@@ -23,6 +23,8 @@ from skpc.variables.scored_column import ScoredColumn
 _MAX_STEPS = 100
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
+#: Parts less probable than this add nothing to a mean.
+_NOTHING = 1e-12
 _SQRT_2 = math.sqrt(2.0)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
@@ -205,8 +207,8 @@ class ScoredNormals(NamedTuple):
         The atoms and the score.
     state_prob : ndarray of shape (n_parts, n_atoms + 1)
         Probabilities of the atoms, and of all other values, in each part.
-    mean, sd : ndarrays of shape (n_parts,)
-        Of the scores of these other values.
+    mean, sd : ndarrays of shape (n_parts,) or (n, n_parts)
+        Of the scores of these other values; they may differ from one distribution to the next.
     prob : ndarray of shape (n, n_parts), default=None
         Probabilities of the parts under each of the n distributions; None takes the parts
         themselves as the distributions.
@@ -231,18 +233,22 @@ class ScoredNormals(NamedTuple):
     def moments_of_parts(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` in each part."""
         score, away = self.column.score, self.column.atoms - centre
-        first, second = score.moments(self.mean, self.sd, np.full(len(self.mean), centre))
+        # Parts that a distribution hardly has are not worth a quadrature.
+        some = np.ones(len(self.mean), bool) if self.mean.ndim == 1 else self.rows > _NOTHING
+        first, second = np.zeros(self.mean.shape), np.zeros(self.mean.shape)
+        mean, sd = self.mean[some], self.sd[some]
+        first[some], second[some] = score.moments(mean, sd, np.full(len(mean), centre))
         of_atoms, of_rest = self.state_prob[:, :-1], self.state_prob[:, -1]
         return of_atoms @ away + of_rest * first, of_atoms @ away**2 + of_rest * second
 
     def means(self) -> Floats:
         """Mean of each distribution."""
-        return self.rows @ self.moments_of_parts(0.0)[0]
+        return _averages(self.rows, self.moments_of_parts(0.0)[0])
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around a centre of its own."""
         origin = float(np.mean(centre)) if len(centre) else 0.0
-        mean, square = (self.rows @ part for part in self.moments_of_parts(origin))
+        mean, square = (_averages(self.rows, part) for part in self.moments_of_parts(origin))
         shift, total = centre - origin, self.rows.sum(axis=1)
         return square - 2.0 * shift * mean + shift**2 * total
 
@@ -281,7 +287,8 @@ class ScoredNormals(NamedTuple):
         share = rest[left] / rest[left].sum(axis=1, keepdims=True)
         inner = (wanted - before)[left] / rest[left].sum(axis=1)
         inner = np.clip(inner, 1e-15, 1.0 - 1e-15)
-        scores = _normal_quantiles(share, self.mean, self.sd, inner)
+        mean, sd = (part if part.ndim == 1 else part[left] for part in (self.mean, self.sd))
+        scores = _normal_quantiles(share, mean, sd, inner)
         found[left] = self.column.score.inverse(scores)
         return found
 
@@ -306,7 +313,7 @@ class ScoredNormals(NamedTuple):
     def without_atoms(self) -> ScoredNormals:
         """What is not at atoms, with the probability that is left."""
         column, prob = self.column._replace(atoms=np.empty(0)), self.rows * self.state_prob[:, -1]
-        one = np.ones((len(self.mean), 1))
+        one = np.ones((len(self.state_prob), 1))
         return self._replace(column=column, state_prob=one, prob=prob + _TINY)
 
     def in_scores(self) -> Normals:
@@ -319,10 +326,15 @@ class ScoredNormals(NamedTuple):
     @property
     def rows(self) -> Floats:
         """Probabilities of the parts under each distribution."""
-        return np.eye(len(self.mean)) if self.prob is None else self.prob
+        return np.eye(len(self.state_prob)) if self.prob is None else self.prob
 
 
 Form = Points | Normals | Bins | ScoredNormals
+
+
+def _averages(prob: Floats, values: Floats) -> Floats:
+    """Averages of values of parts, which are the same or others in each distribution."""
+    return np.asarray(prob @ values if values.ndim == 1 else (prob * values).sum(axis=1))
 
 
 def _log_normals(prob: Floats, mean: Floats, sd: Floats, x: Floats) -> Floats:
@@ -334,7 +346,8 @@ def _log_normals(prob: Floats, mean: Floats, sd: Floats, x: Floats) -> Floats:
 def _normal_quantiles(prob: Floats, mean: Floats, sd: Floats, level: Floats) -> Floats:
     """Quantile, at a level of its own, of each mixture of normals."""
     found, of_one = np.empty(len(prob)), ndtri(level)
-    _invert_normals(np.ascontiguousarray(prob), mean, sd, level, of_one, found)
+    means, sds = (np.array(np.broadcast_to(part, prob.shape), order="C") for part in (mean, sd))
+    _invert_normals(np.ascontiguousarray(prob), means, sds, level, of_one, found)
     return found
 
 
@@ -348,17 +361,18 @@ def _invert_normals(
     """
     for r in range(len(out)):
         low, high = np.inf, -np.inf
-        for k in range(len(mean)):
+        for k in range(prob.shape[1]):
             # The quantile of a mixture lies between those of its parts.
             if prob[r, k] > 0.0:
-                low, high = min(low, mean[k] + z[r] * sd[k]), max(high, mean[k] + z[r] * sd[k])
+                end = mean[r, k] + z[r] * sd[r, k]
+                low, high = min(low, end), max(high, end)
         x = 0.5 * (low + high)
         for _ in range(_MAX_STEPS):
             excess, density = -level[r], 0.0
-            for k in range(len(mean)):
-                u = (x - mean[k]) / sd[k]
+            for k in range(prob.shape[1]):
+                u = (x - mean[r, k]) / sd[r, k]
                 excess += prob[r, k] * 0.5 * math.erfc(-u / _SQRT_2)
-                density += prob[r, k] * math.exp(-0.5 * u * u) / (sd[k] * _SQRT_2_PI)
+                density += prob[r, k] * math.exp(-0.5 * u * u) / (sd[r, k] * _SQRT_2_PI)
             if excess > 0.0:
                 high = x
             else:

@@ -9,13 +9,17 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 
+#: The leaf families. A block has several variables, all others have one.
+CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED, BLOCK = 0, 1, 2, 3, 4, 5
+
 
 class Leaves(NamedTuple):
     """The leaves of a circuit in the order of their nodes.
 
     The scope of leaf ``l`` is ``scope[scope_ptr[l]:scope_ptr[l + 1]]``, and ``var[l]`` the first
     variable there. Its parameters are ``param_ptr[l]:param_ptr[l + 1]``, its table begins at
-    ``first[l]``; all tables together have ``first[n_leaves]`` entries.
+    ``first[l]``; all tables together have ``first[n_leaves]`` entries. ``line[l]`` is the line that
+    kernels read for it: that of its variable or, of a block, the first of two behind all variables.
     """
 
     node: Ints
@@ -23,6 +27,7 @@ class Leaves(NamedTuple):
     scope_ptr: Ints
     scope: Ints
     var: Ints
+    line: Ints
     n_states: Ints
     param_ptr: Ints
     first: Ints
@@ -33,6 +38,7 @@ class LeafTable(NamedTuple):
 
     family: Ints
     var: Ints
+    line: Ints
     n_states: Ints
     first: Ints
 
@@ -55,13 +61,13 @@ class Columns(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What the posterior of a missing cell is put together from, leaf by leaf.
+    """What the posteriors of missing cells are put together from, leaf by leaf.
 
-    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines of its variable from
-    ``shift[l]`` on; variable ``v`` has ``n_lines[v]`` of them.
+    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines from ``first[l]``
+    on; there are ``n_lines``.
     """
 
     feature_ptr: Ints
     feature: Floats
-    shift: Ints
-    n_lines: Ints
+    first: Ints
+    n_lines: int

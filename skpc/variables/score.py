@@ -16,11 +16,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from skpc._arrays import Floats
-from skpc._jit import inlined, kernel
+from skpc._jit import fast_exp, inlined, kernel
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 9.0
+_SQRT_2_PI = math.sqrt(2.0 * math.pi)
 #: How near to a bound a value may come, as a part of the distance that counts there.
 _NEAREST = 1e-12
 
@@ -84,21 +85,9 @@ class Score(NamedTuple):
         if self.power == 1.0 and self.lower == -math.inf and self.upper == math.inf:
             offset = self.centre + self.spread * mean - centre
             return offset, offset**2 + (self.spread * sd) ** 2
-        ends = _REACH * np.array([-1.0, 1.0]) * sd[:, np.newaxis] + mean[:, np.newaxis]
-        inner = np.clip(self._knots, ends[:, :1], ends[:, 1:])
-        limits = np.column_stack([ends[:, 0], inner, ends[:, 1]])
-        first, second = np.zeros(len(mean)), np.zeros(len(mean))
-        for low, high in zip(limits[:, :-1].T, limits[:, 1:].T):
-            # Most distributions lie between two of the limits.
-            some = np.flatnonzero(high > low)
-            half = (high - low)[some, np.newaxis] / 2
-            z = low[some, np.newaxis] + half * (_NODES + 1.0)
-            u = (z - mean[some, np.newaxis]) / sd[some, np.newaxis]
-            weight = half * _WEIGHTS * np.exp(-0.5 * u * u)
-            weight /= sd[some, np.newaxis] * math.sqrt(2.0 * math.pi)
-            offset = self.inverse(z) - centre[some, np.newaxis]
-            first[some] += (weight * offset).sum(axis=1)
-            second[some] += (weight * offset**2).sum(axis=1)
+        first, second = np.empty(len(mean)), np.empty(len(mean))
+        flat, rule = np.array(self, dtype=np.float64), (_NODES, _WEIGHTS)
+        _quadrature(flat, self._knots, *rule, mean, sd, centre, first, second)
         return first, second
 
     def below(self, x: Floats, mean: Floats, sd: Floats) -> Floats:
@@ -177,8 +166,7 @@ def score_of(score: Floats, at: int, x: float) -> tuple[float, float]:
 @inlined
 def value_of(score: Floats, at: int, z: float) -> float:
     """The value that has a score."""
-    lower, upper, power = score[at], score[at + 1], score[at + 4]
-    low, high = score[at + 5], score[at + 6]
+    power, low, high = score[at + 4], score[at + 5], score[at + 6]
     u = z
     if power != 1.0:
         bottom, top = _power(low, power), _power(high, power)
@@ -188,7 +176,12 @@ def value_of(score: Floats, at: int, z: float) -> float:
             u = high + (z - top) / math.exp(_log_power_slope(high, power))
         else:
             u = _inverse_power(z, power)
-    v = score[at + 2] + score[at + 3] * u
+    return _bound(score[at], score[at + 1], score[at + 2] + score[at + 3] * u)
+
+
+@inlined
+def _bound(lower: float, upper: float, v: float) -> float:
+    """Map the line onto the interval between the bounds."""
     if lower > -math.inf and upper < math.inf:
         return lower + (upper - lower) / (1.0 + math.exp(-v))
     if lower > -math.inf:
@@ -217,3 +210,43 @@ def _values(score: Floats, z: Floats, found: Floats) -> None:
 @kernel
 def _power_of(u: float, power: float) -> float:
     return _power(u, power)
+
+
+@kernel
+def _quadrature(
+    score: Floats,
+    knots: Floats,
+    nodes: Floats,
+    weights: Floats,
+    mean: Floats,
+    sd: Floats,
+    centre: Floats,
+    first: Floats,
+    second: Floats,
+) -> None:
+    """Moments of values whose scores are normal, piece by piece between the knots."""
+    lower, upper, middle, spread = score[0], score[1], score[2], score[3]
+    power, low, high = score[4], score[5], score[6]
+    bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
+    top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
+    for i in range(len(mean)):
+        first[i], second[i] = 0.0, 0.0
+        begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
+        for piece in range(len(knots) + 1):
+            end = min(max(knots[piece], begin), last) if piece < len(knots) else last
+            half = 0.5 * (end - begin)
+            # Most distributions lie between two of the knots.
+            for m in range(len(nodes) if half > 0.0 else 0):
+                z = begin + half * (nodes[m] + 1.0)
+                t = (z - mean[i]) / sd[i]
+                weight = half * weights[m] * fast_exp(-0.5 * t * t) / (sd[i] * _SQRT_2_PI)
+                if z < bottom:
+                    u = low + (z - bottom) * below
+                elif z > top:
+                    u = high + (z - top) * above
+                else:
+                    u = _inverse_power(z, power)
+                offset = _bound(lower, upper, middle + spread * u) - centre[i]
+                first[i] += weight * offset
+                second[i] += weight * offset * offset
+            begin = end

@@ -22,7 +22,7 @@ from skpc.variables.scored_column import ATOMS, HEAD
 from skpc.variables.states import add_states
 
 #: Draws outside the range are redrawn so many times, and only then moved to its end.
-_REDRAWS = 100
+REDRAWS = 100
 
 
 @inlined
@@ -85,7 +85,8 @@ def add_scored(
 
 
 @inlined
-def _is_atom(column: Floats, begin: int, n_states: int, x: float) -> bool:
+def is_atom(column: Floats, begin: int, n_states: int, x: float) -> bool:
+    """Whether a value belongs to one of the atoms of a column of ``n_states`` states."""
     for at in range(begin + ATOMS, begin + ATOMS + n_states - 1):
         if abs(x - column[at]) <= column[begin + 2]:
             return True
@@ -111,8 +112,8 @@ def draw_scored(
     at = first + n_states + 1
     low, high = column[begin + 4], column[begin + 5]
     x = np.nan
-    for _ in range(_REDRAWS):
+    for _ in range(REDRAWS):
         x = value_of(column, begin + HEAD, table[at] + normal(streams, j) / table[at + 1])
-        if low <= x <= high and not _is_atom(column, begin, n_states, x):
+        if low <= x <= high and not is_atom(column, begin, n_states, x):
             return x
     return min(max(x, low), high)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
+from skpc.variables.leaves import Columns
 from skpc.variables.number import Number
 from skpc.variables.score import Score
 
@@ -87,3 +88,8 @@ class ScoredColumn(NamedTuple):
         """Smallest standard deviation of a leaf whose mean score is ``mean``."""
         slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
         return np.maximum(0.5 * self.step * slope, self.smallest_sd)
+
+
+def column_in(columns: Columns, var: int) -> ScoredColumn:
+    """What the leaves of a variable of numbers with atoms and a score have in common."""
+    return ScoredColumn.of(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, ranges
+from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import inlined, kernel
 from skpc.variables.axis import Axis
 from skpc.variables.forms import Bins, Points
@@ -100,10 +100,16 @@ class States(NamedTuple):
 
 def states_of_leaves(leaves: Leaves, columns: Columns) -> States:
     """List the states of all leaves that have some."""
-    leaf = np.flatnonzero(leaves.n_states > 0)
-    size = leaves.n_states[leaf]
+    # A leaf of several variables has their states one variable after the other.
+    owner = np.repeat(np.arange(len(leaves.node)), np.diff(leaves.scope_ptr))
+    size = columns.n_states[leaves.scope]
+    before = offsets(size)
+    before = before[:-1] - before[leaves.scope_ptr[:-1]][owner]
+    some = np.flatnonzero(size > 0)
+    leaf, size, before = owner[some], size[some], before[some]
     offset = np.cumsum(columns.n_states) - columns.n_states
-    starts = (leaves.param_ptr[leaf], leaves.first[leaf], offset[leaves.var[leaf]])
+    of_leaf = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
+    starts = (*of_leaf, offset[leaves.scope[some]])
     return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
 
 

@@ -15,7 +15,8 @@ from numpy.testing import assert_array_equal
 
 from skpc.circuit import load_circuit, save_circuit
 from skpc.queries import condition, log_likelihood
-from tests.zoo import AXIS, random_circuit, random_rows
+from skpc.variables import BLOCK, SCORED
+from tests.zoo import AXIS, SCORED_COLUMNS, one_block, random_circuit, random_rows
 
 
 @pytest.fixture
@@ -111,6 +112,42 @@ def test_files_of_older_formats_still_load(tmp_path, version):
         assert_array_equal(getattr(loaded, name), array)
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_what_older_files_were_conditioned_on_is_read_from_their_leaves(tmp_path, version):
+    """Up to format 3 each node had what its variable has been conditioned on."""
+    circuit = random_circuit(2, n_features=4, kinds="discrete")
+    given = condition(circuit, random_rows(1, circuit, 1, 0.5)[0])
+    assert 0 < np.isnan(given.observed).sum() < 4
+    arrays = {**given.structure.arrays(), "format": np.int64(version)}
+    if version == 1:
+        arrays["leaf_var"] = given.leaf_var
+        del arrays["scope_ptr"], arrays["scope"]
+    arrays |= {key: getattr(given, key) for key in ("log_weight", "param")}
+    is_leaf = given.leaf_var >= 0
+    arrays["observed"] = np.where(is_leaf, given.observed[given.leaf_var], np.nan)
+    np.savez(tmp_path / "c.npz", **arrays)
+    assert_same(load_circuit(tmp_path / "c.npz"), given)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("scope", lambda a: a[[1, 0, *range(2, len(a))]], "variables of node 0 must increase"),
+        ("scope", lambda a: a[[0, 0, *range(2, len(a))]], "variables of node 0 must increase"),
+        ("param_ptr", lambda a: a - (a > 0), "param_ptr does not fit the families"),
+        ("leaf_family", lambda a: np.where(a == BLOCK, SCORED, a), "node 0 has 4 variables"),
+    ],
+)
+def test_files_with_damaged_blocks_are_refused(tmp_path, name, change, message):
+    circuit = one_block(0, SCORED_COLUMNS)
+    arrays = {**circuit.structure.arrays(), "format": np.int64(4)}
+    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
+    arrays[name] = change(arrays[name])
+    np.savez(tmp_path / "c.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        load_circuit(tmp_path / "c.npz")
+
+
 def test_files_that_are_no_circuit_are_refused(tmp_path):
     path = tmp_path / "c.npz"
     path.write_bytes(b"no npz at all")
@@ -120,7 +157,7 @@ def test_files_that_are_no_circuit_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a circuit saved by skpc"):
         load_circuit(path)
     np.savez(path, format=np.int64(99))
-    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 3"):
+    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 4"):
         load_circuit(path)
 
 

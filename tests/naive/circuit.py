@@ -180,7 +180,7 @@ def normal_below(z: float, mean: float, sd: float) -> float:
 
 
 def leaf_density(circuit: Circuit, node: int, x: float) -> float:
-    if math.isnan(x) or not math.isnan(circuit.observed[node]):
+    if math.isnan(x) or not math.isnan(circuit.observed[circuit.leaf_var[node]]):
         return 1.0
     param = circuit.param[circuit.param_ptr[node] : circuit.param_ptr[node + 1]]
     family = circuit.leaf_family[node]

@@ -20,7 +20,14 @@ from skpc.counting import add_tree
 from skpc.learning import cutset_circuit, learn_cutset_network
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, read_network
-from tests.zoo import ATOMS_AXIS, random_circuit, random_deterministic_circuit
+from skpc.variables import ScoredColumn
+from skpc.variables.score import Score
+from tests.zoo import (
+    ATOMS_AXIS,
+    one_block,
+    random_circuit,
+    random_deterministic_circuit,
+)
 
 
 def texts(ax):
@@ -221,6 +228,22 @@ def test_a_leaf_of_numbers_shows_its_moments_whatever_its_family():
     builder.sum([builder.product(pair) for pair in numbers], np.log([0.5, 0.5]))
     shown = texts(CircuitDisplay(builder.build()).plot().ax_)
     assert {"x0: mean 1.5, sd 0.25", "x1: mean 4, sd 2"} <= set(shown)
+
+
+def test_a_leaf_of_several_variables_shows_their_names_beside_leaves_of_one():
+    builder = CircuitBuilder([1, 1], [ScoredColumn(Score(), np.empty(0))] * 2)
+    both = builder.block([0, 1], [[0.0], [0.0]], [5.0, 6.0], np.eye(2))
+    alone = [builder.scored(0, [0.0], 1.5, 0.25), builder.scored(1, [0.0], 2.5, 0.5)]
+    builder.sum([both, builder.product(alone)], np.log([0.5, 0.5]))
+    shown = texts(CircuitDisplay(builder.build()).plot().ax_)
+    leaves = [text for text in shown if text.startswith("x")]
+    assert sorted(leaves) == ["x0, x1: joint", "x0: mean 1.5, sd 0.25", "x1: mean 2.5, sd 0.5"]
+
+
+def test_a_block_alone_is_drawn_with_no_more_names_than_can_be_read():
+    columns = [ScoredColumn(Score(), np.empty(0))] * 7
+    shown = texts(CircuitDisplay(one_block(0, columns)).plot().ax_)
+    assert shown[0] == "x0, x1, x2, x3 and 3 more: joint"
 
 
 def test_a_large_graph_is_refused_with_its_size():

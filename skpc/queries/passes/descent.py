@@ -11,7 +11,8 @@ from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables import Columns
-from skpc.variables.families import cell_value, draw
+from skpc.variables.leaf_kernels import cell_value, draw
+from skpc.variables.leaves import LeafTable
 
 
 @inlined
@@ -47,17 +48,20 @@ def descend(
     visitors: Ints,
     n_visitors: Ints,
     score: Floats,
+    owner: Ints,
     rows: Floats,
 ) -> None:
     """Fill the missing cells of rows whose values stand in column ``column[j]`` of the lines.
 
     At each sum a row takes one child: drawn in proportion to weight times value, or (with
     ``maximise``) the greatest. All rows move together, one node after the other, so that memory is
-    read in order; ``streams[j]`` is the random stream of row ``j``.
+    read in order; ``streams[j]`` is the random stream of row ``j``. A block that is reached is
+    noted in ``owner[j]``, at its first variable; the cells of blocks are left missing.
     """
     is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
     leaf_family, leaf_first = plan.leaves.family, plan.leaves.first
-    leaf_var, leaf_states, last_use = plan.leaves.var, plan.leaves.n_states, plan.last_use
+    leaf_var, leaf_line, leaf_states = plan.leaves.var, plan.leaves.line, plan.leaves.n_states
+    last_use = plan.last_use
     codes, values = cells.codes, cells.values
     linear_table, axis, axis_ptr = tables.table, columns.axis, columns.axis_ptr
     table = tables.log_table if in_logs else tables.table
@@ -83,7 +87,7 @@ def descend(
                         value = lines[child, r]
                     else:
                         family, entry = leaf_family[~child], leaf_first[~child]
-                        code, x = codes[leaf_var[~child], r], values[leaf_var[~child], r]
+                        code, x = codes[leaf_line[~child], r], values[leaf_line[~child], r]
                         n_states = leaf_states[~child]
                         value = cell_value(family, entry, n_states, table, code, x, in_logs)
                     score[a - begin] = _score(weight[a], value, lines[i, r], in_logs, maximise)
@@ -99,16 +103,31 @@ def descend(
                 if child >= 0:
                     visitors[slot[child], n_visitors[slot[child]]] = j
                     n_visitors[slot[child]] += 1
+                elif leaf_line[~child] != leaf_var[~child]:
+                    owner[j, leaf_var[~child]] = ~child
                 elif np.isnan(rows[j, leaf_var[~child]]):
                     leaf, var = ~child, leaf_var[~child]
-                    if maximise:
-                        rows[j, var] = mode[leaf]
-                        continue
-                    family, entry, n_states = leaf_family[leaf], leaf_first[leaf], leaf_states[leaf]
-                    low, high = axis_ptr[var], axis_ptr[var + 1]
-                    rows[j, var] = draw(
-                        family, entry, n_states, linear_table, axis, low, high, streams, j
+                    rows[j, var] = (
+                        mode[leaf]
+                        if maximise
+                        else _drawn(plan.leaves, leaf, linear_table, axis, axis_ptr, streams, j)
                     )
+
+
+@inlined
+def _drawn(
+    leaves: LeafTable,
+    leaf: int,
+    table: Floats,
+    axis: Floats,
+    axis_ptr: Ints,
+    streams: Streams,
+    j: int,
+) -> float:
+    """Draw a value from a leaf."""
+    var, first, n_states = leaves.var[leaf], leaves.first[leaf], leaves.n_states[leaf]
+    low, high = axis_ptr[var], axis_ptr[var + 1]
+    return draw(leaves.family[leaf], first, n_states, table, axis, low, high, streams, j)
 
 
 class Descent:
@@ -127,11 +146,18 @@ class Descent:
         self.visitors = np.empty((evaluator.program.n_slots, n_rows), dtype=np.int64)
         self.n_visitors = np.zeros(evaluator.program.n_slots, dtype=np.int64)
         self.score = np.empty(np.diff(evaluator.plan.ptr).max())
+        self.owner = np.empty((n_rows, evaluator.circuit.n_features), dtype=np.int64)
 
     def fill(self, block: Block, column: Ints, streams: Streams, rows: Floats) -> None:
         """Fill the missing cells of ``rows[j]``, whose values are in column ``column[j]``."""
         made = self.evaluator
         evaluated = (block.cells, block.lines, block.in_logs, made.maximise)
-        lines = (self.visitors, self.n_visitors, self.score)
+        self.owner[:] = -1
+        lines = (self.visitors, self.n_visitors, self.score, self.owner)
         settings = (made.plan, made.tables, made.columns, made.mode)
         descend(*settings, *evaluated, column, streams, *lines, rows)
+        owner = self.owner[: len(rows)]
+        if made.maximise:
+            made.reader.fill_modes(owner, rows)
+        else:
+            made.reader.draw(owner, streams, rows)

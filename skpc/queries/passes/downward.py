@@ -18,7 +18,7 @@ from skpc._jit import fast_exp, inlined, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.queries.passes.upward import leaf_values
-from skpc.variables.families import add_statistics
+from skpc.variables.leaf_kernels import add_statistics
 from skpc.variables.leaves import LeafTable
 
 #: Scratch lines behind those of the nodes, counted from the end.
@@ -124,7 +124,7 @@ def posterior_features(
     goes to the lines of ``out`` from ``out_first[l]`` on.
     """
     is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
-    last_use, leaves, leaf_var = plan.last_use, plan.leaves, plan.leaves.var
+    last_use, leaves, leaf_line = plan.last_use, plan.leaves, plan.leaves.line
     weight, log_weight = tables.weight, tables.log_weight
     codes, values, incomplete = cells.codes, cells.values, cells.incomplete
     table = tables.log_table if in_logs else tables.table
@@ -138,7 +138,7 @@ def posterior_features(
             _divide_by_value(lines, flows, i, slot[i], n)
         for a in range(ptr[i + 1] - 1, ptr[i] - 1, -1):
             child = arg[a]
-            if child < 0 and incomplete[leaf_var[~child]] == 0:
+            if child < 0 and incomplete[leaf_line[~child]] == 0:
                 continue
             if is_sum[i] == 1:
                 source = child
@@ -218,5 +218,5 @@ def _add_leaf_statistics(
     """Add the statistics of a leaf, weighted by FLOW."""
     flow = lines.shape[0] - FLOW
     family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, var = leaves.n_states[leaf], leaves.var[leaf]
-    add_statistics(family, first, n_states, var, table, codes, values, n, lines, flow, statistic)
+    n_states, line = leaves.n_states[leaf], leaves.line[leaf]
+    add_statistics(family, first, n_states, line, table, codes, values, n, lines, flow, statistic)

@@ -10,11 +10,13 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.queries.log_likelihood import TINY
+from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.downward import N_SCRATCH
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
 from skpc.queries.passes.rows import Cells, cells_workspace, read_block, refuse_cell
 from skpc.queries.passes.upward import upward, upward_log
-from skpc.variables.families import cell_value, leaf_tables, mode_tables
+from skpc.variables.families import leaf_tables, mode_tables
+from skpc.variables.leaf_kernels import cell_value
 
 #: Bytes that the values of one block may take.
 _BUDGET = 48 * 2**20
@@ -70,11 +72,12 @@ class Evaluator:
         self.columns = circuit.columns
         leaves = circuit.structure.leaves
         if maximise:
-            observed = circuit.observed[leaves.node]
+            observed = circuit.observed[leaves.var]
             log_table, self.mode = mode_tables(leaves, circuit.param, self.columns, observed)
         else:
             log_table, self.mode = leaf_tables(leaves, circuit.param, self.columns), np.empty(0)
         self.tables: Tables = tables_of(circuit, log_table)
+        self.reader = BlockReader(circuit)
         fitting = _BUDGET // (8 * len(self.plan.is_sum))
         self.size = int(np.clip(fitting // 32 * 32, 32, 256)) if size is None else size
 
@@ -84,14 +87,17 @@ class Evaluator:
 
     def log_values(self, row: Floats) -> tuple[Floats, bool]:
         """Log value of every node of the structure on one row, and whether it is possible."""
-        block = self._evaluate(row, np.zeros(1, dtype=np.int64), self._workspace(), True)
+        of_blocks = self.reader.values(row)
+        first = np.zeros(1, dtype=np.int64)
+        block = self._evaluate(row, of_blocks, first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value = np.empty(self.circuit.n_nodes)
         table, cells = self.tables.log_table, block.cells
         for leaf, node in enumerate(leaves.node):
-            var = leaves.var[leaf]
+            line = leaves.line[leaf]
             facts = (leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf])
-            value[node] = cell_value(*facts, table, cells.codes[var, 0], cells.values[var, 0], True)
+            cell = (cells.codes[line, 0], cells.values[line, 0])
+            value[node] = cell_value(*facts, table, *cell, True)
         inner = self.program.node >= 0
         value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]
         return value, bool(block.root[0] > -np.inf)
@@ -103,13 +109,12 @@ class Evaluator:
         they have a ``root`` of -inf. A block is overwritten by the next one. An impossible row is
         an error, unless ``refuse`` is False.
         """
-        work = self._workspace()
-        again = []
+        work, again = self._workspace(), []
+        of_blocks = self.reader.values(rows, start, maximise=self.maximise)
         for first in range(0, len(rows), self.size):
-            part = rows[first : first + self.size]
-            block = self._evaluate(
-                part, np.arange(first, first + len(part)), work, self.maximise, start + first
-            )
+            end = min(first + self.size, len(rows))
+            part, index = (rows[first:end], of_blocks[first:end]), np.arange(first, end)
+            block = self._evaluate(*part, index, work, self.maximise, start + first)
             if self.maximise and refuse:
                 refuse_impossible(block.root, start + block.position)
             elif not self.maximise:
@@ -118,21 +123,28 @@ class Evaluator:
         index = np.concatenate([np.empty(0, dtype=np.int64), *again])
         for first in range(0, len(index), self.size):
             chosen = index[first : first + self.size]
-            block = self._evaluate(rows[chosen], chosen, work, True)
+            block = self._evaluate(rows[chosen], of_blocks[chosen], chosen, work, True)
             if refuse:
                 refuse_impossible(block.root, start + chosen)
             yield block
 
     def _workspace(self) -> tuple[Cells, Floats]:
-        cells = cells_workspace(self.circuit.n_features, self.size)
+        cells = cells_workspace(self.circuit.n_features + 2 * self.reader.n_blocks, self.size)
         return cells, np.empty((len(self.plan.is_sum) + N_SCRATCH, self.size))
 
     def _evaluate(
-        self, rows: Floats, index: Ints, work: tuple[Cells, Floats], in_logs: bool, start: int = 0
+        self,
+        rows: Floats,
+        of_blocks: Floats,
+        index: Ints,
+        work: tuple[Cells, Floats],
+        in_logs: bool,
+        start: int = 0,
     ) -> Block:
         cells, lines = work
         n, plan = len(rows), self.plan
-        refuse_cell(self.columns, rows, read_block(self.columns, rows, 0, n, cells), start)
+        bad = read_block(self.columns, rows, of_blocks, 0, n, cells)
+        refuse_cell(self.columns, rows, bad, start)
         base, root = cells.base[:n], lines[len(plan.is_sum) - 1, :n]
         if in_logs:
             upward_log(plan, plan.every, self.tables, cells, n, lines, self.maximise)

@@ -16,7 +16,8 @@ from skpc._jit import TRUE, kernel
 from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
 from skpc.queries.passes.plan import remembered
 from skpc.variables import Columns
-from skpc.variables.families import cell_value, only_states, read_cell
+from skpc.variables.families import only_states
+from skpc.variables.leaf_kernels import cell_value, read_cell
 from skpc.variables.leaves import LeafTable
 
 

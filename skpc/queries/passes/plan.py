@@ -108,7 +108,7 @@ def plan_of(structure: Structure) -> Program:
     slot = np.empty(len(node), dtype=np.int64)
     last_use = np.zeros(len(arg), dtype=np.int8)
     n_slots = _assign_slots(ptr, arg, slot, last_use)
-    table = LeafTable(leaves.family, leaves.var, leaves.n_states, leaves.first)
+    table = LeafTable(leaves.family, leaves.var, leaves.line, leaves.n_states, leaves.first)
     plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), table)
     return Program(plan, n_slots, edge, node)
 

@@ -26,14 +26,12 @@ def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
 
     Returns
     -------
-    ndarray of shape (sum of n_lines, n_rows)
-        The averages, one variable after the other; 0 where the cell is observed.
+    ndarray of shape (n_lines, n_rows)
+        The averages; those of observed cells are arbitrary.
     """
-    evaluator, n_lines = Evaluator(circuit), lines.n_lines
-    plan = evaluator.plan
-    first = (np.cumsum(n_lines) - n_lines)[plan.leaves.var] + lines.shift
-    out = np.zeros((int(n_lines.sum()), len(rows)))
-    features = (lines.feature_ptr, lines.feature, first)
+    evaluator = Evaluator(circuit)
+    plan, out = evaluator.plan, np.zeros((lines.n_lines, len(rows)))
+    features = (lines.feature_ptr, lines.feature, lines.first)
 
     def work(part: Floats, start: int) -> None:
         flows = evaluator.flows()
@@ -45,5 +43,4 @@ def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
             out[:, start + block.position[block.found]] = target[:, block.found]
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
-    out *= np.repeat(np.isnan(rows), n_lines, axis=1).T
     return out

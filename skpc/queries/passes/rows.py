@@ -13,7 +13,8 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.variables import Columns
-from skpc.variables.families import kernel_cells, needed_cell, read_cell
+from skpc.variables.families import kernel_cells, needed_cell
+from skpc.variables.leaf_kernels import read_cell
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
@@ -29,7 +30,7 @@ def check_rows(circuit: Circuit, X: Any) -> Floats:
     known = np.flatnonzero(~np.isnan(circuit.observed))
     if len(known):
         rows = rows.copy()
-        rows[:, circuit.leaf_var[known]] = circuit.observed[known]
+        rows[:, known] = circuit.observed[known]
     return rows
 
 
@@ -92,13 +93,14 @@ class Cells(NamedTuple):
 
     Attributes
     ----------
-    codes, values : int16 and float64 arrays of shape (n_features, size)
+    codes, values : int16 and float64 arrays of shape (n_features + 2 n_blocks, size)
         State (the number of states where missing) of each cell, and the number that leaves with
-        formulas read: NaN where there is none, as in a missing cell.
+        formulas read: NaN where there is none, as in a missing cell. Behind the variables each
+        block has two lines of values: its log density, and the flow that has reached it.
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
-    incomplete : int8 array of shape (n_features,)
-        Whether a variable is missing in any row.
+    incomplete : int8 array of shape (n_features + 2 n_blocks,)
+        Whether a variable is missing in any row; blocks are taken to be.
     """
 
     codes: NDArray[np.int16]
@@ -108,15 +110,17 @@ class Cells(NamedTuple):
 
 
 @inlined
-def cells_workspace(n_features: int, size: Any) -> Cells:
-    """Arrays for blocks of up to ``size`` rows."""
-    codes, incomplete = np.empty((n_features, size), np.int16), np.empty(n_features, np.int8)
-    return Cells(codes, np.empty((n_features, size)), np.empty(size), incomplete)
+def cells_workspace(n_lines: int, size: Any) -> Cells:
+    """Arrays for parts of up to ``size`` rows."""
+    codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
+    return Cells(codes, np.empty((n_lines, size)), np.empty(size), incomplete)
 
 
 @kernel
-def read_block(columns: Columns, rows: Floats, start: int, n: int, cells: Cells) -> int:
-    """Transpose a block of rows into states and values.
+def read_block(
+    columns: Columns, rows: Floats, of_blocks: Floats, start: int, n: int, cells: Cells
+) -> int:
+    """Transpose a part of the rows, and the log densities of blocks, into states and values.
 
     Returns the flat position of the first unreadable cell, or -1.
     """
@@ -143,6 +147,11 @@ def read_block(columns: Columns, rows: Floats, start: int, n: int, cells: Cells)
                 codes[var, r] = state
                 values[var, r] = value
                 base[r] += density
+    for b in range(of_blocks.shape[1]):
+        line = n_features + 2 * b
+        for r in range(n):
+            values[line, r] = of_blocks[start + r, b]
+            values[line + 1, r] = 0.0
     return -1
 
 
@@ -163,8 +172,14 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
     values : ndarray of shape (n_rows, n_features)
         What formulas read: numbers, or their scores; NaN where there is none.
     """
-    cells = cells_workspace(circuit.n_features, len(rows))
-    refuse_cell(circuit.columns, rows, read_block(circuit.columns, rows, 0, len(rows), cells), 0)
+    return read_cells(circuit.columns, rows, 0)
+
+
+def read_cells(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
+    """The same for rows from row ``start`` of the caller's on."""
+    cells = cells_workspace(rows.shape[1], len(rows))
+    bad = read_block(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
+    refuse_cell(columns, rows, bad, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)
 
@@ -177,8 +192,7 @@ def kernel_rows(circuit: Circuit, rows: Floats) -> Floats:
 
 def refuse_unreadable(columns: Columns, rows: Floats) -> None:
     """Raise the error for the first cell of rows that must be complete, and no leaf can read."""
-    cells = cells_workspace(rows.shape[1], len(rows))
-    refuse_cell(columns, rows, read_block(columns, rows, 0, len(rows), cells), 0)
+    read_cells(columns, rows, 0)
     missing = np.flatnonzero(np.isnan(rows))
     if len(missing):
         row, var = divmod(int(missing[0]), rows.shape[1])

@@ -11,7 +11,7 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import FALSE, TRUE, fast_exp, inlined, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
-from skpc.variables.families import leaf_line
+from skpc.variables.leaf_kernels import leaf_line
 from skpc.variables.leaves import LeafTable
 
 
@@ -137,8 +137,8 @@ def leaf_values(
 ) -> None:
     """Values of a leaf on a block of rows; their logs from a log table."""
     family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, var = leaves.n_states[leaf], leaves.var[leaf]
-    leaf_line(family, first, n_states, var, table, codes, values, n, in_logs, lines, out)
+    n_states, line = leaves.n_states[leaf], leaves.line[leaf]
+    leaf_line(family, first, n_states, line, table, codes, values, n, in_logs, lines, out)
 
 
 @kernel

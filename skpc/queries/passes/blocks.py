@@ -1,0 +1,154 @@
+"""Values of the leaves of several variables, which need whole rows, before a pass and after it."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from skpc._arrays import Floats, Ints
+from skpc._random import Streams
+from skpc.circuit import Circuit
+from skpc.queries.passes.rows import read_cells
+from skpc.variables.block import BlockCells, Blocks
+from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
+from skpc.variables.families import leaves_of
+from skpc.variables.gaussians import conditionals
+
+#: Rows for which the distributions of all cells are held at a time.
+_ROWS = 1024
+
+
+class BlockReader:
+    """Evaluates the blocks of a circuit on rows, those of one scope together.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The circuit. Where it has been conditioned on cells of a block, values are relative to that
+        of these cells alone.
+    """
+
+    def __init__(self, circuit: Circuit):
+        self.blocks: list[Blocks] = circuit.blocks
+        self.columns = circuit.columns
+        self.n_features = circuit.n_features
+        #: Places of the blocks of each scope among those of the circuit.
+        self.leaves = circuit.structure.leaves
+        lines = self.leaves.line
+        self.place: list[Ints] = [(lines[b.leaf] - self.n_features) // 2 for b in self.blocks]
+        self.n_blocks = sum(len(place) for place in self.place)
+        # Leaves of several variables look at what has been given, too.
+        self._reading = self.columns._replace(ignored=np.zeros_like(self.columns.ignored))
+        self._evidence = np.zeros(self.n_blocks)
+        if self.blocks and self.columns.ignored.any():
+            self._evidence = self._values(self.cells(circuit.observed[np.newaxis]))[0]
+
+    def cells(self, rows: Floats, start: int = 0) -> list[BlockCells]:
+        """Cells of rows (from row ``start`` of the caller's on) in each scope that has blocks."""
+        if not self.blocks:
+            return []
+        codes, values = read_cells(self._reading, rows, start)
+        return [BlockCells.of(codes[:, b.variables], values[:, b.variables]) for b in self.blocks]
+
+    def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
+        """Log densities of rows relative to the peaks, shape (n_rows, n_blocks).
+
+        With ``maximise`` missing cells have their most probable values.
+        """
+        if not self.blocks:
+            return np.empty((len(rows), 0))
+        return self._values(self.cells(rows, start), maximise) - self._evidence
+
+    def _values(self, cells: list[BlockCells], maximise: bool = False) -> Floats:
+        found = np.empty((len(cells[0].codes), self.n_blocks))
+        for place, blocks, part in zip(self.place, self.blocks, cells):
+            found[:, place] = (blocks.log_peak_values if maximise else blocks.log_values)(
+                part, self.columns
+            )
+        return found
+
+    def add_statistics(self, rows: Floats, flow: Floats, statistic: Floats) -> None:
+        """Add the statistics of rows; ``flow`` has what reached the blocks, (n_rows, n_blocks)."""
+        for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
+            blocks.add_statistics(self.leaves, cells, flow[:, place], statistic)
+
+    def draw(self, owner: Ints, streams: Streams, rows: Floats) -> None:
+        """Fill the missing cells of rows by draws from the blocks that they have reached.
+
+        ``owner[j, v]`` is the block of row ``j`` whose first variable is ``v``, -1 where there is
+        none; ``streams[j]`` is the random stream of the row.
+        """
+        for reached, blocks, cells in self._reached(owner, rows):
+            draw_missing(blocks, self.columns, cells, reached, streams, rows)
+
+    def fill_modes(self, owner: Ints, rows: Floats) -> None:
+        """The same with the most probable cells."""
+        for reached, blocks, cells in self._reached(owner, rows):
+            fill_modes(blocks, self.columns, cells, reached, rows)
+
+    def _reached(self, owner: Ints, rows: Floats) -> list[tuple[Ints, Blocks, BlockCells]]:
+        """For each scope the block that each row has reached, -1 for none."""
+        found = []
+        for blocks, cells in zip(self.blocks, self.cells(rows)):
+            of_leaf = np.full(len(self.leaves.node) + 1, -1)
+            of_leaf[blocks.leaf] = np.arange(len(blocks.leaf))
+            found.append((of_leaf[owner[:, blocks.variables[0]]], blocks, cells))
+        return found
+
+    def add_without_cells(self, rows: Floats, derivative: Floats, rest: Floats) -> None:
+        """Add what each block says of a row without each of its cells.
+
+        ``derivative`` has logs of the derivatives by the blocks, shape (n_blocks, n_rows); the sums
+        are added, in logs too, to ``rest``, shape (n_features, n_rows).
+        """
+        for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
+            whole = blocks.log_values(cells, self.columns) - self._evidence[place]
+            parts = blocks.cell_values(cells, self.columns)
+            above = derivative[place].T + whole
+            for at, var in enumerate(blocks.variables):
+                without = logsumexp(above - parts[:, :, at], axis=1)
+                rest[var] = np.logaddexp(rest[var], without)
+
+    def conditionals(self, rows: Floats) -> list[tuple[Floats, Floats]]:
+        """Means and standard deviations of the scores of missing cells under the blocks.
+
+        For each scope two arrays of shape (n_blocks, n_rows, n_columns).
+        """
+        cells = self.cells(rows)
+        return [conditionals(b.gaussians, *part[1:]) for b, part in zip(self.blocks, cells)]
+
+    def of_variable(
+        self, given: list[tuple[Floats, Floats]], var: int
+    ) -> tuple[Ints, Floats, Floats] | None:
+        """From these, those of a variable: places among all its leaves, means, deviations.
+
+        None where no block has it.
+        """
+        among, found = leaves_of(self.leaves, var), []
+        for blocks, (mean, sd) in zip(self.blocks, given):
+            for at in np.flatnonzero(blocks.variables == var):
+                found.append((np.searchsorted(among, blocks.leaf), mean[:, :, at], sd[:, :, at]))
+        if not found:
+            return None
+        place, means, sds = (np.concatenate(parts) for parts in zip(*found))
+        # An observed cell has no distribution; nobody looks at the one that it gets.
+        return place, means, np.where(sds > 0.0, sds, 1.0)
+
+    def add_moments(
+        self, rows: Floats, prob: Floats, centre: Floats, first: Floats, second: Floats
+    ) -> None:
+        """Add means and mean squares of missing cells around ``centre``, (n_rows, n_features).
+
+        ``prob`` has the probabilities of the blocks given each row, shape (n_blocks, n_rows).
+        """
+        for start in range(0, len(rows), _ROWS):
+            part = slice(start, start + _ROWS)
+            given = self.conditionals(rows[part])
+            for place, blocks, scores in zip(self.place, self.blocks, given):
+                for at, var in enumerate(blocks.variables.tolist()):
+                    some = np.flatnonzero(np.isnan(rows[part, var]))
+                    of_cells = (scores[0][:, some, at], scores[1][:, some, at])
+                    of_rows = prob[np.ix_(place, start + some)]
+                    moments = cell_moments(blocks, self.columns, of_cells, at, of_rows, centre[var])
+                    first[start + some, var] += moments[0]
+                    second[start + some, var] += moments[1]

@@ -1,0 +1,415 @@
+r"""Gaussians over several numbers of which some may be missing.
+
+With the precision :math:`\Lambda`, the distance :math:`d` of the observed cells o from their means,
+and missing cells m,
+
+.. math::
+
+    \log N(x_o) &= -\tfrac{|o|}{2} \log 2 \pi + \tfrac12 \log |\Lambda|
+        - \tfrac12 \log |\Lambda_{mm}|
+        - \tfrac12 \left(d_o^T \Lambda_{oo} d_o - |C^{-1} \Lambda_{mo} d_o|^2\right),
+        \qquad C C^T = \Lambda_{mm}, \\
+    E[d_m \mid x_o] &= -\Lambda_{mm}^{-1} \Lambda_{mo} d_o,
+    \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1},
+
+so that only the missing block of the precision is factorised; where more cells are missing than
+observed it is the observed block of the covariance instead. Rows of one missingness pattern share
+the factor. Where :math:`d` is zero at missing cells, one product :math:`\Lambda d` for all rows
+has both :math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints
+from skpc._jit import kernel
+from skpc.variables.gaussian_blocks import (
+    condition,
+    densities_by_missing,
+    densities_by_observed,
+    factorise,
+    fill,
+    observed_precision,
+    split_columns,
+)
+
+_LOG_2_PI = math.log(2.0 * math.pi)
+#: Rows that are held in the workspace at a time.
+_ROWS = 1024
+
+
+class Gaussians(NamedTuple):
+    """Multivariate normal distributions over the same d numbers.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_components, d)
+    covariance, precision : ndarrays of shape (n_components, d, d)
+        The one is the inverse of the other.
+    log_det : ndarray of shape (n_components,)
+        Log determinants of the covariances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables.gaussians import Gaussians
+    >>> both = Gaussians.of(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+    >>> both.log_det.round(3), both.precision.round(3)
+    (array([1.099]), array([[[ 0.667, -0.333],
+            [-0.333,  0.667]]]))
+    """
+
+    mean: Floats
+    covariance: Floats
+    precision: Floats
+    log_det: Floats
+
+    @classmethod
+    def of(cls, mean: Floats, covariance: Floats) -> Gaussians:
+        """Gaussians of given means and covariances.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If a covariance is not positive definite.
+        """
+        root = np.linalg.cholesky(covariance)
+        log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        half = np.linalg.inv(root)
+        precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+        mean, covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
+        return cls(mean, covariance, precision, log_det)
+
+
+class Patterns(NamedTuple):
+    """Rows sorted by which of their cells are missing.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_rows,)
+        The rows, pattern by pattern; complete ones come last.
+    ptr : ndarray of shape (n_patterns + 1,)
+        Where each pattern begins in ``order``.
+    seen : bool ndarray of shape (n_patterns, d)
+        The cells that a pattern observes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables.gaussians import Patterns
+    >>> Patterns.of(np.array([[1.0, 2.0], [np.nan, 2.0], [3.0, 4.0]]))
+    Patterns(order=array([1, 0, 2]), ptr=array([0, 1, 3]), seen=array([[False,  True],
+           [ True,  True]]))
+    """
+
+    order: Ints
+    ptr: Ints
+    seen: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, scores: Floats) -> Patterns:
+        """The patterns of rows with NaN where a cell is missing."""
+        seen = ~np.isnan(scores)
+        # The bits of a row as one value: these sort faster than rows do.
+        bits = np.packbits(seen, axis=1) if seen.shape[1] else np.zeros((len(seen), 1), np.uint8)
+        key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
+        first, pattern, size = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )[1:]
+        ptr = np.zeros(len(first) + 1, dtype=np.int64)
+        np.cumsum(size, out=ptr[1:])
+        order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
+        return cls(order, ptr, np.ascontiguousarray(seen[first]))
+
+
+def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
+    """Log density (nats) of the observed cells of each row.
+
+    Parameters
+    ----------
+    gaussians : Gaussians
+    scores : ndarray of shape (n_rows, d)
+        NaN where missing.
+    patterns : Patterns
+        Those of the scores.
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_rows)
+        Zero for a row without observed cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables.gaussians import Gaussians, Patterns, log_densities
+    >>> both = Gaussians.of(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+    >>> scores = np.array([[0.0, 0.0], [2.0, np.nan]])
+    >>> log_densities(both, scores, Patterns.of(scores)).round(3)
+    array([[-2.387, -2.266]])
+    """
+    found = np.empty((len(gaussians.mean), len(scores)))
+    _log_densities(*gaussians, scores[patterns.order], *patterns, found)
+    return found
+
+
+def statistics(
+    gaussians: Gaussians, scores: Floats, patterns: Patterns, weight: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Expected weighted sums over the rows, whose missing cells are filled in by each component.
+
+    Parameters
+    ----------
+    gaussians : Gaussians
+    scores : ndarray of shape (n_rows, d)
+        NaN where missing.
+    patterns : Patterns
+        Those of the scores.
+    weight : ndarray of shape (n_components, n_rows)
+        Weight of each row in each component, not negative. Weights of zero cost nothing.
+
+    Returns
+    -------
+    count : ndarray of shape (n_components,)
+        Sums of the weights.
+    total : ndarray of shape (n_components, d)
+        Sums of the distances from the mean of the component.
+    square : ndarray of shape (n_components, d, d)
+        Sums of the products of these distances, the conditional covariances of the missing cells
+        included.
+    """
+    n_components, d = gaussians.mean.shape
+    total, square = np.zeros((n_components, d)), np.zeros((n_components, d, d))
+    ordered = np.ascontiguousarray(weight[:, patterns.order])
+    _statistics(*gaussians, scores[patterns.order], *patterns, ordered, total, square)
+    return weight.sum(axis=1), total, square
+
+
+def conditionals(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> tuple[Floats, Floats]:
+    """Distribution of each missing cell given the observed cells of its row.
+
+    Parameters
+    ----------
+    gaussians : Gaussians
+    scores : ndarray of shape (n_rows, d)
+        NaN where missing.
+    patterns : Patterns
+        Those of the scores.
+
+    Returns
+    -------
+    mean, sd : ndarrays of shape (n_components, n_rows, d)
+        An observed cell has itself as mean, and sd 0.
+    """
+    shape = (len(gaussians.mean), *scores.shape)
+    mean, variance = np.empty(shape), np.zeros(shape)
+    _conditionals(*gaussians, scores[patterns.order], *patterns, mean, variance)
+    return mean, np.sqrt(variance)
+
+
+def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
+    """Log density (nats) of each observed cell given the other observed cells of its row.
+
+    Parameters
+    ----------
+    gaussians : Gaussians
+    scores : ndarray of shape (n_rows, d)
+        NaN where missing.
+    patterns : Patterns
+        Those of the scores.
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_rows, d)
+        Zero where a cell is missing.
+    """
+    found = np.zeros((len(gaussians.mean), *scores.shape))
+    _leave_one_out(*gaussians, scores[patterns.order], *patterns, found)
+    return found
+
+
+@kernel
+def _log_densities(
+    mean: Floats,
+    covariance: Floats,
+    precision: Floats,
+    log_det: Floats,
+    scores: Floats,
+    order: Ints,
+    ptr: Ints,
+    seen: NDArray[np.bool_],
+    found: Floats,
+) -> None:
+    (n_rows, d), n_components = scores.shape, len(mean)
+    away, told = np.empty((_ROWS, d)), np.empty((_ROWS, d))
+    root, solved = np.empty((d, d)), np.empty(d)
+    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    first = 0
+    for begin in range(0, n_rows, _ROWS):
+        end = min(begin + _ROWS, n_rows)
+        while ptr[first + 1] <= begin:
+            first += 1
+        for k in range(n_components):
+            _distances(mean, k, scores, begin, end, away)
+            np.dot(away[: end - begin], precision[k], told[: end - begin])
+            pattern, r = first, begin
+            while r < end:
+                stop = min(end, ptr[pattern + 1])
+                n_here, n_gone = split_columns(seen, pattern, here, gone)
+                constant = -0.5 * (n_here * _LOG_2_PI + log_det[k])
+                if n_gone <= n_here:
+                    constant -= 0.5 * factorise(precision[k], gone, n_gone, root)
+                    densities_by_missing(
+                        r, stop, begin, away, told, gone, n_gone, root, solved, constant, order,
+                        found[k],
+                    )  # fmt: skip
+                else:
+                    constant = -0.5 * n_here * _LOG_2_PI
+                    constant -= 0.5 * factorise(covariance[k], here, n_here, root)
+                    densities_by_observed(
+                        r, stop, begin, away, here, n_here, root, solved, constant, order, found[k]
+                    )
+                r, pattern = stop, pattern + 1
+
+
+@kernel
+def _distances(mean: Floats, k: int, scores: Floats, begin: int, end: int, away: Floats) -> None:
+    """Distances of the rows from the mean of a component, zero at missing cells."""
+    for r in range(begin, end):
+        for v in range(scores.shape[1]):
+            apart = scores[r, v] - mean[k, v]
+            away[r - begin, v] = apart if apart == apart else 0.0
+
+
+@kernel
+def _statistics(
+    mean: Floats,
+    covariance: Floats,
+    precision: Floats,
+    log_det: Floats,
+    scores: Floats,
+    order: Ints,
+    ptr: Ints,
+    seen: NDArray[np.bool_],
+    weight: Floats,
+    total: Floats,
+    square: Floats,
+) -> None:
+    d, n_patterns = scores.shape[1], len(ptr) - 1
+    away, weighted = np.empty((_ROWS, d)), np.empty((_ROWS, d))
+    sums = np.empty((d, d))
+    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    space, inverse, spread = np.empty(d), np.empty((d, d)), np.empty((d, d))
+    for k in range(len(mean)):
+        held = 0
+        for pattern in range(n_patterns):
+            n_here, n_gone = split_columns(seen, pattern, here, gone)
+            known, mass = n_gone == 0, 0.0
+            for r in range(ptr[pattern], ptr[pattern + 1]):
+                if weight[k, r] == 0.0:
+                    continue
+                if not known:
+                    condition(
+                        covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread
+                    )
+                    known = True
+                mass += weight[k, r]
+                for v in range(d):
+                    away[held, v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
+                if n_gone > 0:
+                    fill(
+                        covariance[k], precision[k], here, n_here, gone, n_gone, inverse,
+                        away[held], space,
+                    )  # fmt: skip
+                for v in range(d):
+                    weighted[held, v] = weight[k, r] * away[held, v]
+                held += 1
+                if held == _ROWS:
+                    _add_products(weighted, away, held, sums, total[k], square[k])
+                    held = 0
+            if mass > 0.0:
+                for i in range(n_gone):
+                    for j in range(n_gone):
+                        square[k, gone[i], gone[j]] += mass * spread[i, j]
+        _add_products(weighted, away, held, sums, total[k], square[k])
+
+
+@kernel
+def _add_products(
+    weighted: Floats, away: Floats, held: int, sums: Floats, total: Floats, square: Floats
+) -> None:
+    """Add the rows in the workspace and their products."""
+    for r in range(held):
+        for v in range(len(total)):
+            total[v] += weighted[r, v]
+    np.dot(weighted[:held].T, away[:held], sums)
+    for v in range(len(square)):
+        for u in range(len(square)):
+            square[v, u] += sums[v, u]
+
+
+@kernel
+def _conditionals(
+    mean: Floats,
+    covariance: Floats,
+    precision: Floats,
+    log_det: Floats,
+    scores: Floats,
+    order: Ints,
+    ptr: Ints,
+    seen: NDArray[np.bool_],
+    found: Floats,
+    variance: Floats,
+) -> None:
+    d = scores.shape[1]
+    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    space, inverse, spread = np.empty(d), np.empty((d, d)), np.empty((d, d))
+    away = np.empty(d)
+    for pattern in range(len(ptr) - 1):
+        n_here, n_gone = split_columns(seen, pattern, here, gone)
+        for k in range(len(mean)):
+            condition(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread)
+            for r in range(ptr[pattern], ptr[pattern + 1]):
+                for v in range(d):
+                    away[v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
+                fill(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, away, space)
+                for v in range(d):
+                    found[k, order[r], v] = mean[k, v] + away[v]
+                for i in range(n_gone):
+                    variance[k, order[r], gone[i]] = spread[i, i]
+
+
+@kernel
+def _leave_one_out(
+    mean: Floats,
+    covariance: Floats,
+    precision: Floats,
+    log_det: Floats,
+    scores: Floats,
+    order: Ints,
+    ptr: Ints,
+    seen: NDArray[np.bool_],
+    found: Floats,
+) -> None:
+    d = scores.shape[1]
+    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
+    inverse, observed = np.empty((d, d)), np.empty((d, d))
+    for pattern in range(len(ptr) - 1):
+        n_here, n_gone = split_columns(seen, pattern, here, gone)
+        for k in range(len(mean)):
+            observed_precision(
+                covariance[k], precision[k], here, n_here, gone, n_gone, inverse, observed
+            )
+            for r in range(ptr[pattern], ptr[pattern + 1]):
+                for i in range(n_here):
+                    rest = 0.0
+                    for j in range(n_here):
+                        rest += observed[i, j] * (scores[r, here[j]] - mean[k, here[j]])
+                    strength = observed[i, i]
+                    found[k, order[r], here[i]] = 0.5 * (
+                        math.log(strength) - _LOG_2_PI - rest * rest / strength
+                    )

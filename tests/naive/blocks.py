@@ -1,0 +1,237 @@
+"""Slow truth: circuits with blocks, listed world by world.
+
+A world chooses a child at each sum, a state of each missing category, and an atom (or none) of
+each missing number. What remains are normal scores. The probability of a world counts all observed
+cells.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import multivariate_normal
+
+from skpc.circuit import LEAF, SUM, Circuit
+from skpc.variables import BLOCK, CATEGORICAL
+from tests.naive import circuit as naive
+from tests.naive.gaussians import conditional
+
+
+class World(NamedTuple):
+    """Probability; the known cells; and for each group of other variables its normal scores."""
+
+    prob: float
+    known: dict[int, float]
+    normals: list[tuple[list[int], np.ndarray, np.ndarray]]
+
+
+class Parts(NamedTuple):
+    """A leaf of numbers: probabilities of the states of each variable, and one Gaussian."""
+
+    scope: list[int]
+    probs: list[np.ndarray]
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
+def trees(circuit: Circuit, node: int | None = None) -> list[tuple[float, list[int]]]:
+    """Every choice of one child at each sum: its weight and its leaves."""
+    node = circuit.n_nodes - 1 if node is None else node
+    if circuit.kind[node] == LEAF:
+        return [(1.0, [node])]
+    edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
+    below = [trees(circuit, int(circuit.child[e])) for e in edges]
+    if circuit.kind[node] == SUM:
+        weights = np.exp(circuit.log_weight[edges])
+        return [(w * u, leaves) for w, part in zip(weights, below) for u, leaves in part]
+    return [
+        (math.prod(u for u, _ in choice), [leaf for _, part in choice for leaf in part])
+        for choice in itertools.product(*below)
+    ]
+
+
+def parts_of(circuit: Circuit, leaf: int) -> Parts:
+    """The parameters of a block, or of a scored leaf as a block of one variable."""
+    scope = circuit.scope[circuit.scope_ptr[leaf] : circuit.scope_ptr[leaf + 1]].tolist()
+    param = circuit.param[circuit.param_ptr[leaf] : circuit.param_ptr[leaf + 1]]
+    probs, d = [], len(scope)
+    for var in scope:
+        probs.append(np.exp(param[: circuit.n_states[var]]))
+        param = param[circuit.n_states[var] :]
+    if circuit.leaf_family[leaf] == BLOCK:
+        return Parts(scope, probs, param[:d], param[d:].reshape(d, d))
+    return Parts(scope, probs, param[:1], param[1:].reshape(1, 1) ** 2)
+
+
+def worlds(circuit: Circuit, row: np.ndarray) -> list[World]:
+    """All worlds in which a row can be; their probabilities add up to its density."""
+    return [world for tree in trees(circuit) for world in worlds_of_tree(circuit, tree, row)]
+
+
+def worlds_of_tree(circuit: Circuit, tree: tuple[float, list[int]], row) -> list[World]:
+    weight, leaves = tree
+    found = []
+    for choice in itertools.product(*(worlds_of_leaf(circuit, leaf, row) for leaf in leaves)):
+        known = {var: x for world in choice for var, x in world.known.items()}
+        normals = [normal for world in choice for normal in world.normals]
+        found.append(World(weight * math.prod(world.prob for world in choice), known, normals))
+    return found
+
+
+def worlds_of_leaf(circuit: Circuit, leaf: int, row: np.ndarray) -> list[World]:
+    if circuit.leaf_family[leaf] == CATEGORICAL:
+        var = int(circuit.leaf_var[leaf])
+        states = [row[var]] if not math.isnan(row[var]) else range(circuit.n_states[var])
+        return [
+            World(naive.leaf_density(circuit, leaf, float(s)), {var: float(s)}, []) for s in states
+        ]
+    parts = parts_of(circuit, leaf)
+    columns = [naive.scored_column(circuit, var) for var in parts.scope]
+    options = []
+    for var, prob, column in zip(parts.scope, parts.probs, columns):
+        if math.isnan(row[var]):
+            values = [*column.atoms, math.nan]
+            options.append([(p, x, math.nan) for p, x in zip(prob, values)])
+            continue
+        x, state = row[var], column.state(row[var])
+        if state < len(column.atoms):
+            options.append([(prob[state] / (column.step or 1.0), x, math.nan)])
+        else:
+            score = column.score
+            options.append([(prob[state] * score.slope(x), x, score.of(x))])
+    return [_world(parts, choice) for choice in itertools.product(*options)]
+
+
+def _world(parts: Parts, choice) -> World:
+    """A state for each variable of a leaf: its probability, the cell or NaN, the score or NaN."""
+    score = np.array([z for _, _, z in choice])
+    seen = ~np.isnan(score)
+    prob = math.prod(p for p, _, _ in choice)
+    if seen.any():
+        normal = multivariate_normal(parts.mean[seen], parts.covariance[np.ix_(seen, seen)])
+        prob *= float(normal.pdf(score[seen]))
+    known = {var: float(x) for var, (_, x, _) in zip(parts.scope, choice) if not math.isnan(x)}
+    free = [at for at, (_, x, _) in enumerate(choice) if math.isnan(x)]
+    mean, covariance = conditional(score, parts.mean, parts.covariance)
+    normals = [([parts.scope[at] for at in free], mean[free], covariance[np.ix_(free, free)])]
+    return World(prob, known, normals if free else [])
+
+
+def density(circuit: Circuit, row: np.ndarray) -> float:
+    """Density of the observed cells of a row."""
+    return math.fsum(world.prob for world in worlds(circuit, row))
+
+
+def given_worlds(circuit: Circuit, row: np.ndarray) -> list[World]:
+    """The worlds of a row with the probabilities that they have given the row."""
+    found = worlds(circuit, row)
+    total = math.fsum(world.prob for world in found)
+    return [world._replace(prob=world.prob / total) for world in found]
+
+
+def score_of_cell(circuit: Circuit, row: np.ndarray, var: int) -> float:
+    """Log density of a cell given the others."""
+    without = np.where(np.arange(len(row)) == var, np.nan, row)
+    return math.log(density(circuit, row)) - math.log(density(circuit, without))
+
+
+def normal_of(world: World, var: int) -> tuple[float, float] | None:
+    """Mean and standard deviation of the score of a variable in a world; None if it is known."""
+    for scope, mean, covariance in world.normals:
+        if var in scope:
+            at = scope.index(var)
+            return float(mean[at]), math.sqrt(covariance[at, at])
+    return None
+
+
+def expectation(circuit: Circuit, row: np.ndarray, var: int, function) -> float:
+    """E[function(x_var) | observed cells], by quadrature over each normal score."""
+    score, total = naive.scored_column(circuit, var).score, 0.0
+    breaks = [naive.yeo_johnson(u, score.power) for u in (score.low, 0.0, score.high)]
+    known: dict[tuple[float, float], float] = {}
+    for world in given_worlds(circuit, row):
+        normal = normal_of(world, var)
+        if normal is None:
+            total += world.prob * function(world.known[var])
+            continue
+        if normal not in known:
+            known[normal] = naive.normal_expectation(
+                lambda z: function(score.value(z)), *normal, breaks
+            )
+        total += world.prob * known[normal]
+    return total
+
+
+def share_below(circuit: Circuit, row: np.ndarray, var: int, x: float) -> float:
+    """Posterior probability that a missing number is not above ``x``."""
+    score, total = naive.scored_column(circuit, var).score, 0.0
+    for world in given_worlds(circuit, row):
+        normal = normal_of(world, var)
+        if normal is None:
+            total += world.prob * float(world.known[var] <= x)
+        else:
+            total += world.prob * naive.normal_below(score.of(x), *normal)
+    return total
+
+
+def share_at(circuit: Circuit, row: np.ndarray, var: int, x: float) -> float:
+    """Posterior probability of a state of a category, or of an atom."""
+    return sum(w.prob for w in given_worlds(circuit, row) if w.known.get(var) == x)
+
+
+def greatest(circuit: Circuit, row: np.ndarray, filled: np.ndarray | None = None) -> float:
+    """What the best tree and its best completion, or a given one, count.
+
+    Missing categories count their probability, and so do missing numbers with atoms (or the rest of
+    these); missing numbers without atoms have the density of their scores, jointly.
+    """
+    return max(
+        weight * math.prod(_greatest_of_leaf(circuit, leaf, row, filled) for leaf in leaves)
+        for weight, leaves in trees(circuit)
+    )
+
+
+def _greatest_of_leaf(circuit: Circuit, leaf: int, row, filled) -> float:
+    if filled is None:
+        return max(
+            _counted(circuit, leaf, row, completion)
+            for completion in _completions(circuit, leaf, row)
+        )
+    return _counted(circuit, leaf, row, filled)
+
+
+def _completions(circuit: Circuit, leaf: int, row) -> list[np.ndarray]:
+    """The completions of the scope of a leaf among which the best one is."""
+    found = []
+    for world in worlds_of_leaf(circuit, leaf, row):
+        filled = row.copy()
+        for var, x in world.known.items():
+            filled[var] = x
+        for scope, mean, _ in world.normals:
+            for var, z in zip(scope, mean):
+                filled[var] = naive.scored_column(circuit, var).score.value(z)
+        found.append(filled)
+    return found
+
+
+def _counted(circuit: Circuit, leaf: int, row, filled) -> float:
+    if circuit.leaf_family[leaf] == CATEGORICAL:
+        return naive.leaf_density(circuit, leaf, filled[circuit.leaf_var[leaf]])
+    parts, total = parts_of(circuit, leaf), 1.0
+    seen, score = [], []
+    for at, (var, prob) in enumerate(zip(parts.scope, parts.probs)):
+        column = naive.scored_column(circuit, var)
+        x, state, missing = filled[var], column.state(filled[var]), math.isnan(row[var])
+        total *= prob[state]
+        if not missing:
+            total *= column.score.slope(x) if state == len(column.atoms) else 1 / (column.step or 1)
+        if state == len(column.atoms) and not (missing and column.atoms):
+            seen.append(at)
+            score.append(column.score.of(x))
+    if seen:
+        normal = multivariate_normal(parts.mean[seen], parts.covariance[np.ix_(seen, seen)])
+        total *= float(normal.pdf(score))
+    return total
