@@ -14,6 +14,7 @@ from skpc.estimators import (
     LogisticEPClassifier,
     MixtureOfAllTrees,
     SoftLearnSPN,
+    TableMixture,
 )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LogisticEPClassifier",
     "MixtureOfAllTrees",
     "SoftLearnSPN",
+    "TableMixture",
     "__version__",
     "show_versions",
 ]

@@ -13,6 +13,7 @@ from skpc.estimators.kernel_ep import KernelEPOperator
 from skpc.estimators.logistic_ep import LogisticEPClassifier
 from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.estimators.table_mixture import TableMixture
 
 __all__ = [
     "CircuitImputer",
@@ -25,4 +26,5 @@ __all__ = [
     "LogisticEPClassifier",
     "MixtureOfAllTrees",
     "SoftLearnSPN",
+    "TableMixture",
 ]

@@ -1,0 +1,285 @@
+"""Mixtures of Gaussians of scores and tables of states, by expectation maximisation."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from skpc._arrays import Floats, Ints
+from skpc._jit import kernel
+from skpc.learning.low_rank import factored
+from skpc.learning.table_cells import (
+    SMALLEST_SD,
+    TableCells,
+    TableColumns,
+    add_log_tables,
+    count_states,
+)
+from skpc.variables.gaussians import Gaussians, log_densities, statistics
+
+#: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
+TAILS = (0.6, 1.0, 1.7, 3.0)
+#: A row is left out of a Gaussian to which it belongs with less than this probability.
+_NEGLIGIBLE = 1e-7
+#: Rows distributed like the column that smooth each table of states, and rows that smooth the parts
+#: of the widths of a component.
+_LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
+#: Weight of a Gaussian that has lost all rows.
+_NOTHING = 1e-100
+#: Rows that are looked at together.
+_ROWS = 64
+
+
+class Recipe(NamedTuple):
+    """What a mixture is, and how its components are drawn to each other.
+
+    Attributes
+    ----------
+    n_components : int
+        Number of components.
+    strength : float
+        Rows for each number that each component has beside its own; their covariance is the
+        pooled one within components.
+    to_diagonal : float
+        Part of the pooled covariance that is replaced by its diagonal.
+    widths : tuple of float
+        A component has a Gaussian of each width around one mean: one, or several for heavy tails.
+    n_factors : int
+        Factors of which covariances are made, beside independent noise; 0 for full covariances.
+    """
+
+    n_components: int
+    strength: float = 0.5
+    to_diagonal: float = 0.0
+    widths: tuple[float, ...] = (1.0,)
+    n_factors: int = 0
+
+
+class TableModel(NamedTuple):
+    """A mixture of products of Gaussians of all scores, and a table for each column of states.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_components,)
+        They sum to one; the background comes on top.
+    log_table : ndarray of shape (n_components, n_states)
+        Log probabilities of the states of all columns, side by side.
+    gaussians : Gaussians
+        Of the scores; a component has one or more of them.
+    component : ndarray of shape (n_gaussians,), int
+        Where each belongs.
+    part : ndarray of shape (n_gaussians,)
+        Its weight in its component.
+    """
+
+    weights: Floats
+    log_table: Floats
+    gaussians: Gaussians
+    component: Ints
+    part: Floats
+
+    def joint(self, columns: TableColumns, cells: TableCells) -> Floats:
+        """Log weight plus log density (nats) of Gaussians, shape (n_gaussians, n_rows).
+
+        The tables are counted; what a row gains by the scale of its numbers is not.
+        """
+        found = log_densities(self.gaussians, cells.scores, cells.patterns)
+        tables = np.repeat(np.log(self.weights)[:, np.newaxis], len(cells.scores), axis=1)
+        add_log_tables(self.log_table, columns.state_ptr, cells.codes, tables)
+        found += tables[self.component]
+        found += np.log(self.part)[:, np.newaxis]
+        return found
+
+    def log_density(self, columns: TableColumns, cells: TableCells) -> Floats:
+        """Log density (nats) of encoded rows, the background included, shape (n_rows,)."""
+        joint = self.joint(columns, cells)
+        return _share_rows(joint, cells, columns) + cells.log_base
+
+    @classmethod
+    def stacked(cls, models: list[TableModel], weights: Floats) -> TableModel:
+        """The mixture of some mixtures."""
+        first = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
+        parts = zip(*(model.gaussians for model in models))
+        return cls(
+            np.concatenate([weight * model.weights for weight, model in zip(weights, models)]),
+            np.concatenate([model.log_table for model in models]),
+            Gaussians(*(np.concatenate(part) for part in parts)),
+            np.concatenate([begin + model.component for begin, model in zip(first, models)]),
+            np.concatenate([model.part for model in models]),
+        )
+
+
+def fit_components(
+    columns: TableColumns,
+    cells: TableCells,
+    weight: Floats,
+    start: TableModel | Floats,
+    recipe: Recipe,
+    max_iter: int,
+    tol: float,
+) -> TableModel:
+    """Fit components by expectation maximisation.
+
+    Parameters
+    ----------
+    columns : TableColumns
+    cells : TableCells
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    start : TableModel or ndarray of shape (n_components, n_rows)
+        Where to begin: a model of the same recipe, or the part of each row that belongs to each
+        component.
+    recipe : Recipe
+        What the mixture is.
+    max_iter : int
+        Greatest number of iterations.
+    tol : float
+        The end is reached when an iteration raises the mean log density of the rows by less.
+
+    Returns
+    -------
+    TableModel
+    """
+    learner = _Maximiser(columns, cells, recipe)
+    if isinstance(start, TableModel):
+        model = start
+    else:
+        model = learner.first(len(start))
+        part = model.part.reshape(len(start), -1, 1)
+        share = (start[:, np.newaxis] * part * weight).reshape(len(model.part), -1)
+        model = learner.maximised(model, share)
+    before = -math.inf
+    for _ in range(max_iter):
+        share = model.joint(columns, cells)
+        reached = float(weight @ _share_rows(share, cells, columns)) / float(weight.sum())
+        if reached - before < tol:
+            break
+        before = reached
+        share *= weight
+        model = learner.maximised(model, share)
+    return model
+
+
+def clustered(
+    points: Floats, weight: Floats, n_components: int, random_state: np.random.RandomState
+) -> Floats:
+    """Clusters of rows by k-means, as parts of one and zero; shape (n_clusters, n_rows)."""
+    if n_components > 1:
+        n_components = min(n_components, len(np.unique(points, axis=0)))
+    if n_components <= 1:
+        return np.ones((1, len(points)))
+    means = KMeans(n_components, n_init=1, max_iter=30, random_state=random_state)
+    label = means.fit(points, sample_weight=weight).labels_
+    return np.ascontiguousarray((np.arange(n_components)[:, np.newaxis] == label) * 1.0)
+
+
+class _Maximiser:
+    """The M-step of a recipe on some rows."""
+
+    def __init__(self, columns: TableColumns, cells: TableCells, recipe: Recipe):
+        self.columns, self.cells, self.recipe = columns, cells, recipe
+        self.precision = 1.0 / np.square(recipe.widths)
+        self.noise: Floats | None = None
+
+    def first(self, n_components: int) -> TableModel:
+        """Components that are all like the columns: what fills in missing cells at the start."""
+        columns, n_widths = self.columns, len(self.precision)
+        mean = np.tile(columns.centre, (n_components, 1))
+        covariance = np.tile(np.diag(columns.scale**2), (n_components, 1, 1))
+        weights = np.full(n_components, 1.0 / n_components)
+        part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
+        log_table = np.tile(np.log(columns.share), (n_components, 1))
+        return self._model(weights, log_table, mean, covariance.reshape(-1, *[len(mean.T)] * 2), part)
+
+    def maximised(self, model: TableModel, share: Floats) -> TableModel:
+        """The next model, from the weight of each row in each Gaussian."""
+        columns, cells, n_components = self.columns, self.cells, len(model.weights)
+        moments = statistics(model.gaussians, cells.scores, cells.patterns, share)
+        by_width, *sums = (m.reshape(n_components, -1, *m.shape[1:]) for m in moments)
+        count = by_width.sum(axis=1)
+        # A row in a wide Gaussian tells less about the mean and the covariance.
+        total, square = (np.einsum("kw...,w->k...", s, self.precision) for s in sums)
+        told = np.maximum(by_width @ self.precision, _NOTHING)[:, np.newaxis]
+        shift = total / told
+        square -= told[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
+        mean = model.gaussians.mean[:: len(self.precision)] + shift
+        covariance = self._covariances(count, square, columns.smallest_variances(mean))
+        counts = np.zeros_like(model.log_table)
+        rows = share.reshape(n_components, -1, share.shape[1]).sum(axis=1)
+        count_states(rows, columns.state_ptr, cells.codes, counts)
+        by_width = np.maximum(by_width, _NOTHING)
+        like = by_width.sum(axis=0) / count.sum()
+        part = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
+        weights = np.maximum(count, _NOTHING) / count.sum()
+        return self._model(weights, self._log_tables(counts), mean, covariance, part)
+
+    def _covariances(self, count: Floats, square: Floats, smallest: Floats) -> Floats:
+        """Covariances drawn to the pooled one, from sums of squares; shape (n_components, d, d)."""
+        d = square.shape[1]
+        pooled = square.sum(axis=0) / count.sum()
+        target = (1.0 - self.recipe.to_diagonal) * pooled
+        np.fill_diagonal(target, pooled.diagonal())
+        added = self.recipe.strength * d
+        found = (square + added * target) / (count + added)[:, np.newaxis, np.newaxis]
+        found = 0.5 * (found + found.transpose(0, 2, 1))
+        if self.recipe.n_factors:
+            found, self.noise = factored(found, self.recipe.n_factors, self.noise)
+        diagonal = np.arange(d)
+        found[:, diagonal, diagonal] += smallest + (SMALLEST_SD * self.columns.scale) ** 2
+        return found
+
+    def _log_tables(self, counts: Floats) -> Floats:
+        """Log probabilities of states from their counts, drawn to their shares in the column."""
+        counts = counts + _LIKE_COLUMN * self.columns.share
+        for begin, end in zip(self.columns.state_ptr, self.columns.state_ptr[1:]):
+            counts[:, begin:end] /= counts[:, begin:end].sum(axis=1, keepdims=True)
+        return np.asarray(np.log(counts))
+
+    def _model(
+        self, weights: Floats, log_table: Floats, mean: Floats, covariance: Floats, part: Floats
+    ) -> TableModel:
+        """A model in which each component has a Gaussian of each width."""
+        n_widths = len(self.precision)
+        wide = covariance[:, np.newaxis] / self.precision[:, np.newaxis, np.newaxis]
+        gaussians = Gaussians.of(
+            np.repeat(mean, n_widths, axis=0), wide.reshape(-1, *covariance.shape[1:])
+        )
+        component = np.repeat(np.arange(len(weights)), n_widths)
+        return TableModel(weights, log_table, gaussians, component, part.ravel())
+
+
+def _share_rows(joint: Floats, cells: TableCells, columns: TableColumns) -> Floats:
+    """Log densities of rows; the joint log densities become the parts of rows in Gaussians."""
+    found = np.empty(joint.shape[1])
+    _share_kernel(joint, cells.background, columns.background_weight, found)
+    return found
+
+
+@kernel
+def _share_kernel(joint: Floats, background: Floats, weight: float, found: Floats) -> None:
+    n_gaussians, n_rows = joint.shape
+    log_weight, log_rest = math.log(weight), math.log1p(-weight)
+    highest, total = np.empty(_ROWS), np.empty(_ROWS)
+    for begin in range(0, n_rows, _ROWS):
+        n = min(_ROWS, n_rows - begin)
+        for r in range(n):
+            highest[r] = log_weight + background[begin + r]
+        for k in range(n_gaussians):
+            for r in range(n):
+                highest[r] = max(highest[r], log_rest + joint[k, begin + r])
+        for r in range(n):
+            total[r] = math.exp(log_weight + background[begin + r] - highest[r])
+        for k in range(n_gaussians):
+            for r in range(n):
+                part = math.exp(log_rest + joint[k, begin + r] - highest[r])
+                joint[k, begin + r] = part
+                total[r] += part
+        for k in range(n_gaussians):
+            for r in range(n):
+                part = joint[k, begin + r] / total[r]
+                joint[k, begin + r] = part if part > _NEGLIGIBLE else 0.0
+        for r in range(n):
+            found[begin + r] = highest[r] + math.log(total[r])

@@ -1,0 +1,301 @@
+"""Which mixtures of Gaussians and tables suit a table? Held-out rows tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from skpc._arrays import Floats, Ints
+from skpc.learning.simplex import mixture_weights
+from skpc.learning.table_cells import TableCells, TableColumns
+from skpc.learning.table_mixture import TAILS, Recipe, TableModel, clustered, fit_components
+from skpc.variables import Number
+
+#: Numbers of components to choose from; so many in a row that are no better end a walk.
+N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
+#: What else there is to choose. ``linear`` is how far the power of each score is drawn to one.
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "linear": (0.0, 0.5, 1.0),
+    "widths": ((1.0,), TAILS),
+    "strength": (0.5, 0.1, 2.0, 8.0),
+    "to_diagonal": (0.0, 0.1, 0.4, 1.0),
+}
+#: All is chosen so often, unless nothing changes.
+_ROUNDS = 2
+#: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
+_N_FACTORS, _WIDE = (1, 2, 4, 8, 16, 32), 0.1
+#: Up to this number of components its neighbours are tried.
+_NEIGHBOURS = 20
+#: Rows for each component, at least, and numbers in all covariances, at most.
+_ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
+#: Candidates that are worse than the best by more nats a row, or that would weigh less in the
+#: stack, are left out.
+_NEAR, _SMALLEST = 2.0, 0.05
+#: EM ends when an iteration raises the mean log density by less, in nats a row.
+_MAX_ITER, _TOL = 100, 1e-3
+#: Steps that are told to those who show progress.
+N_STAGES = _ROUNDS * (len(_CHOICES) + 1) + 4
+
+
+class TableRows(NamedTuple):
+    """Distinct encoded rows, their weights, and what their columns are."""
+
+    rows: Floats
+    weight: Floats
+    n_states: Ints
+    numbers: Sequence[Number | None]
+
+
+class HeldOutRows(NamedTuple):
+    """Rows to learn from with their weights, and rows that are held out with theirs."""
+
+    rows: Floats
+    weight: Floats
+    asked: Floats
+    asked_weight: Floats
+
+
+class Candidate(NamedTuple):
+    """A mixture, and how far the powers of the scores are drawn to one."""
+
+    recipe: Recipe
+    linear: float = 0.0
+
+    def but(self, **changed: Any) -> Candidate:
+        """The candidate with other choices."""
+        linear = changed.pop("linear", self.linear)
+        return Candidate(self.recipe._replace(**changed), linear)
+
+
+class LearnedMixture(NamedTuple):
+    """What has been learned.
+
+    Attributes
+    ----------
+    columns : TableColumns
+        What all components have in common.
+    model : TableModel
+        All components.
+    candidates : list of Candidate
+        What they are made by.
+    n_parameters : int
+        Number of free parameters.
+    """
+
+    columns: TableColumns
+    model: TableModel
+    candidates: list[Candidate]
+    n_parameters: int
+
+    def log_density(self, rows: Floats) -> Floats:
+        """Log density (nats) of encoded rows, shape (n_rows,)."""
+        return self.model.log_density(self.columns, self.columns.cells(rows))
+
+
+def learn_table_mixture(
+    table: TableRows,
+    parts: Sequence[HeldOutRows],
+    n_components: int | None,
+    seed: int,
+    n_jobs: int | None,
+    advance: Callable[[float], object],
+) -> LearnedMixture:
+    """Learn a mixture of Gaussians of scores and tables of states.
+
+    Held-out rows choose the number of components, how far their covariances are drawn together and
+    to the diagonal, whether tails are heavy, how far scores are linear, and in wide tables numbers
+    of factors. The choices are made one after another, each around the best so far. Candidates that
+    are nearly as good are mixed by weights that suit the held-out rows best, and learned anew from
+    all rows.
+
+    Parameters
+    ----------
+    table : TableRows
+        Rows to learn from.
+    parts : sequence of HeldOutRows
+        Of the same table. Without any, nothing is chosen.
+    n_components : int or None
+        A number of components, of a single mixture. None chooses.
+    seed : int
+        Seeds the clusterings at the start.
+    n_jobs : int or None
+        Parts that are learned at a time, by threads.
+    advance : callable
+        Told of each of ``N_STAGES`` steps.
+
+    Returns
+    -------
+    LearnedMixture
+    """
+    search = _Search(table, parts, n_components, seed, n_jobs)
+    steps = 0
+    for _ in search.steps() if parts else ():
+        steps += 1
+        advance(1.0)
+    weights, candidates = search.stack() if n_components is None else (np.ones(1), [search.best])
+    whole = _Part(search.columns_of(search.best.linear), table.rows, table.weight, seed)
+    models = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(whole.fit)(candidate.recipe) for candidate in candidates
+    )
+    advance(N_STAGES - steps)
+    n_parameters = len(models) - 1 + sum(
+        _n_parameters(candidate.recipe, model, whole.columns)
+        for candidate, model in zip(candidates, models)
+    )
+    stacked = TableModel.stacked(models, weights)
+    return LearnedMixture(whole.columns, stacked, candidates, n_parameters)
+
+
+class _Part:
+    """Rows to learn from."""
+
+    def __init__(self, columns: TableColumns, rows: Floats, weight: Floats, seed: int):
+        self.columns, self.weight, self.seed = columns, weight, seed
+        self.cells, self.points = columns.cells(rows), columns.points(rows, weight)
+        self.starts: dict[int, Floats] = {}
+
+    def fit(self, recipe: Recipe) -> TableModel:
+        """The mixture of a recipe, from clusters of the rows."""
+        count, random_state = recipe.n_components, np.random.RandomState(self.seed)
+        if count not in self.starts:
+            self.starts[count] = clustered(self.points, self.weight, count, random_state)
+        start = self.starts[count]
+        return fit_components(
+            self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL
+        )
+
+
+class _Search:
+    """Candidates, and what held-out rows say of them."""
+
+    def __init__(
+        self,
+        table: TableRows,
+        parts: Sequence[HeldOutRows],
+        n_components: int | None,
+        seed: int,
+        n_jobs: int | None,
+    ):
+        self.table, self.parts, self.seed, self.n_jobs = table, parts, seed, n_jobs
+        self.told: dict[Candidate, Floats] = {}
+        self.learners: dict[float, list[tuple[_Part, TableCells]]] = {}
+        n_rows = min((part.weight.sum() for part in parts), default=0.0)
+        n_numbers = int((table.n_states == 0).sum())
+        #: The greatest number of factors to try.
+        self.most_factors = n_numbers - 1 if n_numbers > _WIDE * table.weight.sum() else 0
+        most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(n_numbers, 1) ** 2)
+        some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
+        self.counts = some if n_components is None else (n_components,)
+        self.best = Candidate(Recipe(self.counts[0]))
+        if parts:
+            share = np.concatenate([part.asked_weight for part in parts])
+            self.share = share / share.sum()
+
+    def steps(self) -> Any:
+        """Make the choices one after another."""
+        yield self._walk("n_components", self.counts)
+        yield self._try_factors()
+        for _ in range(_ROUNDS):
+            before = self.best
+            for name, values in _CHOICES.items():
+                yield self._try(self.best.but(**{name: value}) for value in values)
+            yield self._walk("n_components", self.counts)
+            if self.best == before:
+                break
+        count = self.best.recipe.n_components
+        if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
+            near = [self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0]
+            yield self._try(near)
+
+    def score(self, candidate: Candidate) -> float:
+        """Mean log density (nats) of the held-out rows."""
+        if candidate not in self.told:
+            told = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(_ask)(part, asked, candidate.recipe)
+                for part, asked in self._learners(candidate.linear)
+            )
+            self.told[candidate] = np.concatenate(told)
+        return float(self.share @ self.told[candidate])
+
+    def columns_of(self, linear: float) -> TableColumns:
+        """The columns, with scores that are drawn to linear ones."""
+        rows, weight, n_states, numbers = self.table
+        drawn = [None if n is None else _drawn_to_linear(n, linear) for n in numbers]
+        return TableColumns.of(rows, weight, n_states, drawn)
+
+    def stack(self) -> tuple[Floats, list[Candidate]]:
+        """Weights of the candidates that are nearly best, on held-out rows; and these."""
+        if not self.told:
+            return np.ones(1), [self.best]
+        least = self.score(self.best) - _NEAR
+        near = [c for c in self.told if c.linear == self.best.linear and self.score(c) >= least]
+        told = np.array([self.told[candidate] for candidate in near]).T
+        weights = mixture_weights(told, self.share)
+        kept = weights >= min(_SMALLEST, weights.max())
+        chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
+        return weights[kept] / weights[kept].sum(), chosen
+
+    def _learners(self, linear: float) -> list[tuple[_Part, TableCells]]:
+        if linear not in self.learners:
+            columns = self.columns_of(linear)
+            self.learners[linear] = [
+                (_Part(columns, part.rows, part.weight, self.seed), columns.cells(part.asked))
+                for part in self.parts
+            ]
+        return self.learners[linear]
+
+    def _try(self, candidates: Any) -> None:
+        self.best = max([self.best, *candidates], key=self.score)
+
+    def _walk(self, name: str, values: Sequence[Any]) -> None:
+        """Try greater and lower values until some in a row are no better."""
+        at = self.best.recipe
+        greater = [value for value in values if value > getattr(at, name)]
+        lower = [value for value in values if value < getattr(at, name)][::-1]
+        for ordered in (greater, lower):
+            misses = 0
+            for value in ordered:
+                before = self.best
+                self._try([before.but(**{name: value})])
+                misses = misses + 1 if self.best is before else 0
+                if misses == _PATIENCE:
+                    break
+
+    def _try_factors(self) -> None:
+        """Try factors, in wide tables: a power of two, and then numbers nearer and nearer to it."""
+        if self.most_factors < 1:
+            return
+        before, count = self.best, self.counts[0]
+        self.best = Candidate(Recipe(count, n_factors=1), before.linear)
+        self._walk("n_factors", [n for n in _N_FACTORS if n <= self.most_factors])
+        step = self.best.recipe.n_factors // 4 or 1
+        while step:
+            n = self.best.recipe.n_factors
+            near = [m for m in (n - step, n + step) if 0 < m <= self.most_factors]
+            self._try(self.best.but(n_factors=m) for m in near)
+            step //= 2
+        self._try([before])
+
+
+def _ask(part: _Part, asked: TableCells, recipe: Recipe) -> Floats:
+    """Log densities of held-out rows."""
+    return part.fit(recipe).log_density(part.columns, asked)
+
+
+def _n_parameters(recipe: Recipe, model: TableModel, columns: TableColumns) -> int:
+    """Number of free parameters of a mixture."""
+    d, n_factors = len(columns.numbers), recipe.n_factors
+    full = d * (d + 1) // 2
+    of_covariance = min(d * (n_factors + 1), full) if n_factors else full
+    of_tables = len(columns.share) - len(columns.tables)
+    of_one = d + of_covariance + of_tables + len(recipe.widths) - 1
+    return len(model.weights) * (of_one + 1) - 1
+
+
+def _drawn_to_linear(number: Number, linear: float) -> Number:
+    """The number with a score whose power is nearer to one."""
+    power = number.score.power + linear * (1.0 - number.score.power)
+    return number._replace(score=number.score._replace(power=power))
