@@ -211,10 +211,9 @@ class TableMixture(CircuitDensity):
         self.circuit_ = table_circuit(found.columns, found.model, domain.n_features)
         self._mixture, model = found, found.model
         self.weights_, self.n_components_ = model.weights, len(model.weights)
-        first = np.searchsorted(model.component, np.arange(self.n_components_))
-        self.means_ = model.gaussians.mean[first]
-        spread = model.part[:, np.newaxis, np.newaxis] * model.gaussians.covariance
-        self.covariances_ = np.add.reduceat(spread, first)
+        self.means_ = model.gaussians.mean
+        wider = np.bincount(model.component, model.part * model.width**2)
+        self.covariances_ = wider[:, np.newaxis, np.newaxis] * model.gaussians.covariance
 
     @by_blocks
     def predict_proba(self, X: Any) -> Floats:
@@ -271,9 +270,7 @@ class TableMixture(CircuitDensity):
         return float(-2.0 * scores.sum() + self._mixture.n_parameters * np.log(len(scores)))
 
 
-def _parts(
-    rows: Floats, weight: Floats, random_state: np.random.RandomState
-) -> list[HeldOutRows]:
+def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:
     """Deal the rows into parts to learn from and parts that are held out."""
     total = float(weight.sum())
     n_folds = 2 if _FOUR_FOLDS <= total < _TWO_FOLDS else 4

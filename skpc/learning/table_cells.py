@@ -106,7 +106,7 @@ class TableColumns(NamedTuple):
             state[v], scores[:, place] = column.scores(np.ascontiguousarray(rows[:, v]))
         for place, v in enumerate(self.tables.tolist()):
             category = np.where(np.isnan(rows[:, v]), -1.0, rows[:, v])
-            codes[:, place] = state[v] if v in state else category
+            codes[:, place] = state.get(v, category)
         nothing = np.empty(0)
         cells = TableCells(scores, Patterns.of(scores), codes, nothing, nothing)
         log_base = self._log_base(rows, scores)

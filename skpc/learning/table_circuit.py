@@ -36,7 +36,9 @@ def table_circuit(columns: TableColumns, model: TableModel, n_features: int) -> 
     """
     maker = _Maker(columns, n_features)
     tops = [maker.component(model, k) for k in range(len(model.weights))]
-    weights = np.append((1.0 - columns.background_weight) * model.weights, columns.background_weight)
+    weights = np.append(
+        (1.0 - columns.background_weight) * model.weights, columns.background_weight
+    )
     maker.builder.sum([*tops, maker.background()], np.log(weights))
     return maker.builder.build()
 
@@ -63,11 +65,10 @@ class _Maker:
         if numbers:
             mine = np.flatnonzero(model.component == k)
             log_probs = [tables.get(v, np.zeros(1)) for v in numbers]
+            mean, covariance = model.gaussians.mean[k], model.gaussians.covariance[k]
             blocks = [
-                self.builder.block(
-                    numbers, log_probs, model.gaussians.mean[b], model.gaussians.covariance[b]
-                )
-                for b in mine
+                self.builder.block(numbers, log_probs, mean, width**2 * covariance)
+                for width in model.width[mine]
             ]
             leaves.append(self._sum(blocks, model.part[mine]))
         return self._product(leaves)

@@ -18,7 +18,7 @@ from skpc.learning.table_cells import (
     add_log_tables,
     count_states,
 )
-from skpc.variables.gaussians import Gaussians, log_densities, statistics
+from skpc.variables.gaussians import Gaussians, squared_distances, statistics
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
 TAILS = (0.6, 1.0, 1.7, 3.0)
@@ -61,6 +61,8 @@ class Recipe(NamedTuple):
 class TableModel(NamedTuple):
     """A mixture of products of Gaussians of all scores, and a table for each column of states.
 
+    A component has one or more Gaussians of the same mean, whose covariances are multiples of one.
+
     Attributes
     ----------
     weights : ndarray of shape (n_components,)
@@ -68,29 +70,36 @@ class TableModel(NamedTuple):
     log_table : ndarray of shape (n_components, n_states)
         Log probabilities of the states of all columns, side by side.
     gaussians : Gaussians
-        Of the scores; a component has one or more of them.
-    component : ndarray of shape (n_gaussians,), int
-        Where each belongs.
-    part : ndarray of shape (n_gaussians,)
-        Its weight in its component.
+        Of the scores, one for each component.
+    component : ndarray of shape (n_widths,), int
+        The component that has a Gaussian of each width, increasing.
+    width : ndarray of shape (n_widths,)
+        The covariance is that of the component times its square.
+    part : ndarray of shape (n_widths,)
+        Its weight in the component.
     """
 
     weights: Floats
     log_table: Floats
     gaussians: Gaussians
     component: Ints
+    width: Floats
     part: Floats
 
     def joint(self, columns: TableColumns, cells: TableCells) -> Floats:
-        """Log weight plus log density (nats) of Gaussians, shape (n_gaussians, n_rows).
+        """Log weight plus log density (nats) of Gaussians, shape (n_widths, n_rows).
 
         The tables are counted; what a row gains by the scale of its numbers is not.
         """
-        found = log_densities(self.gaussians, cells.scores, cells.patterns)
-        tables = np.repeat(np.log(self.weights)[:, np.newaxis], len(cells.scores), axis=1)
-        add_log_tables(self.log_table, columns.state_ptr, cells.codes, tables)
-        found += tables[self.component]
-        found += np.log(self.part)[:, np.newaxis]
+        square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns)
+        n_seen = cells.patterns.n_seen
+        log_base += n_seen * math.log(2.0 * math.pi)
+        log_base *= -0.5
+        log_base += np.log(self.weights)[:, np.newaxis]
+        add_log_tables(self.log_table, columns.state_ptr, cells.codes, log_base)
+        found = np.empty((len(self.part), len(n_seen)))
+        log_part = np.log(self.part)
+        _widen(square, log_base, self.component, self.width, log_part, n_seen, found)
         return found
 
     def log_density(self, columns: TableColumns, cells: TableCells) -> Floats:
@@ -108,6 +117,7 @@ class TableModel(NamedTuple):
             np.concatenate([model.log_table for model in models]),
             Gaussians(*(np.concatenate(part) for part in parts)),
             np.concatenate([begin + model.component for begin, model in zip(first, models)]),
+            np.concatenate([model.width for model in models]),
             np.concatenate([model.part for model in models]),
         )
 
@@ -186,34 +196,34 @@ class _Maximiser:
 
     def first(self, n_components: int) -> TableModel:
         """Components that are all like the columns: what fills in missing cells at the start."""
-        columns, n_widths = self.columns, len(self.precision)
+        columns = self.columns
         mean = np.tile(columns.centre, (n_components, 1))
         covariance = np.tile(np.diag(columns.scale**2), (n_components, 1, 1))
         weights = np.full(n_components, 1.0 / n_components)
         part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
         log_table = np.tile(np.log(columns.share), (n_components, 1))
-        return self._model(weights, log_table, mean, covariance.reshape(-1, *[len(mean.T)] * 2), part)
+        return self._model(
+            weights, log_table, mean, covariance.reshape(-1, *[len(mean.T)] * 2), part
+        )
 
     def maximised(self, model: TableModel, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""
         columns, cells, n_components = self.columns, self.cells, len(model.weights)
-        moments = statistics(model.gaussians, cells.scores, cells.patterns, share)
-        by_width, *sums = (m.reshape(n_components, -1, *m.shape[1:]) for m in moments)
-        count = by_width.sum(axis=1)
+        share = share.reshape(n_components, -1, share.shape[1])
+        rows, by_width = share.sum(axis=1), np.maximum(share.sum(axis=2), _NOTHING)
         # A row in a wide Gaussian tells less about the mean and the covariance.
-        total, square = (np.einsum("kw...,w->k...", s, self.precision) for s in sums)
-        told = np.maximum(by_width @ self.precision, _NOTHING)[:, np.newaxis]
-        shift = total / told
-        square -= told[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
-        mean = model.gaussians.mean[:: len(self.precision)] + shift
+        told = np.einsum("kwr,w->kr", share, self.precision)
+        sums = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
+        weight, total, square = np.maximum(sums[0], _NOTHING)[:, np.newaxis], *sums[1:]
+        shift = total / weight
+        square -= weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
+        mean, count = model.gaussians.mean + shift, by_width.sum(axis=1)
         covariance = self._covariances(count, square, columns.smallest_variances(mean))
         counts = np.zeros_like(model.log_table)
-        rows = share.reshape(n_components, -1, share.shape[1]).sum(axis=1)
         count_states(rows, columns.state_ptr, cells.codes, counts)
-        by_width = np.maximum(by_width, _NOTHING)
         like = by_width.sum(axis=0) / count.sum()
         part = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
-        weights = np.maximum(count, _NOTHING) / count.sum()
+        weights = count / count.sum()
         return self._model(weights, self._log_tables(counts), mean, covariance, part)
 
     def _covariances(self, count: Floats, square: Floats, smallest: Floats) -> Floats:
@@ -242,13 +252,10 @@ class _Maximiser:
         self, weights: Floats, log_table: Floats, mean: Floats, covariance: Floats, part: Floats
     ) -> TableModel:
         """A model in which each component has a Gaussian of each width."""
-        n_widths = len(self.precision)
-        wide = covariance[:, np.newaxis] / self.precision[:, np.newaxis, np.newaxis]
-        gaussians = Gaussians.of(
-            np.repeat(mean, n_widths, axis=0), wide.reshape(-1, *covariance.shape[1:])
-        )
-        component = np.repeat(np.arange(len(weights)), n_widths)
-        return TableModel(weights, log_table, gaussians, component, part.ravel())
+        component = np.repeat(np.arange(len(weights)), part.shape[1])
+        width = np.tile(self.recipe.widths, len(weights))
+        gaussians = Gaussians.of(mean, covariance)
+        return TableModel(weights, log_table, gaussians, component, width, part.ravel())
 
 
 def _share_rows(joint: Floats, cells: TableCells, columns: TableColumns) -> Floats:
@@ -256,6 +263,24 @@ def _share_rows(joint: Floats, cells: TableCells, columns: TableColumns) -> Floa
     found = np.empty(joint.shape[1])
     _share_kernel(joint, cells.background, columns.background_weight, found)
     return found
+
+
+@kernel
+def _widen(
+    square: Floats,
+    log_base: Floats,
+    component: Ints,
+    width: Floats,
+    log_part: Floats,
+    n_seen: Ints,
+    found: Floats,
+) -> None:
+    """Log densities of the Gaussians of each width."""
+    for b in range(len(component)):
+        k, log_width, half = component[b], math.log(width[b]), 0.5 / (width[b] * width[b])
+        for r in range(len(n_seen)):
+            rest = log_part[b] - n_seen[r] * log_width - half * square[k, r]
+            found[b, r] = log_base[k, r] + rest
 
 
 @kernel

@@ -35,7 +35,7 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: stack, are left out.
 _NEAR, _SMALLEST = 2.0, 0.05
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
-_MAX_ITER, _TOL = 100, 1e-3
+_MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
 N_STAGES = _ROUNDS * (len(_CHOICES) + 1) + 4
 
@@ -141,9 +141,13 @@ def learn_table_mixture(
         delayed(whole.fit)(candidate.recipe) for candidate in candidates
     )
     advance(N_STAGES - steps)
-    n_parameters = len(models) - 1 + sum(
-        _n_parameters(candidate.recipe, model, whole.columns)
-        for candidate, model in zip(candidates, models)
+    n_parameters = (
+        len(models)
+        - 1
+        + sum(
+            _n_parameters(candidate.recipe, model, whole.columns)
+            for candidate, model in zip(candidates, models)
+        )
     )
     stacked = TableModel.stacked(models, weights)
     return LearnedMixture(whole.columns, stacked, candidates, n_parameters)
@@ -163,9 +167,7 @@ class _Part:
         if count not in self.starts:
             self.starts[count] = clustered(self.points, self.weight, count, random_state)
         start = self.starts[count]
-        return fit_components(
-            self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL
-        )
+        return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL)
 
 
 class _Search:

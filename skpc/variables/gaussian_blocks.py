@@ -50,7 +50,7 @@ def factorise(matrix: Floats, index: Ints, size: int, root: Floats) -> float:
 
 
 @kernel
-def densities_by_missing(
+def distances_by_missing(
     r: int,
     stop: int,
     begin: int,
@@ -60,11 +60,10 @@ def densities_by_missing(
     n_gone: int,
     root: Floats,
     solved: Floats,
-    constant: float,
     order: Ints,
     found: Floats,
 ) -> None:
-    """Log densities of rows of a pattern, by the factor of the missing block of the precision."""
+    """Squared distances of rows, by the factor of the missing block of the precision."""
     for row in range(r, stop):
         square = 0.0
         for v in range(away.shape[1]):
@@ -75,11 +74,11 @@ def densities_by_missing(
                 rest -= root[i, t] * solved[t]
             solved[i] = rest * root[i, i]
             square -= solved[i] * solved[i]
-        found[order[row]] = constant - 0.5 * square
+        found[order[row]] = square
 
 
 @kernel
-def densities_by_observed(
+def distances_by_observed(
     r: int,
     stop: int,
     begin: int,
@@ -88,11 +87,10 @@ def densities_by_observed(
     n_here: int,
     root: Floats,
     solved: Floats,
-    constant: float,
     order: Ints,
     found: Floats,
 ) -> None:
-    """Log densities of rows of a pattern, by the factor of the observed block of the covariance."""
+    """Squared distances of rows, by the factor of the observed block of the covariance."""
     for row in range(r, stop):
         square = 0.0
         for i in range(n_here):
@@ -101,7 +99,7 @@ def densities_by_observed(
                 rest -= root[i, t] * solved[t]
             solved[i] = rest * root[i, i]
             square += solved[i] * solved[i]
-        found[order[row]] = constant - 0.5 * square
+        found[order[row]] = square
 
 
 @kernel

@@ -30,8 +30,8 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc.variables.gaussian_blocks import (
     condition,
-    densities_by_missing,
-    densities_by_observed,
+    distances_by_missing,
+    distances_by_observed,
     factorise,
     fill,
     observed_precision,
@@ -126,6 +126,13 @@ class Patterns(NamedTuple):
         order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
         return cls(order, ptr, np.ascontiguousarray(seen[first]))
 
+    @property
+    def n_seen(self) -> Ints:
+        """Number of observed cells of each row, shape (n_rows,)."""
+        found = np.empty(len(self.order), dtype=np.int64)
+        found[self.order] = np.repeat(self.seen.sum(axis=1), np.diff(self.ptr))
+        return found
+
 
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
     """Log density (nats) of the observed cells of each row.
@@ -152,13 +159,42 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     >>> log_densities(both, scores, Patterns.of(scores)).round(3)
     array([[-2.387, -2.266]])
     """
-    found = np.empty((len(gaussians.mean), len(scores)))
-    _log_densities(*gaussians, scores[patterns.order], *patterns, found)
-    return found
+    square, log_det = squared_distances(gaussians, scores, patterns)
+    square += log_det
+    square += patterns.n_seen * _LOG_2_PI
+    return np.multiply(square, -0.5, out=square)
+
+
+def squared_distances(
+    gaussians: Gaussians, scores: Floats, patterns: Patterns
+) -> tuple[Floats, Floats]:
+    """Squared Mahalanobis distances of the observed cells of each row from the means.
+
+    Parameters
+    ----------
+    gaussians : Gaussians
+    scores : ndarray of shape (n_rows, d)
+        NaN where missing.
+    patterns : Patterns
+        Those of the scores.
+
+    Returns
+    -------
+    square, log_det : ndarrays of shape (n_components, n_rows)
+        The squared distances, and the log determinants of the covariances of the observed cells;
+        zero for a row without any.
+    """
+    square, log_det = (np.empty((len(gaussians.mean), len(scores))) for _ in range(2))
+    _squared_distances(*gaussians, scores[patterns.order], *patterns, square, log_det)
+    return square, log_det
 
 
 def statistics(
-    gaussians: Gaussians, scores: Floats, patterns: Patterns, weight: Floats
+    gaussians: Gaussians,
+    scores: Floats,
+    patterns: Patterns,
+    weight: Floats,
+    spread_weight: Floats | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Expected weighted sums over the rows, whose missing cells are filled in by each component.
 
@@ -171,6 +207,8 @@ def statistics(
         Those of the scores.
     weight : ndarray of shape (n_components, n_rows)
         Weight of each row in each component, not negative. Weights of zero cost nothing.
+    spread_weight : ndarray of shape (n_components, n_rows), default=None
+        Weights of the conditional covariances, zero where the weights are; None takes these.
 
     Returns
     -------
@@ -185,7 +223,10 @@ def statistics(
     n_components, d = gaussians.mean.shape
     total, square = np.zeros((n_components, d)), np.zeros((n_components, d, d))
     ordered = np.ascontiguousarray(weight[:, patterns.order])
-    _statistics(*gaussians, scores[patterns.order], *patterns, ordered, total, square)
+    spread = ordered
+    if spread_weight is not None:
+        spread = np.ascontiguousarray(spread_weight[:, patterns.order])
+    _statistics(*gaussians, scores[patterns.order], *patterns, ordered, spread, total, square)
     return weight.sum(axis=1), total, square
 
 
@@ -233,7 +274,7 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
 
 
 @kernel
-def _log_densities(
+def _squared_distances(
     mean: Floats,
     covariance: Floats,
     precision: Floats,
@@ -242,7 +283,8 @@ def _log_densities(
     order: Ints,
     ptr: Ints,
     seen: NDArray[np.bool_],
-    found: Floats,
+    square: Floats,
+    log_dets: Floats,
 ) -> None:
     (n_rows, d), n_components = scores.shape, len(mean)
     away, told = np.empty((_ROWS, d)), np.empty((_ROWS, d))
@@ -260,19 +302,18 @@ def _log_densities(
             while r < end:
                 stop = min(end, ptr[pattern + 1])
                 n_here, n_gone = split_columns(seen, pattern, here, gone)
-                constant = -0.5 * (n_here * _LOG_2_PI + log_det[k])
                 if n_gone <= n_here:
-                    constant -= 0.5 * factorise(precision[k], gone, n_gone, root)
-                    densities_by_missing(
-                        r, stop, begin, away, told, gone, n_gone, root, solved, constant, order,
-                        found[k],
-                    )  # fmt: skip
-                else:
-                    constant = -0.5 * n_here * _LOG_2_PI
-                    constant -= 0.5 * factorise(covariance[k], here, n_here, root)
-                    densities_by_observed(
-                        r, stop, begin, away, here, n_here, root, solved, constant, order, found[k]
+                    of_seen = log_det[k] + factorise(precision[k], gone, n_gone, root)
+                    distances_by_missing(
+                        r, stop, begin, away, told, gone, n_gone, root, solved, order, square[k]
                     )
+                else:
+                    of_seen = factorise(covariance[k], here, n_here, root)
+                    distances_by_observed(
+                        r, stop, begin, away, here, n_here, root, solved, order, square[k]
+                    )
+                for row in range(r, stop):
+                    log_dets[k, order[row]] = of_seen
                 r, pattern = stop, pattern + 1
 
 
@@ -296,6 +337,7 @@ def _statistics(
     ptr: Ints,
     seen: NDArray[np.bool_],
     weight: Floats,
+    spread_weight: Floats,
     total: Floats,
     square: Floats,
 ) -> None:
@@ -317,7 +359,7 @@ def _statistics(
                         covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread
                     )
                     known = True
-                mass += weight[k, r]
+                mass += spread_weight[k, r]
                 for v in range(d):
                     away[held, v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
                 if n_gone > 0:

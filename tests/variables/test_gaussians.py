@@ -112,3 +112,13 @@ def test_a_row_without_observed_cells_has_density_one():
 def test_a_covariance_that_is_not_positive_definite_is_refused():
     with pytest.raises(np.linalg.LinAlgError):
         Gaussians.of(np.zeros((1, 2)), np.ones((1, 2, 2)))
+
+
+def test_conditional_covariances_may_have_weights_of_their_own():
+    gaussians, scores, patterns = model_of((60, 3, 0.5))
+    weight = np.random.default_rng(6).exponential(size=(3, len(scores)))
+    both = statistics(gaussians, scores, patterns, weight, 2.0 * weight)[2]
+    once = statistics(gaussians, scores, patterns, weight)[2]
+    for k, each in enumerate(components(gaussians)):
+        spread = [w * naive.conditional(row, *each)[1] for row, w in zip(scores, weight[k])]
+        assert_allclose(both[k] - once[k], sum(spread), rtol=1e-8, atol=1e-8)
