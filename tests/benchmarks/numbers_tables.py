@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.model_selection import train_test_split
 
+import skpc
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 from skpc.variables import Predictive
-from tests.benchmarks.mixed_tables import CATEGORICAL, holes, read
+from tests.benchmarks.mixed_tables import CATEGORICAL, holes, numbers_of, read
 
 TABLES = ("bank", "electricity", "segment", "cmc", "breast_cancer", "diabetes", "wine")
 DENSITIES = {
@@ -23,9 +25,26 @@ DENSITIES = {
     "soft": SoftLearnSPN(random_state=0),
     "trees": MixtureOfAllTrees(random_state=0),
 }
-_LOADERS = {"breast_cancer": load_breast_cancer, "diabetes": load_diabetes, "wine": load_wine}
+if hasattr(skpc, "TableMixture"):
+    DENSITIES["table"] = skpc.TableMixture(random_state=0)
+if "leaves" in DENSITIES["soft"].get_params():
+    DENSITIES["univariate"] = SoftLearnSPN(leaves="univariate", random_state=0)
+#: Those whose numbers may depend on each other within a leaf.
+WITH_BLOCKS = tuple(name for name in ("table", "soft") if name in DENSITIES)
+_LOADERS = {
+    "breast_cancer": load_breast_cancer,
+    "diabetes": load_diabetes,
+    "iris": load_iris,
+    "wine": load_wine,
+}
 #: Share of the cells that are removed, and of the rows that are held out.
 _REMOVED, _HELD_OUT = 0.2, 0.33
+#: Standard deviation of the noise that parts equal values.
+_NOISE = 0.001
+#: A column of no more distinct values is one of categories, where all are standardised.
+_FEW_VALUES = 30
+#: What was measured of one model on one split.
+Figures = dict[str, np.ndarray]
 
 
 class Estimate(NamedTuple):
@@ -75,6 +94,41 @@ def load(name: str, n_rows: int, seed: int = 0) -> pd.DataFrame:
 def splits(table: pd.DataFrame, n_splits: int) -> Iterator[Split]:
     for seed in range(n_splits):
         yield Split(seed, *train_test_split(table, test_size=_HELD_OUT, random_state=seed))
+
+
+def standardised(table: pd.DataFrame, n_splits: int, mixed: bool) -> Iterator[Split]:
+    """Splits whose numbers have mean 0 and variance 1 in training, and no two equal values.
+
+    Numbers are columns of more than 30 distinct values. Others are dropped, or with ``mixed``
+    taken for categories.
+    """
+    numbers = [column for column in numbers_of(table) if table[column].nunique() > _FEW_VALUES]
+    others = [column for column in table if column not in numbers]
+    table = table[numbers].join(table[others].astype("category")) if mixed else table[numbers]
+    table = table.astype(dict.fromkeys(numbers, np.float64))
+    for split in splits(table, n_splits):
+        rng = np.random.default_rng(split.seed)
+        mean, sd = split.train[numbers].mean(), split.train[numbers].std(ddof=0)
+        for part in (split.train, split.test):
+            noise = rng.normal(0.0, _NOISE, (len(part), len(numbers)))
+            part[numbers] = (part[numbers] - mean) / sd + noise
+        yield split
+
+
+def kept(options: argparse.Namespace, measure: Callable[..., Figures], *names: Any) -> Figures:
+    """What ``measure`` returns; read from the folder ``options.keep`` if it was measured before."""
+    if options.keep is None:
+        return measure()
+    file = options.keep / ("_".join(map(str, names)) + ".npz")
+    if not file.exists():
+        options.keep.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(file, **measure())
+    return dict(np.load(file))
+
+
+def chosen(options: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """The tables of a section that are wanted."""
+    return [name for name in names if not options.tables or name in options.tables]
 
 
 def fitted(model, rows) -> tuple:

@@ -198,7 +198,7 @@ class _Filling:
 def fit_imputed(split: Split, task: Task) -> dict[str, Fitted]:
     """Each imputer in front of each model; nothing has to be imputed in the training rows."""
     start = time.process_time()
-    rows = _encoder().fit_transform(split.train)
+    rows = encoder().fit_transform(split.train)
     shared, models = time.process_time() - start, {}
     for name, (model, grid) in task.models.items():
         start = time.process_time()
@@ -223,13 +223,13 @@ def _imputer(name: str, n_columns: int) -> Any:
     hence nothing changes from round to round.
     """
     if name == "KNN":
-        return make_pipeline(_encoder(), KNNImputer())
+        return make_pipeline(encoder(), KNNImputer())
     nearest = min(10, n_columns)
     imputer = IterativeImputer(random_state=0, max_iter=5, tol=0.0, n_nearest_features=nearest)
-    return make_pipeline(_encoder(), imputer)
+    return make_pipeline(encoder(), imputer)
 
 
-def _encoder() -> Any:
+def encoder() -> Any:
     """Scaled numbers, and one column for each category; missing cells stay."""
     return make_column_transformer(
         (StandardScaler(), make_column_selector(dtype_include="number")),
