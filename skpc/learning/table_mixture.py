@@ -212,7 +212,9 @@ def clustered(
 ) -> Floats:
     """Clusters of rows by k-means, as parts of one and zero; shape (n_clusters, n_rows)."""
     if n_components > 1:
-        n_components = min(n_components, len(np.unique(points, axis=0)))
+        # Points that differ by rounding are no clusters of their own.
+        distinct = np.unique(points.astype(np.float32), axis=0)
+        n_components = min(n_components, len(distinct))
     if n_components <= 1:
         return np.ones((1, len(points)))
     means = KMeans(n_components, n_init=1, max_iter=30, random_state=random_state)

@@ -83,7 +83,8 @@ def test_predictions_of_incomplete_rows_are_means_over_all_completions():
 
 def test_predictions_and_spread_of_numbers_agree_with_quadrature():
     X, y = numbers(40)
-    model = ExpectedKernelSVR(SoftLearnSPN(n_refine=3, random_state=0), C=2.0).fit(X, y)
+    density = SoftLearnSPN(leaves="univariate", n_refine=3, random_state=0)
+    model = ExpectedKernelSVR(density, C=2.0).fit(X, y)
     row = np.array([X[0, 0], np.nan, X[0, 2]])
     circuit, gamma = model.density_.circuit_, model.gamma_
     trees = naive.given_trees(circuit, row)

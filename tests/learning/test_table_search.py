@@ -50,7 +50,7 @@ def test_groups_are_found_and_described():
 def test_heavy_tails_are_chosen_where_they_are():
     X = np.random.default_rng(0).standard_t(2.5, size=(800, 3))
     mixture, _ = learned(X)
-    assert any(len(candidate.recipe.widths) > 1 for candidate in mixture.candidates)
+    assert any(len(candidate.recipe.widths) > 1 for candidate in mixture.choices.candidates)
 
 
 def test_linear_scores_are_chosen_where_relations_are_linear():
@@ -58,7 +58,7 @@ def test_linear_scores_are_chosen_where_relations_are_linear():
     parts = rng.exponential(size=(400, 2))
     X = np.column_stack([parts, parts.sum(axis=1) + 0.01 * rng.normal(size=400)])
     mixture, _ = learned(X)
-    assert {candidate.linear for candidate in mixture.candidates} == {1.0}
+    assert {candidate.linear for candidate in mixture.choices.candidates} == {1.0}
     assert all(column.score.power == 1.0 for column in mixture.columns.scored)
 
 
@@ -66,22 +66,22 @@ def test_factors_are_chosen_in_wide_tables():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 40)) + rng.normal(size=(200, 40))
     mixture, _ = learned(X)
-    assert 2 in {candidate.recipe.n_factors for candidate in mixture.candidates}
+    assert 2 in {candidate.recipe.n_factors for candidate in mixture.choices.candidates}
 
 
 @pytest.mark.parametrize("n_components", [1, 4])
 def test_a_given_number_of_components_is_that_of_one_mixture(n_components):
     mixture, _ = learned(three_groups(), n_components)
-    assert len(mixture.candidates) == 1
+    assert len(mixture.choices.candidates) == 1
     assert len(mixture.model.weights) == n_components
-    recipe = mixture.candidates[0].recipe
+    recipe = mixture.choices.candidates[0].recipe
     one = 2 + 3 + len(recipe.widths) - 1
     assert mixture.n_parameters == n_components * (one + 1) - 1
 
 
 def test_nothing_is_chosen_without_held_out_rows():
     mixture, _ = learned(three_groups(), held_out=False)
-    assert [tuple(candidate.recipe) for candidate in mixture.candidates] == [
+    assert [tuple(candidate.recipe) for candidate in mixture.choices.candidates] == [
         (1, 0.5, 0.0, (1.0,), 0)
     ]
 
