@@ -37,7 +37,7 @@ _NEAR, _SMALLEST = 2.0, 0.05
 #: Atoms stay states of their own where one of them is more than this share of its column; elsewhere
 #: if taking them for values does not gain so many nats a row, where no cell counts for less than
 #: the last.
-_PREVAILS, _GAIN, _LOWEST = 0.5, 0.1, -10.0
+_PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
