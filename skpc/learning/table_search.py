@@ -223,17 +223,17 @@ class _Search:
         yield
         self._try_factors()
         yield
-        for _ in range(_ROUNDS):
+        for n_before in range(_ROUNDS):
             before = self.best
             for name, values in _CHOICES.items() if self.n_numbers else ():
                 self._try(self.best.but(**{name: value}) for value in values)
                 yield
             self._walk("n_components", self.counts)
             yield
+            if n_before == 0:
+                self._try_without_atoms()
             if self.best == before:
                 break
-            if before.atoms and self.best.atoms:
-                self._try_without_atoms()
         count = self.best.recipe.n_components
         if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
             self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)
