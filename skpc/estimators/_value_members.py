@@ -189,7 +189,7 @@ class Part(NamedTuple):
     def stretched(self, drawn: Floats, row: Ints, random_state: np.random.RandomState) -> Floats:
         """Draws of the distributions of some rows, moved as in a copy; atoms stay."""
         (copy,) = draw_columns(self.rest.prob[row], 1, random_state).T
-        middle, number = self.rest.middle()[row], self.target.number
+        middle, number = self.rest.middle[row], self.target.number
         moved = middle + self.rest.factors[copy] * (drawn - middle)
         if number is not None:
             moved = number.snapped(np.clip(moved, *number.range_of_draws))
@@ -198,7 +198,7 @@ class Part(NamedTuple):
 
 def _stretched(form: Any, factors: Floats, shares: Floats) -> Stretched:
     used = shares.any(axis=0)
-    return Stretched(form, factors[used], shares[:, used])
+    return Stretched.of(form, factors[used], shares[:, used])
 
 
 def draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState) -> Ints:

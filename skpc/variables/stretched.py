@@ -83,13 +83,15 @@ class Stretched(NamedTuple):
     prob : ndarray of shape (n, n_factors)
         Weights of the copies of each distribution; they sum to one, unless the distribution is a
         part of a mixture.
+    middle : ndarray of shape (n,)
+        Means of the distributions, as :meth:`of` finds them.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skpc.variables import Normals, Stretched
     >>> one = Normals(np.array([5.0]), np.array([1.0]))
-    >>> heavy = Stretched(one, np.array([0.5, 4.0]), np.array([[0.9, 0.1]]))
+    >>> heavy = Stretched.of(one, np.array([0.5, 4.0]), np.array([[0.9, 0.1]]))
     >>> heavy.means(), heavy.mean_squares(heavy.means()), heavy.quantiles(0.5)
     (array([5.]), array([1.825]), array([5.]))
     """
@@ -97,26 +99,32 @@ class Stretched(NamedTuple):
     form: Any
     factors: Floats
     prob: Floats
+    middle: Floats
+
+    @classmethod
+    def of(cls, form: Any, factors: Floats, prob: Floats) -> Stretched:
+        """Stretch distributions around their means, which may take a quadrature each."""
+        return cls(form, factors, prob, form.means() / form.total())
 
     def means(self) -> Floats:
         """Mean of each distribution."""
-        return self.prob.sum(axis=1) * self.form.means()
+        return self.total() * self.middle
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around a centre of its own."""
-        middle = self.middle()
+        middle = self.middle
         around = self.form.mean_squares(middle) * (self.prob @ self.factors**2)
         return around + self.total() * (middle - centre) ** 2
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is not above ``x`` of its own."""
-        middle = self.middle()
+        middle = self.middle
         copies = [self.form.below(middle + (x - middle) / factor) for factor in self.factors]
         return (self.prob * np.array(copies).T).sum(axis=1)
 
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
-        middle, wanted = self.middle(), level * self.total()
+        middle, wanted = self.middle, level * self.total()
         away = self.form.quantiles(level) - middle
         ends = middle + self.factors[:, np.newaxis] * away
         return bisected(lambda x: self.below(x) >= wanted, ends.min(axis=0), ends.max(axis=0))
@@ -128,7 +136,7 @@ class Stretched(NamedTuple):
 
     def log_densities(self, x: Floats) -> Floats:
         """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors)."""
-        middle = self.middle()
+        middle = self.middle
         copies = [
             self.form.log_density(middle + (x - middle) / factor) - math.log(factor)
             for factor in self.factors
@@ -140,7 +148,7 @@ class Stretched(NamedTuple):
 
         Shape (n, n_factors). Over all cells the densities times ``step`` sum to one.
         """
-        middle, found = self.middle(), self.log_densities(x)
+        middle, found = self.middle, self.log_densities(x)
         for column, factor in zip(found.T, self.factors):
             low, high = (middle + (x + side - middle) / factor for side in (-step / 2, step / 2))
             mass = self.form.below(high) - self.form.below(low)
@@ -152,10 +160,6 @@ class Stretched(NamedTuple):
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.prob.sum(axis=1) * self.form.total()
-
-    def middle(self) -> Floats:
-        """Mean of each distribution, whatever its probability."""
-        return self.form.means() / self.form.total()
 
 
 #: What the distribution of a cell is made of.

@@ -37,7 +37,9 @@ FORMS = {
     ),
     "own normals": OwnNormals(np.array([0.0, 3.0]), np.array([1.0, 2.0]), np.ones((2, 1))),
 }
-FORMS["stretched"] = Stretched(FORMS["scored"], np.array([0.5, 1.0, 3.0]), np.full((2, 3), 1 / 3))
+FORMS["stretched"] = Stretched.of(
+    FORMS["scored"], np.array([0.5, 1.0, 3.0]), np.full((2, 3), 1 / 3)
+)
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 
 
@@ -103,12 +105,12 @@ def test_a_distribution_of_atoms_alone_leaves_something_that_has_quantiles():
     form = ScoredNormals(column, np.array([[1.0, 0.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
     rest = form.without_atoms()
     assert_allclose(rest.total(), 0.0, atol=1e-200)
-    assert np.isfinite(Stretched(rest, np.ones(1), np.ones((1, 1))).quantiles(0.3)).all()
+    assert np.isfinite(Stretched.of(rest, np.ones(1), np.ones((1, 1))).quantiles(0.3)).all()
 
 
 def test_stretched_copies_are_copies_drawn_and_moved():
     rng = np.random.default_rng(0)
-    form = Stretched(FORMS["normals"], np.array([0.5, 2.0]), np.array([[0.8, 0.2], [0.3, 0.7]]))
+    form = Stretched.of(FORMS["normals"], np.array([0.5, 2.0]), np.array([[0.8, 0.2], [0.3, 0.7]]))
     part = (rng.random(100_000) < 0.7).astype(int)
     drawn = np.where(part == 1, 3.0, -1.0) + np.where(part == 1, 0.5, 1.0) * rng.normal(
         size=100_000
