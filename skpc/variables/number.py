@@ -11,6 +11,8 @@ from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantil
 from skpc.variables.axis import TINY
 from skpc.variables.score import Score
 
+#: How far from the one value of a column others are expected, as a part of that value.
+_NEAR_CONSTANT = 0.01
 #: An atom holds this share of the rows and this many times the mean count of the nearest values;
 #: or at least so many rows, this smaller share, and that larger multiple.
 _SHARE, _TIMES = 0.05, 4.0
@@ -113,9 +115,10 @@ class Number(NamedTuple):
         low, high, size = float(points[0]), float(points[-1]), float(np.median(np.abs(points)))
         number = cls(step, origin, own, low, high, Score(), points[:0], size)
         rest = ~number.is_atom(points)
-        # Where all are atoms other values are still possible, around these.
-        rest |= not rest.any()
-        score = _fitted_score(points[rest], mass[rest], bounds)
+        if rest.any():
+            score = _fitted_score(points[rest], mass[rest], bounds)
+        else:
+            score = _score_around(points, mass, bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
         seen = points if few else np.empty(0)
         return number._replace(score=score, seen=seen)
@@ -277,6 +280,14 @@ def _is_isolated(points: Floats, place: int) -> bool:
     others = np.delete(points, place)
     gap = np.abs(others - points[place]).min()
     return bool(gap > _ISOLATED * (others[-1] - others[0]))
+
+
+def _score_around(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
+    """A linear score for a column of atoms alone: other values lie around these."""
+    line = Score(*bounds).of(points)
+    centre = float(weighted_quantiles(line, np.cumsum(mass), np.array([1]), 2)[0])
+    spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * max(abs(centre), 1.0)
+    return Score(*bounds, centre=centre, spread=max(spread, TINY))
 
 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:

@@ -53,7 +53,7 @@ def log_density_on_grid(form, row):
                 alone = alone._replace(**{name: np.full(len(part), getattr(form, name)[row])})
         if isinstance(form, Stretched):
             inner = form.form._replace(prob=np.repeat(form.form.prob[[row]], len(part), axis=0))
-            alone = alone._replace(form=inner)
+            alone = Stretched.of(inner, form.factors, alone.prob)
         found.append(alone.log_density(part))
     return np.concatenate(found)
 
