@@ -206,7 +206,9 @@ class TableMixture(CircuitDensity):
         with progress(N_STAGES, "choices", self.verbose) as advance:
             found = learn_table_mixture(table, parts, n_components, seed, self.n_jobs, advance)
         own = dict(zip(found.columns.numbers.tolist(), found.columns.scored))
-        numbers = tuple(n and n._replace(score=own[v].score) for v, n in enumerate(numbers))
+        numbers = tuple(
+            n and n._replace(score=own[v].score, atoms=own[v].atoms) for v, n in enumerate(numbers)
+        )
         self.domain_ = replace(domain, numbers=numbers if domain.numbers else domain.numbers)
         self.circuit_ = table_circuit(found.columns, found.model, domain.n_features)
         self._mixture, model = found, found.model

@@ -79,7 +79,7 @@ class TableColumns(NamedTuple):
             What each column of numbers is. None has no atoms, and its score is linear.
         """
         own = np.flatnonzero(n_states == 0)
-        scored = [_scored(numbers[v], rows[:, v], weight) for v in own]
+        scored = [_scored(numbers[v], rows[:, v], weight) for v in own.tolist()]
         with_atoms = [v for v, column in zip(own, scored) if len(column.atoms)]
         counts = np.array(n_states)
         counts[own] = [column.n_states for column in scored]

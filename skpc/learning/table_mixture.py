@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from skpc._arrays import Floats, Ints
@@ -18,7 +19,7 @@ from skpc.learning.table_cells import (
     add_log_tables,
     count_states,
 )
-from skpc.variables.gaussians import Gaussians, squared_distances, statistics
+from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
 TAILS = (0.6, 1.0, 1.7, 3.0)
@@ -27,6 +28,9 @@ _NEGLIGIBLE = 1e-7
 #: Rows distributed like the column that smooth each table of states, and rows that smooth the parts
 #: of the widths of a component.
 _LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
+#: Steps of EM that look at few components, between two that look at all, where there are at least
+#: so many missingness patterns, as a share of the rows.
+_BETWEEN, _PATTERNS = 3, 0.2
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
 #: Rows that are looked at together.
@@ -86,12 +90,15 @@ class TableModel(NamedTuple):
     width: Floats
     part: Floats
 
-    def joint(self, columns: TableColumns, cells: TableCells) -> Floats:
+    def joint(
+        self, columns: TableColumns, cells: TableCells, wanted: NDArray[np.bool_] | None = None
+    ) -> Floats:
         """Log weight plus log density (nats) of Gaussians, shape (n_widths, n_rows).
 
-        The tables are counted; what a row gains by the scale of its numbers is not.
+        The tables are counted; what a row gains by the scale of its numbers is not. It is -inf
+        where ``wanted``, of shape (n_components, n_rows), is False.
         """
-        square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns)
+        square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns, wanted)
         n_seen = cells.patterns.n_seen
         log_base += n_seen * math.log(2.0 * math.pi)
         log_base *= -0.5
@@ -106,6 +113,21 @@ class TableModel(NamedTuple):
         """Log density (nats) of encoded rows, the background included, shape (n_rows,)."""
         joint = self.joint(columns, cells)
         return _share_rows(joint, cells, columns) + cells.log_base
+
+    def log_cells(self, columns: TableColumns, cells: TableCells) -> Floats:
+        """Log density (nats) of scores given the other cells of the row, shape (n_rows, d).
+
+        Zero where a cell is missing or an atom. The background is not counted.
+        """
+        joint, (n_rows, d) = self.joint(columns, cells), cells.scores.shape
+        rest = np.full((n_rows, d), -np.inf)
+        wider = self.width[:, np.newaxis, np.newaxis] ** 2
+        for b in range(len(joint)):
+            k = self.component[b : b + 1]
+            one = Gaussians.of(self.gaussians.mean[k], wider[b] * self.gaussians.covariance[k])
+            alone = leave_one_out(one, cells.scores, cells.patterns)[0]
+            np.logaddexp(rest, joint[b][:, np.newaxis] - alone, out=rest)
+        return np.asarray(np.logaddexp.reduce(joint, axis=0)[:, np.newaxis] - rest)
 
     @classmethod
     def stacked(cls, models: list[TableModel], weights: Floats) -> TableModel:
@@ -161,16 +183,28 @@ def fit_components(
         part = model.part.reshape(len(start), -1, 1)
         share = (start[:, np.newaxis] * part * weight).reshape(len(model.part), -1)
         model = learner.maximised(model, share)
+    # Steps between look only at the components to which a row belongs, and raise a bound: they pay
+    # where a row costs as much as a pattern.
+    n_between = _BETWEEN if len(cells.patterns.seen) > _PATTERNS * len(weight) else 0
     before = -math.inf
     for _ in range(max_iter):
         share = model.joint(columns, cells)
         reached = float(weight @ _share_rows(share, cells, columns)) / float(weight.sum())
-        if reached - before < tol:
+        if reached - before < tol * (1 + n_between):
             break
         before = reached
-        share *= weight
-        model = learner.maximised(model, share)
+        for _ in range(n_between):
+            model, wanted = learner.maximised(model, share * weight), _belongs(share, model)
+            share = model.joint(columns, cells, wanted)
+            _share_rows(share, cells, columns)
+        model = learner.maximised(model, share * weight)
     return model
+
+
+def _belongs(share: Floats, model: TableModel) -> NDArray[np.bool_]:
+    """Whether rows belong to components, from their parts; shape (n_components, n_rows)."""
+    first = np.searchsorted(model.component, np.arange(len(model.weights)))
+    return np.asarray(np.add.reduceat(share, first) > 0.0)
 
 
 def clustered(
@@ -198,13 +232,11 @@ class _Maximiser:
         """Components that are all like the columns: what fills in missing cells at the start."""
         columns = self.columns
         mean = np.tile(columns.centre, (n_components, 1))
-        covariance = np.tile(np.diag(columns.scale**2), (n_components, 1, 1))
+        covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)
         weights = np.full(n_components, 1.0 / n_components)
         part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
         log_table = np.tile(np.log(columns.share), (n_components, 1))
-        return self._model(
-            weights, log_table, mean, covariance.reshape(-1, *[len(mean.T)] * 2), part
-        )
+        return self._model(weights, log_table, mean, covariance, part)
 
     def maximised(self, model: TableModel, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""
@@ -235,10 +267,10 @@ class _Maximiser:
         added = self.recipe.strength * d
         found = (square + added * target) / (count + added)[:, np.newaxis, np.newaxis]
         found = 0.5 * (found + found.transpose(0, 2, 1))
-        if self.recipe.n_factors:
-            found, self.noise = factored(found, self.recipe.n_factors, self.noise)
         diagonal = np.arange(d)
         found[:, diagonal, diagonal] += smallest + (SMALLEST_SD * self.columns.scale) ** 2
+        if self.recipe.n_factors:
+            found, self.noise = factored(found, self.recipe.n_factors, self.noise)
         return found
 
     def _log_tables(self, counts: Floats) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,10 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: Candidates that are worse than the best by more nats a row, or that would weigh less in the
 #: stack, are left out.
 _NEAR, _SMALLEST = 2.0, 0.05
+#: Atoms stay states of their own where one of them is more than this share of its column; elsewhere
+#: if taking them for values does not gain so many nats a row, where no cell counts for less than
+#: the last.
+_PREVAILS, _GAIN, _LOWEST = 0.5, 0.1, -10.0
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
@@ -59,15 +63,31 @@ class HeldOutRows(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A mixture, and how far the powers of the scores are drawn to one."""
+    """A mixture, and what its scores are.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        The mixture.
+    linear : float
+        How far the powers of the scores are drawn to one.
+    atoms : bool
+        Whether atoms are states of their own, rather than values like others.
+    """
 
     recipe: Recipe
     linear: float = 0.0
+    atoms: bool = True
 
     def but(self, **changed: Any) -> Candidate:
         """The candidate with other choices."""
         linear = changed.pop("linear", self.linear)
-        return Candidate(self.recipe._replace(**changed), linear)
+        atoms = changed.pop("atoms", self.atoms)
+        return Candidate(self.recipe._replace(**changed), linear, atoms)
+
+    def is_like(self, other: Candidate) -> bool:
+        """Whether the scores are the same."""
+        return self[1:] == other[1:]
 
 
 class LearnedMixture(NamedTuple):
@@ -136,7 +156,7 @@ def learn_table_mixture(
         steps += 1
         advance(1.0)
     weights, candidates = search.stack() if n_components is None else (np.ones(1), [search.best])
-    whole = _Part(search.columns_of(search.best.linear), table.rows, table.weight, seed)
+    whole = _Part(search.columns_of(search.best), table.rows, table.weight, seed)
     models = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(whole.fit)(candidate.recipe) for candidate in candidates
     )
@@ -183,12 +203,13 @@ class _Search:
     ):
         self.table, self.parts, self.seed, self.n_jobs = table, parts, seed, n_jobs
         self.told: dict[Candidate, Floats] = {}
-        self.learners: dict[float, list[tuple[_Part, TableCells]]] = {}
+        self.learners: dict[Candidate, list[tuple[_Part, TableCells]]] = {}
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
-        n_numbers = int((table.n_states == 0).sum())
+        self.n_numbers = int((table.n_states == 0).sum())
+        is_wide = self.n_numbers > _WIDE * table.weight.sum()
         #: The greatest number of factors to try.
-        self.most_factors = n_numbers - 1 if n_numbers > _WIDE * table.weight.sum() else 0
-        most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(n_numbers, 1) ** 2)
+        self.most_factors = self.n_numbers - 1 if is_wide else 0
+        most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
         self.best = Candidate(Recipe(self.counts[0]))
@@ -196,60 +217,90 @@ class _Search:
             share = np.concatenate([part.asked_weight for part in parts])
             self.share = share / share.sum()
 
-    def steps(self) -> Any:
+    def steps(self) -> Iterator[None]:
         """Make the choices one after another."""
-        yield self._walk("n_components", self.counts)
-        yield self._try_factors()
+        self._walk("n_components", self.counts)
+        yield
+        self._try_factors()
+        yield
         for _ in range(_ROUNDS):
             before = self.best
-            for name, values in _CHOICES.items():
-                yield self._try(self.best.but(**{name: value}) for value in values)
-            yield self._walk("n_components", self.counts)
+            for name, values in _CHOICES.items() if self.n_numbers else ():
+                self._try(self.best.but(**{name: value}) for value in values)
+                yield
+            self._walk("n_components", self.counts)
+            yield
             if self.best == before:
                 break
+            if before.atoms and self.best.atoms:
+                self._try_without_atoms()
         count = self.best.recipe.n_components
         if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
-            near = [self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0]
-            yield self._try(near)
+            self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)
+        yield
 
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""
         if candidate not in self.told:
             told = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(_ask)(part, asked, candidate.recipe)
-                for part, asked in self._learners(candidate.linear)
+                for part, asked in self._learners(candidate)
             )
             self.told[candidate] = np.concatenate(told)
         return float(self.share @ self.told[candidate])
 
-    def columns_of(self, linear: float) -> TableColumns:
-        """The columns, with scores that are drawn to linear ones."""
+    def columns_of(self, candidate: Candidate) -> TableColumns:
+        """The columns, with the scores of a candidate."""
         rows, weight, n_states, numbers = self.table
-        drawn = [None if n is None else _drawn_to_linear(n, linear) for n in numbers]
-        return TableColumns.of(rows, weight, n_states, drawn)
+        changed = [n and _changed(n, candidate, rows[:, v], weight) for v, n in enumerate(numbers)]
+        return TableColumns.of(rows, weight, n_states, changed)
 
     def stack(self) -> tuple[Floats, list[Candidate]]:
         """Weights of the candidates that are nearly best, on held-out rows; and these."""
         if not self.told:
             return np.ones(1), [self.best]
         least = self.score(self.best) - _NEAR
-        near = [c for c in self.told if c.linear == self.best.linear and self.score(c) >= least]
+        near = [c for c in self.told if c.is_like(self.best) and self.score(c) >= least]
         told = np.array([self.told[candidate] for candidate in near]).T
         weights = mixture_weights(told, self.share)
         kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
         return weights[kept] / weights[kept].sum(), chosen
 
-    def _learners(self, linear: float) -> list[tuple[_Part, TableCells]]:
-        if linear not in self.learners:
-            columns = self.columns_of(linear)
-            self.learners[linear] = [
+    def _learners(self, candidate: Candidate) -> list[tuple[_Part, TableCells]]:
+        like = candidate._replace(recipe=Recipe(1))
+        if like not in self.learners:
+            columns = self.columns_of(candidate)
+            self.learners[like] = [
                 (_Part(columns, part.rows, part.weight, self.seed), columns.cells(part.asked))
                 for part in self.parts
             ]
-        return self.learners[linear]
+        return self.learners[like]
 
-    def _try(self, candidates: Any) -> None:
+    def _try_without_atoms(self) -> None:
+        """Take atoms for values like others, if these tell more about columns without atoms.
+
+        Densities of all cells do not compare: those of atoms are probabilities.
+        """
+        plain = [n is not None and not len(n.atoms) for n in self.table.numbers]
+        if not any(plain) or all(n is None or not len(n.atoms) for n in self.table.numbers):
+            return
+        before = self.best
+        self.best = before.but(atoms=False)
+        self._walk("n_components", self.counts)
+        gain = self._score_cells(self.best, plain) - self._score_cells(before, plain)
+        if gain < _GAIN:
+            self.best = before
+
+    def _score_cells(self, candidate: Candidate, plain: list[bool]) -> float:
+        """Mean log density (nats) of cells of some columns given the rest of the row."""
+        told = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(_ask_cells)(part, asked, candidate.recipe, plain)
+            for part, asked in self._learners(candidate)
+        )
+        return float(self.share @ np.concatenate(told))
+
+    def _try(self, candidates: Iterable[Candidate]) -> None:
         self.best = max([self.best, *candidates], key=self.score)
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:
@@ -297,7 +348,19 @@ def _n_parameters(recipe: Recipe, model: TableModel, columns: TableColumns) -> i
     return len(model.weights) * (of_one + 1) - 1
 
 
-def _drawn_to_linear(number: Number, linear: float) -> Number:
-    """The number with a score whose power is nearer to one."""
-    power = number.score.power + linear * (1.0 - number.score.power)
-    return number._replace(score=number.score._replace(power=power))
+def _ask_cells(part: _Part, asked: TableCells, recipe: Recipe, plain: list[bool]) -> Floats:
+    """Log densities of some held-out cells given the rest of their rows, summed by row."""
+    some = np.array(plain)[part.columns.numbers]
+    found = part.fit(recipe).log_cells(part.columns, asked)[:, some]
+    return np.asarray(np.maximum(found, _LOWEST).sum(axis=1))
+
+
+def _changed(number: Number, candidate: Candidate, values: Floats, weight: Floats) -> Number:
+    """The number with the score of a candidate, and without atoms unless one of them prevails."""
+    power = number.score.power + candidate.linear * (1.0 - number.score.power)
+    number = number._replace(score=number.score._replace(power=power))
+    if candidate.atoms or not len(number.atoms):
+        return number
+    near = np.abs(values[:, np.newaxis] - number.atoms) <= number.reach
+    prevails = (weight @ near).max() > _PREVAILS * weight[~np.isnan(values)].sum()
+    return number if prevails else number._replace(atoms=number.atoms[:0])

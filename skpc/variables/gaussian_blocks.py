@@ -51,55 +51,53 @@ def factorise(matrix: Floats, index: Ints, size: int, root: Floats) -> float:
 
 @kernel
 def distances_by_missing(
-    r: int,
-    stop: int,
     begin: int,
+    end: int,
     away: Floats,
     told: Floats,
     gone: Ints,
     n_gone: int,
     root: Floats,
     solved: Floats,
-    order: Ints,
+    line: Ints,
     found: Floats,
 ) -> None:
     """Squared distances of rows, by the factor of the missing block of the precision."""
-    for row in range(r, stop):
+    for row in range(begin, end):
         square = 0.0
         for v in range(away.shape[1]):
-            square += away[row - begin, v] * told[row - begin, v]
+            square += away[row, v] * told[row, v]
         for i in range(n_gone):
-            rest = told[row - begin, gone[i]]
+            rest = told[row, gone[i]]
             for t in range(i):
                 rest -= root[i, t] * solved[t]
             solved[i] = rest * root[i, i]
             square -= solved[i] * solved[i]
-        found[order[row]] = square
+        found[line[row]] = square
 
 
 @kernel
 def distances_by_observed(
-    r: int,
-    stop: int,
     begin: int,
+    end: int,
     away: Floats,
     here: Ints,
     n_here: int,
     root: Floats,
     solved: Floats,
-    order: Ints,
+    line: Ints,
     found: Floats,
 ) -> None:
     """Squared distances of rows, by the factor of the observed block of the covariance."""
-    for row in range(r, stop):
+    for row in range(begin, end):
         square = 0.0
         for i in range(n_here):
-            rest = away[row - begin, here[i]]
+            rest = away[row, here[i]]
             for t in range(i):
                 rest -= root[i, t] * solved[t]
             solved[i] = rest * root[i, i]
             square += solved[i] * solved[i]
-        found[order[row]] = square
+        found[line[row]] = square
 
 
 @kernel

@@ -166,7 +166,10 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
 
 
 def squared_distances(
-    gaussians: Gaussians, scores: Floats, patterns: Patterns
+    gaussians: Gaussians,
+    scores: Floats,
+    patterns: Patterns,
+    wanted: NDArray[np.bool_] | None = None,
 ) -> tuple[Floats, Floats]:
     """Squared Mahalanobis distances of the observed cells of each row from the means.
 
@@ -177,15 +180,20 @@ def squared_distances(
         NaN where missing.
     patterns : Patterns
         Those of the scores.
+    wanted : bool ndarray of shape (n_components, n_rows), default=None
+        Whether a row is to be measured under a component; None wants all.
 
     Returns
     -------
     square, log_det : ndarrays of shape (n_components, n_rows)
         The squared distances, and the log determinants of the covariances of the observed cells;
-        zero for a row without any.
+        zero for a row without any. Infinity and zero where they are not wanted.
     """
-    square, log_det = (np.empty((len(gaussians.mean), len(scores))) for _ in range(2))
-    _squared_distances(*gaussians, scores[patterns.order], *patterns, square, log_det)
+    if wanted is None:
+        wanted = np.ones((len(gaussians.mean), len(scores)), dtype=bool)
+    square, log_det = np.full(wanted.shape, np.inf), np.zeros(wanted.shape)
+    some = np.ascontiguousarray(wanted[:, patterns.order])
+    _squared_distances(*gaussians, scores[patterns.order], *patterns, some, square, log_det)
     return square, log_det
 
 
@@ -283,47 +291,72 @@ def _squared_distances(
     order: Ints,
     ptr: Ints,
     seen: NDArray[np.bool_],
+    wanted: NDArray[np.bool_],
     square: Floats,
     log_dets: Floats,
 ) -> None:
-    (n_rows, d), n_components = scores.shape, len(mean)
+    d = scores.shape[1]
     away, told = np.empty((_ROWS, d)), np.empty((_ROWS, d))
+    line, group = np.empty(_ROWS, dtype=np.int64), np.empty(_ROWS, dtype=np.int64)
     root, solved = np.empty((d, d)), np.empty(d)
     here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    first = 0
-    for begin in range(0, n_rows, _ROWS):
-        end = min(begin + _ROWS, n_rows)
-        while ptr[first + 1] <= begin:
-            first += 1
-        for k in range(n_components):
-            _distances(mean, k, scores, begin, end, away)
-            np.dot(away[: end - begin], precision[k], told[: end - begin])
-            pattern, r = first, begin
-            while r < end:
-                stop = min(end, ptr[pattern + 1])
-                n_here, n_gone = split_columns(seen, pattern, here, gone)
-                if n_gone <= n_here:
-                    of_seen = log_det[k] + factorise(precision[k], gone, n_gone, root)
-                    distances_by_missing(
-                        r, stop, begin, away, told, gone, n_gone, root, solved, order, square[k]
-                    )
-                else:
-                    of_seen = factorise(covariance[k], here, n_here, root)
-                    distances_by_observed(
-                        r, stop, begin, away, here, n_here, root, solved, order, square[k]
-                    )
-                for row in range(r, stop):
-                    log_dets[k, order[row]] = of_seen
-                r, pattern = stop, pattern + 1
+    for k in range(len(mean)):
+        held = 0
+        for pattern in range(len(ptr) - 1):
+            for r in range(ptr[pattern], ptr[pattern + 1]):
+                if not wanted[k, r]:
+                    continue
+                line[held], group[held] = order[r], pattern
+                for v in range(d):
+                    away[held, v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
+                held += 1
+                if held == _ROWS:
+                    _measure(
+                        covariance[k], precision[k], log_det[k], seen, held, line, group, away,
+                        told, here, gone, root, solved, square[k], log_dets[k],
+                    )  # fmt: skip
+                    held = 0
+        _measure(
+            covariance[k], precision[k], log_det[k], seen, held, line, group, away, told, here,
+            gone, root, solved, square[k], log_dets[k],
+        )  # fmt: skip
 
 
 @kernel
-def _distances(mean: Floats, k: int, scores: Floats, begin: int, end: int, away: Floats) -> None:
-    """Distances of the rows from the mean of a component, zero at missing cells."""
-    for r in range(begin, end):
-        for v in range(scores.shape[1]):
-            apart = scores[r, v] - mean[k, v]
-            away[r - begin, v] = apart if apart == apart else 0.0
+def _measure(
+    covariance: Floats,
+    precision: Floats,
+    log_det: float,
+    seen: NDArray[np.bool_],
+    held: int,
+    line: Ints,
+    group: Ints,
+    away: Floats,
+    told: Floats,
+    here: Ints,
+    gone: Ints,
+    root: Floats,
+    solved: Floats,
+    square: Floats,
+    log_dets: Floats,
+) -> None:
+    """Squared distances of the rows in the workspace, those of a pattern one after another."""
+    np.dot(away[:held], precision, told[:held])
+    begin = 0
+    while begin < held:
+        end = begin + 1
+        while end < held and group[end] == group[begin]:
+            end += 1
+        n_here, n_gone = split_columns(seen, group[begin], here, gone)
+        if n_gone <= n_here:
+            of_seen = log_det + factorise(precision, gone, n_gone, root)
+            distances_by_missing(begin, end, away, told, gone, n_gone, root, solved, line, square)
+        else:
+            of_seen = factorise(covariance, here, n_here, root)
+            distances_by_observed(begin, end, away, here, n_here, root, solved, line, square)
+        for i in range(begin, end):
+            log_dets[line[i]] = of_seen
+        begin = end
 
 
 @kernel

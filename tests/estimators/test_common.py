@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
 from skpc.circuit import load_circuit, save_circuit
 from skpc.queries import log_likelihood
 
@@ -30,6 +30,8 @@ WITH_CIRCUIT = [
     SoftLearnSPN(random_state=0),
     SoftLearnSPN(assignment="hard", n_refine=0, random_state=0),
     SoftLearnSPN(clusterer="em", n_clusters=3, significance=0.01, random_state=0),
+    TableMixture(random_state=0),
+    TableMixture(n_components=4, random_state=0),
 ]
 ESTIMATORS = [
     *WITH_CIRCUIT,
@@ -294,7 +296,8 @@ def test_grid_search_over_a_pipeline_uses_score(density):
     X = load_iris().data
     pipeline = make_pipeline(FunctionTransformer(np.log1p), clone(density))
     name = pipeline.steps[-1][0]
-    search = GridSearchCV(pipeline, {f"{name}__alpha": [0.01, 1.0]}, cv=3).fit(X)
+    grid = {"alpha": [0.01, 1.0]} if hasattr(density, "alpha") else {"n_components": [1, 2]}
+    search = GridSearchCV(pipeline, {f"{name}__{p}": v for p, v in grid.items()}, cv=3).fit(X)
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
 

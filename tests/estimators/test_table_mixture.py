@@ -1,0 +1,128 @@
+"""TableMixture beside what its circuit and its attributes say."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.mixture import GaussianMixture
+
+from skpc import TableMixture
+from skpc.queries import log_likelihood
+
+
+def groups(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, n_rows)
+    return group, np.column_stack([8.0 * group, -6.0 * group]) + rng.normal(size=(n_rows, 2))
+
+
+def mixed(n_rows=300, seed=0):
+    """Numbers, one with zeros, and a category, with missing cells."""
+    group, X = groups(n_rows, seed)
+    rng = np.random.default_rng(seed + 1)
+    amount = np.where(rng.random(n_rows) < 0.4, 0.0, np.exp(0.3 * X[:, 0]))
+    kind = pd.Categorical(np.array(["low", "high"])[group ^ (rng.random(n_rows) < 0.1)])
+    frame = pd.DataFrame({"x": X[:, 0], "kind": kind, "amount": amount, "y": X[:, 1]})
+    return frame.mask(rng.random(frame.shape) < 0.15)
+
+
+def test_one_component_is_the_gaussian_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3)) @ rng.normal(size=(3, 3))
+    rival = GaussianMixture(1).fit(X)
+    model = TableMixture(n_components=1, random_state=0).fit(X)
+    new = rng.normal(size=(2000, 3)) @ np.linalg.cholesky(rival.covariances_[0]).T
+    assert_allclose(model.score(new), rival.score(new), atol=0.03)
+
+
+def test_components_are_told_apart():
+    group, X = groups()
+    model = TableMixture(n_components=2, random_state=0).fit(X)
+    found = model.predict(X)
+    assert max((found == group).mean(), (found != group).mean()) > 0.99
+    proba = model.predict_proba(X)
+    assert_allclose(proba.sum(axis=1), 1.0)
+    assert_array_equal(proba.argmax(axis=1), found)
+    assert_allclose(model.predict_proba([[np.nan, np.nan]])[0], model.weights_)
+    assert_allclose(model.weights_.sum(), 1.0)
+
+
+def test_means_and_covariances_are_those_of_scores():
+    group, X = groups(2000)
+    model = TableMixture(n_components=2, random_state=0).fit(X)
+    scores = np.column_stack([n.score.of(x) for n, x in zip(model.domain_.numbers, X.T)])
+    first = model.predict(X[group == 0])[0]
+    assert_allclose(model.means_[first], scores[group == 0].mean(axis=0), atol=0.02)
+    truth = np.cov(scores[group == 0].T)
+    assert_allclose(model.covariances_[first], truth, atol=0.3 * truth.max())
+    assert model.means_.shape == (2, 2)
+    assert model.covariances_.shape == (2, 2, 2)
+
+
+def test_the_circuit_holds_the_mixture_and_the_scores_of_the_domain():
+    frame = mixed()
+    model = TableMixture(handle_unknown="missing", random_state=0).fit(frame)
+    rows = model.domain_.encode(frame)
+    assert_allclose(model.score_samples(frame), log_likelihood(model.circuit_, rows))
+    assert_allclose(model._mixture.log_density(rows), model.score_samples(frame), atol=1e-8)
+    assert model.n_components_ == len(model.weights_)
+    n_children = np.diff(model.circuit_.structure.child_ptr)[-1]
+    assert n_children == model.n_components_ + 1
+
+
+def test_bic_is_that_of_the_formula():
+    _, X = groups()
+    model = TableMixture(n_components=1, random_state=0).fit(X)
+    n_parameters = model._mixture.n_parameters
+    assert n_parameters in (5, 8)
+    truth = n_parameters * np.log(300) - 2.0 * model.score_samples(X).sum()
+    assert_allclose(model.bic(X), truth)
+
+
+def test_validation_rows_make_the_choices():
+    _, X = groups(400)
+    few = TableMixture(random_state=0).fit(X, X_val=groups(400, seed=3)[1])
+    assert few.score(X) > TableMixture(n_components=1, random_state=0).fit(X).score(X)
+
+
+def test_a_weight_of_two_equals_the_row_twice():
+    frame = mixed(60)
+    twice = pd.concat([frame, frame.iloc[:20]])
+    weight = np.r_[np.full(20, 2.0), np.ones(40)]
+    once = TableMixture(random_state=0).fit(frame, sample_weight=weight)
+    both = TableMixture(random_state=0).fit(twice)
+    assert_allclose(once.score_samples(frame), both.score_samples(frame), rtol=1e-6)
+
+
+def test_outliers_do_not_make_a_row_impossible_nor_rule_a_component():
+    _, X = groups()
+    wild = np.vstack([X, [[1e6, -1e6]]])
+    model = TableMixture(n_components=2, random_state=0).fit(wild)
+    assert np.all(np.isfinite(model.score_samples(wild)))
+    assert model.score(X) > TableMixture(n_components=2, random_state=0).fit(X).score(X) - 0.5
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 12])
+def test_few_rows_are_enough(n_rows):
+    frame = mixed(40).iloc[5 : 5 + n_rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = TableMixture(random_state=0).fit(frame)
+    assert np.all(np.isfinite(model.score_samples(frame)))
+
+
+def test_constant_and_empty_columns_are_taken_as_they_are():
+    _, X = groups()
+    X = np.column_stack([X, np.full(300, 7.5), np.full(300, np.nan)])
+    with pytest.warns(UserWarning, match="Some columns have no value"):
+        model = TableMixture(random_state=0).fit(X)
+    assert np.all(np.isfinite(model.score_samples(X)))
+    drawn = model.sample(5, random_state=0)
+    assert_array_equal(drawn[:, 2], 7.5)
+
+
+def test_more_components_than_rows_are_refused():
+    with pytest.raises(ValueError, match="n_components=5 must not exceed the number of rows"):
+        TableMixture(n_components=5).fit(groups(4)[1])

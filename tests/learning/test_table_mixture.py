@@ -1,0 +1,215 @@
+"""Table mixtures against plain sums over rows, components and cells."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpc.domain import Domain, merge_rows
+from skpc.learning.low_rank import factored
+from skpc.learning.table_cells import SMALLEST_SD, TableColumns
+from skpc.learning.table_circuit import table_circuit
+from skpc.learning.table_mixture import TAILS, Recipe, TableModel, fit_components
+from skpc.queries import log_likelihood
+from tests.naive import table_mixture as naive
+
+RECIPES = [
+    Recipe(2),
+    Recipe(3, strength=2.0, to_diagonal=0.4),
+    Recipe(2, widths=TAILS),
+    Recipe(1, widths=(1.0, 3.0)),
+]
+every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=str)
+
+
+def table(n_rows=40, missing=0.25, seed=0):
+    """Two numbers, one with an atom, an integer, and a category of three states."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n_rows)
+    x = rng.normal(size=n_rows) + kind
+    y = np.where(rng.random(n_rows) < 0.4, 0.0, np.exp(0.3 * x + 0.2 * rng.normal(size=n_rows)))
+    whole = np.rint(20.0 + 5.0 * x + rng.normal(size=n_rows))
+    X = np.column_stack([x, kind, y, whole]).astype(float)
+    X[rng.random(X.shape) < missing] = np.nan
+    X[0] = [0.5, 1.0, 0.0, 20.0]
+    return X
+
+
+def cells_of(X):
+    """The columns and cells of a table, with weights."""
+    domain = Domain.fit(X, categorical_features=[1], atoms={2: [0.0]})
+    rows, weight = merge_rows(domain.encode(X), 1.0 + np.arange(len(X)) % 3)
+    columns = TableColumns.of(rows, weight, domain.n_states, domain.numbers)
+    return columns, columns.cells(rows), weight, rows, domain
+
+
+def split(columns, flat):
+    """One array for each column of states."""
+    return np.split(flat, columns.state_ptr[1:-1])
+
+
+def plain(columns, model):
+    """The components as the slow truth takes them."""
+    found = []
+    for k in range(len(model.weights)):
+        mine = model.component == k
+        found.append(
+            {
+                "weight": model.weights[k],
+                "mean": model.gaussians.mean[k],
+                "covariance": model.gaussians.covariance[k],
+                "widths": list(zip(model.width[mine], model.part[mine])),
+                "tables": split(columns, np.exp(model.log_table[k])),
+            }
+        )
+    return found
+
+
+def started(columns, cells, weight, recipe, seed=0):
+    """A model after one step from random parts of rows."""
+    rng = np.random.default_rng(seed)
+    share = rng.dirichlet(np.ones(recipe.n_components), size=len(weight)).T
+    return fit_components(columns, cells, weight, np.ascontiguousarray(share), recipe, 0, 0.0)
+
+
+def pairs(cells):
+    return list(zip(cells.scores, cells.codes))
+
+
+def of_background(columns, cells):
+    shares = split(columns, columns.share)
+    moments = columns.centre, columns.scale, shares
+    return [naive.background(*row, *moments) for row in pairs(cells)]
+
+
+@every_recipe
+def test_log_densities_are_sums_over_components_widths_and_the_background(recipe):
+    columns, cells, weight, _, _ = cells_of(table())
+    model = started(columns, cells, weight, recipe)
+    outside = of_background(columns, cells)
+    assert_allclose(np.exp(cells.background), outside, rtol=1e-9)
+    b = 1.0 / (weight.sum() + 1.0)
+    for r, row in enumerate(pairs(cells)):
+        inside = sum(sum(naive.parts(c, *row)) for c in plain(columns, model))
+        truth = np.log((1 - b) * inside + b * outside[r])
+        found = model.log_density(columns, cells)[r] - cells.log_base[r]
+        assert_allclose(found, truth, rtol=1e-9, atol=1e-9)
+
+
+@every_recipe
+def test_a_step_of_em_is_that_of_the_formulas(recipe):
+    columns, cells, weight, _, _ = cells_of(table())
+    model = started(columns, cells, weight, recipe)
+    found = fit_components(columns, cells, weight, model, recipe, 1, 0.0)
+    b, shares = 1.0 / (weight.sum() + 1.0), split(columns, columns.share)
+    outside = of_background(columns, cells)
+    truth = naive.em_step(plain(columns, model), pairs(cells), weight, outside, b, shares)
+    pooled = sum(c["square"] for c in truth) / sum(c["count"] for c in truth)
+    target = (1 - recipe.to_diagonal) * pooled + recipe.to_diagonal * np.diag(np.diag(pooled))
+    for k, (component, other) in enumerate(zip(truth, plain(columns, found))):
+        for name in ("weight", "mean", "widths"):
+            assert_allclose(other[name], component[name], rtol=1e-4, atol=1e-6)
+        for table_, true_table in zip(other["tables"], component["tables"]):
+            assert_allclose(table_, true_table, rtol=1e-4)
+        added = recipe.strength * len(pooled)
+        covariance = (component["square"] + added * target) / (component["count"] + added)
+        half = [c.smallest_sds(m[np.newaxis])[0] for c, m in zip(columns.scored, component["mean"])]
+        covariance += np.diag(np.array(half) ** 2 + (SMALLEST_SD * columns.scale) ** 2)
+        assert_allclose(found.gaussians.covariance[k], covariance, rtol=1e-4, atol=1e-6)
+
+
+@every_recipe
+def test_the_circuit_is_the_mixture(recipe):
+    columns, cells, weight, rows, domain = cells_of(table())
+    model = started(columns, cells, weight, recipe)
+    circuit = table_circuit(columns, model, domain.n_features)
+    assert circuit.smooth
+    assert circuit.decomposable
+    assert_allclose(log_likelihood(circuit, rows), model.log_density(columns, cells), rtol=1e-9)
+
+
+@every_recipe
+def test_a_weight_of_two_equals_the_row_twice(recipe):
+    columns, cells, _, rows, _ = cells_of(table())
+    twice = columns.cells(np.repeat(rows, 2, axis=0))
+    share = np.random.default_rng(1).dirichlet(np.ones(recipe.n_components), size=len(rows)).T
+    once = fit_components(
+        columns, cells, np.full(len(rows), 2.0), np.ascontiguousarray(share), recipe, 3, 0.0
+    )
+    both = fit_components(
+        columns, twice, np.ones(2 * len(rows)), np.repeat(share, 2, axis=1), recipe, 3, 0.0
+    )
+    assert_allclose(once.gaussians.covariance, both.gaussians.covariance, rtol=1e-8)
+    assert_allclose(once.log_table, both.log_table, rtol=1e-8)
+
+
+def test_em_ends_when_the_likelihood_no_longer_rises():
+    columns, cells, weight, _, _ = cells_of(table(200))
+    first = started(columns, cells, weight, Recipe(2))
+    densities = [
+        weight
+        @ fit_components(columns, cells, weight, first, Recipe(2), n, 0.0).log_density(
+            columns, cells
+        )
+        for n in (0, 5, 25)
+    ]
+    assert densities[0] < densities[1] < densities[2]
+    hasty = fit_components(columns, cells, weight, first, Recipe(2), 25, np.inf)
+    once = fit_components(columns, cells, weight, first, Recipe(2), 1, 0.0)
+    assert_array_equal(hasty.gaussians.mean, once.gaussians.mean)
+
+
+def test_components_never_degenerate():
+    """Columns that depend on each other exactly, and more components than are there."""
+    x = np.random.default_rng(0).normal(size=30)
+    X = np.column_stack([x, 2.0 * x, np.repeat([1.5, 2.5], 15)])
+    domain = Domain.fit(X)
+    rows, weight = merge_rows(domain.encode(X), np.ones(30))
+    columns = TableColumns.of(rows, weight, domain.n_states, domain.numbers)
+    cells = columns.cells(rows)
+    model = started(columns, cells, weight, Recipe(10, strength=0.1))
+    found = fit_components(columns, cells, weight, model, Recipe(10, strength=0.1), 50, 0.0)
+    assert np.all(np.isfinite(found.log_density(columns, cells)))
+
+
+def test_mixtures_of_mixtures_are_mixtures():
+    columns, cells, weight, _, _ = cells_of(table())
+    models = [started(columns, cells, weight, recipe) for recipe in RECIPES[:3]]
+    shares = np.array([0.5, 0.3, 0.2])
+    together = TableModel.stacked(models, shares).log_density(columns, cells)
+    apart = np.exp([model.log_density(columns, cells) for model in models])
+    assert_allclose(np.exp(together), shares @ apart, rtol=1e-9)
+
+
+def test_numbers_without_a_domain_have_linear_scores():
+    rows = np.random.default_rng(0).normal(5.0, 2.0, size=(50, 2))
+    columns = TableColumns.of(rows, np.ones(50), np.zeros(2, dtype=np.int64), [None, None])
+    assert_allclose(columns.cells(rows).scores, (rows - rows.mean(axis=0)) / rows.std(axis=0))
+
+
+def test_points_of_clusters_are_complete_and_near():
+    X = table()
+    X[3, 0] = 1e9
+    columns, _, weight, rows, _ = cells_of(X)
+    points = columns.points(rows, weight)
+    assert np.all(np.abs(points) <= 20.0)
+    assert points.shape == (len(rows), 6)
+
+
+def test_factors_are_found_where_there_are_some():
+    loadings = np.random.default_rng(0).normal(size=(8, 2))
+    covariance = loadings @ loadings.T + np.diag(np.arange(1.0, 9.0))
+    found, noise = factored(covariance[np.newaxis], 2)
+    for _ in range(100):
+        found, noise = factored(covariance[np.newaxis], 2, noise)
+    assert_allclose(found[0], covariance, atol=1e-3)
+    assert_allclose(noise[0], np.arange(1.0, 9.0), rtol=1e-2)
+
+
+def test_a_table_of_categories_alone_is_a_mixture_of_tables():
+    codes = np.random.default_rng(0).integers(0, 3, (60, 3)).astype(float)
+    columns = TableColumns.of(codes, np.ones(60), np.full(3, 3), [None] * 3)
+    cells = columns.cells(codes)
+    model = started(columns, cells, np.ones(60), Recipe(2))
+    grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), axis=-1).reshape(-1, 3)
+    assert_allclose(np.exp(model.log_density(columns, columns.cells(grid))).sum(), 1.0)
+    assert_array_equal(columns.numbers, [])

@@ -1,0 +1,105 @@
+"""Slow truth: a mixture of Gaussians of scores and tables of states, one row at a time.
+
+A component is a dict: its weight, mean, covariance, pairs (width, part), and tables: one list of
+probabilities for each column of states. Rows are pairs of scores (NaN where missing) and states (-1
+where missing).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tests.naive import gaussians
+
+#: Standard deviations and weights of the background.
+NORMALS = [
+    (0.7, 0.278),
+    (1.1, 0.401),
+    (1.8, 0.239),
+    (3.2, 0.071),
+    (7.0, 0.0107),
+    (20.0, 0.0006),
+    (80.0, 0.00001),
+]
+
+
+def of_states(tables, states):
+    """Probability of the observed states."""
+    return math.prod(table[s] for table, s in zip(tables, states) if s >= 0)
+
+
+def parts(component, scores, states):
+    """Density of a row, times the weights, under the Gaussian of each width."""
+    found = []
+    for width, part in component["widths"]:
+        covariance = width**2 * component["covariance"]
+        density = math.exp(gaussians.log_density(scores, component["mean"], covariance))
+        tables = of_states(component["tables"], states)
+        found.append(component["weight"] * part * density * tables)
+    return found
+
+
+def background(scores, states, centre, scale, shares):
+    """Density of a row whose cells are independent."""
+    found, total = of_states(shares, states), sum(weight for _, weight in NORMALS)
+    for z, c, s in zip(scores, centre, scale):
+        if not math.isnan(z):
+            normals = [
+                weight
+                * math.exp(gaussians.log_normal(np.array([z - c]), 0.0, np.eye(1) * (s * sd) ** 2))
+                for sd, weight in NORMALS
+            ]
+            found *= sum(normals) / total
+    return found
+
+
+def em_step(components, rows, weight, of_background, background_weight, shares):
+    """Weights, parts, means and tables after a step, and mean squares around the means.
+
+    The latter are pairs of a count and a matrix: what covariances are made of. Tables have one more
+    row that is distributed like the column, parts two rows like the other components.
+    """
+    shared = []
+    for (scores, states), outside in zip(rows, of_background):
+        inside = [np.array(parts(component, scores, states)) for component in components]
+        total = (1 - background_weight) * sum(map(sum, inside)) + background_weight * outside
+        shared.append([(1 - background_weight) * each / total for each in inside])
+    counts = [sum(w * s[k] for w, s in zip(weight, shared)) for k in range(len(components))]
+    whole = sum(counts)
+    found = []
+    for k, component in enumerate(components):
+        told, mean = 0.0, np.zeros(len(component["mean"]))
+        square, widths = np.zeros((len(mean), len(mean))), [w for w, _ in component["widths"]]
+        filled = []
+        for (scores, _), w, s in zip(rows, weight, shared):
+            expected, spread = gaussians.conditional(
+                scores, component["mean"], component["covariance"]
+            )
+            for width, share in zip(widths, w * s[k]):
+                filled.append((share / width**2, expected, share * spread))
+        told = sum(u for u, _, _ in filled)
+        mean = sum(u * expected for u, expected, _ in filled) / told
+        for u, expected, spread in filled:
+            square += u * np.outer(expected - mean, expected - mean) + spread
+        tables = []
+        for t, share in enumerate(shares):
+            table = np.array(share, dtype=float)
+            for (_, states), w, s in zip(rows, weight, shared):
+                if states[t] >= 0:
+                    table[states[t]] += w * sum(s[k])
+            tables.append(table / table.sum())
+        like = sum(whole) if np.ndim(whole) else whole
+        part = (counts[k] + 2.0 * whole / like) / (sum(counts[k]) + 2.0)
+        found.append(
+            {
+                "weight": sum(counts[k]) / like,
+                "mean": mean,
+                "tables": tables,
+                "widths": list(zip(widths, part)),
+                "count": sum(counts[k]),
+                "square": square,
+            }
+        )
+    return found
