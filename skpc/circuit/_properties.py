@@ -70,10 +70,15 @@ def is_deterministic(structure: Structure) -> bool:
 
 
 def is_structured_decomposable(structure: Structure) -> bool:
-    """Whether any two products of equal scope split it into the same parts."""
+    """Whether any two products of equal scope split it into the same parts.
+
+    A leaf of several variables leaves its scope whole.
+    """
     scope = structure.scopes
     ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
     split: dict[int, frozenset[int]] = {}
+    for node in np.flatnonzero(np.diff(structure.scope_ptr) > 1).tolist():
+        split[scope[node]] = frozenset([scope[node]])
     for node in np.flatnonzero(structure.kind == PRODUCT).tolist():
         parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
         if split.setdefault(scope[node], parts) != parts:

@@ -16,9 +16,19 @@ from skpc._jit import kernel
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.kernels import ColumnKernel, leaf_expectations
-from skpc.queries._conditionals import Conditionals, inner_scopes
+from skpc.kernels.joint import JointPoints, joint_expectations
+from skpc.queries._conditionals import (
+    Conditionals,
+    Reached,
+    inner_scopes,
+    joint_blocks,
+    joint_places,
+    joint_scopes,
+    variables_of_leaves,
+)
 from skpc.queries.passes.plan import Plan, plan_of
-from skpc.variables.families import kernel_cells, known_cells
+from skpc.variables import Leaves
+from skpc.variables.families import kernel_cells, known_cells, leaves_of
 
 #: Points that are laid out at a time.
 _POINTS = 2048
@@ -40,11 +50,13 @@ class Patterns(NamedTuple):
     pattern : int64 array
         The maps one after the other.
     leaf_at : int64 array of shape (n_leaves,)
-        Where the values of each leaf begin in ``of_leaves``.
+        Where the values of each leaf of one variable begin in ``of_leaves``.
     of_leaves : array
-        Value of each leaf in each pattern of its variable.
+        Value of each of these leaves in each pattern of its variable.
     cells : list of array
-        For each variable, the cells in its patterns.
+        For each variable, the cells in its patterns; none where no leaf is of it alone.
+    joint : list of JointPoints
+        For each scope of several variables that has leaves, its patterns.
     root : int64 array of shape (n_points,)
         The pattern of each point at the root.
     """
@@ -55,10 +67,13 @@ class Patterns(NamedTuple):
     leaf_at: Ints
     of_leaves: Floats
     cells: list[Floats]
+    joint: list[JointPoints]
     root: Ints
 
 
-def patterns_of(circuit: Circuit, points: Floats, leaf_values: LeafValues) -> Patterns:
+def patterns_of(
+    circuit: Circuit, points: Floats, factors: tuple[ColumnKernel, ...], leaf_values: LeafValues
+) -> Patterns:
     """Lay points out along the plan of a circuit.
 
     Parameters
@@ -67,9 +82,11 @@ def patterns_of(circuit: Circuit, points: Floats, leaf_values: LeafValues) -> Pa
         The circuit.
     points : ndarray of shape (n_points, n_features, ...)
         Complete encoded rows, or several of them side by side in each point.
+    factors : tuple of ColumnKernel
+        The kernel of each variable.
     leaf_values : callable
-        Given a variable and the cells of n patterns, the values of its leaves,
-        shape (n_leaves, n).
+        Given a variable and the cells of n patterns, the values of its leaves, shape
+        (n_leaves, n); those of leaves of several variables are not read.
 
     Returns
     -------
@@ -88,23 +105,41 @@ def patterns_of(circuit: Circuit, points: Floats, leaf_values: LeafValues) -> Pa
             grouped[scope] = pattern, np.unique(pattern, return_index=True)[1]
         return grouped[scope]
 
-    map_at, pattern = _maps(plan, scopes, group)
+    leaves = circuit.structure.leaves
+    map_at, pattern = _maps(plan, scopes, circuit.structure.scopes, leaves, group)
     leaf_at, of_leaves, cells = np.empty(len(plan.leaves.var), np.int64), [], []
     filled = 0
-    for var in range(circuit.n_features):
-        cells.append(points[group(1 << var)[1], var])
+    for var, alone in enumerate(variables_of_leaves(circuit)):
+        cells.append(points[group(1 << var)[1] if alone else slice(0), var])
         values = leaf_values(var, cells[-1])
-        leaf_at[plan.leaves.var == var] = filled + np.arange(len(values)) * values.shape[1]
+        leaf_at[leaves_of(leaves, var)] = filled + np.arange(len(values)) * values.shape[1]
         of_leaves.append(values.ravel())
         filled += values.size
+    joint = [
+        _joint_points(circuit, points[group(scope)[1]], blocks.variables, factors)
+        for scope, blocks in zip(joint_scopes(circuit), joint_blocks(circuit))
+    ]
     width = np.array([len(group(scope)[1]) for scope in scopes])
-    return Patterns(
-        width, map_at, pattern, leaf_at, np.concatenate(of_leaves), cells, group(scopes[-1])[0]
-    )
+    lines = (leaf_at, np.concatenate(of_leaves), cells, joint)
+    return Patterns(width, map_at, pattern, *lines, group(scopes[-1])[0])
+
+
+def _joint_points(
+    circuit: Circuit, points: Floats, variables: Ints, factors: tuple[ColumnKernel, ...]
+) -> JointPoints:
+    cells = [
+        kernel_cells(circuit.columns, var, points[:, var]).reshape(len(points), -1)
+        for var in variables.tolist()
+    ]
+    return JointPoints.of([factors[var] for var in variables], np.stack(cells, axis=1))
 
 
 def _maps(
-    plan: Plan, scopes: Sequence[int], group: Callable[[int], tuple[np.ndarray, np.ndarray]]
+    plan: Plan,
+    scopes: Sequence[int],
+    scope_of_node: Sequence[int],
+    leaves: Leaves,
+    group: Callable[[int], tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
     """From the patterns of each product to those of its children."""
     map_at = np.full(len(plan.arg), -1)
@@ -114,7 +149,7 @@ def _maps(
     for i in np.flatnonzero(plan.is_sum == 0).tolist():
         for a in range(plan.ptr[i], plan.ptr[i + 1]):
             child = int(plan.arg[a])
-            below = scopes[child] if child >= 0 else 1 << int(plan.leaves.var[~child])
+            below = scopes[child] if child >= 0 else scope_of_node[leaves.node[~child]]
             key = (scopes[i], below)
             if key not in found:
                 patterns.append(group(below)[0][group(scopes[i])[1]])
@@ -137,7 +172,7 @@ def laid_out(
         np.arange(start, min(start + _POINTS, len(points)))
         for start in range(0, len(points), _POINTS)
     ]
-    return [(part, patterns_of(circuit, points[part], leaf_values)) for part in parts]
+    return [(part, patterns_of(circuit, points[part], factors, leaf_values)) for part in parts]
 
 
 def gram_parts(
@@ -155,12 +190,16 @@ def gram_parts(
             )
             return factors[var].of_points(cells[:, np.newaxis], points)
 
-        values = expected_at_points(circuit, given, patterns, cell_values)
+        values = expected_at_points(circuit, given, patterns, factors, cell_values)
         yield part, values[:, patterns.root]
 
 
 def expected_at_points(
-    circuit: Circuit, given: Conditionals, patterns: Patterns, cell_values: LeafValues
+    circuit: Circuit,
+    given: Conditionals,
+    patterns: Patterns,
+    factors: tuple[ColumnKernel, ...],
+    cell_values: LeafValues,
 ) -> Floats:
     """Expected kernel between each conditional and each pattern of the root.
 
@@ -172,6 +211,8 @@ def expected_at_points(
         Conditionals of it.
     patterns : Patterns
         The points.
+    factors : tuple of ColumnKernel
+        The kernel of each variable.
     cell_values : callable
         Given a variable and n known cells of it, the values of the kernel between these and the
         patterns of the variable, shape (n, n_patterns).
@@ -181,21 +222,50 @@ def expected_at_points(
     ndarray of shape (n_rows, n_root_patterns)
     """
     program = plan_of(circuit.structure)
-    known_at, of_cells = _known_values(given.cells, len(patterns.of_leaves), cell_values)
-    n_values = len(patterns.of_leaves) + len(of_cells)
+    known_at, of_cells = _known_values(given.cells, patterns, cell_values)
+    filled = len(patterns.of_leaves) + len(of_cells)
+    joint, joint_at, of_joint = _joint_values(circuit, given, patterns, factors, filled)
+    values = [patterns.of_leaves, of_cells, *of_joint]
+    n_values = sum(map(len, values))
     work = np.empty(n_values + program.n_slots * patterns.width.max())
-    work[:n_values] = np.concatenate([patterns.of_leaves, of_cells])
+    np.concatenate(values, out=work[:n_values])
     out = np.empty((len(given.cells), patterns.width[-1]))
     layout = (patterns.width, patterns.map_at, patterns.pattern, patterns.leaf_at)
-    _follow(program.plan, given, *layout, known_at, n_values, work, out)
+    places = (known_at, joint, joint_at, n_values)
+    _follow(program.plan, given.reached, *layout, *places, work, out)
     return out
 
 
+def _joint_values(
+    circuit: Circuit,
+    given: Conditionals,
+    patterns: Patterns,
+    factors: tuple[ColumnKernel, ...],
+    filled: int,
+) -> tuple[Ints, Ints, list[Floats]]:
+    """Values of the leaves of several variables in each row and pattern.
+
+    Returns the number of each leaf among these (-1: it is of one variable), where the values of
+    each of them begin in each row, and the values.
+    """
+    joint, place = joint_places(circuit, given)
+    at, found, first = np.empty_like(place), [], 0
+    for blocks, normals, points in zip(joint_blocks(circuit), given.joint, patterns.joint):
+        of_blocks = [factors[var] for var in blocks.variables]
+        values = joint_expectations(of_blocks, blocks, circuit.columns, normals, points)
+        own = slice(first, first + len(blocks.leaf))
+        at[:, own] = filled + place[:, own] * values.shape[1]
+        first += len(blocks.leaf)
+        filled += values.size
+        found.append(values.ravel())
+    return joint, at, found
+
+
 def _known_values(
-    cells: Floats, filled: int, cell_values: LeafValues
+    cells: Floats, patterns: Patterns, cell_values: LeafValues
 ) -> tuple[np.ndarray, np.ndarray]:
     """Kernel values of the known cells, and where those of each cell begin; -1 if missing."""
-    known_at = np.full(cells.shape, -1)
+    known_at, filled = np.full(cells.shape, -1), len(patterns.of_leaves)
     parts = [np.empty(0)]
     for var in range(cells.shape[1]):
         seen = ~np.isnan(cells[:, var])
@@ -210,12 +280,14 @@ def _known_values(
 @kernel
 def _follow(
     plan: Plan,
-    given: Conditionals,
+    given: Reached,
     width: Ints,
     map_at: Ints,
     pattern: Ints,
     leaf_at: Ints,
     known_at: Ints,
+    joint: Ints,
+    joint_at: Ints,
     lines_at: int,
     work: Floats,
     out: Floats,
@@ -240,7 +312,8 @@ def _follow(
                 if child >= 0:
                     begin = lines_at + plan.slot[child] * stride
                 else:
-                    begin = known_at[r, plan.leaves.var[~child]]
+                    var, number = plan.leaves.var[~child], joint[~child]
+                    begin = known_at[r, var] if number < 0 else joint_at[r, number]
                     begin = leaf_at[~child] if begin < 0 else begin
                 source = work[begin:]
                 if plan.is_sum[i] == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -10,27 +11,29 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
-from skpc.circuit import Structure
+from skpc.circuit import Circuit, Structure
 from skpc.queries.passes.evaluator import Block, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
-from skpc.queries.passes.rows import Cells
+from skpc.queries.passes.rows import CHUNK, Cells
+from skpc.variables.block import Blocks
+from skpc.variables.block_normals import BlockNormals, block_normals
 from skpc.variables.leaf_kernels import cell_value
 
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307
+#: Leaves of several variables, reached by rows, whose expectations are held at a time.
+_LEAVES = 2048
+#: Numbers in their covariances that are held at a time.
+_NUMBERS = 2**21
 
 
-class Conditionals(NamedTuple):
-    """Conditional distributions of one circuit, one a row, as the nodes that each can reach.
+class Reached(NamedTuple):
+    """The nodes that rows can reach.
 
     Entries stand in the order of the plan, children before parents and the root last.
 
     Attributes
     ----------
-    position : int64 array of shape (n_rows,)
-        Where the rows stand in the table they came from.
-    cells : array of shape (n_rows, n_features)
-        What has been observed; NaN elsewhere. A kernel sees these values.
     ptr : int64 array of shape (n_rows + 1,)
         The entries of row r are ``ptr[r] .. ptr[r + 1]``.
     node : int64 array of shape (n_entries,)
@@ -43,13 +46,32 @@ class Conditionals(NamedTuple):
         Posterior weight of a child in its sum, 1 in a product.
     """
 
-    position: Ints
-    cells: Floats
     ptr: Ints
     node: Ints
     arg_ptr: Ints
     arg: Ints
     weight: Floats
+
+
+class Conditionals(NamedTuple):
+    """Conditional distributions of one circuit, one a row.
+
+    Attributes
+    ----------
+    position : int64 array of shape (n_rows,)
+        Where the rows stand in the table they came from.
+    cells : array of shape (n_rows, n_features)
+        What has been observed; NaN elsewhere. A kernel sees these values.
+    reached : Reached
+        The nodes that each can reach, and how.
+    joint : list of BlockNormals
+        For each scope of several variables that has leaves, what these say of the rows.
+    """
+
+    position: Ints
+    cells: Floats
+    reached: Reached
+    joint: list[BlockNormals]
 
 
 class Scopes(NamedTuple):
@@ -74,9 +96,23 @@ def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
     """The conditionals of a circuit given the observed cells of rows, block by block."""
     scope = inner_scopes(evaluator.circuit.structure).words
     # Rows of an estimator that was loaded as a memory map are read-only: kernels of their own.
-    for block in evaluator.blocks(np.require(rows, requirements=("C", "W"))):
-        if len(block.found):
-            yield _reached(evaluator, scope, block, rows)
+    rows = np.require(rows, requirements=("C", "W"))
+    size = min(len(rows), _most_rows(evaluator.circuit)) or 1
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        for block in evaluator.blocks(part, start):
+            if len(block.found):
+                given = _reached(evaluator, scope, block, part)
+                yield given._replace(position=start + given.position)
+
+
+def _most_rows(circuit: Circuit) -> int:
+    """Rows whose conditionals are held at a time: leaves of several variables take much."""
+    shapes = [blocks.gaussians.covariance.shape for blocks in joint_blocks(circuit)]
+    if not shapes:
+        return CHUNK
+    n_leaves, n_numbers = sum(shape[0] for shape in shapes), sum(map(math.prod, shapes))
+    return max(1, min(_LEAVES // n_leaves, _NUMBERS // n_numbers))
 
 
 def _reached(
@@ -84,27 +120,84 @@ def _reached(
 ) -> Conditionals:
     """The conditionals of the rows whose values stand in a block."""
     plan, position = evaluator.plan, block.position[block.found]
+    given = np.ascontiguousarray(rows[position])
     n_nodes, n_args = len(position) * len(plan.is_sum), len(position) * len(plan.arg)
-    workspace = Conditionals(
-        position,
-        np.ascontiguousarray(rows[position]),
+    workspace = Reached(
         np.zeros(len(position) + 1, dtype=np.int64),
         np.empty(n_nodes, dtype=np.int64),
         np.zeros(n_nodes + 1, dtype=np.int64),
         np.empty(n_args, dtype=np.int64),
         np.empty(n_args),
     )
-    missing = _words(np.isnan(workspace.cells), scope.shape[1])
+    missing = _words(np.isnan(given), scope.shape[1])
     state = (block.cells, block.lines, block.in_logs, block.found)
     _reach(plan, evaluator.tables, scope, missing, *state, workspace)
     n_nodes = int(workspace.ptr[-1])
     n_args = int(workspace.arg_ptr[n_nodes])
-    return workspace._replace(
-        node=workspace.node[:n_nodes].copy(),
-        arg_ptr=workspace.arg_ptr[: n_nodes + 1].copy(),
-        arg=workspace.arg[:n_args].copy(),
-        weight=workspace.weight[:n_args].copy(),
+    reached = Reached(
+        workspace.ptr,
+        workspace.node[:n_nodes].copy(),
+        workspace.arg_ptr[: n_nodes + 1].copy(),
+        workspace.arg[:n_args].copy(),
+        workspace.weight[:n_args].copy(),
     )
+    return Conditionals(position, given, reached, _joint(evaluator, given, reached))
+
+
+def variables_of_leaves(circuit: Circuit) -> NDArray[np.bool_]:
+    """Which variables have leaves of their own."""
+    leaves = circuit.structure.leaves
+    alone = np.zeros(circuit.n_features, dtype=bool)
+    alone[leaves.var[np.diff(leaves.scope_ptr) == 1]] = True
+    return alone
+
+
+def joint_blocks(circuit: Circuit) -> list[Blocks]:
+    """The leaves of several variables, those of one scope together."""
+    return [blocks for blocks in circuit.blocks if len(blocks.variables) > 1]
+
+
+def joint_scopes(circuit: Circuit) -> list[int]:
+    """Their scopes."""
+    return [sum(1 << var for var in b.variables.tolist()) for b in joint_blocks(circuit)]
+
+
+def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
+    """The number of each leaf among those of several variables (-1: it is of one).
+
+    Also, for each row and each of these, where what the leaf says of the row stands among the
+    conditionals of its scope; only if the row reaches the leaf.
+    """
+    blocks = joint_blocks(circuit)
+    joint = np.full(len(circuit.structure.leaves.node), -1)
+    n_leaves = sum(len(of_scope.leaf) for of_scope in blocks)
+    place, first = np.full((len(given.cells), n_leaves), -1), 0
+    for of_scope, normals in zip(blocks, given.joint):
+        joint[of_scope.leaf] = first + np.arange(len(of_scope.leaf))
+        leaf = np.repeat(normals.block, np.diff(normals.set_ptr))
+        place[normals.row, first + leaf] = np.arange(len(leaf))
+        first += len(of_scope.leaf)
+    return joint, place
+
+
+def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[BlockNormals]:
+    """What leaves of several variables say of the rows that reach them."""
+    wanted = joint_blocks(evaluator.circuit)
+    if not wanted:
+        return []
+    # The leaves among the children in the entries of each row.
+    begin = reached.arg_ptr[reached.ptr]
+    row = np.repeat(np.arange(len(rows)), np.diff(begin))
+    leaf = ~evaluator.plan.arg[reached.arg]
+    marks = np.zeros((len(rows), len(evaluator.plan.leaves.var)), dtype=bool)
+    marks[row[leaf >= 0], leaf[leaf >= 0]] = True
+    found = []
+    for blocks, cells in zip(evaluator.circuit.blocks, evaluator.reader.cells(rows)):
+        if len(blocks.variables) > 1:
+            part = np.ascontiguousarray(rows[:, blocks.variables])
+            columns = evaluator.circuit.columns
+            found.append(block_normals(blocks, columns, cells, part, marks[:, blocks.leaf]))
+    return found
 
 
 def _words(marks: NDArray[np.bool_], n_words: int) -> NDArray[np.uint64]:
@@ -176,7 +269,7 @@ def _reach(
     lines: Floats,
     in_logs: bool,
     column: Ints,
-    into: Conditionals,
+    into: Reached,
 ) -> None:
     """List the nodes that each row reaches from the root, and the weights by which it does."""
     ptr, node, arg_ptr = into.ptr, into.node, into.arg_ptr

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 from skpc.circuit import LEAF, SUM, Circuit
 from skpc.kernels import ColumnKernel, leaf_expectations
-from skpc.queries._conditionals import Conditionals
+from skpc.kernels.joint_pairs import JointSide, joint_pair_expectations
+from skpc.queries._conditionals import (
+    Conditionals,
+    joint_blocks,
+    joint_scopes,
+    variables_of_leaves,
+)
 from skpc.queries.compatibility import Ranked, common_rankings, rank
 from skpc.variables.families import known_cells
 
@@ -39,7 +45,8 @@ class PairEvaluator:
 
     def __init__(self, p: Circuit, q: Circuit, factors: tuple[ColumnKernel, ...]):
         self._circuits, self._factors = (p, q), factors
-        self._rankings = common_rankings(p, q)
+        *self._rankings, self._number = common_rankings(p, q)
+        self._alone = variables_of_leaves(p) & variables_of_leaves(q)
         self._n_scopes = 1 + int(max(ranking.scope[-1] for ranking in self._rankings))
         self._leaves = [
             [circuit.leaf_forms(var) for circuit in (p, q)] for var in range(len(factors))
@@ -66,23 +73,26 @@ class PairEvaluator:
             rank(circuit, ranking, self._n_scopes, given)
             for circuit, ranking, given in zip(self._circuits, self._rankings, (left, right))
         )
-        at, width, table = self._tables(p[1], q[1])
+        parts = [np.empty((0, 0))] * self._n_scopes
+        parts[: len(self._factors)] = self._tables(p[1], q[1])
+        for scope, part in self._joint_tables(left, right, upper).items():
+            parts[scope] = part
+        at, width = offsets([part.size for part in parts]), np.array([p.shape[1] for p in parts])
+        table = np.concatenate([part.ravel() for part in parts])
         sizes = [np.diff(side[0].scope_ptr).max(axis=0) for side in (p, q)]
         values = np.empty(int(sizes[0] @ sizes[1]))
         out = np.zeros((len(left.cells), len(right.cells)))
         _evaluate(p[0], q[0], at, width, table, upper, values, out)
         return out
 
-    def _tables(
-        self, cells: list[Floats], others: list[Floats]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Expectations between leaves and known cells: the leaves of a variable come first.
-
-        Returns the begin of the table of each variable, its number of columns, and all tables.
-        """
+    def _tables(self, cells: list[Floats], others: list[Floats]) -> list[Floats]:
+        """Expectations between leaves and known cells of each variable: the leaves come first."""
         p, q = (circuit.columns for circuit in self._circuits)
         parts = []
         for var, factor in enumerate(self._factors):
+            if not self._alone[var]:
+                parts.append(np.empty((0, 0)))
+                continue
             known, other = known_cells(p, var, cells[var]), known_cells(q, var, others[var])
             leaves, other_leaves = self._leaves[var]
             above = [self._of_leaves[var], leaf_expectations(factor, leaves, other)]
@@ -91,9 +101,25 @@ class PairEvaluator:
                 leaf_expectations(factor, known, other),
             ]
             parts.append(np.block([above, below]))
-        size = [part.size for part in parts]
-        width = np.array([part.shape[1] for part in parts])
-        return np.cumsum([0, *size[:-1]]), width, np.concatenate([part.ravel() for part in parts])
+        return parts
+
+    def _joint_tables(
+        self, left: Conditionals, right: Conditionals, upper: bool
+    ) -> dict[int, Floats]:
+        """Expectations between the leaves of several variables, by the numbers of their scopes."""
+        p, q = self._circuits
+        scopes, blocks = joint_scopes(q), joint_blocks(q)
+        found = {}
+        for scope, of_p, normals in zip(joint_scopes(p), joint_blocks(p), left.joint):
+            if scope in scopes:
+                at = scopes.index(scope)
+                sides = (
+                    JointSide(of_p, p.columns, normals),
+                    JointSide(blocks[at], q.columns, right.joint[at]),
+                )
+                factors = [self._factors[var] for var in of_p.variables]
+                found[self._number[scope]] = joint_pair_expectations(factors, *sides, upper=upper)
+        return found
 
 
 @kernel

@@ -11,9 +11,16 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure, scope_text
 from skpc.exceptions import IncompatibleError
-from skpc.queries._conditionals import Conditionals, inner_scopes
+from skpc.queries._conditionals import (
+    Conditionals,
+    Reached,
+    inner_scopes,
+    joint_places,
+    joint_scopes,
+)
 from skpc.queries.passes.plan import Plan, plan_of
 from skpc.variables import ScoredColumn
+from skpc.variables.families import leaves_of
 
 
 class Ranking(NamedTuple):
@@ -73,16 +80,19 @@ class Ranked(NamedTuple):
     weight: Floats
 
 
-def common_rankings(p: Circuit, q: Circuit) -> tuple[Ranking, Ranking]:
-    """Rank the nodes of two circuits, or raise where they split a scope in different ways."""
+def common_rankings(p: Circuit, q: Circuit) -> tuple[Ranking, Ranking, dict[int, int]]:
+    """Rank the nodes of two circuits, or raise where they split a scope in different ways.
+
+    Returns the two rankings, and the number of each scope that they have in common.
+    """
     _refuse_different_variables(p.structure, q.structure)
     _refuse_different_splits(p.structure, q.structure)
     scopes = {1 << var for var in range(p.n_features)}
     for circuit in (p, q):
-        scopes |= set(inner_scopes(circuit.structure).number)
+        scopes |= {*inner_scopes(circuit.structure).number, *joint_scopes(circuit)}
     in_order = sorted(scopes, key=lambda scope: (scope.bit_count(), scope))
     number = {scope: place for place, scope in enumerate(in_order)}
-    return _ranking(p.structure, number), _ranking(q.structure, number)
+    return _ranking(p.structure, number), _ranking(q.structure, number), number
 
 
 def _refuse_different_variables(p: Structure, q: Structure) -> None:
@@ -127,26 +137,34 @@ def _refuse_different_splits(p: Structure, q: Structure) -> None:
                 if parts != others:
                     raise IncompatibleError(
                         "an expected kernel needs circuits that split every scope in the same "
-                        f"way, but product {node} of the first splits {scope_text(scope)} into "
-                        f"{_listed(parts)} and product {other} of the second into "
-                        f"{_listed(others)}; draw rows from one of the two"
+                        f"way, but of {scope_text(scope)} {_way(parts, node, 'first')} and "
+                        f"{_way(others, other, 'second')}; draw rows from one of the two"
                         " and pass them as points instead"
                     )
 
 
 def _splits(structure: Structure) -> dict[int, dict[frozenset[int], int]]:
-    """The ways in which products split each scope, with a product that does."""
+    """The ways in which products split each scope, with a product that does.
+
+    A leaf of several variables takes its scope as a whole.
+    """
     scope, ptr, child = structure.scopes, structure.child_ptr.tolist(), structure.child.tolist()
     found: dict[int, dict[frozenset[int], int]] = {}
     for node in np.flatnonzero(structure.kind == PRODUCT).tolist():
         parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
         if len(parts) > 1:
             found.setdefault(scope[node], {}).setdefault(parts, node)
+    for node in np.flatnonzero(np.diff(structure.scope_ptr) > 1).tolist():
+        found.setdefault(scope[node], {}).setdefault(frozenset([scope[node]]), node)
     return found
 
 
-def _listed(parts: frozenset[int]) -> str:
-    return " x ".join(scope_text(part) for part in sorted(parts))
+def _way(parts: frozenset[int], node: int, which: str) -> str:
+    """What becomes of a scope at a node."""
+    if len(parts) == 1:
+        return f"leaf {node} of the {which} is one joint distribution"
+    listed = " x ".join(scope_text(part) for part in sorted(parts))
+    return f"product {node} of the {which} makes {listed}"
 
 
 def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
@@ -154,7 +172,8 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
     n_inner, n_leaves, n_features = len(plan.is_sum), len(plan.leaves.var), structure.n_features
     of_var = np.array([number[1 << var] for var in range(n_features)])
     of_inner = np.array([number[scope] for scope in inner_scopes(structure).number])
-    scope = np.concatenate([of_var, of_var[plan.leaves.var], of_inner])
+    of_leaf = np.array([number[structure.scopes[node]] for node in structure.leaves.node.tolist()])
+    scope = np.concatenate([of_var, of_leaf, of_inner])
     kind = np.full(len(scope), LEAF)
     is_sum = (plan.is_sum == 1) | (np.diff(plan.ptr) == 1)
     kind[n_features + n_leaves :] = np.where(is_sum, SUM, PRODUCT)
@@ -165,7 +184,7 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
     entered[n_features + n_leaves + plan.arg[inner & of_product]] = 1
     below = np.empty(len(plan.arg), dtype=np.int64)
     below[inner] = of_inner[plan.arg[inner]]
-    below[~inner] = of_var[plan.leaves.var[~plan.arg[~inner]]]
+    below[~inner] = of_leaf[~plan.arg[~inner]]
     parent = np.repeat(np.arange(n_inner), np.diff(plan.ptr))
     order = np.argsort(scope, kind="stable")
     of_node = np.empty(len(order), dtype=np.int64)
@@ -186,7 +205,8 @@ def rank(
 ) -> tuple[Ranked, list[Floats]]:
     """Sort the nodes that conditionals reach; also list the distinct known cells of each variable.
 
-    In the table of a variable its leaves come first, in the order of the nodes, and then these.
+    In the table of a variable its leaves come first, in the order of the nodes, and then these. In
+    that of several variables each leaf of each row has a place, in the order of the conditionals.
     """
     plan = plan_of(circuit.structure).plan
     n_rows, n_features = given.cells.shape
@@ -194,14 +214,16 @@ def rank(
     cell_place = np.full(given.cells.shape, -1)
     distinct = []
     for var in range(n_features):
-        on_var = plan.leaves.var == var
-        leaf_place[on_var] = np.arange(on_var.sum())
+        on_var = leaves_of(circuit.structure.leaves, var)
+        leaf_place[on_var] = np.arange(len(on_var))
         seen = ~np.isnan(given.cells[:, var])
         values, which = np.unique(given.cells[seen, var], return_inverse=True)
-        cell_place[seen, var] = on_var.sum() + which
+        cell_place[seen, var] = len(on_var) + which
         distinct.append(values)
+    joint, joint_place = joint_places(circuit, given)
     # At most every child in the conditionals is a leaf with an entry and a child of its own.
-    n_entries, n_args = len(given.node) + len(given.arg), 2 * len(given.arg)
+    n_children = len(given.reached.arg)
+    n_entries, n_args = len(given.reached.node) + n_children, 2 * n_children
     found = Ranked(
         np.empty((n_rows, n_scopes + 1), dtype=np.int64),
         np.empty(n_entries, dtype=np.int64),
@@ -211,26 +233,31 @@ def rank(
         np.empty(n_args, dtype=np.int64),
         np.empty(n_args),
     )
-    _sort(plan, ranking, given, leaf_place, cell_place, found)
+    _sort(plan, ranking, given.reached, leaf_place, cell_place, joint, joint_place, found)
     return found, distinct
 
 
 @inlined
-def _rank_of_child(plan: Plan, ranking: Ranking, a: int, r: int, cell_place: Ints) -> int:
+def _rank_of_child(
+    plan: Plan, ranking: Ranking, a: int, r: int, cell_place: Ints, joint: Ints
+) -> int:
     child = plan.arg[a]
     if child >= 0:
         return ranking.of_inner[child]
     var = plan.leaves.var[~child]
-    return ranking.of_leaf[~child] if cell_place[r, var] < 0 else ranking.of_cell[var]
+    is_leaf = joint[~child] >= 0 or cell_place[r, var] < 0
+    return ranking.of_leaf[~child] if is_leaf else ranking.of_cell[var]
 
 
 @kernel
 def _sort(
     plan: Plan,
     ranking: Ranking,
-    given: Conditionals,
+    given: Reached,
     leaf_place: Ints,
     cell_place: Ints,
+    joint: Ints,
+    joint_place: Ints,
     found: Ranked,
 ) -> None:
     """Enter the reached nodes of each row in the order of their ranks."""
@@ -252,8 +279,10 @@ def _sort(
                 child = plan.arg[arg[k]]
                 if child < 0:
                     cell = cell_place[r, plan.leaves.var[~child]]
-                    y = _rank_of_child(plan, ranking, arg[k], r, cell_place)
+                    y = _rank_of_child(plan, ranking, arg[k], r, cell_place, joint)
                     source[y] = leaf_place[~child] if cell < 0 else cell
+                    if joint[~child] >= 0:
+                        source[y] = joint_place[r, joint[~child]]
         scope = 0
         found.scope_ptr[r, 0] = n_entries
         for y in range(n_ranks):
@@ -275,7 +304,7 @@ def _sort(
                     if ranking.kind[y] == PRODUCT:
                         # All children of a product are reached.
                         a = ranking.order[plan.ptr[node[e]] + k - arg_ptr[e]]
-                    below = _rank_of_child(plan, ranking, a, r, cell_place)
+                    below = _rank_of_child(plan, ranking, a, r, cell_place, joint)
                     found.scope[n_args] = ranking.scope[below]
                     found.place[n_args] = place[below]
                     found.weight[n_args] = posterior[k]

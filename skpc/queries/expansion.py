@@ -144,7 +144,9 @@ class KernelExpansion:
             i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
             # The two cells may change places in each column: more pairs then have one pattern.
-            patterns = patterns_of(self._circuit, np.sort(pairs, axis=2), self._leaf_moments)
+            patterns = patterns_of(
+                self._circuit, np.sort(pairs, axis=2), self._factors, self._leaf_moments
+            )
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
             weight = np.zeros((patterns.width[-1], self._coefficients.shape[1]))
             np.add.at(weight, patterns.root, twice * self._coefficients[i] * self._coefficients[j])
@@ -165,4 +167,4 @@ class KernelExpansion:
             values = self._factors[var].of_points(cells[:, np.newaxis, np.newaxis], points)
             return np.asarray(values.prod(axis=2))
 
-        return expected_at_points(self._circuit, given, patterns, cell_values)
+        return expected_at_points(self._circuit, given, patterns, self._factors, cell_values)

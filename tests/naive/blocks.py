@@ -15,9 +15,11 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from skpc.circuit import LEAF, SUM, Circuit
+from skpc.kernels import RBF
 from skpc.variables import BLOCK, CATEGORICAL
 from tests.naive import circuit as naive
-from tests.naive.gaussians import conditional
+from tests.naive import kernels
+from tests.naive.gaussians import conditional, log_normal
 
 
 class World(NamedTuple):
@@ -234,4 +236,85 @@ def _counted(circuit: Circuit, leaf: int, row, filled) -> float:
     if seen:
         normal = multivariate_normal(parts.mean[seen], parts.covariance[np.ix_(seen, seen)])
         total *= float(normal.pdf(score))
+    return total
+
+
+def bump(mean: np.ndarray, covariance: np.ndarray, gamma: np.ndarray) -> float:
+    """E exp(-sum of gamma d^2) of a normal vector d: the density at 0 of the same and a kernel's.
+
+    The kernel is that of a normal distribution of variance 1 / (2 gamma), but for its height.
+    """
+    counts = gamma > 0
+    if not counts.any():
+        return 1.0
+    variance = 0.5 / gamma[counts]
+    wider = covariance[np.ix_(counts, counts)] + np.diag(variance)
+    height = math.sqrt(np.prod(2 * math.pi * variance))
+    return height * math.exp(log_normal(mean[counts], np.zeros(counts.sum()), wider))
+
+
+def expected_kernel(p: Circuit, q, kernel, row=None, other=None) -> float:
+    """Expected kernel of two circuits given rows, or of a circuit and a point, over all worlds."""
+    nothing = np.full(p.n_features, np.nan)
+    left = given_worlds(p, nothing if row is None else row)
+    if isinstance(q, Circuit):
+        right = given_worlds(q, nothing if other is None else other)
+    else:
+        right, q = [World(1.0, dict(enumerate(q)), [])], p
+    total, known = 0.0, {}
+    for weight, factors in kernel.terms(p.n_features):
+        for world, of_other in itertools.product(left, right):
+            product = weight * world.prob * of_other.prob
+            total += product * _between((p, world), (q, of_other), factors, known)
+    return total
+
+
+def _between(left, right, factors, bumps: dict) -> float:
+    """Expected product of column kernels between two worlds, given with their circuits."""
+    product, gamma = 1.0, np.zeros(len(factors))
+    for var, factor in enumerate(factors):
+        cells = [world.known.get(var) for _, world in (left, right)]
+        if None not in cells:
+            scores = [kernels.on_scale(left[0], var, cell) for cell in cells]
+            product *= kernels.cell_value(factor, *scores)
+        elif isinstance(factor, RBF):
+            gamma[var] = factor.gamma
+        else:
+            product *= kernels.cell_value(factor, 0.0, 1.0)
+    (m, v), (n, w) = (_moments(*side) for side in (left, right))
+    mean, covariance = np.where(gamma > 0, m - n, 0.0), v + w
+    key = (mean.tobytes(), covariance.tobytes(), gamma.tobytes())
+    if key not in bumps:
+        bumps[key] = bump(mean, covariance, gamma)
+    return product * bumps[key]
+
+
+def _moments(circuit: Circuit, world: World) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of all scores in a world; known ones have no variance."""
+    mean, covariance = np.zeros(circuit.n_features), np.zeros((circuit.n_features,) * 2)
+    for var, cell in world.known.items():
+        mean[var] = kernels.on_scale(circuit, var, cell)
+    for scope, m, v in world.normals:
+        mean[scope], covariance[np.ix_(scope, scope)] = m, v
+    return mean, covariance
+
+
+def second_moment(circuit: Circuit, factors, row, x, y) -> float:
+    """E k(z, x) k(z, y) given a row, for a product of column kernels."""
+    total = 0.0
+    for world in given_worlds(circuit, row):
+        product, gamma, middle = world.prob, np.zeros(len(x)), np.zeros(len(x))
+        for var, factor in enumerate(factors):
+            a, b = (kernels.on_scale(circuit, var, cell) for cell in (x[var], y[var]))
+            if var in world.known:
+                z = kernels.on_scale(circuit, var, world.known[var])
+                product *= kernels.cell_value(factor, z, a) * kernels.cell_value(factor, z, b)
+            elif isinstance(factor, RBF):
+                # The product of two bumps is a narrower one between them.
+                product *= math.exp(-0.5 * factor.gamma * (a - b) ** 2)
+                gamma[var], middle[var] = 2 * factor.gamma, (a + b) / 2
+            else:
+                product *= kernels.cell_value(factor, 0.0, 1.0) ** 2
+        mean, covariance = _moments(circuit, world)
+        total += product * bump(mean - middle, covariance, gamma)
     return total

@@ -220,7 +220,8 @@ def univariate(circuit, var: int, part):
 
 def on_scale(circuit, var: int, x: float) -> float:
     """A cell as kernels compare it: its score, where the variable has one."""
-    if SCORED not in circuit.leaf_family[circuit.leaf_var == var]:
+    start, end = circuit.axis_ptr[var], circuit.axis_ptr[var + 1]
+    if start == end or circuit.axis[start] > 0.0:
         return float(x)
     return scored_column(circuit, var).score.of(float(x))
 
