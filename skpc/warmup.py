@@ -64,7 +64,9 @@ def _tables() -> list[np.ndarray]:
     return [binary, mixed, rng.integers(1, 4, (60, 8)).astype(np.float64)]
 
 
-def _densities() -> list[models.CutsetNetworkBD | models.SoftLearnSPN | models.MixtureOfAllTrees]:
+def _densities() -> list[
+    models.CutsetNetworkBD | models.SoftLearnSPN | models.TableMixture | models.MixtureOfAllTrees
+]:
     quick = models.MixtureOfAllTrees(max_iter=1, n_inference_samples=100, random_state=0)
     return [
         models.CutsetNetworkBD(),
@@ -73,6 +75,7 @@ def _densities() -> list[models.CutsetNetworkBD | models.SoftLearnSPN | models.M
         models.CutsetNetworkBD(structured=True),
         models.SoftLearnSPN(random_state=0),
         models.SoftLearnSPN(clusterer="em", random_state=0),
+        models.TableMixture(random_state=0),
         clone(quick),
         clone(quick).set_params(orientation="undirected"),
         clone(quick).set_params(inference="importance"),
@@ -83,6 +86,7 @@ def _densities() -> list[models.CutsetNetworkBD | models.SoftLearnSPN | models.M
 def _fits_with_missing_cells(X: np.ndarray, incomplete: np.ndarray) -> None:
     models.CutsetNetworkBD(random_state=0).fit(incomplete)
     models.SoftLearnSPN(random_state=0).fit(incomplete)
+    models.TableMixture(random_state=0).fit(incomplete).predict_proba(incomplete)
     models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(incomplete)
     models.CircuitImputer().fit(X).transform(incomplete)
     models.DensityClassifier().fit(X, X[:, 0] > X[0, 0]).predict_proba(incomplete)

@@ -40,6 +40,7 @@ PUBLIC = {
         "LogisticEPClassifier",
         "MixtureOfAllTrees",
         "SoftLearnSPN",
+        "TableMixture",
         "__version__",
         "show_versions",
     ],

@@ -25,9 +25,9 @@ from skpc.learning import (
     table_circuit,
 )
 
-#: Of fewer rows than these, four and two parts are held out in turn; of more rows one part, a
+#: Of fewer rows than the former so many parts are held out in turn; of more rows one part, a
 #: quarter of them, but only about so many.
-_FOUR_FOLDS, _TWO_FOLDS, _MOST_HELD_OUT = 600, 1500, 2500
+_FOLDS, _MOST_HELD_OUT = ((300, 8), (600, 4), (1500, 2)), 2500
 #: Parts to learn from, beside the one held out.
 _N_LEARNED = 3
 
@@ -108,10 +108,12 @@ class TableMixture(CircuitDensity):
     (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), the power of the scores, heavy tails (a component is
     then four Gaussians of one mean, 0.6, 1, 1.7 and 3 times as wide), the weight of the pooled
     covariance (0.1, 0.5, 2 or 8 rows for each numeric column), the part of it that is drawn to its
-    diagonal (0, 0.1, 0.4 or 1), and again. Held out are four parts in turn below 600 rows, two
-    below 1,500, and else one part of 2,500 rows or a quarter; above 10,000 rows the choices
-    are made on 10,000 of them. Mixtures within 2 nats a row of the best get the weights that suit
-    the held-out rows best; those above 0.05 are learned anew from all rows.
+    diagonal (0, 0.1, 0.4 or 1), and again. Atoms become values like others, unless one of them is
+    more than half of its column, if columns without atoms are predicted better then. Held out are
+    eight parts in turn below 300 rows, four below 600, two below 1,500, and else one part of 2,500
+    rows or a quarter; above 10,000 rows the choices are made on 10,000 of them. Mixtures within 2
+    nats a row of the best get the weights that suit the held-out rows best; those above 0.05 are
+    learned anew from all rows.
 
     An int for ``n_components`` gives a single mixture, for which all the rest is chosen.
 
@@ -275,12 +277,11 @@ class TableMixture(CircuitDensity):
 def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:
     """Deal the rows into parts to learn from and parts that are held out."""
     total = float(weight.sum())
-    n_folds = 2 if _FOUR_FOLDS <= total < _TWO_FOLDS else 4
-    n_folds = max(n_folds, int(total / _MOST_HELD_OUT))
-    dealt = deal(weight, np.zeros(len(weight), dtype=np.int64), n_folds, random_state)
-    if total < _TWO_FOLDS:
-        splits = [(weight - held, held) for held in dealt]
-    else:
+    n_folds = next((n for most, n in _FOLDS if total < most), 0)
+    n_dealt = n_folds or max(1 + _N_LEARNED, int(total / _MOST_HELD_OUT))
+    dealt = deal(weight, np.zeros(len(weight), dtype=np.int64), n_dealt, random_state)
+    splits = [(weight - held, held) for held in dealt[:n_folds]]
+    if not n_folds:
         splits = [(dealt[1 : 1 + _N_LEARNED].sum(axis=0), dealt[0])]
     return [
         HeldOutRows(rows[kept > 0.0], kept[kept > 0.0], rows[held > 0.0], held[held > 0.0])

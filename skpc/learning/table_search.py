@@ -37,7 +37,7 @@ _NEAR, _SMALLEST = 2.0, 0.05
 #: Atoms stay states of their own where one of them is more than this share of its column; elsewhere
 #: if taking them for values does not gain so many nats a row, where no cell counts for less than
 #: the last.
-_PREVAILS, _GAIN, _LOWEST = 0.5, 0.1, -10.0
+_PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
@@ -223,17 +223,17 @@ class _Search:
         yield
         self._try_factors()
         yield
-        for _ in range(_ROUNDS):
+        for n_before in range(_ROUNDS):
             before = self.best
             for name, values in _CHOICES.items() if self.n_numbers else ():
                 self._try(self.best.but(**{name: value}) for value in values)
                 yield
             self._walk("n_components", self.counts)
             yield
+            if n_before == 0:
+                self._try_without_atoms()
             if self.best == before:
                 break
-            if before.atoms and self.best.atoms:
-                self._try_without_atoms()
         count = self.best.recipe.n_components
         if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
             self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)

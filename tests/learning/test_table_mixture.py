@@ -213,3 +213,35 @@ def test_a_table_of_categories_alone_is_a_mixture_of_tables():
     grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), axis=-1).reshape(-1, 3)
     assert_allclose(np.exp(model.log_density(columns, columns.cells(grid))).sum(), 1.0)
     assert_array_equal(columns.numbers, [])
+
+
+@every_recipe
+def test_cells_given_the_rest_follow_the_chain_rule(recipe):
+    columns, cells, weight, _, _ = cells_of(table())
+    model = started(columns, cells, weight, recipe)
+    found, components = model.log_cells(columns, cells), plain(columns, model)
+
+    def log_density(scores, states):
+        return np.log(sum(sum(naive.parts(c, scores, states)) for c in components))
+
+    for r, (scores, states) in enumerate(pairs(cells)):
+        for v in range(len(scores)):
+            without = np.where(np.arange(len(scores)) == v, np.nan, scores)
+            truth = log_density(scores, states) - log_density(without, states)
+            assert_allclose(found[r, v], truth, rtol=1e-7, atol=1e-7)
+
+
+def test_steps_that_look_at_few_components_lead_to_the_same_likelihood(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 8)) + 3.0 * rng.integers(0, 2, (120, 1))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    domain = Domain.fit(X)
+    columns = TableColumns.of(domain.encode(X), np.ones(120), domain.n_states, domain.numbers)
+    cells, weight = columns.cells(domain.encode(X)), np.ones(120)
+    model = started(columns, cells, weight, Recipe(2))
+    found = []
+    for n_between in (0, 3):
+        monkeypatch.setattr("skpc.learning.table_mixture._BETWEEN", n_between)
+        fitted = fit_components(columns, cells, weight, model, Recipe(2), 300, 0.0)
+        found.append(fitted.log_density(columns, cells).mean())
+    assert_allclose(found[0], found[1], atol=1e-3)
