@@ -81,8 +81,8 @@ plt.show()
 # What the others learned
 # -----------------------
 # Draws show what a density has learned of two columns, here with three cells in ten missing, before
-# the rows that were held out (grey). An area is nearly a square of the radius. Column means draw the
-# mixture away from that curve, and neighbours blur it.
+# the rows that were held out (grey). An area is nearly a square of the radius. Column means draw
+# the mixture away from that curve, and neighbours blur it.
 _, axes = plt.subplots(1, 4, figsize=(10, 3), sharex=True, sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, compared.items()):
     # GaussianMixture returns components as well.

@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 
+from skpc.learning.table_cells import TableColumns
+from skpc.learning.table_mixture import Recipe, clustered, fit_components
 from tests.benchmarks.numbers_tables import (
     DENSITIES,
     chosen,
@@ -51,9 +53,6 @@ def speed(options: argparse.Namespace) -> None:
 
 
 def _iterations(rows: np.ndarray) -> float:
-    from skpc.learning.table_cells import TableColumns
-    from skpc.learning.table_mixture import Recipe, clustered, fit_components
-
     n_rows, n_columns = rows.shape
     weight, numbers = np.ones(n_rows), np.zeros(n_columns, dtype=np.int64)
     columns = TableColumns.of(rows, weight, numbers, [None] * n_columns)

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.model_selection import train_test_split
 
-import skpc
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
 from skpc.variables import Predictive
 from tests.benchmarks.mixed_tables import CATEGORICAL, holes, numbers_of, read
 
@@ -24,13 +23,12 @@ DENSITIES = {
     "cutset5": CutsetNetworkBD(n_components=5, random_state=0),
     "soft": SoftLearnSPN(random_state=0),
     "trees": MixtureOfAllTrees(random_state=0),
+    "table": TableMixture(random_state=0),
 }
-if hasattr(skpc, "TableMixture"):
-    DENSITIES["table"] = skpc.TableMixture(random_state=0)
 if "leaves" in DENSITIES["soft"].get_params():
     DENSITIES["univariate"] = SoftLearnSPN(leaves="univariate", random_state=0)
 #: Those whose numbers may depend on each other within a leaf.
-WITH_BLOCKS = tuple(name for name in ("table", "soft") if name in DENSITIES)
+WITH_BLOCKS = ("table", "soft")
 _LOADERS = {
     "breast_cancer": load_breast_cancer,
     "diabetes": load_diabetes,
