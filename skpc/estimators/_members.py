@@ -12,7 +12,6 @@ from skpc.domain import Domain
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
-from skpc.estimators.table_mixture import TableMixture
 
 #: What a pool asks of a density, and the parameters by which it declares the columns.
 _METHODS = ("fit_rows", "score_samples", "sample")
@@ -30,13 +29,12 @@ _N_TREES = 50
 
 
 def default_densities(random_state: np.random.RandomState) -> list[tuple[str, Any]]:
-    """A cutset network, a sum-product network, a mixture of all trees, and one of Gaussians."""
+    """A cutset network, a sum-product network and a mixture of all trees."""
     seed = int(random_state.randint(2**31))
     return [
         ("cutset", CutsetNetworkBD(random_state=seed)),
         ("soft", SoftLearnSPN(random_state=seed)),
         ("trees", MixtureOfAllTrees(n_inference_samples=_N_TREES, random_state=seed)),
-        ("mixture", TableMixture(random_state=seed)),
     ]
 
 

@@ -248,6 +248,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         densities = named(self.density, "density")
         if self.density is None:
             densities = default_densities(random_state)
+            seed = int(random_state.randint(2**31))
+            densities.append(("mixture", TableMixture(random_state=seed)))
         ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
         members = [
             Member(f"{name} joint" if joint else name, density, joint)

@@ -54,9 +54,8 @@ class DensityRegressor(RegressorMixin, TableEstimator):
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc, which learn the rows with the target as a last column. They are cloned,
         and keep their own ``random_state``; they share one Domain, and must declare the same
-        columns. None means a cutset network, a :class:`SoftLearnSPN`, a
-        :class:`MixtureOfAllTrees`, which is asked with few trees a row, and a
-        :class:`TableMixture`.
+        columns. None means a cutset network, a :class:`SoftLearnSPN` and a
+        :class:`MixtureOfAllTrees`, which is asked with few trees a row.
     regressors : sequence or None, default=("boosting", "ridge")
         Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
         and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of

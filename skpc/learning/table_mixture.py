@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
@@ -212,14 +214,15 @@ def clustered(
 ) -> Floats:
     """Clusters of rows by k-means, as parts of one and zero; shape (n_clusters, n_rows)."""
     if n_components > 1:
-        # Points that differ by rounding are no clusters of their own.
-        distinct = np.unique(points.astype(np.float32), axis=0)
-        n_components = min(n_components, len(distinct))
+        n_components = min(n_components, len(np.unique(points, axis=0)))
     if n_components <= 1:
         return np.ones((1, len(points)))
     means = KMeans(n_components, n_init=1, max_iter=30, random_state=random_state)
-    label = means.fit(points, sample_weight=weight).labels_
-    return np.ascontiguousarray((np.arange(n_components)[:, np.newaxis] == label) * 1.0)
+    with warnings.catch_warnings():
+        # Points that differ by rounding make fewer clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        label = means.fit(points, sample_weight=weight).labels_
+    return np.ascontiguousarray((np.unique(label)[:, np.newaxis] == label) * 1.0)
 
 
 class _Maximiser:

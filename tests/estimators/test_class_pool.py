@@ -120,10 +120,10 @@ def test_the_density_of_the_rows_is_the_mixture_of_those_of_the_members():
     assert_allclose(drawn.mean(axis=0), X.mean(axis=0), atol=0.15)
 
 
-def test_the_default_pool_has_six_densities_and_two_classifiers_and_beats_each_of_them():
+def test_the_default_pool_has_eight_densities_and_two_classifiers_and_beats_each_of_them():
     X, y = load_iris(return_X_y=True)
     model = DensityClassifier(random_state=0).fit(X, y)
-    densities = ["cutset", "soft", "trees"]
+    densities = ["cutset", "soft", "trees", "mixture"]
     assert model.member_names_ == [
         *densities,
         *(f"{name} joint" for name in densities),
@@ -132,8 +132,8 @@ def test_the_default_pool_has_six_densities_and_two_classifiers_and_beats_each_o
     ]
     assert model.log_loss_ < model.member_log_losses_.min()
     assert_allclose(model.predict_proba(np.full((1, 4), np.nan)), 1 / 3)
-    assert set(model.densities_) <= set(model.member_names_[:6])
-    assert_array_equal(model.mixture_weights_[6:], 0.0)
+    assert set(model.densities_) <= set(model.member_names_[:8])
+    assert_array_equal(model.mixture_weights_[8:], 0.0)
 
 
 class Contrary(DecisionTreeClassifier):

@@ -26,7 +26,9 @@ from skpc.estimators import _value_lesson
 from tests.naive.regressor import facts_of
 
 CUTSET = CutsetNetworkBD(random_state=0)
-SOFT = SoftLearnSPN(random_state=0)
+#: Gaussians of one column each: a pool gains by members that miss what others tell, and their means
+#: leave the range of the target by no more than draws do.
+SOFT = SoftLearnSPN(leaves="univariate", random_state=0)
 TREES = MixtureOfAllTrees(max_iter=3, n_inference_samples=20, random_state=0)
 #: A regressor that learns in no time.
 FAST = HistGradientBoostingRegressor(max_iter=10, random_state=0)

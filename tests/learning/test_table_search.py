@@ -105,7 +105,7 @@ def test_atoms_become_values_where_these_tell_more():
     X = np.column_stack([x, x[:, np.newaxis] + 0.05 * rng.normal(size=(150, 2))])
     assert len(Domain.fit(X).numbers[0].atoms) > 0
     mixture, _ = learned(X)
-    assert {candidate.atoms for candidate in mixture.candidates} == {False}
+    assert {candidate.atoms for candidate in mixture.choices.candidates} == {False}
     zeros = np.column_stack([np.where(rng.random(150) < 0.7, 0.0, x), rng.normal(size=150)])
     mixture, _ = learned(zeros)
-    assert {candidate.atoms for candidate in mixture.candidates} == {True}
+    assert {candidate.atoms for candidate in mixture.choices.candidates} == {True}
