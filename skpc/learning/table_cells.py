@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
@@ -17,6 +18,8 @@ from skpc.variables.gaussians import Patterns
 from skpc.variables.number import distinct
 from skpc.variables.score import Score
 
+#: Robust scales from the centre of a column beyond which a row belongs to no cluster.
+_FAR = 1e4
 #: Standard deviations, and weights, of the normals of the background, in units of the robust scale
 #: of a column. Together they follow a Student t of three degrees of freedom.
 BACKGROUND_SDS = np.array([0.7, 1.1, 1.8, 3.2, 7.0, 20.0, 80.0])
@@ -111,6 +114,10 @@ class TableColumns(NamedTuple):
         cells = TableCells(scores, Patterns.of(scores), codes, nothing, nothing)
         log_base = self._log_base(rows, scores)
         return cells._replace(background=self._background(cells), log_base=log_base)
+
+    def is_far(self, scores: Floats) -> NDArray[np.bool_]:
+        """Which rows have a score farther from the others than any scale of the background."""
+        return np.asarray((np.abs(scores - self.centre) > _FAR * self.scale).any(axis=1))
 
     def points(self, rows: Floats, weight: Floats) -> Floats:
         """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""

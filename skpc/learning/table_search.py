@@ -198,7 +198,9 @@ class _Part:
         """The mixture of a recipe, from clusters of the rows."""
         count, random_state = recipe.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
-            self.starts[count] = clustered(self.points, self.weight, count, random_state)
+            start = clustered(self.points, self.weight, count, random_state)
+            # Rows as far as this would rule a covariance; they are left to the background.
+            self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
         start = self.starts[count]
         return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL)
 
