@@ -24,7 +24,8 @@ from scipy.special import stdtr
 from skpc._arrays import Floats, Ints
 from skpc.learning.factorised import Design
 from skpc.variables import ScoredColumn
-from skpc.variables.gaussians import Gaussians, Patterns, log_densities, statistics
+from skpc.variables.gaussians import Gaussians, log_densities, statistics
+from skpc.variables.patterns import Patterns
 
 #: Strengths to choose from, in rows for each number: of the shrinkage of a whole part, and of the
 #: components to what they have in common.

@@ -14,8 +14,8 @@ from skpc.counting.clustering import as_numbers
 from skpc.domain import column_moments
 from skpc.learning.factors import Factors
 from skpc.variables import Number, ScoredColumn
-from skpc.variables.gaussians import Patterns
 from skpc.variables.number import distinct
+from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
 #: Robust scales from the centre of a column beyond which a row belongs to no cluster.

@@ -17,13 +17,13 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc.variables.gaussians import (
     Gaussians,
-    Patterns,
     conditionals,
     leave_one_out,
     log_densities,
     statistics,
 )
 from skpc.variables.leaves import BLOCK, Columns, Leaves
+from skpc.variables.patterns import Patterns
 
 #: No standard deviation is below this part of that of its column.
 _SMALLEST_SD = 1e-6

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets
 from skpc.variables.block import BlockCells, Blocks
 from skpc.variables.families import kernel_cells
-from skpc.variables.gaussians import Gaussians, Patterns
+from skpc.variables.gaussians import Gaussians
 from skpc.variables.leaves import Columns
+from skpc.variables.patterns import Patterns
 
 
 class BlockNormals(NamedTuple):

@@ -37,6 +37,7 @@ from skpc.variables.gaussian_blocks import (
     observed_precision,
     split_columns,
 )
+from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 #: Rows that are held in the workspace at a time.
@@ -84,54 +85,6 @@ class Gaussians(NamedTuple):
         precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
         mean, covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
         return cls(mean, covariance, precision, log_det)
-
-
-class Patterns(NamedTuple):
-    """Rows sorted by which of their cells are missing.
-
-    Parameters
-    ----------
-    order : ndarray of shape (n_rows,)
-        The rows, pattern by pattern; complete ones come last.
-    ptr : ndarray of shape (n_patterns + 1,)
-        Where each pattern begins in ``order``.
-    seen : bool ndarray of shape (n_patterns, d)
-        The cells that a pattern observes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.variables.gaussians import Patterns
-    >>> Patterns.of(np.array([[1.0, 2.0], [np.nan, 2.0], [3.0, 4.0]]))
-    Patterns(order=array([1, 0, 2]), ptr=array([0, 1, 3]), seen=array([[False,  True],
-           [ True,  True]]))
-    """
-
-    order: Ints
-    ptr: Ints
-    seen: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, scores: Floats) -> Patterns:
-        """The patterns of rows with NaN where a cell is missing."""
-        seen = ~np.isnan(scores)
-        # The bits of a row as one value: these sort faster than rows do.
-        bits = np.packbits(seen, axis=1) if seen.shape[1] else np.zeros((len(seen), 1), np.uint8)
-        key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
-        first, pattern, size = np.unique(
-            key, return_index=True, return_inverse=True, return_counts=True
-        )[1:]
-        ptr = np.zeros(len(first) + 1, dtype=np.int64)
-        np.cumsum(size, out=ptr[1:])
-        order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
-        return cls(order, ptr, np.ascontiguousarray(seen[first]))
-
-    @property
-    def n_seen(self) -> Ints:
-        """Number of observed cells of each row, shape (n_rows,)."""
-        found = np.empty(len(self.order), dtype=np.int64)
-        found[self.order] = np.repeat(self.seen.sum(axis=1), np.diff(self.ptr))
-        return found
 
 
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
