@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
 from skpc.circuit import Circuit, Structure
-from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.evaluator import Batch, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
 from skpc.queries.passes.rows import CHUNK, Cells
 from skpc.variables.block import Blocks
@@ -93,16 +93,16 @@ def inner_scopes(structure: Structure) -> Scopes:
 
 
 def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
-    """The conditionals of a circuit given the observed cells of rows, block by block."""
+    """The conditionals of a circuit given the observed cells of rows, batch by batch."""
     scope = inner_scopes(evaluator.circuit.structure).words
     # Rows of an estimator that was loaded as a memory map are read-only: kernels of their own.
     rows = np.require(rows, requirements=("C", "W"))
     size = min(len(rows), _most_rows(evaluator.circuit)) or 1
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
-        for block in evaluator.blocks(part, start):
-            if len(block.found):
-                given = _reached(evaluator, scope, block, part)
+        for batch in evaluator.batches(part, start):
+            if len(batch.found):
+                given = _reached(evaluator, scope, batch, part)
                 yield given._replace(position=start + given.position)
 
 
@@ -116,10 +116,10 @@ def _most_rows(circuit: Circuit) -> int:
 
 
 def _reached(
-    evaluator: Evaluator, scope: NDArray[np.uint64], block: Block, rows: Floats
+    evaluator: Evaluator, scope: NDArray[np.uint64], batch: Batch, rows: Floats
 ) -> Conditionals:
-    """The conditionals of the rows whose values stand in a block."""
-    plan, position = evaluator.plan, block.position[block.found]
+    """The conditionals of the rows whose values stand in a batch."""
+    plan, position = evaluator.plan, batch.position[batch.found]
     given = np.ascontiguousarray(rows[position])
     n_nodes, n_args = len(position) * len(plan.is_sum), len(position) * len(plan.arg)
     workspace = Reached(
@@ -130,7 +130,7 @@ def _reached(
         np.empty(n_args),
     )
     missing = _words(np.isnan(given), scope.shape[1])
-    state = (block.cells, block.lines, block.in_logs, block.found)
+    state = (batch.cells, batch.lines, batch.in_logs, batch.found)
     _reach(plan, evaluator.tables, scope, missing, *state, workspace)
     n_nodes = int(workspace.ptr[-1])
     n_args = int(workspace.arg_ptr[n_nodes])

@@ -90,15 +90,15 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
     def work(part: Floats, start: int) -> tuple[np.ndarray, np.ndarray, float]:
         edge_flow, statistic, total = np.zeros(n_arguments), np.zeros(n_entries), 0.0
         flow, of_blocks = evaluator.flows(), np.zeros((len(part), evaluator.reader.n_blocks))
-        for block in evaluator.blocks(part, start):
-            found, of_rows = block.found, np.zeros(len(block.position))
-            of_rows[found] = weight[start + block.position[found]]
-            total += float(of_rows[found] @ block.root[found])
+        for batch in evaluator.batches(part, start):
+            found, of_rows = batch.found, np.zeros(len(batch.position))
+            of_rows[found] = weight[start + batch.position[found]]
+            total += float(of_rows[found] @ batch.root[found])
             flow[evaluator.plan.slot[-1], : len(of_rows)] = of_rows
-            state = (block.cells, len(of_rows), block.lines, flow, block.in_logs)
+            state = (batch.cells, len(of_rows), batch.lines, flow, batch.in_logs)
             collect_statistics(evaluator.plan, evaluator.tables, *state, edge_flow, statistic)
-            reached = block.cells.values[circuit.n_features + 1 :: 2, : len(of_rows)]
-            of_blocks[block.position] += reached.T
+            reached = batch.cells.values[circuit.n_features + 1 :: 2, : len(of_rows)]
+            of_blocks[batch.position] += reached.T
         evaluator.reader.add_statistics(part, of_blocks, statistic)
         return edge_flow, statistic, total
 

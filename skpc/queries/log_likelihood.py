@@ -17,7 +17,7 @@ from skpc.queries.passes.rows import (
     cells_workspace,
     check_rows,
     over_chunks,
-    read_block,
+    read_batch,
     refuse_cell,
 )
 from skpc.queries.passes.upward import upward, upward_log
@@ -124,14 +124,14 @@ def _evaluate(
     out: Floats,
     in_logs: bool,
 ) -> int:
-    """Log-likelihood of rows, block by block; NaN where the linear domain is too small."""
+    """Log-likelihood of rows, batch by batch; NaN where the linear domain is too small."""
     cells = cells_workspace(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(_BATCH))
     base = cells.base
     lines = np.empty((n_slots + 2, _BATCH))
     root = plan.slot[len(plan.slot) - 1]
     for start in range(0, len(rows), _BATCH):
         n = min(_BATCH, len(rows) - start)
-        bad = read_block(columns, rows, of_blocks, start, n, cells)
+        bad = read_batch(columns, rows, of_blocks, start, n, cells)
         if bad >= 0:
             return bad
         if in_logs:

@@ -60,10 +60,10 @@ def mpe(circuit: Circuit, X: Any) -> Floats:
 
     def work(part: Floats, start: int) -> None:
         descent, no_streams = Descent(evaluator, evaluator.size), np.empty(0, dtype=np.uint64)
-        for block in evaluator.blocks(part, start):
-            first = start + int(block.position[0])
-            column = np.arange(len(block.position))
-            descent.fill(block, column, no_streams, out[first : first + len(column)])
+        for batch in evaluator.batches(part, start):
+            first = start + int(batch.position[0])
+            column = np.arange(len(batch.position))
+            descent.fill(batch, column, no_streams, out[first : first + len(column)])
 
     over_chunks(rows, work)
     return out

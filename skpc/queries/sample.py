@@ -47,13 +47,13 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Fl
     empty = check_rows(circuit, np.full((1, circuit.n_features), np.nan))
     evaluator = Evaluator(circuit, size=1)
     # All rows start from the same nothing, so one evaluated row serves them all.
-    block = next(evaluator.blocks(empty))
+    batch = next(evaluator.batches(empty))
     rows = np.repeat(empty, n_samples, axis=0)
     seed = _seed(random_state)
 
     def work(part: Floats, start: int) -> None:
         column, streams = np.zeros(len(part), dtype=np.int64), start_streams(seed, len(part), start)
-        Descent(evaluator, len(part)).fill(block, column, streams, part)
+        Descent(evaluator, len(part)).fill(batch, column, streams, part)
 
     over_chunks(rows, work, chunk=512)
     return rows
@@ -98,10 +98,10 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats
     def work(part: Floats, start: int) -> None:
         descent = Descent(evaluator, evaluator.size)
         streams = start_streams(seed, len(part), start)
-        for block in evaluator.blocks(part, start):
-            index = block.position[block.found]
+        for batch in evaluator.batches(part, start):
+            index = batch.position[batch.found]
             filled = part[index]
-            descent.fill(block, block.found, streams[index], filled)
+            descent.fill(batch, batch.found, streams[index], filled)
             out[start + index] = filled
 
     over_chunks(rows, work)

@@ -71,20 +71,20 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
         derivative = evaluator.flows()
         before = np.empty((n_arguments, evaluator.size))
         target = np.empty((circuit.n_features + 2 * evaluator.reader.n_blocks, evaluator.size))
-        for block in evaluator.blocks(part, start, refuse=False):
-            n, cells, in_logs = len(block.position), block.cells, block.in_logs
-            state = (cells, n, block.lines, in_logs)
+        for batch in evaluator.batches(part, start, refuse=False):
+            n, cells, in_logs = len(batch.position), batch.cells, batch.in_logs
+            state = (cells, n, batch.lines, in_logs)
             _differentiate(plan, evaluator.tables, *state, derivative, before, target)
-            root = block.lines[len(plan.is_sum) - 1]
-            values = np.ascontiguousarray(part[block.position].T)
+            root = batch.lines[len(plan.is_sum) - 1]
+            values = np.ascontiguousarray(part[batch.position].T)
             values[evaluator.columns.ignored > 0] = np.nan
             if evaluator.reader.blocks:
-                _add_blocks(evaluator.reader, part[block.position], in_logs, target)
+                _add_blocks(evaluator.reader, part[batch.position], in_logs, target)
             _compare(evaluator.columns, values, n, root, in_logs, target)
-            found = block.found
-            index = start + block.position[found]
+            found = batch.found
+            index = start + batch.position[found]
             out[index] = target[: circuit.n_features, found].T
-            if block.in_logs:
+            if batch.in_logs:
                 lost = np.isnan(out[index]) & ~np.isnan(values[:, found].T)
                 refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
 

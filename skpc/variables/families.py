@@ -3,7 +3,7 @@
 A leaf has a probability for each state of its column (categories, the bins of a histogram axis),
 or a density that a formula computes from a few parameters, or both: numbers with atoms are states
 and, in the last of them, a formula. Each formula has a file of its own. It says how large its table
-is and how the table is filled, evaluates a cell and a block of rows, adds up statistics, updates
+is and how the table is filled, evaluates a cell and a batch of rows, adds up statistics, updates
 its parameters, and tells its mode, its moments, its form and how it draws. Only this file chooses
 between families. No file here knows circuits: their leaves come as :class:`Leaves`, their variables
 as :class:`Columns`.

@@ -30,7 +30,7 @@ def log_gaussian(
 def log_gaussian_line(
     first: int, table: Floats, var: int, values: Floats, n: int, lines: Floats, out: int
 ) -> None:
-    """Log densities on a block of rows."""
+    """Log densities on a batch of rows."""
     # Read before the loop, where the lines might overlap the table for all the compiler knows.
     mean, inverse_sd = table[first], table[first + 1]
     relative, missing = table[first + 2], table[first + 3]

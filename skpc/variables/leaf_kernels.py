@@ -37,7 +37,7 @@ def leaf_line(
     lines: Floats,
     out: int,
 ) -> None:
-    """Values of a leaf on a block of rows; their logs from a log table."""
+    """Values of a leaf on a batch of rows; their logs from a log table."""
     if family == GAUSSIAN:
         gaussian.log_gaussian_line(first, table, line, values, n, lines, out)
     elif family == POISSON:

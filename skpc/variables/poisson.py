@@ -47,7 +47,7 @@ def log_poisson(log_rate: float, rate: float, missing: float, x: float) -> float
 def log_poisson_line(
     first: int, table: Floats, var: int, values: Floats, n: int, lines: Floats, out: int
 ) -> None:
-    """Log probabilities on a block of rows."""
+    """Log probabilities on a batch of rows."""
     log_rate, rate, missing = table[first], table[first + 1], table[first + 2]
     for r in range(n):
         lines[out, r] = log_poisson(log_rate, rate, missing, values[var, r])

@@ -58,7 +58,7 @@ def log_scored_line(
     lines: Floats,
     out: int,
 ) -> None:
-    """Log densities on a block of rows."""
+    """Log densities on a batch of rows."""
     at = first + n_states + 1
     mean, inverse_sd, relative = table[at], table[at + 1], table[at + 2]
     for r in range(n):

@@ -1,1 +1,1 @@
-"""Passes over a circuit: how it is evaluated, block of rows by block of rows, up and down."""
+"""Passes over a circuit: how it is evaluated, batch of rows by batch of rows, up and down."""

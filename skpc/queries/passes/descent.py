@@ -7,7 +7,7 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, inlined, kernel
 from skpc._random import Streams, draw_index, uniform
-from skpc.queries.passes.evaluator import Block, Evaluator
+from skpc.queries.passes.evaluator import Batch, Evaluator
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables import Columns
@@ -131,12 +131,12 @@ def _drawn(
 
 
 class Descent:
-    """Lines for the rows that move down together through an evaluated block.
+    """Lines for the rows that move down together through an evaluated batch.
 
     Parameters
     ----------
     evaluator : Evaluator
-        What evaluated the block; whether it took maxima decides how rows descend.
+        What evaluated the batch; whether it took maxima decides how rows descend.
     n_rows : int
         Greatest number of rows at a time.
     """
@@ -148,10 +148,10 @@ class Descent:
         self.score = np.empty(np.diff(evaluator.plan.ptr).max())
         self.owner = np.empty((n_rows, evaluator.circuit.n_features), dtype=np.int64)
 
-    def fill(self, block: Block, column: Ints, streams: Streams, rows: Floats) -> None:
+    def fill(self, batch: Batch, column: Ints, streams: Streams, rows: Floats) -> None:
         """Fill the missing cells of ``rows[j]``, whose values are in column ``column[j]``."""
         made = self.evaluator
-        evaluated = (block.cells, block.lines, block.in_logs, made.maximise)
+        evaluated = (batch.cells, batch.lines, batch.in_logs, made.maximise)
         self.owner[:] = -1
         lines = (self.visitors, self.n_visitors, self.score, self.owner)
         settings = (made.plan, made.tables, made.columns, made.mode)

@@ -1,4 +1,4 @@
-"""Blocks of rows with the values of every node kept, for passes that go back down."""
+"""Batches of rows with the values of every node kept, for passes that go back down."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from skpc.queries.log_likelihood import TINY
 from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.downward import N_SCRATCH
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
-from skpc.queries.passes.rows import Cells, cells_workspace, read_block, refuse_cell
+from skpc.queries.passes.rows import Cells, cells_workspace, read_batch, refuse_cell
 from skpc.queries.passes.upward import upward, upward_log
 from skpc.variables.families import leaf_tables, mode_tables
 from skpc.variables.leaf_kernels import cell_value
 
-#: Bytes that the values of one block may take.
+#: Bytes that the values of one batch may take.
 _BUDGET = 48 * 2**20
 
 
-class Block(NamedTuple):
-    """An evaluated block: its cells, and the value of every node.
+class Batch(NamedTuple):
+    """An evaluated batch: its cells, and the value of every node.
 
     ``position`` is where its rows stand in the part it was cut from; ``root`` is the log
     value of each row, the density that its leaves have in common included.
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
     @property
     def found(self) -> Ints:
-        """The rows whose values stand here; the others come again, in a block of logs."""
+        """The rows whose values stand here; the others come again, in a batch of logs."""
         return np.flatnonzero(self.in_logs | ~np.isneginf(self.root))
 
 
@@ -52,7 +52,7 @@ def refuse_impossible(log_root: Floats, index: Ints) -> None:
 
 
 class Evaluator:
-    """Evaluates blocks of rows and keeps the value of every inner node.
+    """Evaluates batches of rows and keeps the value of every inner node.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Evaluator:
     maximise : bool, default=False
         Evaluate in the log domain with maxima in place of sums.
     size : int, default=None
-        Rows a block; None fits the values of a block into the cache.
+        Rows a batch; None fits the values of a batch into the cache.
     """
 
     def __init__(self, circuit: Circuit, *, maximise: bool = False, size: int | None = None):
@@ -89,24 +89,24 @@ class Evaluator:
         """Log value of every node of the structure on one row, and whether it is possible."""
         of_blocks = self.reader.values(row)
         first = np.zeros(1, dtype=np.int64)
-        block = self._evaluate(row, of_blocks, first, self._workspace(), True)
+        batch = self._evaluate(row, of_blocks, first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value = np.empty(self.circuit.n_nodes)
-        table, cells = self.tables.log_table, block.cells
+        table, cells = self.tables.log_table, batch.cells
         for leaf, node in enumerate(leaves.node):
             line = leaves.line[leaf]
             facts = (leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf])
             cell = (cells.codes[line, 0], cells.values[line, 0])
             value[node] = cell_value(*facts, table, *cell, True)
         inner = self.program.node >= 0
-        value[self.program.node[inner]] = block.lines[:n_inner, 0][inner]
-        return value, bool(block.root[0] > -np.inf)
+        value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
+        return value, bool(batch.root[0] > -np.inf)
 
-    def blocks(self, rows: Floats, start: int = 0, refuse: bool = True) -> Iterator[Block]:
-        """Evaluate consecutive blocks of rows; the first row is row ``start`` of the caller's.
+    def batches(self, rows: Floats, start: int = 0, refuse: bool = True) -> Iterator[Batch]:
+        """Evaluate consecutive batches of rows; the first row is row ``start`` of the caller's.
 
-        Rows too improbable for the linear domain come again, in a block of logs; in the first
-        they have a ``root`` of -inf. A block is overwritten by the next one. An impossible row is
+        Rows too improbable for the linear domain come again, in a batch of logs; in the first
+        they have a ``root`` of -inf. A batch is overwritten by the next one. An impossible row is
         an error, unless ``refuse`` is False.
         """
         work, again = self._workspace(), []
@@ -114,19 +114,19 @@ class Evaluator:
         for first in range(0, len(rows), self.size):
             end = min(first + self.size, len(rows))
             part, index = (rows[first:end], of_blocks[first:end]), np.arange(first, end)
-            block = self._evaluate(*part, index, work, self.maximise, start + first)
+            batch = self._evaluate(*part, index, work, self.maximise, start + first)
             if self.maximise and refuse:
-                refuse_impossible(block.root, start + block.position)
+                refuse_impossible(batch.root, start + batch.position)
             elif not self.maximise:
-                again.append(first + np.flatnonzero(np.isneginf(block.root)))
-            yield block
+                again.append(first + np.flatnonzero(np.isneginf(batch.root)))
+            yield batch
         index = np.concatenate([np.empty(0, dtype=np.int64), *again])
         for first in range(0, len(index), self.size):
             chosen = index[first : first + self.size]
-            block = self._evaluate(rows[chosen], of_blocks[chosen], chosen, work, True)
+            batch = self._evaluate(rows[chosen], of_blocks[chosen], chosen, work, True)
             if refuse:
-                refuse_impossible(block.root, start + chosen)
-            yield block
+                refuse_impossible(batch.root, start + chosen)
+            yield batch
 
     def _workspace(self) -> tuple[Cells, Floats]:
         cells = cells_workspace(self.circuit.n_features + 2 * self.reader.n_blocks, self.size)
@@ -140,10 +140,10 @@ class Evaluator:
         work: tuple[Cells, Floats],
         in_logs: bool,
         start: int = 0,
-    ) -> Block:
+    ) -> Batch:
         cells, lines = work
         n, plan = len(rows), self.plan
-        bad = read_block(self.columns, rows, of_blocks, 0, n, cells)
+        bad = read_batch(self.columns, rows, of_blocks, 0, n, cells)
         refuse_cell(self.columns, rows, bad, start)
         base, root = cells.base[:n], lines[len(plan.is_sum) - 1, :n]
         if in_logs:
@@ -154,4 +154,4 @@ class Evaluator:
             positive = root >= TINY
             log_root = np.full(n, -np.inf)
             log_root[positive] = base[positive] + np.log(root[positive])
-        return Block(index, cells, lines, in_logs, log_root)
+        return Batch(index, cells, lines, in_logs, log_root)

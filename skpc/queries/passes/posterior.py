@@ -36,11 +36,11 @@ def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
     def work(part: Floats, start: int) -> None:
         flows = evaluator.flows()
         target = np.empty((len(out), evaluator.size))
-        for block in evaluator.blocks(part, start):
+        for batch in evaluator.batches(part, start):
             target[:] = 0.0
-            state = (block.cells, len(block.position), block.lines, flows, block.in_logs)
+            state = (batch.cells, len(batch.position), batch.lines, flows, batch.in_logs)
             posterior_features(plan, evaluator.tables, *state, *features, target)
-            out[:, start + block.position[block.found]] = target[:, block.found]
+            out[:, start + batch.position[batch.found]] = target[:, batch.found]
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     return out

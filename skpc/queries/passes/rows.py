@@ -89,7 +89,7 @@ def over_chunks(rows: Floats, work: Callable[[Floats, int], Any], chunk: int = C
 
 
 class Cells(NamedTuple):
-    """A block of rows as kernels read it, one line a variable.
+    """A batch of rows as kernels read it, one line a variable.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def cells_workspace(n_lines: int, size: Any) -> Cells:
 
 
 @kernel
-def read_block(
+def read_batch(
     columns: Columns, rows: Floats, of_blocks: Floats, start: int, n: int, cells: Cells
 ) -> int:
     """Transpose a part of the rows, and the log densities of blocks, into states and values.
@@ -178,7 +178,7 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
 def read_cells(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
     """The same for rows from row ``start`` of the caller's on."""
     cells = cells_workspace(rows.shape[1], len(rows))
-    bad = read_block(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
+    bad = read_batch(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
     refuse_cell(columns, rows, bad, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)

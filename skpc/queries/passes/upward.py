@@ -1,4 +1,4 @@
-"""Feed-forward passes over a block of rows: one line of values a node, children first."""
+"""Feed-forward passes over a batch of rows: one line of values a node, children first."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def leaf_values(
     lines: Floats,
     out: int,
 ) -> None:
-    """Values of a leaf on a block of rows; their logs from a log table."""
+    """Values of a leaf on a batch of rows; their logs from a log table."""
     family, first = leaves.family[leaf], leaves.first[leaf]
     n_states, line = leaves.n_states[leaf], leaves.line[leaf]
     leaf_line(family, first, n_states, line, table, codes, values, n, in_logs, lines, out)
