@@ -15,8 +15,13 @@ from sklearn.base import clone
 
 from skpc import estimators as models
 from skpc._jit import KERNELS
+from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
+from skpc.kernels import RBF
+from skpc.queries import KernelExpansion, expected_gram
+from skpc.variables import ScoredColumn
+from skpc.variables.score import Score
 
 __all__ = ["warmup"]
 
@@ -54,6 +59,7 @@ def warmup() -> None:
     models.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0).predict(messages)
     models.LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
     _samplers()
+    _blocks()
 
 
 def _tables() -> list[np.ndarray]:
@@ -97,6 +103,18 @@ def _machines(X: np.ndarray, incomplete: np.ndarray) -> None:
     regressor.predict(incomplete, return_std=True)
     models.ExpectedKernelSVR().fit(incomplete, X[:, 1]).predict(incomplete)
     models.ExpectedKernelSVC().fit(X, np.arange(len(X)) % 2).predict(incomplete)
+
+
+def _blocks() -> None:
+    """Expected kernels under a leaf of several numbers with atoms: at points, and of pairs."""
+    column, states = ScoredColumn(Score(), np.zeros(1)), np.log([0.5, 0.5])
+    builder = CircuitBuilder([2, 2], [column, column])
+    builder.block([0, 1], [states, states], np.zeros(2), np.eye(2))
+    rows, points = np.array([[1.0, np.nan], [np.nan, np.nan]]), np.ones((1, 2))
+    for other in (None, points):
+        expected_gram(builder.build(), rows, other, RBF(1.0))
+    expansion = KernelExpansion(builder.build(), points, np.ones((1, 1)), RBF(1.0))
+    expansion.variance(rows)
 
 
 def _samplers() -> None:
