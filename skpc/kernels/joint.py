@@ -230,7 +230,7 @@ def _add_terms(
     white, scale, square = np.empty((d, n)), np.empty(n), np.empty(n)
     for s in range(len(block)):
         for t in range(ptr[s], ptr[s + 1]):
-            size = 0
+            size = np.int64(0)
             scale[:] = weight[t]
             for v in range(d):
                 if root[v] > 0.0 and missing[s, v] and mask[t, v]:
