@@ -68,7 +68,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     See Also
     --------
     CutsetNetworkBD : The default density of categories; its ``complete`` does the work.
-    TableMixture : Mostly the default density of tables with numbers.
+    TableMixture : The other default density, of tables with numbers.
     sklearn.impute.SimpleImputer : Fills each column by one value.
 
     Notes

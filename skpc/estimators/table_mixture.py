@@ -202,7 +202,10 @@ class TableMixture(CircuitDensity):
     def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> TableMixture:
         again = clone(self)
         again._choices = self._mixture.choices
-        return again.fit_rows(domain, rows, weight)
+        again.fit_rows(domain, rows, weight)
+        # A later fit chooses anew.
+        del again._choices
+        return again
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         n_components = None if self.n_components == "auto" else int(self.n_components)

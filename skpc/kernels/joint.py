@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -260,7 +260,7 @@ def _whiten(
     s: int,
     root: Floats,
     index: Ints,
-    size: int,
+    size: Any,
     centre: Floats,
     factor: Floats,
     white: Floats,

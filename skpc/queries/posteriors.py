@@ -74,7 +74,9 @@ def _forms(circuit: Circuit, rows: Floats, wanted: Ints) -> list[Form]:
     lines = posterior_lines(leaves, circuit.param, columns, marks)
     average, reader = posterior_average(circuit, rows, lines), BlockReader(circuit)
     probs = [
-        average[lines.first[blocks.leaf]] * marks[blocks.variables].any()
+        average[lines.first[blocks.leaf]]
+        if marks[blocks.variables].any()
+        else np.zeros((len(blocks.leaf), len(rows)))
         for blocks in reader.blocks
     ]
     given, found = reader.conditionals(rows, probs), []

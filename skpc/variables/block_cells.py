@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def _draw(
         k = reached[r]
         if k < 0:
             continue
-        n_known = 0
+        n_known = np.int64(0)
         for at in range(d):
             if not np.isnan(scores[r, at]):
                 order[n_known] = at
@@ -146,7 +147,7 @@ def _draw_state(
 
 
 @inlined
-def _root(covariances: Floats, k: int, order: Ints, n: int, root: Floats) -> None:
+def _root(covariances: Floats, k: int, order: Ints, n: Any, root: Floats) -> None:
     """Lower Cholesky factor of the covariance of the first ``n`` columns of an order."""
     for i in range(n):
         for j in range(i + 1):

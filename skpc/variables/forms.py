@@ -354,11 +354,8 @@ def stacked(forms: Sequence[Any]) -> Any:
     n_atoms, most = len(first.column.atoms), max(form.mean.shape[1] for form in forms)
 
     def padded(values: list[Floats], fill: float) -> Floats:
-        widths = [(0, 0), (0, 0)]
-        parts = []
-        for value in values:
-            widths[1] = (0, most - value.shape[1])
-            parts.append(np.pad(value, widths, constant_values=fill))
+        widths = [((0, 0), (0, most - value.shape[1])) for value in values]
+        parts = [np.pad(value, w, constant_values=fill) for value, w in zip(values, widths)]
         return np.concatenate(parts)[:, n_atoms:]
 
     mean, sd = padded([form.mean for form in forms], 0.0), padded([form.sd for form in forms], 1.0)

@@ -6,6 +6,7 @@ A pattern lists the columns that it observes (``here``) and those that are missi
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,8 @@ def factorise(matrix: Floats, index: Ints, size: int, root: Floats) -> float:
 
 @kernel
 def distances_by_missing(
-    begin: int,
-    end: int,
+    begin: Any,
+    end: Any,
     away: Floats,
     told: Floats,
     gone: Ints,
@@ -78,8 +79,8 @@ def distances_by_missing(
 
 @kernel
 def distances_by_observed(
-    begin: int,
-    end: int,
+    begin: Any,
+    end: Any,
     away: Floats,
     here: Ints,
     n_here: int,
@@ -169,33 +170,6 @@ def fill(
         for s in range(n_here):
             rest += covariance[gone[i], here[s]] * space[s]
         away[gone[i]] = rest
-
-
-@kernel
-def observed_precision(
-    covariance: Floats,
-    precision: Floats,
-    here: Ints,
-    n_here: int,
-    gone: Ints,
-    n_gone: int,
-    inverse: Floats,
-    observed: Floats,
-) -> None:
-    """Precision of the observed cells of a pattern."""
-    if n_gone > n_here:
-        invert(covariance, here, n_here, observed)
-        return
-    invert(precision, gone, n_gone, inverse)
-    for i in range(n_here):
-        for j in range(n_here):
-            observed[i, j] = precision[here[i], here[j]]
-        for s in range(n_gone):
-            slope = 0.0
-            for t in range(n_gone):
-                slope += inverse[s, t] * precision[gone[t], here[i]]
-            for j in range(n_here):
-                observed[i, j] -= slope * precision[gone[s], here[j]]
 
 
 @kernel

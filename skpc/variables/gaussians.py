@@ -21,7 +21,7 @@ has both :math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,6 @@ from skpc.variables.gaussian_blocks import (
     distances_by_observed,
     factorise,
     fill,
-    observed_precision,
     split_columns,
 )
 from skpc.variables.patterns import Patterns
@@ -106,7 +105,8 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables.gaussians import Gaussians, Patterns, log_densities
+    >>> from skpc.variables.gaussians import Gaussians, log_densities
+    >>> from skpc.variables.patterns import Patterns
     >>> both = Gaussians.of(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
     >>> scores = np.array([[0.0, 0.0], [2.0, np.nan]])
     >>> log_densities(both, scores, Patterns.of(scores)).round(3)
@@ -258,7 +258,7 @@ def _squared_distances(
     root, solved = np.empty((d, d)), np.empty(d)
     here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     for k in range(len(mean)):
-        held = 0
+        held = np.int64(0)
         for pattern in range(len(ptr) - 1):
             for r in range(ptr[pattern], ptr[pattern + 1]):
                 if not wanted[k, r]:
@@ -272,7 +272,7 @@ def _squared_distances(
                         covariance[k], precision[k], log_det[k], seen, held, line, group, away,
                         told, here, gone, root, solved, square[k], log_dets[k],
                     )  # fmt: skip
-                    held = 0
+                    held = np.int64(0)
         _measure(
             covariance[k], precision[k], log_det[k], seen, held, line, group, away, told, here,
             gone, root, solved, square[k], log_dets[k],
@@ -285,7 +285,7 @@ def _measure(
     precision: Floats,
     log_det: float,
     seen: NDArray[np.bool_],
-    held: int,
+    held: Any,
     line: Ints,
     group: Ints,
     away: Floats,
@@ -299,7 +299,7 @@ def _measure(
 ) -> None:
     """Squared distances of the rows in the workspace, those of a pattern one after another."""
     np.dot(away[:held], precision, told[:held])
-    begin = 0
+    begin = np.int64(0)
     while begin < held:
         end = begin + 1
         while end < held and group[end] == group[begin]:
@@ -337,7 +337,7 @@ def _statistics(
     here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
     space, inverse, spread = np.empty(d), np.empty((d, d)), np.empty((d, d))
     for k in range(len(mean)):
-        held = 0
+        held = np.int64(0)
         for pattern in range(n_patterns):
             n_here, n_gone = split_columns(seen, pattern, here, gone)
             known, mass = n_gone == 0, 0.0
@@ -362,7 +362,7 @@ def _statistics(
                 held += 1
                 if held == _ROWS:
                     _add_products(weighted, away, held, sums, total[k], square[k])
-                    held = 0
+                    held = np.int64(0)
             if mass > 0.0:
                 for i in range(n_gone):
                     for j in range(n_gone):
@@ -372,7 +372,7 @@ def _statistics(
 
 @kernel
 def _add_products(
-    weighted: Floats, away: Floats, held: int, sums: Floats, total: Floats, square: Floats
+    weighted: Floats, away: Floats, held: Any, sums: Floats, total: Floats, square: Floats
 ) -> None:
     """Add the rows in the workspace and their products."""
     for r in range(held):
@@ -441,9 +441,8 @@ def _leave_one_out(
     for pattern in range(len(ptr) - 1):
         n_here, n_gone = split_columns(seen, pattern, here, gone)
         for k in range(len(mean)):
-            observed_precision(
-                covariance[k], precision[k], here, n_here, gone, n_gone, inverse, observed
-            )
+            # The precision is to the observed cells what the covariance is to the missing ones.
+            condition(precision[k], covariance[k], gone, n_gone, here, n_here, inverse, observed)
             for r in range(ptr[pattern], ptr[pattern + 1]):
                 for i in range(n_here):
                     rest = 0.0

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 
 from skpc import TableMixture
+from skpc.domain import Domain, merge_rows
 from skpc.queries import log_likelihood
 
 
@@ -126,3 +128,13 @@ def test_constant_and_empty_columns_are_taken_as_they_are():
 def test_more_components_than_rows_are_refused():
     with pytest.raises(ValueError, match="n_components=5 must not exceed the number of rows"):
         TableMixture(n_components=5).fit(groups(4)[1])
+
+
+def test_a_mixture_that_was_fitted_with_given_choices_chooses_anew():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = TableMixture(random_state=0).fit(X)
+    domain = Domain.fit(X)
+    again = model._fit_again(domain, *merge_rows(domain.encode(X), np.ones(60)))
+    assert_allclose(again.score_samples(X), model.score_samples(X))
+    other = np.vstack([X + 20.0, X - 20.0])
+    assert_allclose(again.fit(other).score_samples(X), clone(model).fit(other).score_samples(X))

@@ -454,6 +454,11 @@ def test_rows_of_a_large_table_are_answered_as_alone():
         assert_allclose(query(circuit, rows)[some], query(circuit, rows[some]), rtol=1e-12)
 
 
+def test_no_variables_have_no_posteriors():
+    circuit = random_block_circuit(1)
+    assert posteriors(circuit, random_rows(0, circuit, 5, 0.4), []) == []
+
+
 def test_no_flavour_of_rows_compiles_a_kernel_twice():
     circuit = random_block_circuit(1)
     rows = random_rows(15, circuit, 30, 0.4)
