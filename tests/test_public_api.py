@@ -36,6 +36,7 @@ PUBLIC = {
         "DensityRegressor",
         "ExpectedKernelSVC",
         "ExpectedKernelSVR",
+        "HiddenChowLiuTree",
         "KernelEPOperator",
         "LogisticEPClassifier",
         "MixtureOfAllTrees",

@@ -8,6 +8,7 @@ from skpc.estimators.density_classifier import DensityClassifier
 from skpc.estimators.density_regressor import DensityRegressor
 from skpc.estimators.expected_kernel import ExpectedKernelSVR
 from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.imputer import CircuitImputer
 from skpc.estimators.kernel_ep import KernelEPOperator
 from skpc.estimators.logistic_ep import LogisticEPClassifier
@@ -22,6 +23,7 @@ __all__ = [
     "DensityRegressor",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
+    "HiddenChowLiuTree",
     "KernelEPOperator",
     "LogisticEPClassifier",
     "MixtureOfAllTrees",

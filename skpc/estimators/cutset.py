@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.counting import as_numbers
-from skpc.domain import Domain, column_moments
+from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
+from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
@@ -455,7 +455,7 @@ class CutsetNetworkBD(CircuitDensity):
                 rows,
                 self.domain_.codes(rows),
                 weight,
-                _points(self.domain_, rows, weight),
+                complete_points(self.domain_, rows, weight),
                 self._learner(only_trees, advance if single else None),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
@@ -489,12 +489,3 @@ class CutsetNetworkBD(CircuitDensity):
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:
     return float(weight @ np.isnan(rows).sum(axis=1))
-
-
-def _points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
-    """Rows as points for k-means; a missing coordinate is the mean of the others."""
-    n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))
-    if seen is None:
-        return point
-    return point + (1.0 - seen) * (weight @ point / (weight @ seen))
