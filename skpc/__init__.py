@@ -15,6 +15,7 @@ from skpc.estimators import (
     LogisticEPClassifier,
     MixtureOfAllTrees,
     SoftLearnSPN,
+    StackedDensity,
     TableMixture,
 )
 
@@ -31,6 +32,7 @@ __all__ = [
     "LogisticEPClassifier",
     "MixtureOfAllTrees",
     "SoftLearnSPN",
+    "StackedDensity",
     "TableMixture",
     "__version__",
     "show_versions",

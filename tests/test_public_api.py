@@ -41,6 +41,7 @@ PUBLIC = {
         "LogisticEPClassifier",
         "MixtureOfAllTrees",
         "SoftLearnSPN",
+        "StackedDensity",
         "TableMixture",
         "__version__",
         "show_versions",

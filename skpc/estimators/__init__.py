@@ -14,6 +14,7 @@ from skpc.estimators.kernel_ep import KernelEPOperator
 from skpc.estimators.logistic_ep import LogisticEPClassifier
 from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "LogisticEPClassifier",
     "MixtureOfAllTrees",
     "SoftLearnSPN",
+    "StackedDensity",
     "TableMixture",
 ]

@@ -21,6 +21,7 @@ from skpc import (
     HiddenChowLiuTree,
     MixtureOfAllTrees,
     SoftLearnSPN,
+    StackedDensity,
     TableMixture,
 )
 from skpc.circuit import load_circuit, save_circuit
@@ -43,6 +44,11 @@ WITH_CIRCUIT = [
 ]
 ESTIMATORS = [
     *WITH_CIRCUIT,
+    StackedDensity(
+        [("cutset", CutsetNetworkBD()), ("soft", SoftLearnSPN(random_state=0))],
+        cv=2,
+        random_state=0,
+    ),
     MixtureOfAllTrees(random_state=0),
     MixtureOfAllTrees(orientation="undirected", n_components=2, max_iter=20, random_state=0),
     MixtureOfAllTrees(solver="lbfgs", early_stopping=False, max_iter=20, random_state=0),
@@ -304,7 +310,7 @@ def test_grid_search_over_a_pipeline_uses_score(density):
     X = load_iris().data
     pipeline = make_pipeline(FunctionTransformer(np.log1p), clone(density))
     name = pipeline.steps[-1][0]
-    tried = {"alpha": [0.01, 1.0], "n_components": [1, 2], "n_hidden": [1, 2]}
+    tried = {"alpha": [0.01, 1.0], "n_components": [1, 2], "n_hidden": [1, 2], "cv": [2, 3]}
     grid = {p: tried[p] for p in [next(p for p in tried if hasattr(density, p))]}
     search = GridSearchCV(pipeline, {f"{name}__{p}": v for p, v in grid.items()}, cv=3).fit(X)
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))

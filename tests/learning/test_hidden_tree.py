@@ -53,7 +53,8 @@ def test_the_circuit_of_a_tree_has_its_likelihood(parent):
     codes = random_rows(tree, 20, seed=3)
     circuit = hidden_tree_circuit(tree)
     rows = np.where(codes < 0, np.nan, codes)
-    assert circuit.smooth and circuit.decomposable
+    assert circuit.smooth
+    assert circuit.decomposable
     assert_allclose(log_likelihood(circuit, rows), tree.log_likelihood(codes), rtol=1e-12)
 
 
