@@ -78,6 +78,7 @@ PUBLIC = {
         "CircuitBuilder",
         "Structure",
         "load_circuit",
+        "mixture",
         "save_circuit",
         "scope_text",
     ],

@@ -13,9 +13,10 @@ from sklearn.utils import Bunch, check_random_state
 
 from skpc._arrays import Floats
 from skpc._validation import BaseComposition, fit_context
+from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import Domain, group_rows
-from skpc.estimators._base import TableDensity
+from skpc.estimators._base import CircuitDensity, TableDensity
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators._folds import Split, given_splits, hold_out_folds
 from skpc.estimators._members import named, refuse_other_density
@@ -85,6 +86,10 @@ class StackedDensity(BaseComposition, TableDensity):
         Their weights. A member of weight zero is not asked.
     scores_ : ndarray of shape (n_members + 1,)
         Mean log density (nats) of the held-out rows under each member, and under the stack.
+    circuit_ : Circuit
+        One circuit over encoded rows, a sum over those of the members of positive weight; made
+        anew each time it is read. There is none (an AttributeError says why) where a member is no
+        circuit, or members read numbers in different ways.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back.
     n_features_in_ : int
@@ -240,6 +245,21 @@ class StackedDensity(BaseComposition, TableDensity):
     def named_estimators_(self) -> Bunch:
         """The members by their names."""
         return Bunch(**dict(zip(self._names, self.estimators_)))
+
+    @property
+    def circuit_(self) -> Circuit:
+        """One circuit, a sum over those of the members."""
+        asked = np.flatnonzero(self.weights_).tolist()
+        members = [self.estimators_[k] for k in asked]
+        if not all(isinstance(member, CircuitDensity) for member in members):
+            raise AttributeError("circuit_ needs members that are circuits; one of them is not")
+        try:
+            return mixture([member.circuit_ for member in members], self.weights_[asked])
+        except ValueError as error:
+            raise AttributeError(
+                "circuit_ needs members that read numbers alike (all in bins, or all by the same "
+                f"scores): {error}"
+            ) from error
 
     @property
     def _density(self) -> Density:

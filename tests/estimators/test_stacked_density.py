@@ -12,11 +12,13 @@ from skpc import (
     CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
+    ExpectedKernelSVR,
     MixtureOfAllTrees,
     SoftLearnSPN,
     StackedDensity,
     TableMixture,
 )
+from skpc.queries import log_likelihood
 from tests.naive import stack as naive
 
 STATES = (2, 3, 2)
@@ -139,6 +141,25 @@ def test_means_of_numbers_are_weighed_and_intervals_are_of_the_mixture():
     assert_allclose(within, [[0.1] * 5, [0.9] * 5], atol=1e-3)
 
 
+def test_the_circuit_of_a_stack_is_the_stack(stack, truth):
+    rows = np.vstack([truth[1], incomplete_rows()])
+    circuit = stack.circuit_
+    assert circuit.smooth
+    assert circuit.decomposable
+    found = log_likelihood(circuit, stack.domain_.encode(rows))
+    assert_allclose(found, stack.score_samples(rows), atol=1e-12)
+
+
+def test_a_stack_without_one_circuit_says_why():
+    X = load_wine().data[:, :2]
+    pair = [("cutset", CutsetNetworkBD()), ("soft", SoftLearnSPN(random_state=0))]
+    stack = StackedDensity(pair, cv=2, random_state=0).fit(X)
+    stack.weights_ = np.array([0.5, 0.5])
+    assert not hasattr(stack, "circuit_")
+    with pytest.raises(AttributeError, match="all in bins, or all by the same scores"):
+        _ = stack.circuit_
+
+
 def test_held_out_rows_are_not_worse_than_under_the_best_member(stack):
     stack = clone(stack).fit(table(seed=3))
     *of_members, together = stack.scores_
@@ -180,6 +201,14 @@ def test_a_mixture_of_all_trees_can_be_a_member():
     ]
     stack = StackedDensity(pair, cv=2, random_state=0).fit(table())
     assert_array_equal(np.isnan(stack.complete(incomplete_rows())), False)
+
+
+def test_a_kernel_machine_predicts_by_a_stack():
+    X = table()
+    y = X @ [1.0, -0.5, 2.0]
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X)
+    small = StackedDensity(members(), cv=2, random_state=0)
+    assert ExpectedKernelSVR(small).fit(X, y).score(holes, y) > 0.6
 
 
 def test_a_stack_is_the_density_of_a_classifier_and_of_an_imputer():
