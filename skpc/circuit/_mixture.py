@@ -50,7 +50,8 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     first = circuits[0]
     for number, circuit in enumerate(circuits):
         same = all(
-            np.array_equal(getattr(circuit, name), getattr(first, name)) for name in _VARIABLES
+            np.array_equal(getattr(circuit, name), getattr(first, name), equal_nan=True)
+            for name in _VARIABLES
         )
         if not same:
             raise ValueError(
