@@ -95,7 +95,9 @@ def _fit_best(
     if len(candidates) == 1 or len(rows) < _FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
     kept, kept_weight, *asked = _split(domain, rows, weight, check_random_state(random_state))
-    fitted = [clone(one).fit_rows(domain, kept, kept_weight) for one in candidates]
+    # Axes that held-out rows have a part in would speak for densities with bins.
+    without = domain.with_axes_of(kept, kept_weight)
+    fitted = [clone(one).fit_rows(without, kept, kept_weight) for one in candidates]
     scores = np.array([_score(density, *asked) for density in fitted])
     scores[0] += _WORTH
     return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
