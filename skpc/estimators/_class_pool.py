@@ -56,11 +56,6 @@ class Lesson(NamedTuple):
     classes: NDArray[Any]
     rates: list[float]
 
-    def without(self, fold: HeldOut) -> Lesson:
-        """The lesson in which axes follow only the rows that a fold leaves to learn from."""
-        some = fold.kept > 0.0
-        return self._replace(domain=self.domain.with_axes_of(self.rows[some], fold.kept[some]))
-
     def learn(self, member: Member, weight: Floats, seed: int) -> ClassDensities | CopiesClassifier:
         """Learn a member from the rows of positive weight."""
         some = weight > 0.0
@@ -162,8 +157,8 @@ class ClassPool(NamedTuple):
             for member, seed in zip(members, seeds)
         )
         said = parallel(
-            delayed(without.ask)(member, learned[m], fold, seeds[m], log_prior)
-            for without, fold in zip([lesson.without(fold) for fold in folds], folds)
+            delayed(lesson.ask)(member, learned[m], fold, seeds[m], log_prior)
+            for fold in folds
             for m, member in enumerate(members)
         )
         answers = _Answers.gather(lesson, members, folds, said)

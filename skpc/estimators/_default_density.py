@@ -51,11 +51,11 @@ def fit_for_cells(table: Any, weight: Floats, random_state: Any) -> CircuitDensi
 def fit_for_kernels(
     table: Any, weight: Floats, categorical_features: Any, random_state: Any
 ) -> CircuitDensity:
-    """Fit the density of a kernel machine: a structured cutset network, SoftLearnSPN or TableMixture.
+    """Fit the density of a kernel machine: a cutset network, SoftLearnSPN or TableMixture.
 
-    The one that predicts removed cells of held-out rows best learns from all rows. TableMixture is
-    tried where there are numbers. Rows with missing cells are left to the cutset network: between
-    them a machine needs a structured circuit.
+    What predicts removed cells of held-out rows best learns from all rows. TableMixture is tried
+    where there are numbers. Rows with missing cells are left to the cutset network, which is
+    structured: between such rows a machine needs a structured circuit.
 
     Parameters
     ----------

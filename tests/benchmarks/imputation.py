@@ -10,7 +10,7 @@ that were filled wrongly; seconds are CPU seconds of fit and transform. Means ov
 
 Others than CircuitImputer see categories as one-hot columns (the largest of a group counts), for
 which all of them did better than with ordinal codes. K is the number of components of a
-CutsetNetworkBD, "soft" is SoftLearnSPN, "table" TableMixture, and "default" the imputer's own choice.
+CutsetNetworkBD, "soft" is SoftLearnSPN, "table" TableMixture, "default" no density but the default.
 IterativeImputer uses Bayesian ridge regressions, "forest" random forests of 50 trees.
 """
 

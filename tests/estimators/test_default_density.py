@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from sklearn.datasets import load_breast_cancer
 
 from skpc import (

@@ -22,6 +22,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
+from skpc.domain import merge_rows
 from skpc.estimators import _value_lesson
 from tests.naive.regressor import facts_of
 
@@ -178,7 +179,7 @@ def test_held_out_targets_have_no_part_in_the_bins_that_tell_of_them():
     rows, ones = np.column_stack([X, y]), np.ones(150)
     domain = model.domain_.with_number(rows, ones, CUTSET._n_bins)
     domain = domain.with_axes_of(rows[train], ones[train])
-    alone = clone(CUTSET).fit_rows(domain, rows[train], ones[train])
+    alone = clone(CUTSET).fit_rows(domain, *merge_rows(rows[train], ones[train]))
     expected = alone.score_samples(rows[test], given=[0, 1]).mean()
     assert model.member_log_densities_[0] == pytest.approx(expected, abs=1e-6)
 
