@@ -328,5 +328,7 @@ def _fitted(
 def _held_out(member: Any, domain: Domain, rows: Floats, kept: Floats, asked: Floats) -> Floats:
     """Log density of rows that are held out, by a member that has learned from the others."""
     some = np.flatnonzero(kept)
-    again = member._fit_again(domain, rows[some], kept[some])
+    # Held-out rows have no part in axes either, which would speak for densities with bins.
+    without = domain.with_axes_of(rows[some], kept[some])
+    again = member._fit_again(without, rows[some], kept[some])
     return np.asarray(again._density.log_density(asked))
