@@ -16,7 +16,6 @@ from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
 from skpc.variables.checks import (
-    MOST_STATES,
     N_FAMILIES,
     TOLERANCE,
     check_families,
@@ -99,7 +98,6 @@ def _check_layout(structure: Structure) -> None:
     within: list[tuple[str, Any, int, int]] = [
         ("kind", structure.kind, LEAF, PRODUCT),
         ("scope", structure.scope, 0, structure.n_features - 1),
-        ("n_states", structure.n_states, 0, MOST_STATES),
         ("leaf_family of leaves", structure.leaf_family[leaf], 0, N_FAMILIES - 1),
         ("leaf_family of sums and products", structure.leaf_family[~leaf], -1, -1),
         ("decision_var", structure.decision_var, -1, structure.n_features - 1),
