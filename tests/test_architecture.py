@@ -1,6 +1,7 @@
 """The layers of DESIGN: who may import whom, and who may import what."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,14 @@ def test_shipped_code_has_no_assert_and_no_bare_njit(path):
         assert not isinstance(node, ast.Assert), f"{path}:{node.lineno} asserts"
         if isinstance(node, ast.Name) and path.name != "_jit.py":
             assert node.id not in {"njit", "jit", "vectorize", "guvectorize"}, path
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_are_written_by_one_module(path):
+    found = re.findall(
+        r"""\bopen\([^)]*["'][wxa]|\.write_(?:text|bytes)\(|\bnp\.save""", path.read_text()
+    )
+    assert path.name == "_files.py" or not found
 
 
 #: Leaf families, and the only places that may name one.

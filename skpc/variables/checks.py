@@ -45,10 +45,7 @@ _VARIABLES = {
 
 def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
     """Refuse an axis that is none, or that does not fit the number of states."""
-    if count < 0:
-        raise ValueError(f"variable {var} needs 0 or more states, got {count}")
-    if count > MOST_STATES:
-        raise ValueError(f"variable {var} may have {MOST_STATES} states at most, got {count}")
+    _check_count(var, count)
     if axis is not None and count != axis.n_states:
         raise ValueError(
             f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
@@ -57,6 +54,13 @@ def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> No
         _check_axis(var, axis)
     elif axis is not None:
         _check_column(var, axis)
+
+
+def _check_count(var: int, count: int) -> None:
+    if count < 0:
+        raise ValueError(f"variable {var} needs 0 or more states, got {count}")
+    if count > MOST_STATES:
+        raise ValueError(f"variable {var} may have {MOST_STATES} states at most, got {count}")
 
 
 def _check_axis(var: int, axis: Axis) -> None:
@@ -117,8 +121,8 @@ def _check_column(var: int, column: ScoredColumn) -> None:
 
 def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | None:
     """The axis that a stretch of a file holds, checked; None where it is empty."""
+    _check_count(var, count)
     if not len(part):
-        check_variable(var, count, None)
         return None
     misfit = ValueError(f"the axis of variable {var} does not fit its {count} states")
     found: Axis | ScoredColumn

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from skpc.circuit import load_circuit, save_circuit
+from skpc.circuit import CircuitBuilder, load_circuit, save_circuit
 from skpc.queries import condition, log_likelihood
 from skpc.variables import BLOCK, SCORED
 from tests.zoo import AXIS, SCORED_COLUMNS, one_block, random_circuit, random_rows
@@ -222,3 +222,19 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path, name, change):
     np.savez(tmp_path / "c.npz", **arrays)
     with pytest.raises(ValueError, match="holds arrays that are no circuit"):
         load_circuit(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
+def test_weights_sum_to_one_however_far_a_cell_is_that_a_circuit_is_conditioned_on(tmp_path, far):
+    builder = CircuitBuilder([0, 2])
+    leaves = [(0.0, 1.0, 0.3), (0.1, 1.0, 0.6), (0.2, 1.0000001, 0.6)]
+    parts = [
+        builder.product([builder.gaussian(0, mean, sd), builder.discrete(1, np.log([p, 1 - p]))])
+        for mean, sd, p in leaves
+    ]
+    builder.sum(parts, np.log([0.2, 0.3, 0.5]))
+    given = condition(builder.build(), [far, np.nan])
+    total = np.exp(log_likelihood(given, [[np.nan, 0.0], [np.nan, 1.0]])).sum()
+    np.testing.assert_allclose(total, 1.0, rtol=1e-14)
+    save_circuit(given, tmp_path / "c.npz")
+    assert_same(load_circuit(tmp_path / "c.npz"), given)
