@@ -146,7 +146,7 @@ def _check_use(structure: Structure) -> None:
     var = variable_of_two_families(structure.leaves)
     if var >= 0:
         raise StructureError(
-            f"the leaves of variable {var} need one family, but the builder got leaves of several; "
+            f"the leaves of variable {var} need one family, but there are leaves of several; "
             "mix those of one family"
         )
     used = np.zeros(structure.n_nodes, dtype=bool)

@@ -103,7 +103,9 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
     version = _version(arrays, path)
     missing = _dtypes(version).keys() - arrays.keys()
     if missing:
-        raise ValueError(f"{path} is not a circuit saved by skpc: it lacks {', '.join(missing)}")
+        raise ValueError(
+            f"{path} is not a circuit saved by skpc: it lacks {', '.join(sorted(missing))}"
+        )
     try:
         return _assembled(_typed(arrays, version), version)
     except (ValueError, IndexError, TypeError, OverflowError) as error:

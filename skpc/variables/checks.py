@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints
+from skpc.exceptions import StructureError
 from skpc.variables.axis import HEAD, Axis
 from skpc.variables.block import groups_of, parts_of
 from skpc.variables.families import FORMULAS, of_formulas
@@ -164,7 +165,7 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
     wrong = np.flatnonzero(_LIKE[leaves.family[owner]] != like[scope])
     if len(wrong):
         family, var = leaves.family[owner[wrong[0]]], scope[wrong[0]]
-        raise ValueError(
+        raise StructureError(
             f"node {node[owner[wrong[0]]]} is a {_NAMES[family]} leaf and needs a variable with "
             f"{_VARIABLES[_LIKE[family]]}, but variable {var} has {_VARIABLES[like[var]]}"
         )
