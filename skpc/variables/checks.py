@@ -76,10 +76,7 @@ def _check_axis(var: int, axis: Axis) -> None:
         raise ValueError(
             f"the tails of variable {var} need positive scales, got {lower} and {upper}"
         )
-    if not axis.low <= axis.high:
-        raise ValueError(
-            f"draws of variable {var} need a range that increases, got {axis.low} to {axis.high}"
-        )
+    _check_draws(var, axis.low, axis.high)
     states, shares, points = axis.states, axis.shares, axis.points
     if any(np.shape(part) != (len(edges) + 1,) for part in (states, shares, points)):
         raise ValueError(f"the axis of variable {var} needs {len(edges) + 1} cells")
@@ -101,11 +98,7 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         raise ValueError(
             f"variable {var} needs a step, a reach and a smallest sd of 0 or more, got {sizes}"
         )
-    if not column.low <= column.high:
-        raise ValueError(
-            f"draws of variable {var} need a range that increases, got {column.low} to "
-            f"{column.high}"
-        )
+    _check_draws(var, column.low, column.high)
     score = column.score
     shape = score._replace(lower=-np.inf, upper=np.inf, centre=0.0, spread=1.0)
     ends = np.clip([score.low, score.high], -_FAR, _FAR)
@@ -118,6 +111,11 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         and not np.isnan(shape.of(ends)).any()
     ):
         raise ValueError(f"the score of variable {var} is no increasing bijection: {score}")
+
+
+def _check_draws(var: int, low: float, high: float) -> None:
+    if not low <= high or low == np.inf or high == -np.inf:
+        raise ValueError(f"draws of variable {var} need a range of numbers, got {low} to {high}")
 
 
 def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | None:

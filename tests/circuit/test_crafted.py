@@ -128,6 +128,8 @@ def test_covariances_of_blocks_must_be_positive_definite(tmp_path, at, value, me
         (0, -1.0, "tails of variable 0 need positive scales"),
         (1, np.inf, "tails of variable 0 need positive scales"),
         (2, np.nan, "draws of variable 0 need a range"),
+        (2, np.inf, "draws of variable 0 need a range"),
+        (3, -np.inf, "draws of variable 0 need a range"),
         (4, np.nan, "needs at least one finite edge"),
         (5, -2.0, "edges of variable 0 must increase"),
         (10, 9.0, "does not fit its 4 states"),
@@ -147,7 +149,8 @@ def test_damaged_histogram_axes_are_refused(tmp_path, at, value, message):
     [
         (1, -0.5, "needs a step, a reach and a smallest sd of 0 or more"),
         (2, np.nan, "needs a step, a reach and a smallest sd of 0 or more"),
-        (4, np.nan, "need a range that increases"),
+        (4, np.nan, "draws of variable 1 need a range"),
+        (4, np.inf, "draws of variable 1 need a range"),
         (6, np.nan, "is no increasing bijection"),
         (6, np.inf, "is no increasing bijection"),
         (9, 0.0, "is no increasing bijection"),
