@@ -17,10 +17,9 @@ from skpc.variables import Number
 
 #: Numbers of components to choose from; so many in a row that are no better end a walk.
 N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
-#: What else there is to choose, beside the columns whose scores are linear.
-_CHOICES: dict[str, tuple[Any, ...]] = {
-    "widths": ((1.0,), TAILS),
-    "strength": (0.5, 0.1, 2.0, 8.0),
+#: Amounts to choose from, increasing.
+_AMOUNTS: dict[str, tuple[float, ...]] = {
+    "strength": (0.1, 0.5, 2.0, 8.0),
     "to_diagonal": (0.0, 0.1, 0.4, 1.0),
 }
 #: Scores are linear where other columns explain more than one of these shares of the variance.
@@ -43,7 +42,7 @@ _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
-N_STAGES = _ROUNDS * (len(_CHOICES) + 2) + 4
+N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
 
 class TableRows(NamedTuple):
@@ -240,11 +239,14 @@ class _Search:
         yield
         self._try_factors()
         yield
-        choices = {"linear": _linear(self.table), **_CHOICES} if self.n_numbers else {}
+        kinds = {"linear": _linear(self.table), "widths": ((1.0,), TAILS)} if self.n_numbers else {}
         for n_before in range(_ROUNDS):
             before = self.best
-            for name, values in choices.items():
-                self._try(self.best.but(**{name: value}) for value in values)
+            for name, kind in kinds.items():
+                self._try(self.best.but(**{name: value}) for value in kind)
+                yield
+            for name, amounts in _AMOUNTS.items() if self.n_numbers else ():
+                self._walk(name, amounts)
                 yield
             self._walk("n_components", self.counts)
             yield
@@ -316,17 +318,17 @@ class _Search:
         self.best = max([self.best, *candidates], key=self.score)
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:
-        """Try greater and lower values until some in a row are no better."""
+        """Try greater and lower values until some in a row are no better, or one is much worse."""
         at = self.best.recipe
         greater = [value for value in values if value > getattr(at, name)]
         lower = [value for value in values if value < getattr(at, name)][::-1]
         for ordered in (greater, lower):
             misses = 0
             for value in ordered:
-                before = self.best
-                self._try([before.but(**{name: value})])
+                before, tried = self.best, self.best.but(**{name: value})
+                self._try([tried])
                 misses = misses + 1 if self.best is before else 0
-                if misses == _PATIENCE:
+                if misses == _PATIENCE or self.score(tried) < self.score(self.best) - _NEAR:
                     break
 
     def _try_factors(self) -> None:
