@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skpc._jit import fast_exp, fast_log, inlined, kernel, popcount
+from skpc._jit import LANES, eliminate_lanes, fast_exp, fast_log, inlined, kernel, popcount
 from skpc._random import normal, seed_streams, uniform
 
 PROBE = """
@@ -115,6 +115,22 @@ def test_popcount_counts_ones():
     out = np.empty(100, dtype=np.int64)
     _ones(words, out)
     assert out.tolist() == [int(word).bit_count() for word in words]
+
+
+@kernel
+def _eliminate(out, at, left, right, n, scale, s):
+    eliminate_lanes(out, at, left, LANES, right, 0, n, scale, s)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_products_of_lanes_are_subtracted_and_the_rest_is_scaled(n):
+    rng = np.random.default_rng(n)
+    out, left, right, scale = rng.normal(size=(4, 5, LANES))
+    found = out.copy()
+    _eliminate(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n, scale.ravel(), LANES)
+    truth = out.copy()
+    truth[2] = scale[1] * (out[2] - (left[1 : 1 + n] * right[:n]).sum(axis=0))
+    np.testing.assert_allclose(found, truth, rtol=1e-12)
 
 
 @kernel

@@ -13,9 +13,10 @@ and missing cells m,
     \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1},
 
 so that only the missing block of the precision is factorised; where more cells are missing than
-observed it is the observed block of the covariance instead. Rows of one missingness pattern share
-the factor. Where :math:`d` is zero at missing cells, one product :math:`\Lambda d` for all rows
-has both :math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`.
+observed it is the observed block of the covariance instead. Eight rows are factorised side by side,
+and rows of one missingness pattern share the factor. Where :math:`d` is zero at missing cells, one
+product :math:`\Lambda d` for all rows has both :math:`\Lambda_{oo} d_o` and
+:math:`\Lambda_{mo} d_o`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from skpc.domain import Domain, merge_rows
-from skpc.learning import HeldOutRows, TableRows, learn_table_mixture
+from skpc.learning import HeldOutRows, TableRows, learn_table_mixture, table_search
 from skpc.learning.table_search import N_STAGES, explained_by_others
 from tests.naive.table_mixture import explained
 
@@ -106,6 +106,21 @@ def test_nothing_is_chosen_without_held_out_rows():
     assert [tuple(candidate.recipe) for candidate in mixture.choices.candidates] == [
         (1, 0.5, 0.0, (1.0,), 0)
     ]
+
+
+def test_a_walk_ends_where_a_value_is_much_worse(monkeypatch):
+    """Independence of ten columns that depend on each other loses many nats."""
+    tried, ask = [], table_search._ask
+
+    def noted(part, asked, recipe):
+        tried.append(recipe.to_diagonal)
+        return ask(part, asked, recipe)
+
+    monkeypatch.setattr(table_search, "_ask", noted)
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 10))
+    learned(common + 0.01 * rng.normal(size=(200, 10)))
+    assert set(tried) == {0.0, 0.1}
 
 
 def test_the_result_does_not_depend_on_the_number_of_threads():
