@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Numbers that :func:`add_products` and :func:`eliminate_lanes` take at a time.
+#: Numbers that :func:`add_products` and :func:`subtract_products` take at a time.
 LANES = 8
 
 #: True and False as arguments of kernels: the literals would each be a type of its own.
@@ -126,29 +126,20 @@ def _add_products(
     return types.void(out, at, left, i, right, j, step), codegen
 
 
-def _eliminate_lanes(
-    typingctx: Any,
-    out: Any,
-    at: Any,
-    left: Any,
-    i: Any,
-    right: Any,
-    j: Any,
-    n: Any,
-    scale: Any,
-    s: Any,
+def _subtract_products(
+    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
 ) -> Any:
-    """Subtract the elementwise products of n vectors of eight numbers, and scale the rest.
+    """Subtract the elementwise products of n vectors of eight numbers of arrays of float64.
 
-    ``out[at : at + 8] = scale[s : s + 8] * (out[at : at + 8] - sum over b < n of
-    left[i + 8 * b :][:8] * right[j + 8 * b :][:8])``, with positions in the flat arrays.
+    ``out[at : at + 8] -= sum over b < n of left[i + 8 * b :][:8] * right[j + 8 * b :][:8]``, with
+    positions in the flat arrays.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = ir.VectorType(ir.DoubleType(), LANES)
         data = {
             k: context.make_array(signature.args[k])(context, builder, args[k]).data
-            for k in (0, 2, 4, 7)
+            for k in (0, 2, 4)
         }
 
         def pointer(array: int, position: Any) -> Any:
@@ -164,16 +155,15 @@ def _eliminate_lanes(
             product = builder.fmul(*factors, flags=("contract",))
             less = builder.fsub(builder.load(rest), product, flags=("contract",))
             builder.store(less, rest)
-        factor = builder.load(pointer(7, args[8]), align=8)
-        builder.store(builder.fmul(builder.load(rest), factor), target, align=8)
+        builder.store(builder.load(rest), target, align=8)
         return context.get_dummy_value()
 
-    return types.void(out, at, left, i, right, j, n, scale, s), codegen
+    return types.void(out, at, left, i, right, j, n), codegen
 
 
 popcount: Any = intrinsic(_popcount)
 add_products: Any = intrinsic(_add_products)
-eliminate_lanes: Any = intrinsic(_eliminate_lanes)
+subtract_products: Any = intrinsic(_subtract_products)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)
 

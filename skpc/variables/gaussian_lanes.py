@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, eliminate_lanes, kernel
+from skpc._jit import LANES, kernel, subtract_products
 
 #: Products of pivots outside of these bounds are turned into logarithms.
 _SMALL, _LARGE = 1e-100, 1e100
@@ -84,19 +84,19 @@ def load_cells(
 
 
 @kernel
-def factorise_blocks(size: Any, unit: Floats, block: Floats, log_det: Floats) -> None:
+def factorise_blocks(size: Any, block: Floats, log_det: Floats) -> None:
     """Cholesky factors in place, with reciprocals on their diagonals; their log determinants."""
     product = np.ones(LANES)
     log_det[:] = 0.0
     for i in range(size):
         row = i * size * LANES
         for j in range(i):
-            diagonal = (j * size + j) * LANES
-            eliminate_lanes(
-                block, row + j * LANES, block, row, block, j * size * LANES, j, block, diagonal
-            )
+            at, diagonal = row + j * LANES, (j * size + j) * LANES
+            subtract_products(block, at, block, row, block, j * size * LANES, j)
+            for lane in range(LANES):
+                block[at + lane] *= block[diagonal + lane]
         at = row + i * LANES
-        eliminate_lanes(block, at, block, row, block, row, i, unit, 0)
+        subtract_products(block, at, block, row, block, row, i)
         for lane in range(LANES):
             block[at + lane] = 1.0 / math.sqrt(block[at + lane])
         for lane in range(LANES):
@@ -112,8 +112,10 @@ def factorise_blocks(size: Any, unit: Floats, block: Floats, log_det: Floats) ->
 def solve_blocks(size: Any, root: Floats, solved: Floats) -> None:
     """Solve by the factors in place."""
     for i in range(size):
-        row = i * size * LANES
-        eliminate_lanes(solved, i * LANES, root, row, solved, 0, i, root, row + i * LANES)
+        row, at = i * size * LANES, i * LANES
+        subtract_products(solved, at, root, row, solved, 0, i)
+        for lane in range(LANES):
+            solved[at + lane] *= root[row + at + lane]
 
 
 @kernel
@@ -126,34 +128,34 @@ def add_squares(size: Any, solved: Floats, found: Floats) -> None:
 
 
 @kernel
-def invert_blocks(size: Any, unit: Floats, root: Floats, half: Floats, inverse: Floats) -> None:
+def invert_blocks(size: Any, root: Floats, half: Floats, inverse: Floats) -> None:
     """Inverses of the factors C, transposed (``half``), and of CC', negative (``inverse``)."""
     for j in range(size):
         row = j * size * LANES
+        begin = row + j * LANES
         for lane in range(LANES):
-            half[row + j * LANES + lane] = root[row + j * LANES + lane]
+            half[begin + lane] = root[begin + lane]
         for i in range(j + 1, size):
-            at = row + i * LANES
+            at, diagonal = row + i * LANES, (i * size + i) * LANES
             for lane in range(LANES):
                 half[at + lane] = 0.0
-            left, begin = (i * size + j) * LANES, row + j * LANES
-            diagonal = (i * size + i) * LANES
-            eliminate_lanes(half, at, root, left, half, begin, i - j, root, diagonal)
+            subtract_products(half, at, root, (i * size + j) * LANES, half, begin, i - j)
+            for lane in range(LANES):
+                half[at + lane] *= root[diagonal + lane]
     for i in range(size):
-        row = i * size * LANES
+        left = (i * size + i) * LANES
         for j in range(i + 1):
-            at = row + j * LANES
+            at, right = (i * size + j) * LANES, (j * size + i) * LANES
             for lane in range(LANES):
                 inverse[at + lane] = 0.0
-            right = (j * size + i) * LANES
-            eliminate_lanes(inverse, at, half, row + i * LANES, half, right, size - i, unit, 0)
+            subtract_products(inverse, at, half, left, half, right, size - i)
 
 
 @kernel
-def complete_blocks(size: Any, unit: Floats, half: Floats, solved: Floats, found: Floats) -> None:
+def complete_blocks(size: Any, half: Floats, solved: Floats, found: Floats) -> None:
     """Minus the solutions by CC', from what the factors C have solved."""
     for i in range(size):
         for lane in range(LANES):
             found[i * LANES + lane] = 0.0
         left = (i * size + i) * LANES
-        eliminate_lanes(found, i * LANES, half, left, solved, i * LANES, size - i, unit, 0)
+        subtract_products(found, i * LANES, half, left, solved, i * LANES, size - i)
