@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._validation import unmasked
 
 
 class Kernel:
@@ -249,7 +250,7 @@ def _check_gamma(gamma: float) -> None:
 
 
 def _complete_rows(table: Any, name: str) -> Floats:
-    rows = np.asarray(table, dtype=np.float64)
+    rows = np.asarray(unmasked(table), dtype=np.float64)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")
     bad = np.argwhere(~np.isfinite(rows))
