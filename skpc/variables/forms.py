@@ -22,6 +22,8 @@ from skpc.variables.scored_column import ScoredColumn
 
 #: Newton's method doubles the digits at each step; halving alone would need about as many.
 _MAX_STEPS = 100
+#: How exact a quantile is, in standard deviations.
+_PRECISION = 1e-13
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
 #: Parts less probable than this add nothing to a mean.
@@ -402,20 +404,23 @@ def _invert_normals(
 ) -> None:
     """Quantile of each mixture of normals, by Newton's method between bounds.
 
-    ``z`` has the quantiles of the standard normal distribution.
+    ``z`` has the quantiles of the standard normal distribution. Numbers are counted from the mean
+    of a part, as floats are coarse far away from zero.
     """
     for r in range(len(out)):
-        low, high = np.inf, -np.inf
+        low, high, narrowest, origin = np.inf, -np.inf, np.inf, np.nan
         for k in range(prob.shape[1]):
             # The quantile of a mixture lies between those of its parts.
             if prob[r, k] > 0.0:
-                end = mean[r, k] + z[r] * sd[r, k]
+                origin = mean[r, k] if origin != origin else origin
+                end = mean[r, k] - origin + z[r] * sd[r, k]
                 low, high = min(low, end), max(high, end)
+                narrowest = min(narrowest, sd[r, k])
         x = 0.5 * (low + high)
         for _ in range(_MAX_STEPS):
             excess, density = -level[r], 0.0
             for k in range(prob.shape[1]):
-                u = (x - mean[r, k]) / sd[r, k]
+                u = (x - (mean[r, k] - origin)) / sd[r, k]
                 excess += prob[r, k] * 0.5 * math.erfc(-u / _SQRT_2)
                 density += prob[r, k] * math.exp(-0.5 * u * u) / (sd[r, k] * _SQRT_2_PI)
             if excess > 0.0:
@@ -424,7 +429,7 @@ def _invert_normals(
                 low = x
             step = x - excess / density if density > 0.0 else np.inf
             following = step if low < step < high else 0.5 * (low + high)
-            if abs(following - x) <= 1e-14 * abs(x) or excess == 0.0:
+            if abs(following - x) <= _PRECISION * narrowest or excess == 0.0:
                 break
             x = following
-        out[r] = x
+        out[r] = origin + x

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
 from skpc.domain import Domain, merge_rows
 from tests.estimators.test_common import numbers, polars_table, table, with_missing_cells
 
@@ -119,6 +119,31 @@ def test_intervals_are_tables_of_the_same_kind(density):
     assert isinstance(density.interval(polars_table())[0], pl.DataFrame)
     with pytest.raises(ValueError, match=r"level .* got 1"):
         density.interval(incomplete, level=1)
+
+
+@pytest.mark.parametrize(("offset", "spread"), [(1e15, 2.0), (0.0, 1e-300), (-1e12, 0.5)])
+@pytest.mark.parametrize(
+    "density",
+    [
+        SoftLearnSPN(leaves="univariate", random_state=0),
+        SoftLearnSPN(leaves="block", random_state=0),
+        TableMixture(random_state=0),
+        CutsetNetworkBD(random_state=0),
+    ],
+    ids=["univariate", "block", "table", "cutset"],
+)
+def test_intervals_keep_to_the_offset_and_the_spread_of_a_column(density, offset, spread):
+    values = np.random.default_rng(0).normal(size=(300, 1)) @ [[1.0, 0.8]]
+    values[:, 1] += 0.6 * np.random.default_rng(1).normal(size=300)
+    X = offset + spread * values
+    model = clone(density).fit(X)
+    rows = np.array([[np.nan, np.nan], [X[0, 0], np.nan]])
+    lower, upper = (np.asarray(end) for end in model.interval(rows))
+    mean = model.complete(rows)
+    assert ((lower < mean) & (mean < upper))[np.isnan(rows)].all()
+    expected = np.quantile(X, [0.05, 0.95], axis=0)
+    assert_allclose([lower[0], upper[0]], expected, rtol=0, atol=0.4 * spread)
+    assert (upper - lower)[1, 1] < 0.85 * (upper - lower)[0, 1]
 
 
 @every_density
