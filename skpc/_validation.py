@@ -310,10 +310,10 @@ def check_n_samples(n_samples: Any) -> int:
     ValueError
         If it is not an integer of 0 or more, or so large that no memory holds the draws.
     """
-    if not isinstance(n_samples, Integral) or not 0 <= n_samples <= _MOST_DRAWS:
-        raise ValueError(
-            f"n_samples must be an integer of 0 or more, up to {_MOST_DRAWS}, got {n_samples!r}"
-        )
+    if not isinstance(n_samples, Integral) or n_samples < 0:
+        raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
+    if n_samples > _MOST_DRAWS:
+        raise ValueError(f"n_samples must be at most {_MOST_DRAWS}, got {n_samples!r}")
     return int(n_samples)
 
 

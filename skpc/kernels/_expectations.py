@@ -117,7 +117,8 @@ def _of_points(kernel: ColumnKernel, left: Points, right: Points) -> Floats:
 def _bump_of_normals(kernel: RBF, left: Normals, right: Normals) -> Floats:
     sd, mean = left.sd[:, np.newaxis], left.mean[:, np.newaxis]
     widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
-    exponent = -kernel.gamma * np.square(mean - right.mean) / widened
+    with np.errstate(over="ignore"):
+        exponent = -kernel.gamma * np.square(mean - right.mean) / widened
     return _averaged(left, right, np.exp(exponent) / np.sqrt(widened))
 
 
