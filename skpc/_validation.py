@@ -312,9 +312,10 @@ def check_n_samples(n_samples: Any) -> int:
     """
     if not isinstance(n_samples, Integral) or n_samples < 0:
         raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
-    if n_samples > _MOST_DRAWS:
-        raise ValueError(f"n_samples must be at most {_MOST_DRAWS}, got {n_samples!r}")
-    return int(n_samples)
+    n_draws = int(n_samples)
+    if n_draws > _MOST_DRAWS:
+        raise ValueError(f"n_samples must be at most {_MOST_DRAWS}, got {n_draws}")
+    return n_draws
 
 
 def check_magnitude(
