@@ -44,8 +44,8 @@ _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
-#: Chow-Liu trees in the mixture that fills missing cells: this many, fewer where each would have less
-#: than a hundred rows or missing cells, but at least ``n_components``. Networks filled no better.
+#: Chow-Liu trees in the mixture that fills missing cells: this many, fewer where each would have
+#: less than 100 rows or missing cells, but at least ``n_components``. Networks filled no better.
 _FILLING_TREES = 20
 _ROWS_OF_TREE = 100
 #: Mixtures learned for that in turn, each but the first from rows filled by the one before.

@@ -209,7 +209,8 @@ def _largest_size(points: Floats) -> float:
     """The largest magnitude by which rounding is told among increasing values."""
     if len(points) < 2:
         return math.inf
-    low, high = np.quantile(points, (0.1, 0.9)).tolist()
+    outer = len(points) // 10
+    low, high = float(points[outer]), float(points[-1 - outer])
     is_one = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
     return math.inf if is_one else _MOST_SPREADS * (high - low)
 
