@@ -7,6 +7,7 @@ from scipy.stats import norm
 
 from skpc.circuit import CircuitBuilder
 from skpc.queries import quantiles
+from skpc.variables import Normals
 from tests.naive import circuit as naive
 from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
 
@@ -72,6 +73,24 @@ def test_a_narrow_part_far_from_the_others_is_found_to_its_own_precision():
     builder.sum(parts, np.log([0.5, 0.5]))
     found = quantiles(builder.build(), [[np.nan]], [0.05, 0.45])
     assert_allclose(found.ravel(), norm.ppf([0.1, 0.9]) * 1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("widest", [0.0, 6.0])
+def test_quantiles_of_mixtures_of_any_parts_reach_their_level(widest):
+    rng = np.random.default_rng(0)
+    for n_parts in (2, 5, 12, 25):
+        mean, sd = 3.0 * rng.normal(size=n_parts), rng.uniform(0.1, 2.0, n_parts)
+        sd *= 10.0 ** rng.uniform(-widest, widest, n_parts)
+        prob = rng.dirichlet(np.ones(n_parts), 2000)
+        for level in (1e-3, 0.05, 0.5, 0.95):
+            found = Normals(mean, sd, prob).quantiles(level)
+            near = 4.0 * np.spacing(np.maximum(np.abs(found), np.abs(mean).max()))
+            low, high = (
+                (prob * norm.cdf((x[:, np.newaxis] - mean) / sd)).sum(axis=1)
+                for x in (found - near, found + near)
+            )
+            assert (low <= level * (1 + 1e-10)).all()
+            assert (high >= level * (1 - 1e-10)).all()
 
 
 def test_many_rows_are_taken_a_part_at_a_time():
