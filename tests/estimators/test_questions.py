@@ -121,6 +121,13 @@ def test_intervals_are_tables_of_the_same_kind(density):
         density.interval(incomplete, level=1)
 
 
+@pytest.mark.parametrize("level", [None, "0.9", 0.0, 1.0, np.nan])
+def test_levels_that_are_no_probabilities_are_refused(level):
+    model = CutsetNetworkBD(random_state=0).fit(numbers())
+    with pytest.raises(ValueError, match=f"strictly between 0 and 1, got {level!r}"):
+        model.interval([[np.nan] * 3], level=level)
+
+
 @pytest.mark.parametrize(("offset", "spread"), [(1e15, 2.0), (0.0, 1e-300), (-1e12, 0.5)])
 @pytest.mark.parametrize(
     "density",
