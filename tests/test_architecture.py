@@ -8,7 +8,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
-    {"_jit", "_arrays", "_repr", "_version", "exceptions"},
+    {"_jit", "_sources", "_arrays", "_repr", "_version", "exceptions"},
     {"_random", "_validation"},
     {"variables"},
     {"domain", "circuit"},

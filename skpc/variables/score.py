@@ -192,19 +192,19 @@ def _bound(lower: float, upper: float, v: float) -> float:
 @kernel
 def _scores(score: Floats, x: Floats, found: Floats) -> None:
     for i in range(len(x)):
-        found[i] = score_of(score, 0, x[i])[0] if x[i] == x[i] else np.nan
+        found[i] = score_of(score, np.int64(0), x[i])[0] if x[i] == x[i] else np.nan
 
 
 @kernel
 def _log_slopes(score: Floats, x: Floats, found: Floats) -> None:
     for i in range(len(x)):
-        found[i] = score_of(score, 0, x[i])[1] if x[i] == x[i] else np.nan
+        found[i] = score_of(score, np.int64(0), x[i])[1] if x[i] == x[i] else np.nan
 
 
 @kernel
 def _values(score: Floats, z: Floats, found: Floats) -> None:
     for i in range(len(z)):
-        found[i] = value_of(score, 0, z[i]) if z[i] == z[i] else np.nan
+        found[i] = value_of(score, np.int64(0), z[i]) if z[i] == z[i] else np.nan
 
 
 @kernel
