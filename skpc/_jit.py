@@ -10,6 +10,7 @@ import math
 import pickle
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -69,16 +70,14 @@ def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
         "forceinline": inline,
     }
     compiled = njit(**options)(func)
-    try:
+    # There may be no folder to write to, or no file to compare with.
+    with suppress(RuntimeError, OSError):
         compiled._cache = _Cache(func)
-    except (RuntimeError, OSError):
-        # No folder to write to, or no file to compare with.
-        pass
     KERNELS.append(compiled)
     return cast(Callable[P, R], compiled)
 
 
-class _Digested(CompileResultCacheImpl):  # type: ignore[misc]
+class _Digested(CompileResultCacheImpl):
     """Machine code that is not run if a byte of it has changed."""
 
     def reduce(self, result: Any) -> tuple[bytes, bytes]:
@@ -92,7 +91,7 @@ class _Digested(CompileResultCacheImpl):  # type: ignore[misc]
         return super().rebuild(target_context, pickle.loads(content))
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _Cache(FunctionCache):
     """Numba's cache of a kernel, which sees other files and survives damage.
 
     Numba compares the file of a kernel with that at the time of compiling. Here all modules count
@@ -115,11 +114,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]
             raise ValueError("machine code of other arguments")
         except Exception as error:  # whatever broken bytes may raise
             _warn_of_cache(self.cache_path, error)
-        try:
+        # If nothing can be written there, the warning has been given.
+        with suppress(OSError):
             self.flush()
-        except OSError:
-            # Nothing can be written there; the warning has been given.
-            pass
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
-    {"_jit", "_sources", "_arrays", "_repr", "_version", "exceptions"},
+    {"_sources"},
+    {"_jit", "_arrays", "_repr", "_version", "exceptions"},
     {"_random", "_validation"},
     {"variables"},
     {"domain", "circuit"},

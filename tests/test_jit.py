@@ -1,6 +1,7 @@
 """The kernel decorator and its intrinsics."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,8 +118,8 @@ def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_fol
         print(*(w.message for w in caught), sep="\\n")
     """
     value, *warning = run(dedent(code), NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
-    assert value == "1.0 1.0" and len(warning) == 1
-    assert str(tmp_path) in warning[0] and "make room there" in warning[0]
+    assert [value, len(warning)] == ["1.0 1.0", 1]
+    assert re.search(f"{tmp_path}.*make room there", warning[0])
 
 
 DAMAGES = [("nbi", "cut"), ("nbi", "empty"), ("nbc", "cut"), ("nbc", "empty"), ("nbc", "flipped")]

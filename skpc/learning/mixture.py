@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.counting.clustering import cluster_points
 from skpc.learning.network import CutsetNetwork

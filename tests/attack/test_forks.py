@@ -9,17 +9,22 @@ import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
+from skpc import CutsetNetworkBD, DensityClassifier
 from skpc.estimators import _masked_copies
 from tests.attack.models import EVERY_FIT, answers, assert_equal, learn, run, table
 
 pytestmark = pytest.mark.attack
 #: A child that takes longer hangs.
 SECONDS = 120.0
+BOOSTED = DensityClassifier(
+    CutsetNetworkBD(random_state=0), classifiers=["boosting"], cv=2, random_state=0
+)
+MODELS = {**EVERY_FIT, "boosting": BOOSTED}
 
 
 @pytest.mark.parametrize("group", range(4))
 def test_a_forked_child_learns_what_its_parent_learns(group):
-    names = list(EVERY_FIT)[group::4]
+    names = list(MODELS)[group::4]
     told = run("test_forks", *names, timeout=600.0, OMP_NUM_THREADS="2")
     assert told.splitlines() == [f"{name}: 0" for name in names]
 
@@ -29,7 +34,7 @@ def status_in_child(name: str, X: np.ndarray, expected: list[np.ndarray]) -> int
     child = os.fork()
     if child == 0:
         try:
-            assert_equal(answers(learn(clone(EVERY_FIT[name]), X), X), expected)
+            assert_equal(answers(learn(clone(MODELS[name]), X), X), expected)
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -49,7 +54,7 @@ def main(names: list[str]) -> None:
     KMeans(5, n_init=1).fit(np.random.default_rng(0).normal(size=(20_000, 5)))
     X = table(150, 0)
     for name in names:
-        expected = answers(learn(clone(EVERY_FIT[name]), X), X)
+        expected = answers(learn(clone(MODELS[name]), X), X)
         sys.stdout.write(f"{name}: {status_in_child(name, X, expected)}\n")
 
 

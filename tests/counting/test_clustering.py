@@ -49,4 +49,5 @@ def test_clustering_in_threads_changes_neither_warnings_nor_threads_of_blas():
             for seed in range(40)
         )
         assert [pool["num_threads"] for pool in threadpool_info()] == before
-        assert warnings.filters is filters and list(filters) == copy
+        assert warnings.filters is filters
+        assert list(filters) == copy
