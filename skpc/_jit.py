@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
@@ -26,7 +27,7 @@ from skpc._sources import sources_digest
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Numbers that :func:`add_products` takes at a time.
+#: Numbers that :func:`add_products` and :func:`subtract_products` take at a time.
 LANES = 8
 
 #: True and False as arguments of kernels: the literals would each be a type of its own.
@@ -201,8 +202,44 @@ def _add_products(
     return types.void(out, at, left, i, right, j, step), codegen
 
 
+def _subtract_products(
+    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
+) -> Any:
+    """Subtract the elementwise products of n vectors of eight numbers of arrays of float64.
+
+    ``out[at : at + 8] -= sum over b < n of left[i + 8 * b :][:8] * right[j + 8 * b :][:8]``, with
+    positions in the flat arrays.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.DoubleType(), LANES)
+        data = {
+            k: context.make_array(signature.args[k])(context, builder, args[k]).data
+            for k in (0, 2, 4)
+        }
+
+        def pointer(array: int, position: Any) -> Any:
+            start = builder.gep(data[array], [position])
+            return builder.bitcast(start, vector.as_pointer())
+
+        target = pointer(0, args[1])
+        rest = cgutils.alloca_once_value(builder, builder.load(target, align=8))
+        with cgutils.for_range(builder, args[6]) as loop:
+            shift = builder.mul(loop.index, ir.Constant(loop.index.type, LANES))
+            places = [(k, builder.add(args[k + 1], shift)) for k in (2, 4)]
+            factors = [builder.load(pointer(*place), align=8) for place in places]
+            product = builder.fmul(*factors, flags=("contract",))
+            less = builder.fsub(builder.load(rest), product, flags=("contract",))
+            builder.store(less, rest)
+        builder.store(builder.load(rest), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, at, left, i, right, j, n), codegen
+
+
 popcount: Any = intrinsic(_popcount)
 add_products: Any = intrinsic(_add_products)
+subtract_products: Any = intrinsic(_subtract_products)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)
 

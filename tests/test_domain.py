@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc._validation import check_table, check_weight
 from skpc.domain import Domain, _merging, column_moments, merge_rows, present_rows
+from skpc.variables import Margin
 from tests.naive import domain as naive
 
 CELLS = st.sampled_from([0.0, -0.0, 1.0, 2.0, 7.0, np.nan])
@@ -502,6 +503,32 @@ def test_a_number_more_is_what_it_would_be_in_the_table(order, n_bins, margins):
     np.testing.assert_array_equal(more.n_states, whole.n_states)
     if n_bins is not None:
         np.testing.assert_array_equal(more.axis_of(2).flat, whole.axis_of(2).flat)
+
+
+@pytest.mark.parametrize("margins", ["auto", "plain"])
+def test_axes_of_other_rows_are_those_of_a_domain_that_has_seen_no_others(margins):
+    rng = np.random.default_rng(0)
+    X = np.exp(rng.normal(size=(400, 2)))
+    X[:100, 0] = 0.0
+    weight = 0.5 + rng.random(400)
+    domain, some = Domain.fit(X, n_bins=5, margins=margins), slice(50, 250)
+    again = domain.with_axes_of(X[some], weight[some])
+    if margins == "plain":
+        assert again is domain
+        return
+    assert again.numbers == domain.numbers
+    for values, number, axis in zip(X[some].T, domain.numbers, again.axes):
+        expected = Margin.fit(values, weight[some], number).axis(5)
+        np.testing.assert_array_equal(axis.flat, expected.flat)
+
+
+def test_a_column_without_values_keeps_its_axis():
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    domain = Domain.fit(X, n_bins=5)
+    without = np.where([False, True], np.nan, X)
+    again = domain.with_axes_of(without, np.ones(100))
+    assert again.axis_of(1) is domain.axis_of(1)
+    assert Domain.fit(X).with_axes_of(X, np.ones(100)).axes is None
 
 
 def test_codes_of_a_column_without_axis_are_refused():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from skpc import _jit
-from skpc._jit import fast_exp, fast_log, inlined, kernel, popcount
+from skpc._jit import LANES, fast_exp, fast_log, inlined, kernel, popcount, subtract_products
 from skpc._random import normal, seed_streams, uniform
 
 PROBE = """
@@ -186,6 +186,20 @@ def test_popcount_counts_ones():
     out = np.empty(100, dtype=np.int64)
     _ones(words, out)
     assert out.tolist() == [int(word).bit_count() for word in words]
+
+
+@kernel
+def _subtract(out, at, left, right, n):
+    subtract_products(out, at, left, LANES, right, 0, n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_products_of_lanes_are_subtracted(n):
+    out, left, right = np.random.default_rng(n).normal(size=(3, 5, LANES))
+    found = out.copy()
+    _subtract(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n)
+    out[2] -= (left[1 : 1 + n] * right[:n]).sum(axis=0)
+    np.testing.assert_allclose(found, out, rtol=1e-12)
 
 
 @kernel

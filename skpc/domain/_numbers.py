@@ -92,6 +92,19 @@ def fit_axes(
     return choose_bins(rows, weight, margins, n_bins)
 
 
+def axes_of_others(
+    rows: Floats, weight: Floats, axes: Sequence[Axis | None], numbers: Numbers
+) -> tuple[Axis | None, ...]:
+    """Axes of as many bins by other rows; a column without values there keeps its axis."""
+    found: list[Axis | None] = []
+    for values, axis, number in zip(rows.T, axes, numbers):
+        if axis is not None and number is not None and not np.isnan(values).all():
+            n_bins = max(axis.n_states - len(axis.atoms), 1)
+            axis = Margin.fit(values, weight, number).axis(n_bins)
+        found.append(axis)
+    return tuple(found)
+
+
 def _by_column(
     declared: Any, parameter: str, n_columns: int, names: Sequence[Any] | None
 ) -> dict[int, Any]:

@@ -51,10 +51,11 @@ def fit_for_cells(table: Any, weight: Floats, random_state: Any) -> CircuitDensi
 def fit_for_kernels(
     table: Any, weight: Floats, categorical_features: Any, random_state: Any
 ) -> CircuitDensity:
-    """Fit the density of a kernel machine: a structured cutset network, or SoftLearnSPN.
+    """Fit the density of a kernel machine: a cutset network, SoftLearnSPN or TableMixture.
 
-    The one that predicts removed cells of held-out rows better learns from all rows. Rows with
-    missing cells are left to the cutset network: between them a machine needs a structured circuit.
+    What predicts removed cells of held-out rows best learns from all rows. TableMixture is tried
+    where there are numbers. Rows with missing cells are left to the cutset network, which is
+    structured: between such rows a machine needs a structured circuit.
 
     Parameters
     ----------
@@ -76,7 +77,11 @@ def fit_for_kernels(
         sample_weight=weight,
     )
     rows, weight = merge_rows(domain.encode(table), weight)
-    others = [] if np.isnan(rows).any() else [SoftLearnSPN(**shared)]
+    others: list[CircuitDensity] = []
+    if not np.isnan(rows).any():
+        others.append(SoftLearnSPN(**shared))
+        if not domain.is_categorical.all():
+            others.append(TableMixture(**shared))
     return _fit_best([network, *others], domain, rows, weight, random_state)
 
 
@@ -95,7 +100,9 @@ def _fit_best(
     if len(candidates) == 1 or len(rows) < _FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
     kept, kept_weight, *asked = _split(domain, rows, weight, check_random_state(random_state))
-    fitted = [clone(one).fit_rows(domain, kept, kept_weight) for one in candidates]
+    # Axes that held-out rows have a part in would speak for densities with bins.
+    without = domain.with_axes_of(kept, kept_weight)
+    fitted = [clone(one).fit_rows(without, kept, kept_weight) for one in candidates]
     scores = np.array([_score(density, *asked) for density in fitted])
     scores[0] += _WORTH
     return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)

@@ -72,6 +72,13 @@ class Lesson(NamedTuple):
     values: Floats
     rates: Sequence[float]
 
+    def without(self, fold: HeldOut) -> Lesson:
+        """The lesson in which axes follow only the rows that a fold leaves to learn from."""
+        some = fold.kept > 0.0
+        together = np.column_stack([self.rows, self.values])[some]
+        domain = self.target.domain.with_axes_of(together, fold.kept[some])
+        return self._replace(target=self.target._replace(domain=domain))
+
     def learn(self, member: Member, weight: Floats, seed: int) -> Any:
         """Learn a member from the rows of positive weight; None where a regressor cannot."""
         if member.is_density:

@@ -170,8 +170,8 @@ def learn_pool(
     )
     chosen = [*learned, *[None] * (len(members) - len(learned))]
     said = parallel(
-        delayed(lesson.ask)(member, chosen[m], fold, seeds[m])
-        for fold in folds
+        delayed(without.ask)(member, chosen[m], fold, seeds[m])
+        for without, fold in zip([lesson.without(fold) for fold in folds], folds)
         for m, member in enumerate(members)
     )
     found = Answers.gather(lesson, members, folds, said).weigh(lesson)

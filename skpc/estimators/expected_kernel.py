@@ -89,13 +89,13 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     -----
     Numbers are compared as they are where the leaves of the density are bins or Gaussians of
     values, and by their scores where these are Gaussians of scores, each alone or several in a
-    block (:class:`skpc.SoftLearnSPN`).
+    block (:class:`skpc.SoftLearnSPN`, :class:`skpc.TableMixture`).
 
     Without a ``density`` the machine takes ``CutsetNetworkBD(structured=True)``, unless
-    :class:`skpc.SoftLearnSPN` predicts removed cells better by more than 0.02 nats each: a fifth of
-    the rows is held out, 30 % of their cells are removed, and the score is the mean log density of
-    a removed cell given the rest of its row. With missing cells in ``fit``, or fewer than 20
-    distinct rows, there is no such choice.
+    :class:`skpc.SoftLearnSPN` or, where there are numbers, :class:`skpc.TableMixture` predicts
+    removed cells better by more than 0.02 nats each: a fifth of the rows is held out, 30 % of their
+    cells are removed, and the score is the mean log density of a removed cell given the rest of its
+    row. With missing cells in ``fit``, or fewer than 20 distinct rows, there is no such choice.
 
     Training rows with missing cells enter through the doubly expected kernel of [2]_: the inner
     product of the mean embeddings of their conditionals.

@@ -46,7 +46,7 @@ class TableMixture(CircuitDensity):
     exactly; what is usual in Gaussian mixtures, to fill them in first, is not needed.
 
     Covariances of components are drawn to the pooled one, so that none degenerates; held-out rows
-    decide how much, and whether tails are heavy, how skewed the scores are, and how many components
+    decide how much, and whether tails are heavy, which scores are linear, and how many components
     there are. Mixtures that are nearly as good as the best are mixed. In tables with few rows
     for each column, covariances of few factors are tried too. A background component, of the weight
     of one row and with independent columns of heavy tails, takes outliers.
@@ -109,8 +109,9 @@ class TableMixture(CircuitDensity):
     Notes
     -----
     The choices are made one after another, each around the best so far: the number of components
-    (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), the power of the scores, heavy tails (a component is
-    then four Gaussians of one mean, 0.6, 1, 1.7 and 3 times as wide), the weight of the pooled
+    (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), which scores are linear instead of bent by a power
+    (none, those of which the other columns explain more than 0.9, or all), heavy tails (a component
+    is then four Gaussians of one mean, 0.6, 1, 1.7 and 3 times as wide), the weight of the pooled
     covariance (0.1, 0.5, 2 or 8 rows for each numeric column), the part of it that is drawn to its
     diagonal (0, 0.1, 0.4 or 1), and again. Atoms become values like others, unless one of them is
     more than half of its column, if columns without atoms are predicted better then. Held out are

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,13 +17,13 @@ from skpc.variables import Number
 
 #: Numbers of components to choose from; so many in a row that are no better end a walk.
 N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
-#: What else there is to choose. ``linear`` is how far the power of each score is drawn to one.
-_CHOICES: dict[str, tuple[Any, ...]] = {
-    "linear": (0.0, 0.5, 1.0),
-    "widths": ((1.0,), TAILS),
-    "strength": (0.5, 0.1, 2.0, 8.0),
+#: Amounts to choose from, increasing.
+_AMOUNTS: dict[str, tuple[float, ...]] = {
+    "strength": (0.1, 0.5, 2.0, 8.0),
     "to_diagonal": (0.0, 0.1, 0.4, 1.0),
 }
+#: Scores are linear where other columns explain more than one of these shares of the variance.
+_EXPLAINED = (math.inf, 0.9, -math.inf)
 #: All is chosen so often, unless nothing changes.
 _ROUNDS = 2
 #: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
@@ -41,7 +42,7 @@ _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: Steps that are told to those who show progress.
-N_STAGES = _ROUNDS * (len(_CHOICES) + 1) + 4
+N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
 
 class TableRows(NamedTuple):
@@ -69,14 +70,14 @@ class Candidate(NamedTuple):
     ----------
     recipe : Recipe
         The mixture.
-    linear : float
-        How far the powers of the scores are drawn to one.
+    linear : tuple of int
+        The columns whose scores are linear.
     atoms : bool
         Whether atoms are states of their own, rather than values like others.
     """
 
     recipe: Recipe
-    linear: float = 0.0
+    linear: tuple[int, ...] = ()
     atoms: bool = True
 
     def but(self, **changed: Any) -> Candidate:
@@ -133,8 +134,8 @@ def learn_table_mixture(
     """Learn a mixture of Gaussians of scores and tables of states.
 
     Held-out rows choose the number of components, how far their covariances are drawn together and
-    to the diagonal, whether tails are heavy, how far scores are linear, and in wide tables numbers
-    of factors. The choices are made one after another, each around the best so far. Candidates that
+    to the diagonal, whether tails are heavy, which scores are linear, and in wide tables numbers of
+    factors. The choices are made one after another, each around the best so far. Candidates that
     are nearly as good are mixed by weights that suit the held-out rows best, and learned anew from
     all rows.
 
@@ -238,10 +239,14 @@ class _Search:
         yield
         self._try_factors()
         yield
+        kinds = {"linear": _linear(self.table), "widths": ((1.0,), TAILS)} if self.n_numbers else {}
         for n_before in range(_ROUNDS):
             before = self.best
-            for name, values in _CHOICES.items() if self.n_numbers else ():
-                self._try(self.best.but(**{name: value}) for value in values)
+            for name, kind in kinds.items():
+                self._try(self.best.but(**{name: value}) for value in kind)
+                yield
+            for name, amounts in _AMOUNTS.items() if self.n_numbers else ():
+                self._walk(name, amounts)
                 yield
             self._walk("n_components", self.counts)
             yield
@@ -313,17 +318,17 @@ class _Search:
         self.best = max([self.best, *candidates], key=self.score)
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:
-        """Try greater and lower values until some in a row are no better."""
+        """Try greater and lower values until some in a row are no better, or one is much worse."""
         at = self.best.recipe
         greater = [value for value in values if value > getattr(at, name)]
         lower = [value for value in values if value < getattr(at, name)][::-1]
         for ordered in (greater, lower):
             misses = 0
             for value in ordered:
-                before = self.best
-                self._try([before.but(**{name: value})])
+                before, tried = self.best, self.best.but(**{name: value})
+                self._try([tried])
                 misses = misses + 1 if self.best is before else 0
-                if misses == _PATIENCE:
+                if misses == _PATIENCE or self.score(tried) < self.score(self.best) - _NEAR:
                     break
 
     def _try_factors(self) -> None:
@@ -367,16 +372,42 @@ def _ask_cells(part: _Part, asked: TableCells, recipe: Recipe, plain: list[bool]
 def _columns_of(table: TableRows, candidate: Candidate) -> TableColumns:
     """The columns, with the scores of a candidate."""
     rows, weight, n_states, numbers = table
-    changed = [n and _changed(n, candidate, rows[:, v], weight) for v, n in enumerate(numbers)]
+    changed = [
+        n and _changed(n, v in candidate.linear, candidate.atoms, rows[:, v], weight)
+        for v, n in enumerate(numbers)
+    ]
     return TableColumns.of(rows, weight, n_states, changed)
 
 
-def _changed(number: Number, candidate: Candidate, values: Floats, weight: Floats) -> Number:
+def _changed(number: Number, linear: bool, atoms: bool, values: Floats, weight: Floats) -> Number:
     """The number with the score of a candidate, and without atoms unless one of them prevails."""
-    power = number.score.power + candidate.linear * (1.0 - number.score.power)
-    number = number._replace(score=number.score._replace(power=power))
-    if candidate.atoms or not len(number.atoms):
+    if linear:
+        number = number._replace(score=number.score._replace(power=1.0))
+    if atoms or not len(number.atoms):
         return number
     near = np.abs(values[:, np.newaxis] - number.atoms) <= number.reach
     prevails = (weight @ near).max() > _PREVAILS * weight[~np.isnan(values)].sum()
     return number if prevails else number._replace(atoms=number.atoms[:0])
+
+
+def _linear(table: TableRows) -> list[tuple[int, ...]]:
+    """Columns whose scores may be linear instead: none, those that others explain, and all."""
+    is_bent = [number is not None and number.score.power != 1.0 for number in table.numbers]
+    explained = np.where(is_bent, explained_by_others(table), -np.inf)
+    return [tuple(np.flatnonzero(explained > least).tolist()) for least in _EXPLAINED]
+
+
+def explained_by_others(table: TableRows) -> Floats:
+    """Share of the variance of each linear score that the others explain; -inf for categories.
+
+    It is that of one Gaussian, adjusted for the number of columns.
+    """
+    numbers = np.flatnonzero(table.n_states == 0)
+    one = Candidate(Recipe(1), tuple(numbers.tolist()))
+    columns = _columns_of(table, one)
+    gaussian = _Part(columns, table.rows, table.weight, 0).fit(one.recipe).gaussians
+    alone = 1.0 / np.diagonal(gaussian.precision[0]) / np.diagonal(gaussian.covariance[0])
+    n_rows, found = table.weight.sum(), np.full(len(table.n_states), -np.inf)
+    if n_rows > len(numbers):
+        found[numbers] = 1.0 - alone * (n_rows - 1.0) / (n_rows - len(numbers))
+    return found

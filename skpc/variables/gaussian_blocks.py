@@ -5,17 +5,11 @@ A pattern lists the columns that it observes (``here``) and those that are missi
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
-
-#: Products of pivots outside of these bounds are turned into logarithms.
-_SMALL, _LARGE = 1e-100, 1e100
 
 
 @kernel
@@ -30,75 +24,6 @@ def split_columns(seen: NDArray[np.bool_], pattern: int, here: Ints, gone: Ints)
             gone[n_gone] = v
             n_gone += 1
     return n_here, n_gone
-
-
-@kernel
-def factorise(matrix: Floats, index: Ints, size: int, root: Floats) -> float:
-    """Cholesky factor of a block, with reciprocals on its diagonal; its log determinant."""
-    total, product = 0.0, 1.0
-    for i in range(size):
-        for j in range(i + 1):
-            rest = matrix[index[i], index[j]]
-            for t in range(j):
-                rest -= root[i, t] * root[j, t]
-            root[i, j] = rest * root[j, j] if j < i else 1.0 / math.sqrt(rest)
-            if i == j:
-                product *= rest
-        if product < _SMALL or product > _LARGE:
-            total += math.log(product)
-            product = 1.0
-    return total + math.log(product)
-
-
-@kernel
-def distances_by_missing(
-    begin: Any,
-    end: Any,
-    away: Floats,
-    told: Floats,
-    gone: Ints,
-    n_gone: int,
-    root: Floats,
-    solved: Floats,
-    line: Ints,
-    found: Floats,
-) -> None:
-    """Squared distances of rows, by the factor of the missing block of the precision."""
-    for row in range(begin, end):
-        square = 0.0
-        for v in range(away.shape[1]):
-            square += away[row, v] * told[row, v]
-        for i in range(n_gone):
-            rest = told[row, gone[i]]
-            for t in range(i):
-                rest -= root[i, t] * solved[t]
-            solved[i] = rest * root[i, i]
-            square -= solved[i] * solved[i]
-        found[line[row]] = square
-
-
-@kernel
-def distances_by_observed(
-    begin: Any,
-    end: Any,
-    away: Floats,
-    here: Ints,
-    n_here: int,
-    root: Floats,
-    solved: Floats,
-    line: Ints,
-    found: Floats,
-) -> None:
-    """Squared distances of rows, by the factor of the observed block of the covariance."""
-    for row in range(begin, end):
-        square = 0.0
-        for i in range(n_here):
-            rest = away[row, here[i]]
-            for t in range(i):
-                rest -= root[i, t] * solved[t]
-            solved[i] = rest * root[i, i]
-            square += solved[i] * solved[i]
-        found[line[row]] = square
 
 
 @kernel

@@ -13,34 +13,27 @@ and missing cells m,
     \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1},
 
 so that only the missing block of the precision is factorised; where more cells are missing than
-observed it is the observed block of the covariance instead. Rows of one missingness pattern share
-the factor. Where :math:`d` is zero at missing cells, one product :math:`\Lambda d` for all rows
-has both :math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`.
+observed it is the observed block of the covariance instead. Eight rows are factorised side by side,
+and rows of one missingness pattern share the factor. Where :math:`d` is zero at missing cells, one
+product :math:`\Lambda d` for all rows has both :math:`\Lambda_{oo} d_o` and
+:math:`\Lambda_{mo} d_o`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
-from skpc.variables.gaussian_blocks import (
-    condition,
-    distances_by_missing,
-    distances_by_observed,
-    factorise,
-    fill,
-    split_columns,
-)
+from skpc.variables.gaussian_blocks import condition, fill, split_columns
+from skpc.variables.gaussian_rows import add_rows, measure_rows
 from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
-#: Rows that are held in the workspace at a time.
-_ROWS = 1024
 
 
 class Gaussians(NamedTuple):
@@ -146,7 +139,7 @@ def squared_distances(
         wanted = np.ones((len(gaussians.mean), len(scores)), dtype=bool)
     square, log_det = np.full(wanted.shape, np.inf), np.zeros(wanted.shape)
     some = np.ascontiguousarray(wanted[:, patterns.order])
-    _squared_distances(*gaussians, scores[patterns.order], *patterns, some, square, log_det)
+    measure_rows(*gaussians, scores[patterns.order], *patterns, some, square, log_det)
     return square, log_det
 
 
@@ -187,7 +180,7 @@ def statistics(
     spread = ordered
     if spread_weight is not None:
         spread = np.ascontiguousarray(spread_weight[:, patterns.order])
-    _statistics(*gaussians, scores[patterns.order], *patterns, ordered, spread, total, square)
+    add_rows(*gaussians, scores[patterns.order], *patterns, ordered, spread, total, square)
     return weight.sum(axis=1), total, square
 
 
@@ -236,152 +229,6 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     found = np.zeros((len(gaussians.mean), *scores.shape))
     _leave_one_out(*gaussians, scores[patterns.order], *patterns, found)
     return found
-
-
-@kernel
-def _squared_distances(
-    mean: Floats,
-    covariance: Floats,
-    precision: Floats,
-    log_det: Floats,
-    scores: Floats,
-    order: Ints,
-    ptr: Ints,
-    seen: NDArray[np.bool_],
-    wanted: NDArray[np.bool_],
-    square: Floats,
-    log_dets: Floats,
-) -> None:
-    d = scores.shape[1]
-    away, told = np.empty((_ROWS, d)), np.empty((_ROWS, d))
-    line, group = np.empty(_ROWS, dtype=np.int64), np.empty(_ROWS, dtype=np.int64)
-    root, solved = np.empty((d, d)), np.empty(d)
-    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    for k in range(len(mean)):
-        held = np.int64(0)
-        for pattern in range(len(ptr) - 1):
-            for r in range(ptr[pattern], ptr[pattern + 1]):
-                if not wanted[k, r]:
-                    continue
-                line[held], group[held] = order[r], pattern
-                for v in range(d):
-                    away[held, v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
-                held += 1
-                if held == _ROWS:
-                    _measure(
-                        covariance[k], precision[k], log_det[k], seen, held, line, group, away,
-                        told, here, gone, root, solved, square[k], log_dets[k],
-                    )  # fmt: skip
-                    held = np.int64(0)
-        _measure(
-            covariance[k], precision[k], log_det[k], seen, held, line, group, away, told, here,
-            gone, root, solved, square[k], log_dets[k],
-        )  # fmt: skip
-
-
-@kernel
-def _measure(
-    covariance: Floats,
-    precision: Floats,
-    log_det: float,
-    seen: NDArray[np.bool_],
-    held: Any,
-    line: Ints,
-    group: Ints,
-    away: Floats,
-    told: Floats,
-    here: Ints,
-    gone: Ints,
-    root: Floats,
-    solved: Floats,
-    square: Floats,
-    log_dets: Floats,
-) -> None:
-    """Squared distances of the rows in the workspace, those of a pattern one after another."""
-    np.dot(away[:held], precision, told[:held])
-    begin = np.int64(0)
-    while begin < held:
-        end = begin + 1
-        while end < held and group[end] == group[begin]:
-            end += 1
-        n_here, n_gone = split_columns(seen, group[begin], here, gone)
-        if n_gone <= n_here:
-            of_seen = log_det + factorise(precision, gone, n_gone, root)
-            distances_by_missing(begin, end, away, told, gone, n_gone, root, solved, line, square)
-        else:
-            of_seen = factorise(covariance, here, n_here, root)
-            distances_by_observed(begin, end, away, here, n_here, root, solved, line, square)
-        for i in range(begin, end):
-            log_dets[line[i]] = of_seen
-        begin = end
-
-
-@kernel
-def _statistics(
-    mean: Floats,
-    covariance: Floats,
-    precision: Floats,
-    log_det: Floats,
-    scores: Floats,
-    order: Ints,
-    ptr: Ints,
-    seen: NDArray[np.bool_],
-    weight: Floats,
-    spread_weight: Floats,
-    total: Floats,
-    square: Floats,
-) -> None:
-    d, n_patterns = scores.shape[1], len(ptr) - 1
-    away, weighted = np.empty((_ROWS, d)), np.empty((_ROWS, d))
-    sums = np.empty((d, d))
-    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    space, inverse, spread = np.empty(d), np.empty((d, d)), np.empty((d, d))
-    for k in range(len(mean)):
-        held = np.int64(0)
-        for pattern in range(n_patterns):
-            n_here, n_gone = split_columns(seen, pattern, here, gone)
-            known, mass = n_gone == 0, 0.0
-            for r in range(ptr[pattern], ptr[pattern + 1]):
-                if weight[k, r] == 0.0:
-                    continue
-                if not known:
-                    condition(
-                        covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread
-                    )
-                    known = True
-                mass += spread_weight[k, r]
-                for v in range(d):
-                    away[held, v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
-                if n_gone > 0:
-                    fill(
-                        covariance[k], precision[k], here, n_here, gone, n_gone, inverse,
-                        away[held], space,
-                    )  # fmt: skip
-                for v in range(d):
-                    weighted[held, v] = weight[k, r] * away[held, v]
-                held += 1
-                if held == _ROWS:
-                    _add_products(weighted, away, held, sums, total[k], square[k])
-                    held = np.int64(0)
-            if mass > 0.0:
-                for i in range(n_gone):
-                    for j in range(n_gone):
-                        square[k, gone[i], gone[j]] += mass * spread[i, j]
-        _add_products(weighted, away, held, sums, total[k], square[k])
-
-
-@kernel
-def _add_products(
-    weighted: Floats, away: Floats, held: Any, sums: Floats, total: Floats, square: Floats
-) -> None:
-    """Add the rows in the workspace and their products."""
-    for r in range(held):
-        for v in range(len(total)):
-            total[v] += weighted[r, v]
-    np.dot(weighted[:held].T, away[:held], sums)
-    for v in range(len(square)):
-        for u in range(len(square)):
-            square[v, u] += sums[v, u]
 
 
 @kernel

@@ -16,7 +16,7 @@ class Patterns(NamedTuple):
     Parameters
     ----------
     order : ndarray of shape (n_rows,)
-        The rows, pattern by pattern; complete ones come last.
+        The rows, pattern by pattern, those with most missing cells first.
     ptr : ndarray of shape (n_patterns + 1,)
         Where each pattern begins in ``order``.
     seen : bool ndarray of shape (n_patterns, d)
@@ -45,10 +45,14 @@ class Patterns(NamedTuple):
         first, pattern, size = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
         )[1:]
+        # Patterns of the same size are neighbours, for they are treated side by side.
+        fewest_first = np.argsort(seen[first].sum(axis=1), kind="stable")
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[fewest_first] = np.arange(len(first))
         ptr = np.zeros(len(first) + 1, dtype=np.int64)
-        np.cumsum(size, out=ptr[1:])
-        order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
-        return cls(order, ptr, np.ascontiguousarray(seen[first]))
+        np.cumsum(size[fewest_first], out=ptr[1:])
+        order = np.argsort(rank[pattern], kind="stable").astype(np.int64, copy=False)
+        return cls(order, ptr, np.ascontiguousarray(seen[first[fewest_first]]))
 
     @property
     def n_seen(self) -> Ints:

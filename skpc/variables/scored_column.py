@@ -86,6 +86,8 @@ class ScoredColumn(NamedTuple):
 
     def half_steps(self, mean: Floats) -> Floats:
         """Half a step of the lattice, on the scale of scores, about a mean score; 0 without one."""
+        if self.step == 0.0:
+            return np.zeros(np.shape(mean))
         slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
         return np.asarray(0.5 * self.step * slope)
 

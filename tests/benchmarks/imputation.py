@@ -1,6 +1,6 @@
 """Imputing mixed tables: CircuitImputer beside the imputers of scikit-learn.
 
-    SKPC_DATA=... python -m tests.benchmarks.imputation [names ...] [--seeds N]
+    SKPC_DATA=... python -m tests.benchmarks.imputation [names ...] [--seeds N] [--imputers ...]
 
 Cells of 70 % of the rows (at most 10,000) and of the others (at most 5,000) are removed; imputers
 are fitted to the former and fill the latter. "mcar": 30 % at random. "mar": depending on the first
@@ -10,7 +10,7 @@ that were filled wrongly; seconds are CPU seconds of fit and transform. Means ov
 
 Others than CircuitImputer see categories as one-hot columns (the largest of a group counts), for
 which all of them did better than with ordinal codes. K is the number of components of a
-CutsetNetworkBD, "soft" is SoftLearnSPN.
+CutsetNetworkBD, "soft" is SoftLearnSPN, "table" TableMixture, "default" no density but the default.
 IterativeImputer uses Bayesian ridge regressions, "forest" random forests of 50 trees.
 """
 
@@ -31,12 +31,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
-from skpc import CircuitImputer, CutsetNetworkBD, SoftLearnSPN
+from skpc import CircuitImputer, CutsetNetworkBD, SoftLearnSPN, TableMixture
 from tests.benchmarks.mixed_tables import CATEGORICAL, holes, read, split
 
 DENSITIES = {
     **{f"K={k}": CutsetNetworkBD(n_components=k) for k in (1, 5, 10)},
     "soft": SoftLearnSPN(),
+    "table": TableMixture(),
+    "default": None,
 }
 OTHERS = {
     "simple": SimpleImputer(),
@@ -54,12 +56,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(CATEGORICAL))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--imputers", nargs="*", help="all of them by default")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(f"{'set':12s}{'holes':>6s}{'imputer':>12s}{'nrmse':>8s}{'error':>8s}{'seconds':>9s}")
     for name in options.names:
         for mechanism in ("mcar", "mar"):
-            for imputer in _imputers(name):
+            for imputer in options.imputers or _imputers(name):
                 found = [_measure(name, mechanism, imputer, s) for s in range(options.seeds)]
                 nrmse, error, seconds = np.mean(found, axis=0)
                 print(f"{name:12s}{mechanism:>6s}{imputer:>12s}", end="")
@@ -80,8 +83,10 @@ def _measure(name: str, mechanism: str, imputer: str, seed: int) -> tuple[float,
     if imputer in OTHERS:
         filled = _fill_one_hot(OTHERS[imputer], rows, test.mask(removed))
     else:
-        density = DENSITIES[imputer].set_params(categorical_features="from_dtype", random_state=0)
-        model = CircuitImputer(density).set_output(transform="pandas")
+        density = DENSITIES[imputer]
+        if density is not None:
+            density = density.set_params(categorical_features="from_dtype", random_state=0)
+        model = CircuitImputer(density, random_state=0).set_output(transform="pandas")
         filled = model.fit(rows).transform(test.mask(removed))
     return *_errors(test, filled, removed), time.process_time() - start
 

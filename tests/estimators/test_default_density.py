@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from sklearn.datasets import load_breast_cancer
 
 from skpc import (
@@ -36,26 +35,29 @@ def chain(n_rows: int = 600):
     return X, X.sum(axis=1)
 
 
-def test_the_density_that_predicts_removed_cells_better_is_chosen():
-    for (X, y), expected in ((smooth(), SoftLearnSPN), (chain(), CutsetNetworkBD)):
-        model = ExpectedKernelSVR(random_state=0).fit(X, y)
-        assert isinstance(model.density_, expected)
-        score = {}
-        for density in (CutsetNetworkBD(structured=True), SoftLearnSPN(random_state=0)):
-            density.fit(X[:400])
-            removed = np.random.default_rng(0).random(X[400:].shape) < 0.3
-            given = np.where(removed, np.nan, X[400:])
-            gain = density.score_samples(X[400:]) - density.score_samples(given)
-            score[type(density)] = gain.sum() / removed.sum()
-        is_soft = score[SoftLearnSPN] > score[CutsetNetworkBD] + 0.02
-        assert is_soft == (expected is SoftLearnSPN)
+@pytest.mark.parametrize("table", [smooth, chain])
+def test_the_density_that_predicts_removed_cells_best_is_chosen(table):
+    X, y = table()
+    model = ExpectedKernelSVR(random_state=0).fit(X, y)
+    score = {}
+    for density in (CutsetNetworkBD(structured=True), SoftLearnSPN(random_state=0), TableMixture()):
+        density.fit(X[:400])
+        removed = np.random.default_rng(0).random(X[400:].shape) < 0.3
+        given = np.where(removed, np.nan, X[400:])
+        gain = density.score_samples(X[400:]) - density.score_samples(given)
+        score[type(density)] = gain.sum() / removed.sum()
+    score[CutsetNetworkBD] += 0.02
+    # Two that are about as good may change places on other rows.
+    assert score[type(model.density_)] > max(score.values()) - 0.02
+    assert isinstance(model.density_, CutsetNetworkBD) == (table is chain)
 
 
 def test_the_choice_learns_from_all_rows_in_the_end():
     X, y = smooth()
     density = ExpectedKernelSVR(random_state=0).fit(X, y).density_
-    again = SoftLearnSPN(random_state=0).fit(X)
-    assert_array_equal(density.score_samples(X), again.score_samples(X))
+    again = type(density)(random_state=0).fit(X)
+    difference = density.score_samples(X) - again.score_samples(X)
+    assert abs(difference.mean()) < 0.01
 
 
 def test_scores_of_removed_cells_are_those_of_listed_completions():

@@ -22,6 +22,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
+from skpc.domain import merge_rows
 from skpc.estimators import _value_lesson
 from tests.naive.regressor import facts_of
 
@@ -164,6 +165,23 @@ def test_a_pool_does_better_than_each_of_its_members():
         for density in (CUTSET, SOFT)
     ]
     assert model.score_samples(test, y_test).mean() > max(scores)
+
+
+def test_held_out_targets_have_no_part_in_the_bins_that_tell_of_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = X[:, 0] + rng.normal(size=150)
+    train, test = np.arange(100), np.arange(100, 150)
+    densities = [("a", CUTSET), ("b", clone(CUTSET).set_params(max_depth=0))]
+    model = DensityRegressor(
+        densities, regressors=None, cv=[(train, test)], missing_rates=[0.0], random_state=0
+    ).fit(X, y)
+    rows, ones = np.column_stack([X, y]), np.ones(150)
+    domain = model.domain_.with_number(rows, ones, CUTSET._n_bins)
+    domain = domain.with_axes_of(rows[train], ones[train])
+    alone = clone(CUTSET).fit_rows(domain, *merge_rows(rows[train], ones[train]))
+    expected = alone.score_samples(rows[test], given=[0, 1]).mean()
+    assert model.member_log_densities_[0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_members_of_little_weight_are_not_learned_again(monkeypatch):

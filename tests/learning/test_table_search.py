@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from skpc.domain import Domain, merge_rows
-from skpc.learning import HeldOutRows, TableRows, learn_table_mixture
-from skpc.learning.table_search import N_STAGES
+from skpc.learning import HeldOutRows, TableRows, learn_table_mixture, table_search
+from skpc.learning.table_search import N_STAGES, explained_by_others
+from tests.naive.table_mixture import explained
 
 
 def learned(X, n_components=None, n_jobs=None, advance=None, held_out=True):
@@ -58,8 +59,29 @@ def test_linear_scores_are_chosen_where_relations_are_linear():
     parts = rng.exponential(size=(400, 2))
     X = np.column_stack([parts, parts.sum(axis=1) + 0.01 * rng.normal(size=400)])
     mixture, _ = learned(X)
-    assert {candidate.linear for candidate in mixture.choices.candidates} == {1.0}
+    assert {candidate.linear for candidate in mixture.choices.candidates} == {(0, 1, 2)}
     assert all(column.score.power == 1.0 for column in mixture.columns.scored)
+
+
+def test_columns_that_have_no_linear_relation_keep_their_powers():
+    rng = np.random.default_rng(0)
+    parts = rng.exponential(size=(400, 2))
+    X = np.column_stack([parts, parts.sum(axis=1), np.exp(2.0 * rng.normal(size=400))])
+    X[:, 2] += 0.01 * rng.normal(size=400)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    mixture, _ = learned(X)
+    assert {candidate.linear for candidate in mixture.choices.candidates} == {(0, 1, 2)}
+    assert mixture.columns.scored[3].score.power == 0.0
+
+
+def test_what_others_explain_of_a_column_is_that_of_a_regression():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3)) + 0.5 * rng.normal(size=(300, 3))
+    X = np.insert(X, 1, rng.integers(0, 3, 300), axis=1)
+    domain = Domain.fit(X)
+    table = TableRows(domain.encode(X), np.ones(300), domain.n_states, domain.numbers)
+    truth = [-np.inf if v == 1 else explained(X[:, [0, 2, 3]], v - (v > 0)) for v in range(4)]
+    assert_allclose(explained_by_others(table), truth, atol=2e-3)
 
 
 def test_factors_are_chosen_in_wide_tables():
@@ -84,6 +106,21 @@ def test_nothing_is_chosen_without_held_out_rows():
     assert [tuple(candidate.recipe) for candidate in mixture.choices.candidates] == [
         (1, 0.5, 0.0, (1.0,), 0)
     ]
+
+
+def test_a_walk_ends_where_a_value_is_much_worse(monkeypatch):
+    """Independence of ten columns that depend on each other loses many nats."""
+    tried, ask = [], table_search._ask
+
+    def noted(part, asked, recipe):
+        tried.append(recipe.to_diagonal)
+        return ask(part, asked, recipe)
+
+    monkeypatch.setattr(table_search, "_ask", noted)
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 10))
+    learned(common + 0.01 * rng.normal(size=(200, 10)))
+    assert set(tried) == {0.0, 0.1}
 
 
 def test_the_result_does_not_depend_on_the_number_of_threads():
