@@ -3,17 +3,31 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skpc import CutsetNetworkBD, ExpectedKernelSVR, MixtureOfAllTrees, SoftLearnSPN, TableMixture
-from skpc.estimators import moat
+from skpc.estimators import _masked_copies, moat
 from tests.attack.models import run
 
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("name", ["mixture of networks", "boosting"])
-def test_a_forked_child_learns_after_its_parent_has_used_threads(name):
+def test_a_forked_child_learns_after_its_parent_has_used_threads():
+    name = "mixture of networks"
     assert run("test_forks", name, timeout=150.0, OMP_NUM_THREADS="2") == f"{name}: 0\n"
+
+
+def test_a_forked_child_boosts_with_one_thread(monkeypatch):
+    rows = np.empty((2**20, 1))
+
+    def n_threads() -> set[int]:
+        with _masked_copies.few_threads(rows):
+            return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "openmp"}
+
+    with threadpool_limits(2, user_api="openmp"):
+        assert n_threads() == {2}
+        monkeypatch.setattr(_masked_copies, "_IMPORTED_IN", -1)
+        assert n_threads() == {1}
 
 
 HUNGRY = {
