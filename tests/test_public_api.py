@@ -175,7 +175,6 @@ INTERNAL = ["skpc.all_trees", "skpc.counting", "skpc.estimators", "skpc.learning
 WITHOUT_EXAMPLE = {
     "skpc.circuit.Structure": "a part of a circuit; CircuitBuilder makes it",
     "skpc.densities.Density": "a protocol; CircuitAnswers shows it at work",
-    "skpc.kernels.ColumnKernel": "abstract; its subclasses have examples",
     "skpc.kernels.Kernel": "abstract; its subclasses have examples",
     "skpc.queries.PseudoCounts": "a record; uniform_pseudo_counts makes it",
     "skpc.variables.Columns": "a record that kernels read; Circuit.columns makes it",

@@ -258,8 +258,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         given : array-like, pandas Series or DataFrame of one row, default=None
             What is known of the rows; NaN (or None) marks the columns to draw. The rows drawn have
             these cells, and the others jointly given them. A category that is not known counts as
-            missing, and so do the columns that a Series or a pandas DataFrame lacks. None draws
-            all columns.
+            missing, and so do the columns that a Series or a DataFrame lacks. None draws all
+            columns.
 
         Returns
         -------

@@ -44,9 +44,8 @@ _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
-#: Chow-Liu trees in the mixture that fills the missing cells of the training rows: this many, less
-#: where there would be less than a hundred rows or missing cells for each, but as many as
-#: ``n_components`` in any case. Mixtures of networks filled no better and took longer.
+#: Chow-Liu trees in the mixture that fills missing cells: this many, fewer where each would have
+#: less than 100 rows or missing cells, but at least ``n_components``. Networks filled no better.
 _FILLING_TREES = 20
 _ROWS_OF_TREE = 100
 #: Mixtures learned for that in turn, each but the first from rows filled by the one before.
@@ -157,7 +156,8 @@ class CutsetNetworkBD(CircuitDensity):
     n_cuts_ : int
         Number of decision nodes.
     score_criterion_ : float
-        Structure score in nats, summed over the components.
+        Structure score in nats, summed over the components. Where cells are missing it is that of
+        the random completion the structure is learned from, not of the rows as they are.
     weights_ : ndarray of shape (n_components,)
         Weights of the components; fewer where some have lost all their rows.
     lower_bound_ : float

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
@@ -52,7 +53,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     >>> np.exp(log_likelihood(given, [[np.nan, 1.0]]))
     array([0.6])
     """
-    wanted = np.array(evidence, dtype=np.float64)
+    wanted = np.array(unmasked(evidence), dtype=np.float64)
     if wanted.shape != (circuit.n_features,):
         raise ValueError(
             f"evidence must have shape ({circuit.n_features},), one value (or NaN) a variable, "
