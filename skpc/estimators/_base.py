@@ -25,6 +25,7 @@ from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
+from skpc.estimators._progress import announce
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
@@ -116,6 +117,10 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
         """Learn the domain; return it with the distinct encoded rows and their weights."""
         table, weight, _ = self._training_rows(X, sample_weight)
+        announce(
+            f"{type(self).__name__}: {len(weight):,} rows of {self.n_features_in_:,} columns",
+            getattr(self, "verbose", 0),
+        )
         domain = Domain.fit(
             table,
             categorical_features=self.categorical_features,

@@ -111,6 +111,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     All outputs share features, noise and prior, and so one posterior covariance; their predictive
     variances differ by the square of their scale.
 
+    Another number of BLAS threads rounds products of matrices in another order: predictions then
+    differ in the last digits, by some 1e-9.
+
     References
     ----------
     .. [1] W. Jitkrittum, A. Gretton, N. Heess, S. M. A. Eslami, B. Lakshminarayanan, D. Sejdinovic,

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, check_memory
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
@@ -219,6 +219,12 @@ class TableMixture(CircuitDensity):
         check_n_components(n_components or 1, weight)
         domain = replace(self.domain_, axes=None)
         numbers = domain.numbers or (None,) * domain.n_features
+        n_numbers = int((~domain.is_categorical).sum())
+        check_memory(
+            4.0 * float(n_numbers) ** 2,
+            f"Covariances of {n_numbers:,} columns of numbers",
+            "Choose fewer columns, or an estimator without covariances such as CutsetNetworkBD.",
+        )
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         table = TableRows(rows, weight, domain.n_states, numbers, self._keeps_atoms)

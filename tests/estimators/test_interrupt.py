@@ -26,6 +26,7 @@ from skpc import (
     LogisticEPClassifier,
     MixtureOfAllTrees,
     SoftLearnSPN,
+    TableMixture,
 )
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
@@ -37,6 +38,7 @@ EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
     "mixture of networks": CutsetNetworkBD(n_components=2, n_init=2, max_iter=3, random_state=0),
     "structured network": CutsetNetworkBD(structured=True, random_state=0),
+    "table mixture": TableMixture(n_components=2, random_state=0),
     "soft network": SoftLearnSPN(random_state=0, n_refine=5),
     "soft network by EM": SoftLearnSPN(clusterer="em", random_state=0, n_refine=5),
     "all trees": MixtureOfAllTrees(max_iter=3, random_state=0),
