@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import secrets
@@ -40,6 +41,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if is_there:
         # A file that must not be written may stand in a folder that may.
         target.open("ab").close()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no folder", str(target.parent))
     partial = target.with_name(f".skpc-{secrets.token_hex(8)}.part")
     try:
         # Not by tempfile: its files are for their owner alone, whatever the umask says.

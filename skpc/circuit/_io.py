@@ -36,6 +36,8 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
 
     Raises
     ------
+    TypeError
+        If it is no circuit, but an estimator, say.
     ValueError
         If the weights or parameters are no distribution, so that the file could not be loaded.
 
@@ -55,6 +57,11 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
     ...     load_circuit(path)
     Circuit(n_features=1, n_nodes=1, n_edges=0)
     """
+    if not isinstance(circuit, Circuit):
+        raise TypeError(
+            f"save_circuit needs a Circuit, got {type(circuit).__name__}; of an estimator pass its "
+            "circuit_"
+        )
     check_parameters(circuit)
     arrays = {name: getattr(circuit, name) for name in (*_DTYPES, *_PARAMETERS)}
     write_arrays(path, {"format": np.int64(_FORMATS[-1]), **arrays})

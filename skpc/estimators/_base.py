@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, check_memory
 from skpc._validation import (
     StrOptions,
     check_n_samples,
@@ -284,6 +284,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         """
         check_is_fitted(self, "domain_")
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        check_memory(
+            float(n_samples) * self.n_features_in_,
+            f"{n_samples:,} draws of {self.n_features_in_:,} columns",
+            "Draw fewer rows at a time.",
+        )
         if given is None:
             drawn = self._density.draw(n_samples, random_state)
         else:

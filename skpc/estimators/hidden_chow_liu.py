@@ -73,7 +73,7 @@ class HiddenChowLiuTree(CircuitDensity):
     n_jobs : int, default=None
         Number of threads that read parts of the rows. The result does not depend on it.
     verbose : int, default=0
-        With 1, a progress bar counts epochs.
+        With 1, a progress bar counts the epochs of all trees that are tried.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class HiddenChowLiuTree(CircuitDensity):
     parent_ : ndarray of shape (`n_features_in_`,)
         The parent of each column in the tree, -1 for the root.
     n_iter_ : int
-        Number of epochs of EM.
+        Number of epochs of EM by which the tree that was chosen has been learned.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -267,7 +267,9 @@ class StackedDensity(BaseComposition, TableDensity):
         members = [self.estimators_[k]._density for k in asked]
         return StackedAnswers(members, self.weights_[asked], self.domain_)
 
-    def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
+    def _members(
+        self, random_state: np.random.RandomState, numeric: bool, n_rows: float = np.inf
+    ) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""
         if self.estimators is not None:
             members = named(self.estimators, "estimators")
@@ -275,11 +277,12 @@ class StackedDensity(BaseComposition, TableDensity):
                 refuse_other_density(member, type(self).__name__)
             return members
         seeds = random_state.randint(np.iinfo(np.int32).max, size=5).tolist()
+        n_components = int(min(_N_COMPONENTS, max(1.0, n_rows / 2)))
         members = [
             ("hidden", HiddenChowLiuTree(random_state=seeds[0])),
             ("soft", SoftLearnSPN(random_state=seeds[1])),
             ("soft_2", SoftLearnSPN(random_state=seeds[2])),
-            ("cutset", CutsetNetworkBD(n_components=_N_COMPONENTS, random_state=seeds[3])),
+            ("cutset", CutsetNetworkBD(n_components=n_components, random_state=seeds[3])),
         ]
         if numeric:
             members.append(("mixture", TableMixture(random_state=seeds[4])))
@@ -288,7 +291,7 @@ class StackedDensity(BaseComposition, TableDensity):
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         random_state = check_random_state(self.random_state)
         numeric = not bool(self.domain_.is_categorical.all())
-        members = self._members(random_state, numeric)
+        members = self._members(random_state, numeric, float(weight.sum()))
         parallel = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)
         fitted = parallel(
             delayed(_fitted)(member, self.domain_, rows, weight, rows_val) for _, member in members

@@ -120,7 +120,8 @@ class TableMixture(CircuitDensity):
     10,000 rows the choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get
     the weights that suit the held-out rows best; those above 0.05 are learned anew from all rows.
 
-    An int for ``n_components`` gives a single mixture, for which all the rest is chosen.
+    An int for ``n_components`` gives a single mixture, for which all the rest is chosen; the
+    likeliest of ten starts is kept.
 
     Examples
     --------

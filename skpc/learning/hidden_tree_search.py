@@ -85,7 +85,7 @@ def choose_hidden_tree(
     n_jobs : int or None
         Parts of the rows that are read at a time.
     advance : callable
-        Told of each epoch.
+        Told of each of ``MAX_EPOCHS`` epochs in all, or more.
 
     Returns
     -------
@@ -95,11 +95,17 @@ def choose_hidden_tree(
         How it was learned.
     """
     tried: dict[tuple[int, bool], tuple[float, HiddenTree, TreeChoice]] = {}
+    n_epochs = 0
+
+    def count(n_more: float) -> None:
+        nonlocal n_epochs
+        n_epochs += int(n_more)
+        advance(n_more)
 
     def score(size: int, by_value: bool) -> float:
         if (size, by_value) not in tried:
             learner = _Learner(table, size, by_value, seed, n_jobs)
-            tried[size, by_value] = learner.learn(held_out, advance)
+            tried[size, by_value] = learner.learn(held_out, count)
         return tried[size, by_value][0]
 
     middle = n_hidden or _MIDDLE
@@ -112,6 +118,7 @@ def choose_hidden_tree(
             best = size
         if best != middle:
             break
+    advance(float(max(MAX_EPOCHS - n_epochs, 0)))
     return max(tried.values(), key=lambda found: found[0])[1:]
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from skpc import TableMixture
@@ -136,6 +137,15 @@ def test_atoms_stay_where_densities_are_compared():
     assert len(model.fit(X).domain_.numbers[0].atoms) == 0
     rows, weight = merge_rows(domain.encode(X), np.ones(150))
     assert_array_equal(model.fit_rows(domain, rows, weight).domain_.numbers[0].atoms, atoms)
+
+
+@pytest.mark.parametrize(("n_groups", "gap"), [(3, 20.0), (5, 6.0), (5, 20.0)])
+def test_groups_that_differ_in_one_column_are_found(n_groups, gap):
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(n_groups), 80)
+    X = np.column_stack([gap * group, np.zeros(len(group))]) + rng.normal(size=(len(group), 2))
+    model = TableMixture(n_components=n_groups, random_state=0).fit(X)
+    assert adjusted_rand_score(group, model.predict(X)) > 0.95
 
 
 def test_more_components_than_rows_are_refused():
