@@ -109,7 +109,8 @@ def choose_hidden_tree(
         return tried[size, by_value][0]
 
     middle = n_hidden or _MIDDLE
-    by_value = score(middle, True) > score(middle, False)
+    of_clusters = score(middle, False)
+    by_value = middle > 1 and score(middle, True) > of_clusters
     for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():
         best = middle
         for size in sizes[sizes.index(middle) + 1 :]:
