@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,11 @@ def fit_for_cells(table: Any, weight: Floats, random_state: Any) -> CircuitDensi
     domain = Domain.fit(table, n_bins=network._n_bins, sample_weight=weight)
     rows, weight = merge_rows(domain.encode(table), weight)
     others = [] if domain.is_categorical.all() else [TableMixture(random_state=random_state)]
-    candidates = [network, *others]
-    return _fit_best(candidates, domain, rows, weight, random_state, _explained, _WORTH_VARIANCE)
+    candidates, explained = (
+        [network, *others],
+        partial(_explained, _variances(domain, rows, weight)),
+    )
+    return _fit_best(candidates, domain, rows, weight, random_state, explained, _WORTH_VARIANCE)
 
 
 def fit_for_kernels(
@@ -161,15 +165,19 @@ def _atom_counts(domain: Domain) -> list[int]:
 
 
 def _explained(
-    fitted: Sequence[CircuitDensity], held: Floats, held_weight: Floats, left: Floats
+    variance: Floats,
+    fitted: Sequence[CircuitDensity],
+    held: Floats,
+    held_weight: Floats,
+    left: Floats,
 ) -> list[float]:
     """Proportion of the variance of a removed cell that is explained, for each density.
 
     Of numbers by their posterior means, of the indicators of categories by their posterior
     probabilities; a mean over the removed cells. Unlike log densities it compares densities with
-    and without atoms, and says how far off a completion is.
+    and without atoms, and says how far off a completion is. The variances are those of all rows:
+    where a few values are extreme, those of the rows held out would be too small.
     """
-    variance = _variances(fitted[0].domain_, held, held_weight)
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
     n_removed = float(held_weight @ removed.sum(axis=1))
     if n_removed == 0.0:

@@ -13,7 +13,7 @@ from skpc import (
     TableMixture,
 )
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._default_density import _explained, _log_scores, _split
+from skpc.estimators._default_density import _explained, _log_scores, _split, _variances
 from tests.naive import calibration as naive
 
 
@@ -60,7 +60,13 @@ def test_the_choice_learns_from_all_rows_in_the_end():
     assert abs(difference.mean()) < 0.01
 
 
-@pytest.mark.parametrize("score", [_log_scores, _explained])
+def explained(densities, held, weight, left):
+    """Of the variance of the rows held out."""
+    variance = _variances(densities[0].domain_, held, weight)
+    return _explained(variance, densities, held, weight, left)
+
+
+@pytest.mark.parametrize("score", [_log_scores, explained])
 @pytest.mark.parametrize("lost", [0.0, 0.3])
 def test_scores_of_removed_cells_are_those_of_listed_completions(score, lost):
     X, _ = chain(120)
@@ -108,7 +114,7 @@ def test_log_densities_of_columns_with_atoms_in_one_density_alone_are_not_compar
         assert score == pytest.approx(weight @ gain / n_removed, abs=1e-9)
 
 
-@pytest.mark.parametrize("score", [_log_scores, _explained])
+@pytest.mark.parametrize("score", [_log_scores, explained])
 def test_scores_with_and_without_atoms_do_not_depend_on_units(score):
     densities, asked = zeros_and_amounts()
     rescaled, asked_of_rescaled = zeros_and_amounts(unit=1e-6)
@@ -119,7 +125,7 @@ def test_scores_with_and_without_atoms_do_not_depend_on_units(score):
 
 def test_the_explained_proportion_is_that_of_completions():
     densities, (held, weight, left) = zeros_and_amounts()
-    for score, density in zip(_explained(densities, held, weight, left), densities):
+    for score, density in zip(explained(densities, held, weight, left), densities):
         parts = []
         for column, filled in enumerate(density.complete(left).T):
             known = ~np.isnan(held[:, column])
@@ -142,8 +148,8 @@ def test_a_column_that_does_not_vary_has_no_part_in_the_explained_proportion():
     fewer = rows.copy()
     fewer[:, 0] = np.nan
     weight = np.ones(120)
-    assert _explained([density], rows, weight, left) == pytest.approx(
-        _explained([density], rows, weight, fewer), abs=0.01
+    assert explained([density], rows, weight, left) == pytest.approx(
+        explained([density], rows, weight, fewer), abs=0.01
     )
 
 
@@ -169,7 +175,7 @@ def test_a_table_that_the_draws_do_not_hold_out_has_the_structured_network():
     rows, weight = merge_rows(domain.encode(X), np.ones(40))
     parts = _split(domain, rows, weight, Never(0))
     densities = [SoftLearnSPN().fit_rows(domain, rows, weight)]
-    assert _log_scores(densities, *parts[2:]) == _explained(densities, *parts[2:]) == [0.0]
+    assert _log_scores(densities, *parts[2:]) == explained(densities, *parts[2:]) == [0.0]
 
 
 def test_a_row_counts_as_often_as_its_weight_in_the_choice():
