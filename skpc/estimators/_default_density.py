@@ -52,10 +52,8 @@ def fit_for_cells(table: Any, weight: Floats, random_state: Any) -> CircuitDensi
     domain = Domain.fit(table, n_bins=network._n_bins, sample_weight=weight)
     rows, weight = merge_rows(domain.encode(table), weight)
     others = [] if domain.is_categorical.all() else [TableMixture(random_state=random_state)]
-    candidates, explained = (
-        [network, *others],
-        partial(_explained, _variances(domain, rows, weight)),
-    )
+    candidates = [network, *others]
+    explained = partial(_explained, _variances(domain, rows, weight))
     return _fit_best(candidates, domain, rows, weight, random_state, explained, _WORTH_VARIANCE)
 
 
