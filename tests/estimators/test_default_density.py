@@ -197,3 +197,24 @@ def test_an_imputer_takes_the_density_that_predicts_removed_cells_better():
     assert isinstance(CircuitImputer(random_state=0).fit(categories).density_, CutsetNetworkBD)
     both = np.column_stack([categories, rng.normal(size=len(categories))])
     assert isinstance(CircuitImputer(random_state=0).fit(both).density_, CutsetNetworkBD)
+
+
+def test_an_imputer_asks_how_far_off_completions_are_not_how_dense_numbers_are():
+    rng = np.random.default_rng(1)
+    grid = np.sort(rng.normal(size=15))
+    X = rng.normal(size=(800, 1)) + rng.normal(size=(800, 4))
+    # Bins can hold one number each, and are dense there.
+    X = grid[np.abs(X[:, :, np.newaxis] - grid).argmin(axis=2)]
+    removed = rng.random((400, 4)) < 0.3
+    left = np.where(removed, np.nan, X[400:])
+    error, density = {}, {}
+    for given in (None, CutsetNetworkBD(random_state=0)):
+        imputer = CircuitImputer(given, random_state=0).fit(X[:400])
+        name = type(imputer.density_)
+        density[name] = imputer.density_
+        error[name] = ((imputer.transform(left) - X[400:])[removed] ** 2).mean()
+    assert error[TableMixture] < 0.95 * error[CutsetNetworkBD]
+    gain = {
+        name: one.score_samples(X[400:]) - one.score_samples(left) for name, one in density.items()
+    }
+    assert gain[TableMixture].sum() < gain[CutsetNetworkBD].sum()
