@@ -1,7 +1,8 @@
-"""Types of arrays, and the few things that lists of unequal lengths, laid end to end, need."""
+"""Types of arrays, the memory they need, and lists of unequal lengths laid end to end."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,21 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+def check_memory(n_numbers: float, what: str, remedy: str) -> None:
+    """Refuse work on more numbers (float64) than the machine can hold, before it begins."""
+    needed = 8.0 * n_numbers
+    try:
+        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        # Not told on this system: arrays are refused when they are made.
+        return
+    if needed > there:
+        raise MemoryError(
+            f"{what} take about {needed / 2**30:,.0f} GiB of memory, and the machine has "
+            f"{there / 2**30:,.0f} GiB. {remedy}"
+        )
 
 
 def offsets(sizes: Any) -> Ints:

@@ -4,15 +4,25 @@ Every compiled function of the package is made by :func:`kernel`; no other modul
 numba. Kernels release the GIL, so a plain pool of threads runs them side by side.
 """
 
+import hashlib
+import inspect
 import math
+import pickle
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.serialize import dumps
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
+
+from skpc._sources import sources_digest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +36,9 @@ FALSE: Any = np.bool_(False)
 
 #: Every kernel that has been declared, in order of declaration.
 KERNELS: list[Any] = []
+
+#: Folder of the cache of which the user has been warned. One warning is enough.
+_WARNED: list[str] = []
 
 # No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
 _SAFE_FLOAT_FLAGS = {"nsz", "arcp", "contract", "afn", "reassoc"}
@@ -44,7 +57,8 @@ def kernel(func: Callable[P, R]) -> Callable[P, R]:
     """Compile a function of arrays and numbers to machine code on its first call.
 
     The machine code is cached on disk where a directory is writable; elsewhere (a read-only
-    install without a home) it is compiled anew in each process.
+    install without a home) it is compiled anew in each process. So it is where the cache fails: a
+    full disk or a damaged file costs time and a warning, but no answer.
     """
     return _compiled(func, inline=False)
 
@@ -56,12 +70,74 @@ def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
         "fastmath": _SAFE_FLOAT_FLAGS,
         "forceinline": inline,
     }
-    try:
-        compiled = njit(cache=True, **options)(func)
-    except RuntimeError:
-        compiled = njit(**options)(func)
+    compiled = njit(**options)(func)
+    # There may be no folder to write to, or no file to compare with.
+    with suppress(RuntimeError, OSError):
+        compiled._cache = _Cache(func)
     KERNELS.append(compiled)
     return cast(Callable[P, R], compiled)
+
+
+class _Digested(CompileResultCacheImpl):
+    """Machine code that is not run if a byte of it has changed."""
+
+    def reduce(self, result: Any) -> tuple[bytes, bytes]:
+        content = dumps(super().reduce(result))
+        return hashlib.sha256(content).digest(), content
+
+    def rebuild(self, target_context: Any, reduced: tuple[bytes, bytes]) -> Any:
+        digest, content = reduced
+        if hashlib.sha256(content).digest() != digest:
+            raise ValueError("damaged machine code")
+        return super().rebuild(target_context, pickle.loads(content))
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of a kernel, which sees other files and survives damage.
+
+    Numba compares the file of a kernel with that at the time of compiling. Here all modules count
+    that this file imports: a new version of one of them may be installed in place.
+    """
+
+    _impl_class = _Digested
+
+    def __init__(self, func: Callable[..., Any]):
+        super().__init__(func)
+        file = self._cache_file
+        file._source_stamp = file._source_stamp, sources_digest(inspect.getfile(func))
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+            # Two processes that write at the same time may give two signatures one file.
+            if found is None or found.signature.args == normalize_signature(sig)[0]:
+                return found
+            raise ValueError("machine code of other arguments")
+        except Exception as error:  # whatever broken bytes may raise
+            _warn_of_cache(self.cache_path, error)
+        # If nothing can be written there, the warning has been given.
+        with suppress(OSError):
+            self.flush()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:  # a full disk, or a damaged index
+            _warn_of_cache(self.cache_path, error)
+
+
+def _warn_of_cache(folder: str, error: Exception) -> None:
+    if not _WARNED:
+        _WARNED.append(folder)
+        warnings.warn(
+            f"Compiled functions could not be kept in or read from {folder} "
+            f"({type(error).__name__}: {error}). They are compiled anew, which takes some seconds. "
+            "If this comes again, make room there, delete its files *.nbi and *.nbc, or set the "
+            "environment variable NUMBA_CACHE_DIR to another folder.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _popcount(typingctx: Any, word: Any) -> Any:

@@ -17,6 +17,7 @@ from sklearn.calibration import _SigmoidCalibration as SigmoidCalibration  # noq
 from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
@@ -24,7 +25,10 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from skpc._arrays import Floats
 
 _BLOCK = 32_768
-_LARGEST_TOTAL = 2.0**53
+#: Beyond it float64 does not hold all integers, and counts lose single rows.
+_EXACT = 2.0**53
+#: Draws beyond this number fit no memory.
+_MOST_DRAWS = 2**40
 #: What many parameters have to be.
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
@@ -39,6 +43,24 @@ def frame_library(table: Any) -> str | None:
         if frame_type is not None and isinstance(table, frame_type):
             return library
     return None
+
+
+def unmasked(table: Any) -> Any:
+    """A masked array with its masked cells missing: NaN among floats, else None.
+
+    So are the rows of a list of masked arrays; anything else comes back as it is.
+    """
+    if isinstance(table, list | tuple):
+        rows_are_masked = any(isinstance(row, np.ma.MaskedArray) for row in table)
+        return [unmasked(row) for row in table] if rows_are_masked else table
+    if not isinstance(table, np.ma.MaskedArray):
+        return table
+    if not np.ma.is_masked(table):
+        return table.data
+    is_float = table.dtype.kind == "f"
+    cells = table.data.astype(table.dtype if is_float else object)
+    cells[table.mask] = np.nan if is_float else None
+    return cells
 
 
 def column_of(table: Any, column: int) -> Any:
@@ -65,16 +87,17 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     estimator : estimator
         Receives (or is compared with) ``n_features_in_`` and ``feature_names_in_``.
     X : DataFrame or array-like of shape (n_samples, n_features)
-        Numbers, strings or both; NaN and None are missing. Strings stay strings, also where they
-        spell numbers.
+        Numbers, strings or both; NaN, None and what a masked array masks are missing. Strings stay
+        strings, also where they spell numbers.
     reset : bool
         True in ``fit``: remember the columns. False elsewhere: they must be those of ``fit``.
 
     Returns
     -------
     table : DataFrame or ndarray of shape (n_samples, n_features)
-        The DataFrame itself; or an array, float64 where every cell is a number, else object.
-        Arrays are C-contiguous and writable; one that already is, passes without a copy.
+        The DataFrame itself; or an array, float64 where every cell is a number that float64 holds
+        (an integer beyond 2**53 may not be), else object. Arrays are C-contiguous and writable; one
+        that already is, passes without a copy.
 
     Raises
     ------
@@ -82,13 +105,9 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         If the table is empty, not two-dimensional, complex, or holds an infinite value; if its
         columns are not those seen in ``fit``.
     TypeError
-        If the table is sparse, or a cell is neither a number nor a string.
+        If the table is sparse or lazy, or a cell is neither a number nor a string.
     """
-    if isinstance(X, Iterator):
-        raise TypeError(
-            "X argument must be a table, an array or a DataFrame; found an iterator "
-            f"({type(X).__name__}). Only the fit of CutsetNetworkBD takes a table in blocks."
-        )
+    X = eager(X)
     if frame_library(X) is not None:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if 0 in X.shape:
@@ -96,14 +115,36 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
             check_array(np.empty(X.shape), estimator=estimator, input_name="X")
         return X
     array = validate_data(estimator, X, reset=reset, dtype=None, order="C", ensure_all_finite=False)
-    if array.dtype.kind not in "biuf":
-        # Strings beside numbers in a list make numpy turn the numbers into strings.
-        cells = X if isinstance(X, list | tuple) else array
-        array = _numbers_where_possible(np.asarray(cells, dtype=object))
+    is_list = isinstance(X, list | tuple)
+    if array.dtype.kind not in "biuf" or _may_be_rounded(array, is_list):
+        # Beside others in a list numbers become strings, and integers floats.
+        array = _numbers_where_possible(np.asarray(X if is_list else array, dtype=object))
     if array.dtype != object:
         array = np.require(array, dtype=np.float64, requirements=("C", "W"))
         check_finite(array)
     return array
+
+
+def eager(X: Any) -> Any:
+    """What may be a table, with masked cells missing.
+
+    Raises
+    ------
+    TypeError
+        If it is an iterator or a polars LazyFrame.
+    """
+    if isinstance(X, Iterator):
+        raise TypeError(
+            "X argument must be a table, an array or a DataFrame; found an iterator "
+            f"({type(X).__name__}). Only the fit of CutsetNetworkBD takes a table in blocks."
+        )
+    lazy = getattr(sys.modules.get("polars"), "LazyFrame", None)
+    if lazy is not None and isinstance(X, lazy):
+        raise TypeError(
+            "X argument must be a table, an array or a DataFrame; found a polars LazyFrame. "
+            "Pass X.collect()."
+        )
+    return unmasked(X)
 
 
 def check_weight(sample_weight: Any, n_rows: int) -> Floats:
@@ -128,7 +169,11 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats:
     if sample_weight is None:
         return np.ones(n_rows)
     weight = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
+        unmasked(sample_weight),
+        ensure_2d=False,
+        dtype=np.float64,
+        order="C",
+        input_name="sample_weight",
     )
     if weight.shape != (n_rows,):
         raise ValueError(
@@ -145,9 +190,9 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats:
         total = weight.sum()
     if total == 0.0:
         raise ValueError("All sample weights are zero; at least one row needs a positive weight.")
-    if not total <= _LARGEST_TOTAL:
+    if not total <= _EXACT:
         raise ValueError(
-            f"The sum of sample_weight must be at most {_LARGEST_TOTAL:g}, beyond which counts "
+            f"The sum of sample_weight must be at most {_EXACT:g}, beyond which counts "
             f"lose single rows; found {total:g}. Divide all weights by a constant."
         )
     return weight
@@ -217,7 +262,7 @@ def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    labels = column_or_1d(y, warn=True)
+    labels = column_or_1d(unmasked(y), warn=True)
     assert_all_finite(labels, input_name="y")
     if len(labels) != n_rows:
         raise ValueError(
@@ -264,11 +309,14 @@ def check_n_samples(n_samples: Any) -> int:
     Raises
     ------
     ValueError
-        If it is not an integer of 0 or more.
+        If it is not an integer of 0 or more, or so large that no memory holds the draws.
     """
     if not isinstance(n_samples, Integral) or n_samples < 0:
         raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
-    return int(n_samples)
+    n_draws = int(n_samples)
+    if n_draws > _MOST_DRAWS:
+        raise ValueError(f"n_samples must be at most {_MOST_DRAWS}, got {n_draws}")
+    return n_draws
 
 
 def check_magnitude(
@@ -385,9 +433,47 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         )
 
 
+def _may_be_rounded(array: NDArray[Any], is_list: bool) -> bool:
+    """Whether numbers are, or have been in a list, integers that float64 may not hold."""
+    may_be_integers = array.dtype.kind in "iu" or (is_list and array.dtype.kind == "f")
+    return may_be_integers and bool(are_large(array).any())
+
+
+def are_large(numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which numbers are so large that float64 does not hold all integers there; NaN is not."""
+    return np.asarray((numbers >= _EXACT) | (numbers <= -_EXACT))
+
+
+def rounded_integer(cells: NDArray[np.object_], values: NDArray[Any]) -> int | None:
+    """The first integer of a column that its numbers do not hold; None where they hold all.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (n_samples,), object
+        The column as it came.
+    values : ndarray of shape (n_samples,)
+        What :func:`read_cells` makes of it.
+    """
+    if values.dtype == object:
+        return None
+    large = cells[are_large(values)].tolist()
+    rounded = (cell for cell in large if isinstance(cell, Integral) and int(cell) != float(cell))
+    return next(map(int, rounded), None)
+
+
+def refuse_rounded(integer: int | None, column: int, names: Sequence[Any] | None = None) -> None:
+    """Raise if an integer is given: as a category it could not be told from its neighbours."""
+    if integer is not None:
+        raise ValueError(
+            f"Categories that are integers beyond 2**53 are not told apart; found {integer} in "
+            f"{describe_column(column, names)}. Turn them into strings."
+        )
+
+
 def _numbers_where_possible(cells: NDArray[np.object_]) -> NDArray[Any]:
-    """Turn an object table whose columns all hold numbers into float64."""
+    """Turn an object table into float64 if that holds all of its cells."""
     columns = [read_cells(cells[:, column], column)[0] for column in range(cells.shape[1])]
-    if any(values.dtype == object for values in columns):
-        return cells
+    for values, own in zip(columns, cells.T):
+        if values.dtype == object or rounded_integer(own, values) is not None:
+            return cells
     return np.column_stack(columns)

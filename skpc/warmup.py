@@ -71,7 +71,11 @@ def _tables() -> list[np.ndarray]:
 
 
 def _densities() -> list[
-    models.CutsetNetworkBD | models.SoftLearnSPN | models.TableMixture | models.MixtureOfAllTrees
+    models.CutsetNetworkBD
+    | models.SoftLearnSPN
+    | models.TableMixture
+    | models.HiddenChowLiuTree
+    | models.MixtureOfAllTrees
 ]:
     quick = models.MixtureOfAllTrees(max_iter=1, n_inference_samples=100, random_state=0)
     return [
@@ -82,6 +86,7 @@ def _densities() -> list[
         models.SoftLearnSPN(random_state=0),
         models.SoftLearnSPN(clusterer="em", random_state=0),
         models.TableMixture(random_state=0),
+        models.HiddenChowLiuTree(random_state=0),
         clone(quick),
         clone(quick).set_params(orientation="undirected"),
         clone(quick).set_params(inference="importance"),

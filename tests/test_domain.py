@@ -194,6 +194,44 @@ def test_too_many_observed_categories_are_refused_by_name():
     assert Domain.fit(frame[1:], categorical_features=["id"]).n_states.tolist() == [1_000]
 
 
+LARGE = 2**53
+
+
+def table_of_ids(ids, library):
+    other = [0.5 * (number % 3) for number in range(len(ids))]
+    if library == "list":
+        return [[a, b] for a, b in zip(ids, other)]
+    if library == "integers":
+        return np.column_stack([ids, np.arange(len(ids))])
+    if library == "objects":
+        return object_table(*([a, b] for a, b in zip(ids, other)))
+    frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame}.get(library, pd.DataFrame)
+    column = {"nullable": pd.array(ids, dtype="Int64"), "category": pd.Categorical(ids)}
+    return frame({"id": column.get(library, ids), "other": other})
+
+
+@pytest.mark.parametrize(
+    "library", ["list", "integers", "objects", "pandas", "nullable", "category", "polars"]
+)
+def test_large_integers_as_categories_stay_apart_or_are_refused_by_name(library):
+    def checked(ids):
+        return check_table(BaseEstimator(), table_of_ids(ids, library), reset=True)
+
+    message = "not told apart; found 9007199254740993 in column .*Turn them into strings"
+    merged = [LARGE, LARGE + 1] * 10
+    with pytest.raises(ValueError, match=message):
+        Domain.fit(checked(merged), categorical_features=[0])
+    with pytest.raises(ValueError, match=message):
+        Domain.fit(checked(merged), categories=[[LARGE, LARGE + 1], None])
+    if library != "category":
+        assert not Domain.fit(checked(merged), categorical_features=None).is_categorical.any()
+    apart = checked([LARGE, LARGE + 2] * 10)
+    domain = Domain.fit(apart, categorical_features=[0])
+    np.testing.assert_array_equal(domain.encode(apart)[:, 0], [0.0, 1.0] * 10)
+    with pytest.raises(ValueError, match=message):
+        domain.encode(checked([LARGE + 2, LARGE + 1]))
+
+
 def test_strings_in_a_column_declared_numeric_are_refused_by_name():
     frame = pd.DataFrame({"kind": ["a", "b"], "size": [1.0, 2.0]})
     for choice in (None, ["size"], "from_dtype"):

@@ -1,14 +1,17 @@
 """The kernel decorator and its intrinsics."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
 
+from skpc import _jit
 from skpc._jit import LANES, fast_exp, fast_log, inlined, kernel, popcount, subtract_products
 from skpc._random import normal, seed_streams, uniform
 
@@ -82,6 +85,74 @@ def test_the_package_works_where_nothing_can_be_written(tmp_path):
     where, what = found.stdout.split("\n")[:2]
     assert where.startswith(str(tmp_path))
     assert what == "NullCache 2.718282"
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty folder for machine code."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(_jit, "KERNELS", [])
+    monkeypatch.setattr(_jit, "_WARNED", [])
+    return tmp_path
+
+
+def use_a_kernel() -> int:
+    """How often a new process would compile a kernel."""
+    fresh = kernel(fast_exp.py_func)
+    assert fresh(0.0) == 1.0
+    return sum(fresh.stats.cache_misses.values())
+
+
+def test_machine_code_is_kept(cache):
+    assert [use_a_kernel(), use_a_kernel()] == [1, 0]
+
+
+def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_folder(tmp_path):
+    code = """
+        import resource, warnings
+        from skpc._jit import fast_exp, kernel
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            print(fast_exp(0.0), kernel(fast_exp.py_func)(0.0))
+        print(*(w.message for w in caught), sep="\\n")
+    """
+    value, *warning = run(dedent(code), NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
+    assert [value, len(warning)] == ["1.0 1.0", 1]
+    assert re.search(f"{tmp_path}.*make room there", warning[0])
+
+
+DAMAGES = [("nbi", "cut"), ("nbi", "empty"), ("nbc", "cut"), ("nbc", "empty"), ("nbc", "flipped")]
+
+
+@pytest.mark.parametrize(("ending", "damage"), DAMAGES)
+def test_damaged_caches_are_compiled_anew_and_mended(cache, ending, damage):
+    use_a_kernel()
+    (path,) = cache.rglob(f"*.{ending}")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes({"cut": content[:-40], "empty": b"", "flipped": content}[damage])
+    with pytest.warns(RuntimeWarning, match=f"{cache}.*compiled anew"):
+        assert use_a_kernel() == 1
+    assert use_a_kernel() == 0
+
+
+def test_a_new_version_of_another_module_is_compiled_anew(tmp_path):
+    source = Path(__file__).parents[1] / "skpc"
+    target = tmp_path / "skpc"
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    (target / "part.py").write_text(
+        "from skpc._jit import inlined\n@inlined\ndef part(x):\n    return x + 1.0\n"
+    )
+    (target / "whole.py").write_text(
+        "from skpc._jit import kernel\nfrom skpc.part import part\n"
+        "@kernel\ndef whole(x):\n    return part(x)\n"
+    )
+    code = "from skpc.whole import whole; print(whole(1.0), *whole.stats.cache_misses.values())"
+    code = f"import sys; sys.path[0] = {str(tmp_path)!r}; {code}"
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "2.0 1"
+    (target / "part.py").write_text((target / "part.py").read_text().replace("1.0", "3.0"))
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "4.0 1"
 
 
 def test_fast_exp_is_close_to_exp_everywhere():

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from skpc._validation import check_table, check_weight, missing_cells, read_cells
+from skpc._validation import check_n_samples, check_table, check_weight, missing_cells, read_cells
 
 
 class Door(BaseEstimator):
@@ -124,6 +124,54 @@ def test_another_number_of_columns_than_in_fit_is_refused():
         check_table(door, np.ones((2, 2)), reset=False)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([[0.5, 1.5], [np.inf, 3.0]]),
+        np.array([[1, 2], [2**60 + 1, 3]]),
+        np.array([[True, False], [True, True]]),
+        np.array([["a", "b"], ["?", "a"]]),
+        np.array([["a", 1.5], [None, 2.5]], dtype=object),
+    ],
+    ids=["floats", "integers", "bools", "strings", "objects"],
+)
+def test_masked_cells_are_missing_whatever_is_below_the_mask(values):
+    masked = np.ma.array(values, mask=[[False, False], [True, False]])
+    by_hand = values.astype(object)
+    by_hand[1, 0] = None
+    for X in (masked, list(masked)):
+        before = masked.copy()
+        found, expected = Door().fit(X).table_, Door().fit(by_hand).table_
+        assert type(found) is np.ndarray
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(missing_cells(found.astype(object)), masked.mask)
+        seen = ~masked.mask
+        np.testing.assert_array_equal(found[seen], expected[seen])
+        np.testing.assert_array_equal(before.data, masked.data)
+    assert Door().fit(np.ma.array(values[:1])).table_.shape == (1, 2)
+
+
+def test_integers_that_float64_does_not_hold_stay_integers():
+    large = 2**53 + 1
+    for X in (np.array([[large, 1]]), [[large, 1]], [[large, 0.5]], ((large, 0.5),)):
+        assert Door().fit(X).table_[0, 0] == large
+    for X in (np.array([[2**53 + 2, 1]]), [[2**53 + 2, np.nan]], np.array([[float(large), 1.0]])):
+        assert Door().fit(X).table_.dtype == np.float64
+
+
+def test_a_lazy_frame_is_refused_with_the_way_out():
+    lazy = pl.LazyFrame({"a": [1.0, 2.0]})
+    door = Door().fit(lazy.collect())
+    with pytest.raises(TypeError, match=r"polars LazyFrame. Pass X.collect\(\)"):
+        check_table(door, lazy, reset=False)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, "3", None, 2**70])
+def test_impossible_numbers_of_draws_are_refused_with_the_value(wrong):
+    with pytest.raises(ValueError, match=f"n_samples must be .* got {wrong!r}"):
+        check_n_samples(wrong)
+
+
 def test_missing_cells_are_none_nan_and_na_of_any_float_type():
     cells = np.array([None, np.nan, np.float32("nan"), pd.NA, 0.0, "nan", np.float32(1)], object)
     assert missing_cells(cells).tolist() == [True, True, True, True, False, False, False]
@@ -162,6 +210,7 @@ def test_no_weights_are_ones():
         ([1.0, np.nan, 1.0], "NaN"),
         ([1.0, np.inf, 1.0], "infinity"),
         ([0.0, 0.0, 0.0], "weights are zero"),
+        (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), "NaN"),
         ([1e308, 1e308, 1e308], "at most 9.0072e.15, .*; found inf. Divide"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._io import load_circuit, save_circuit
+from skpc.circuit._mixture import mixture
 from skpc.circuit._properties import LEAF, PRODUCT, SUM, scope_text
 from skpc.circuit._structure import Structure
 from skpc.circuit.builder import CircuitBuilder
@@ -14,6 +15,7 @@ __all__ = [
     "CircuitBuilder",
     "Structure",
     "load_circuit",
+    "mixture",
     "save_circuit",
     "scope_text",
 ]

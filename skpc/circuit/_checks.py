@@ -1,72 +1,120 @@
-"""What every variable, leaf and structure of a circuit is checked for, once."""
+"""What every circuit is checked for, once: when it is built, and when it is read from a file.
+
+Kernels and answers rely on all of it and check nothing. What only variables and leaves know stands
+in ``skpc.variables.checks``.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Ints
 from skpc.circuit import _properties as properties
 from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
-from skpc.variables import Axis, ScoredColumn
-from skpc.variables.families import variable_of_two_families
+from skpc.variables.checks import (
+    N_FAMILIES,
+    TOLERANCE,
+    check_families,
+    check_params,
+)
+from skpc.variables.families import (
+    needed_cell,
+    only_possible_states,
+    unreadable,
+    variable_of_two_families,
+)
+
+if TYPE_CHECKING:
+    from skpc.circuit._circuit import Circuit
 
 NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
-#: How far the probabilities of a distribution may be from summing to one.
-TOLERANCE = 1e-6
-#: What rounding may leave between a covariance and its transpose.
-_UNEVEN = 1e-9
-
-
-def checked_log_prob(var: int, given: Any, n_states: int) -> Floats:
-    """Log probabilities of a leaf of a variable; refuse those that do not fit it."""
-    log_prob = np.asarray(given, dtype=np.float64)
-    if log_prob.shape != (n_states,):
-        raise ValueError(
-            f"a leaf of variable {var} needs {n_states} log probabilities, "
-            f"got shape {log_prob.shape}"
-        )
-    total = np.exp(log_prob).sum()
-    if not abs(total - 1.0) <= TOLERANCE:
-        raise ValueError(
-            f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
-        )
-    return log_prob
-
-
-def check_moments(leaf: str, mean: float, sd: float) -> None:
-    """Refuse moments that no normal distribution has."""
-    if not (np.isfinite(mean) and np.isfinite(sd) and sd > 0):
-        raise ValueError(
-            f"a {leaf} leaf needs a finite mean and a positive sd, got {mean} and {sd}"
-        )
-
-
-def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
-    """Refuse an axis that is none, or that does not fit the number of states."""
-    if count < 0:
-        raise ValueError(f"variable {var} needs 0 or more states, got {count}")
-    if axis is not None and count != axis.n_states:
-        raise ValueError(
-            f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
-        )
-    if not isinstance(axis, Axis):
-        return
-    edges, lower, upper = np.asarray(axis[0], dtype=np.float64), axis[1], axis[2]
-    if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
-        raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
-    if np.any(np.diff(edges) <= 0):
-        raise ValueError(f"the edges of variable {var} must increase, got {edges}")
-    if not (0 < lower < np.inf and 0 < upper < np.inf):
-        raise ValueError(
-            f"the tails of variable {var} need positive scales, got {lower} and {upper}"
-        )
 
 
 def check_structure(structure: Structure) -> None:
+    """Refuse nodes that make no smooth and decomposable circuit of the variables.
+
+    The axes of these are checked before, by ``skpc.variables.checks``.
+    """
+    _check_layout(structure)
+    check_families(structure.leaves, structure.n_states, structure.axis_ptr, structure.axis)
+    leaf, sizes = structure.kind == LEAF, np.diff(structure.param_ptr)
+    if np.any(sizes[leaf] != np.diff(structure.leaves.param_ptr)) or np.any(sizes[~leaf]):
+        raise ValueError("param_ptr does not fit the families and numbers of states of the leaves")
+    _check_scopes(structure)
+    _check_use(structure)
+
+
+def check_parameters(circuit: Circuit) -> None:
+    """Refuse weights and parameters of leaves that make no distribution of a checked structure."""
+    kind, parent = circuit.kind, circuit.edge_parent
+    of_product = np.flatnonzero((kind[parent] == PRODUCT) & (circuit.log_weight != 0.0))
+    if len(of_product):
+        edge = of_product[0]
+        raise ValueError(
+            f"the edges of product {parent[edge]} must have log weight 0, got "
+            f"{circuit.log_weight[edge]}"
+        )
+    # No weight of one or less overflows.
+    total = np.bincount(parent, np.exp(np.minimum(circuit.log_weight, 1.0)), circuit.n_nodes)
+    wrong = np.flatnonzero((kind == SUM) & ~(np.abs(total - 1.0) <= TOLERANCE))
+    if len(wrong):
+        raise ValueError(
+            f"the weights of sum {wrong[0]} must add up to 1, got {total[wrong[0]]:.9g}"
+        )
+    check_params(circuit.structure.leaves, circuit.param, circuit.n_states)
+    _check_decisions(circuit)
+    if not np.isnan(circuit.observed).all():
+        var = unreadable(circuit.columns, circuit.observed)
+        if var >= 0:
+            raise ValueError(
+                f"what variable {var} has been conditioned on must be "
+                f"{needed_cell(circuit.columns, var)} or NaN (nothing), got {circuit.observed[var]}"
+            )
+
+
+def _check_layout(structure: Structure) -> None:
+    """Refuse arrays that do not fit each other, or point to what is not there."""
+    n_nodes, n_edges = structure.n_nodes, structure.n_edges
+    if n_nodes == 0:
+        raise ValueError("a circuit needs at least one node")
+    sizes = {"leaf_family": n_nodes, "decision_var": n_nodes, "decision_state": n_edges}
+    for name, size in sizes.items():
+        if len(getattr(structure, name)) != size:
+            raise ValueError(f"{name} needs {size} entries, got {len(getattr(structure, name))}")
+    check_pointer("child_ptr", structure.child_ptr, n_nodes, n_edges)
+    check_pointer("scope_ptr", structure.scope_ptr, n_nodes, len(structure.scope))
+    check_pointer("param_ptr", structure.param_ptr, n_nodes, int(structure.param_ptr[-1:].sum()))
+    check_pointer("axis_ptr", structure.axis_ptr, structure.n_features, len(structure.axis))
+    if np.any(structure.child < 0) or np.any(structure.child >= structure.edge_parent):
+        raise ValueError("children must stand before their parents")
+    leaf, has_children = structure.kind == LEAF, np.diff(structure.child_ptr) > 0
+    if np.any(leaf != (np.diff(structure.scope_ptr) > 0)) or np.any(leaf == has_children):
+        raise ValueError("leaves, and only leaves, need variables and have no children")
+    decides = structure.decision_var >= 0
+    within: list[tuple[str, Any, int, int]] = [
+        ("kind", structure.kind, LEAF, PRODUCT),
+        ("scope", structure.scope, 0, structure.n_features - 1),
+        ("leaf_family of leaves", structure.leaf_family[leaf], 0, N_FAMILIES - 1),
+        ("leaf_family of sums and products", structure.leaf_family[~leaf], -1, -1),
+        ("decision_var", structure.decision_var, -1, structure.n_features - 1),
+        ("kind of deciding nodes", structure.kind[decides], SUM, SUM),
+    ]
+    for name, values, low, high in within:
+        if np.any(values < low) or np.any(values > high):
+            raise ValueError(f"{name} must hold numbers from {low} to {high}")
+
+
+def check_pointer(name: str, ptr: Ints, n_parts: int, end: int) -> None:
+    """Refuse offsets that do not cut an array of ``end`` entries into parts."""
+    if len(ptr) != n_parts + 1 or ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]) or ptr[-1] != end:
+        raise ValueError(f"{name} must be {n_parts + 1} increasing offsets from 0 to {end}")
+
+
+def _check_scopes(structure: Structure) -> None:
     """Raise a StructureError that names the first node at fault, if there is one."""
     scope, show = structure.scopes, properties.scope_text
     found = properties.overlapping_product(structure)
@@ -91,10 +139,14 @@ def check_structure(structure: Structure) -> None:
             f"the root (node {structure.n_nodes - 1}) needs every variable in its scope, but it "
             f"lacks {show(everything & ~scope[-1])}"
         )
+
+
+def _check_use(structure: Structure) -> None:
+    """Refuse variables with leaves of two families, and nodes that nothing uses."""
     var = variable_of_two_families(structure.leaves)
     if var >= 0:
         raise StructureError(
-            f"the leaves of variable {var} need one family, but the builder got leaves of several; "
+            f"the leaves of variable {var} need one family, but there are leaves of several; "
             "mix those of one family"
         )
     used = np.zeros(structure.n_nodes, dtype=bool)
@@ -102,30 +154,59 @@ def check_structure(structure: Structure) -> None:
     used[-1] = True
     if not used.all():
         node = int(np.flatnonzero(~used)[0])
-        kind = NAMES[int(structure.kind[node])]
         raise StructureError(
-            f"{kind} {node} with scope {show(scope[node])} is no child of any node; only the "
+            f"{NAMES[int(structure.kind[node])]} {node} with scope "
+            f"{properties.scope_text(structure.scopes[node])} is no child of any node; only the "
             "node added last is the root"
         )
 
 
-def check_gaussian(variables: list[int], mean: Any, covariance: Any) -> tuple[Floats, Floats]:
-    """Parameters of the Gaussian of a block, the covariance row by row; refuse what is none."""
-    mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
-    d = len(variables)
-    if mean.shape != (d,) or covariance.shape != (d, d):
-        raise ValueError(
-            f"a block of {d} variables needs a mean of shape ({d},) and a covariance of shape "
-            f"({d}, {d}), got {mean.shape} and {covariance.shape}"
-        )
-    if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
-        raise ValueError(f"the block of variables {variables} needs finite means and covariances")
-    uneven = np.abs(covariance - covariance.T).max()
-    lowest = np.linalg.eigvalsh(covariance)[0]
-    if uneven > _UNEVEN * np.abs(covariance).max() or not lowest > 0.0:
-        raise ValueError(
-            f"the covariance of the block of variables {variables} must be symmetric and positive "
-            f"definite; it differs from its transpose by {uneven:g}, and its smallest eigenvalue "
-            f"is {lowest:g}"
-        )
-    return mean, covariance.ravel()
+def _check_decisions(circuit: Circuit) -> None:
+    """Refuse sums that claim to decide on a variable, but whose children do not exclude each other.
+
+    Each child must be, or be a product that contains, a leaf with all its mass on its own state.
+    """
+    parent, state = circuit.edge_parent, circuit.decision_state
+    decided = circuit.decision_var[parent] >= 0
+    if np.any(state[~decided] != -1):
+        raise ValueError("decision_state must be -1 below nodes that decide on no variable")
+    parent, state, child = parent[decided], state[decided], circuit.child[decided]
+    order = np.lexsort((state, parent))
+    again = (np.diff(parent[order]) == 0) & (np.diff(state[order]) == 0)
+    if again.any():
+        node = int(parent[order[np.flatnonzero(again)[0]]])
+        states = state[parent == node].tolist()
+        raise repeated_state(node, int(circuit.decision_var[node]), states)
+    var = circuit.decision_var[parent]
+    wrong = np.flatnonzero((state < 0) | (_fixed_states(circuit, child, var) != state))
+    if len(wrong):
+        raise undecided(*(int(part[wrong[0]]) for part in (child, parent, state, var)))
+
+
+def _fixed_states(circuit: Circuit, node: Ints, var: Ints) -> Ints:
+    """The state that has all the mass of a node, or of a child of that product; -1 for none."""
+    leaves, parent, child = circuit.structure.leaves, circuit.edge_parent, circuit.child
+    state = np.full(circuit.n_nodes, -1)
+    state[leaves.node] = only_possible_states(leaves, circuit.param)
+    below = (circuit.kind[parent] == PRODUCT) & (state[child] >= 0)
+    part = np.concatenate([leaves.node, child[below]])
+    key = np.concatenate([leaves.node, parent[below]]) * circuit.n_features
+    key += circuit.leaf_var[part]
+    order, wanted = np.argsort(key), node * circuit.n_features + var
+    at = order[np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)]
+    return np.where(key[at] == wanted, state[part[at]], -1)
+
+
+def repeated_state(node: int, var: int, states: Any) -> StructureError:
+    """The error for a sum that decides on a variable, two of whose children have one state."""
+    return StructureError(
+        f"sum {node} decides on variable {var} and needs distinct states, got {list(states)}"
+    )
+
+
+def undecided(child: int, node: int, state: int, var: int) -> StructureError:
+    """The error for a child of a deciding sum that is positive beside its own state."""
+    return StructureError(
+        f"child {child} of sum {node} must contain an indicator of state {state} of variable {var} "
+        "to be decided by it"
+    )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from os import PathLike
+from typing import Any
 
 import numpy as np
 
-from skpc._arrays import offsets
-from skpc.circuit._checks import check_structure
+from skpc._arrays import Floats, offsets
+from skpc._files import read_arrays, write_arrays
+from skpc.circuit._checks import check_parameters, check_pointer, check_structure
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF
 from skpc.circuit._structure import _DTYPES, Structure
-from skpc.variables import BLOCK, SCORED, Axis, AxisTable, ScoredColumn
-from skpc.variables.families import n_params
-from skpc.variables.scored_column import ATOMS
+from skpc.variables import Axis, AxisTable, ScoredColumn
+from skpc.variables.checks import axis_in_file, check_variable
 
 #: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope. Up to
 #: format 2 an axis was its edges between the scales of its tails, up to format 3 each leaf had what
@@ -30,7 +31,13 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
     circuit : Circuit
         The circuit.
     path : str or path
-        The file to write; ``.npz`` is the customary ending and is not added.
+        The file to write; ``.npz`` is the customary ending and is not added. It appears whole or
+        not at all, and so does a new circuit in the place of an old one.
+
+    Raises
+    ------
+    ValueError
+        If the weights or parameters are no distribution, so that the file could not be loaded.
 
     See Also
     --------
@@ -48,16 +55,17 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
     ...     load_circuit(path)
     Circuit(n_features=1, n_nodes=1, n_edges=0)
     """
-    arrays = {**circuit.structure.arrays()}
-    arrays.update({name: getattr(circuit, name) for name in _PARAMETERS})
-    with open(path, "wb") as file:
-        np.savez_compressed(file, format=np.int64(_FORMATS[-1]), allow_pickle=False, **arrays)
+    check_parameters(circuit)
+    arrays = {name: getattr(circuit, name) for name in (*_DTYPES, *_PARAMETERS)}
+    write_arrays(path, {"format": np.int64(_FORMATS[-1]), **arrays})
 
 
 def load_circuit(path: str | PathLike[str]) -> Circuit:
     """Load a circuit that was saved by :func:`save_circuit`.
 
-    Nothing in the file is executed, and the structure is checked anew.
+    Nothing in the file is executed. Whatever is checked when a circuit is built is checked anew:
+    nodes and edges, the decisions of sums, the axes of variables, and that weights and
+    probabilities sum to one (to 1e-6) and all other parameters are in their ranges.
 
     Parameters
     ----------
@@ -86,126 +94,94 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
     ...     load_circuit(path).param
     array([1.5, 2. ])
     """
-    with open(path, "rb") as stream:
-        try:
-            with np.load(stream, allow_pickle=False) as file:
-                version = int(file["format"])
-                arrays = {name: file[name] for name in _names(version)}
-        # A damaged archive can fail in any way that zip, zlib or the header's parser knows.
-        except Exception as error:
-            raise ValueError(f"{path} is not a circuit saved by skpc, or it is damaged") from error
-    if version not in _FORMATS:
+    try:
+        arrays = read_arrays(path)
+    except ValueError as error:
         raise ValueError(
-            f"{path} has circuit format {version}; this skpc reads 1 to {_FORMATS[-1]}"
+            f"{path} is not a circuit saved by skpc, or it is damaged ({error})"
+        ) from error
+    version = _version(arrays, path)
+    missing = _dtypes(version).keys() - arrays.keys()
+    if missing:
+        raise ValueError(
+            f"{path} is not a circuit saved by skpc: it lacks {', '.join(sorted(missing))}"
         )
     try:
-        return _assembled(arrays, version)
+        return _assembled(_typed(arrays, version), version)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise ValueError(f"{path} holds arrays that are no circuit: {error}") from error
 
 
-def _names(version: int) -> list[str]:
-    """The arrays in a file of some format; none for a format that is not known."""
-    if version not in _FORMATS:
-        return []
-    older = {"scope_ptr": ["leaf_var"], "scope": []} if version == 1 else {}
-    return [found for name in (*_DTYPES, *_PARAMETERS) for found in older.get(name, [name])]
+def _version(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> int:
+    found = arrays.get("format")
+    if found is None or found.shape != () or found.dtype.kind not in "iu":
+        raise ValueError(f"{path} is not a circuit saved by skpc: it has no format number")
+    if int(found) not in _FORMATS:
+        raise ValueError(
+            f"{path} has circuit format {int(found)}; this skpc reads 1 to {_FORMATS[-1]}"
+        )
+    return int(found)
 
 
-def _assembled(arrays: dict[str, np.ndarray], version: int) -> Circuit:
-    ptr, axis = arrays["axis_ptr"], arrays["axis"]
-    if len(ptr) == 0 or ptr[0] != 0 or ptr[-1] != len(axis) or np.any(np.diff(ptr) < 0):
-        raise ValueError("axis_ptr does not fit axis")
+def _dtypes(version: int) -> dict[str, Any]:
+    """The arrays in a file of some format, and their types."""
+    newer = ("scope_ptr", "scope") if version == 1 else ()
+    found = {name: dtype for name, dtype in _DTYPES.items() if name not in newer}
+    found |= {"leaf_var": np.int64} if version == 1 else {}
+    return found | dict.fromkeys(_PARAMETERS, np.float64)
+
+
+def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
+    """The arrays of a file, each of its type; refuse those that would change by that."""
+    found = {}
+    for name, dtype in _dtypes(version).items():
+        array = arrays[name]
+        with np.errstate(invalid="ignore"):
+            found[name] = array.astype(dtype)
+        if array.ndim != 1 or not np.array_equal(found[name], array, equal_nan=True):
+            raise ValueError(
+                f"{name} must be a list of {np.dtype(dtype)}, got {array.dtype} of shape "
+                f"{array.shape}"
+            )
+    return found
+
+
+def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
+    axes = _axes(arrays, version)
     if version < 3:
-        parts = np.split(arrays["axis"], arrays["axis_ptr"][1:-1])
-        axes = [Axis(part[1:-1], part[0], part[-1]) if len(part) else None for part in parts]
         arrays["axis_ptr"], arrays["axis"] = AxisTable.of(axes)
-    if "leaf_var" in arrays:
+    if version == 1:
         var = arrays.pop("leaf_var")
         arrays["scope_ptr"], arrays["scope"] = offsets(var >= 0), var[var >= 0]
     structure = Structure(**{name: arrays[name] for name in _DTYPES})
-    _check_arrays(structure)
     check_structure(structure)
     if version < 4:
-        of_leaves, observed = arrays["observed"], np.full(structure.n_features, np.nan)
-        known = np.flatnonzero(~np.isnan(of_leaves))
-        observed[structure.leaf_var[known]] = of_leaves[known]
-        arrays["observed"] = observed
-    return Circuit(structure, *(arrays[name] for name in _PARAMETERS))
+        arrays["observed"] = _observed(structure, arrays["observed"])
+    circuit = Circuit(structure, *(arrays[name] for name in _PARAMETERS))
+    check_parameters(circuit)
+    return circuit
 
 
-def _check_arrays(structure: Structure) -> None:
-    """Refuse arrays that would make a kernel read out of bounds."""
-    n_nodes, n_edges = structure.n_nodes, structure.n_edges
-    for name in ("leaf_family", "decision_var"):
-        if len(getattr(structure, name)) != n_nodes:
-            raise ValueError(f"{name} needs {n_nodes} entries, got {len(getattr(structure, name))}")
-    for name, count in (("child_ptr", n_nodes), ("param_ptr", n_nodes), ("scope_ptr", n_nodes)):
-        ptr = getattr(structure, name)
-        if len(ptr) != count + 1 or ptr[0] != 0 or np.any(np.diff(ptr) < 0):
-            raise ValueError(f"{name} must be {count + 1} increasing offsets from 0")
-    if len(structure.axis_ptr) != structure.n_features + 1:
-        raise ValueError("axis_ptr does not fit n_states")
-    if n_nodes == 0 or structure.child_ptr[-1] != n_edges:
-        raise ValueError(f"child_ptr must end at {n_edges}, the number of edges")
-    if len(structure.decision_state) != n_edges:
-        raise ValueError(f"decision_state needs {n_edges} entries")
-    if np.any(structure.child < 0) or np.any(structure.child >= structure.edge_parent):
-        raise ValueError("children must stand before their parents")
-    leaf, scope = structure.kind == LEAF, structure.scope
-    has_children = np.diff(structure.child_ptr) > 0
-    if np.any(leaf != (np.diff(structure.scope_ptr) > 0)) or np.any(leaf == has_children):
-        raise ValueError("leaves, and only leaves, need variables and have no children")
-    if structure.scope_ptr[-1] != len(scope):
-        raise ValueError(f"scope_ptr must end at {len(scope)}, the length of scope")
-    if np.any(scope < 0) or np.any(scope >= structure.n_features):
-        raise ValueError(f"scope must hold variables in [0, {structure.n_features})")
-    _check_scopes(structure)
-    ptr = np.append(structure.scope_ptr[:-1][leaf], len(scope))
-    sizes = n_params(structure.leaf_family[leaf], ptr, scope, structure.n_states)
-    if np.any(np.diff(structure.param_ptr)[leaf] != sizes):
-        raise ValueError("param_ptr does not fit the families and numbers of states of the leaves")
-    _check_axes(structure)
-
-
-def _check_scopes(structure: Structure) -> None:
-    """Refuse leaves whose variables are in disorder, or too many for their family."""
-    size, scope = np.diff(structure.scope_ptr), structure.scope
-    owner = np.repeat(np.arange(structure.n_nodes), size)
-    wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
-    if len(wrong):
-        node = int(owner[wrong[0]])
-        found = scope[structure.scope_ptr[node] : structure.scope_ptr[node + 1]].tolist()
-        raise ValueError(f"the variables of node {node} must increase, got {found}")
-    wrong = np.flatnonzero((size > 1) & (structure.leaf_family != BLOCK))
-    if len(wrong):
-        node = int(wrong[0])
-        raise ValueError(
-            f"node {node} has {size[node]} variables, but its family takes one; only blocks have "
-            "several"
-        )
-
-
-def _check_axes(structure: Structure) -> None:
-    """Refuse axes that hold other states than their variables, or other leaves than these have."""
-    owner = np.repeat(np.arange(structure.n_nodes), np.diff(structure.scope_ptr))
-    has_score = np.isin(structure.leaf_family[owner], [SCORED, BLOCK])
-    scored = np.unique(structure.scope[has_score])
-    for var, n_states in enumerate(structure.n_states.tolist()):
-        part = structure.axis[structure.axis_ptr[var] : structure.axis_ptr[var + 1]]
-        if var in scored:
-            fits = len(part) > ATOMS - 1 and part[0] == 0.0
-            fits = fits and ScoredColumn.of(part).n_states == n_states
+def _axes(arrays: dict[str, Any], version: int) -> list[Axis | ScoredColumn | None]:
+    n_states, ptr, axis = arrays["n_states"], arrays["axis_ptr"], arrays["axis"]
+    check_pointer("axis_ptr", ptr, len(n_states), len(axis))
+    found: list[Axis | ScoredColumn | None] = []
+    for var, count in enumerate(n_states.tolist()):
+        part = axis[ptr[var] : ptr[var + 1]]
+        if version < 3 and len(part):
+            found.append(Axis(part[1:-1], part[0], part[-1]))
+            check_variable(var, count, found[-1])
         else:
-            fits = len(part) == 0 or _is_axis(part, n_states)
-        if not fits:
-            raise ValueError(f"the axis of variable {var} does not fit its {n_states} states")
+            found.append(axis_in_file(var, part, count))
+    return found
 
 
-def _is_axis(part: np.ndarray, n_states: int) -> bool:
-    """Whether a stretch holds an axis whose cells are of these states."""
-    if len(part) < 13 or (len(part) - 8) % 5 or not part[0] > 0.0:
-        return False
-    state = part[4 + (len(part) - 8) // 5 :].reshape(4, -1)[0]
-    whole = (state >= 0) & (state == np.floor(state))
-    return bool(whole.all() and state.max() + 1 == n_states)
+def _observed(structure: Structure, of_nodes: Floats) -> Floats:
+    """What each variable has been conditioned on, which files up to format 3 have at its leaves."""
+    found, leaf = np.full(structure.n_features, np.nan), structure.kind == LEAF
+    if len(of_nodes) == structure.n_nodes:
+        found[structure.leaf_var[leaf]] = of_nodes[leaf]
+    expected = np.where(leaf, found[structure.leaf_var], np.nan)
+    if not np.array_equal(expected, of_nodes, equal_nan=True):
+        raise ValueError("observed must be one number for all leaves of a variable")
+    return found

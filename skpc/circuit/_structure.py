@@ -59,8 +59,9 @@ class Structure:
         Number of states of each variable (of bins, tails included, where it has a histogram
         axis); 0 for a numeric variable without one.
     axis_ptr, axis : int64 and float64 arrays
-        The histogram axis of variable ``v`` is ``axis[axis_ptr[v]:axis_ptr[v + 1]]``: scale of
-        the lower tail, the increasing edges, scale of the upper tail; empty without an axis.
+        What the leaves of variable ``v`` have in common is ``axis[axis_ptr[v]:axis_ptr[v + 1]]``:
+        a histogram axis (see :class:`skpc.variables.Axis`), a zero followed by atoms and a score
+        (:class:`skpc.variables.ScoredColumn`), or nothing.
     """
 
     kind: NDArray[np.int8]

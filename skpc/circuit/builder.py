@@ -10,12 +10,10 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit._checks import (
     NAMES,
-    TOLERANCE,
-    check_gaussian,
-    check_moments,
+    check_parameters,
     check_structure,
-    check_variable,
-    checked_log_prob,
+    repeated_state,
+    undecided,
 )
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._properties import LEAF, PRODUCT, SUM
@@ -32,9 +30,7 @@ from skpc.variables import (
     AxisTable,
     ScoredColumn,
 )
-
-#: Counts far above are better told by a Gaussian: all that are likely are listed for kernels.
-_GREATEST_RATE = 1e6
+from skpc.variables.checks import TOLERANCE, check_formula, check_gaussians, check_variable
 
 
 class CircuitBuilder:
@@ -120,8 +116,7 @@ class CircuitBuilder:
         count = self._n_states[var]
         if count == 0:
             raise ValueError(f"variable {var} is numeric without an axis; add a gaussian leaf")
-        log_prob = checked_log_prob(var, log_prob, count)
-        return self._leaf((var,), self._family(var), log_prob)
+        return self._leaf((var,), self._family(var), _log_probs(var, log_prob, count))
 
     def indicator(self, var: int, state: int) -> int:
         """Add a discrete leaf with all its mass on one state.
@@ -164,7 +159,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         self._check_numeric(var, "gaussian")
-        check_moments("gaussian", mean, sd)
+        check_formula(GAUSSIAN, (mean, sd))
         return self._leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
 
     def poisson(self, var: int, rate: float) -> int:
@@ -183,8 +178,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         self._check_numeric(var, "poisson")
-        if not 0 < rate <= _GREATEST_RATE:
-            raise ValueError(f"a poisson leaf needs a rate in (0, {_GREATEST_RATE:g}], got {rate}")
+        check_formula(POISSON, (rate,))
         return self._leaf((var,), POISSON, np.array([rate], dtype=np.float64))
 
     def scored(self, var: int, log_prob: Any, mean: float, sd: float) -> int:
@@ -205,7 +199,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         log_prob = self._checked_states(var, log_prob, "scored")
-        check_moments("scored", mean, sd)
+        check_formula(SCORED, (mean, sd))
         return self._leaf((var,), SCORED, np.append(log_prob, [mean, sd]))
 
     def block(
@@ -235,7 +229,7 @@ class CircuitBuilder:
                 f"got {scope} and {len(log_probs)} arrays"
             )
         states = [self._checked_states(var, prob, "block") for var, prob in zip(scope, log_probs)]
-        moments = check_gaussian(scope, mean, covariance)
+        moments = _gaussian(scope, mean, covariance)
         return self._leaf(tuple(scope), BLOCK, np.concatenate([*states, *moments]))
 
     def product(self, children: Sequence[int]) -> int:
@@ -325,9 +319,11 @@ class CircuitBuilder:
             **dict(zip(("axis_ptr", "axis"), AxisTable.of(self._axes))),
         )
         check_structure(structure)
-        return Circuit(
+        circuit = Circuit(
             structure, _joined(self._log_weights, np.float64), _joined(self._params, np.float64)
         )
+        check_parameters(circuit)
+        return circuit
 
     def _family(self, var: int) -> int:
         return CATEGORICAL if self._axes[var] is None else HISTOGRAM
@@ -380,7 +376,7 @@ class CircuitBuilder:
             raise ValueError(
                 f"variable {var} needs a ScoredColumn among the axes for a {leaf} leaf"
             )
-        return checked_log_prob(var, log_prob, self._n_states[var])
+        return _log_probs(var, log_prob, self._n_states[var])
 
     def _check_numeric(self, var: int, leaf: str) -> None:
         self._check_var(var)
@@ -400,16 +396,10 @@ class CircuitBuilder:
                 f"its {len(children)} children, got {states}"
             )
         if len(set(states)) != len(states):
-            raise StructureError(
-                f"sum {node} decides on variable {var} and needs distinct states, "
-                f"got {list(states)}"
-            )
+            raise repeated_state(node, var, states)
         for below, state in zip(children, states):
             if not any(self._is_indicator(leaf, var, state) for leaf in self._parts(below)):
-                raise StructureError(
-                    f"child {below} of sum {node} must contain an indicator of state {state} of "
-                    f"variable {var} to be decided by it"
-                )
+                raise undecided(below, node, state, var)
         return states
 
     def _parts(self, node: int) -> Sequence[int]:
@@ -425,6 +415,35 @@ class CircuitBuilder:
 
 
 _NO_PARAMS = np.empty(0)
+
+
+def _log_probs(var: int, given: Any, n_states: int) -> Floats:
+    """Log probabilities of a leaf of a variable; refuse those that do not fit it."""
+    log_prob = np.asarray(given, dtype=np.float64)
+    if log_prob.shape != (n_states,):
+        raise ValueError(
+            f"a leaf of variable {var} needs {n_states} log probabilities, "
+            f"got shape {log_prob.shape}"
+        )
+    total = np.exp(log_prob).sum()
+    if not abs(total - 1.0) <= TOLERANCE:
+        raise ValueError(
+            f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
+        )
+    return log_prob
+
+
+def _gaussian(variables: list[int], mean: Any, covariance: Any) -> tuple[Floats, Floats]:
+    """Parameters of the Gaussian of a block, the covariance row by row; refuse what is none."""
+    mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
+    d = len(variables)
+    if mean.shape != (d,) or covariance.shape != (d, d):
+        raise ValueError(
+            f"a block of {d} variables needs a mean of shape ({d},) and a covariance of shape "
+            f"({d}, {d}), got {mean.shape} and {covariance.shape}"
+        )
+    check_gaussians(variables, mean[np.newaxis], covariance[np.newaxis])
+    return mean, covariance.ravel()
 
 
 def _offsets(lists: Sequence[Any]) -> Ints:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import softmax
+from sklearn.cluster import kmeans_plusplus
 
 from skpc._arrays import Floats, Ints, offsets
+
+#: k-means has converged when its centroids move by less, relative to the variance of the points.
+_TOL = 1e-4
+#: Rows whose distances are computed together.
+_ROWS = 4096
 
 
 class Numbers(NamedTuple):
@@ -53,6 +60,71 @@ def as_numbers(rows: Floats, n_states: Ints, mean: Floats, sd: Floats) -> Number
     if not missing.any():
         return Numbers(point, None)
     return Numbers(np.where(missing, 0.0, point), (~missing).astype(np.float64))
+
+
+def cluster_points(
+    point: Floats,
+    weight: Floats,
+    n_clusters: int,
+    max_iter: int,
+    random_state: np.random.RandomState,
+) -> Ints:
+    """The cluster of each row by weighted k-means, from a start by k-means++.
+
+    The steps are those of ``sklearn.cluster.KMeans``, except that a cluster that loses all its rows
+    keeps its centroid. That class hangs in a forked child whose parent has used it (OpenMP), and
+    changes the number of BLAS threads and the filters of warnings for all threads of a process.
+
+    Parameters
+    ----------
+    point : ndarray of shape (n_rows, n_coordinates)
+        Complete rows.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+    n_clusters, max_iter : int
+        Greatest number of clusters and of iterations.
+    random_state : RandomState
+        Draws the start.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Numbers of clusters without gaps: there are fewer if fewer rows are distinct.
+    """
+    if n_clusters > 1:
+        n_clusters = min(n_clusters, len(np.unique(point, axis=0)))
+    if n_clusters == 1:
+        return np.zeros(len(point), dtype=np.int64)
+    point = point - point.mean(axis=0)
+    tol = _TOL * float(point.var(axis=0).mean())
+    centroid, _ = kmeans_plusplus(
+        point, n_clusters, sample_weight=weight, random_state=random_state
+    )
+    label = np.full(len(point), -1)
+    for _ in range(max_iter):
+        before, label = label, _nearest(point, centroid)
+        if np.array_equal(label, before):
+            break
+        moved = _centroids(point, weight, label, centroid)
+        shift, centroid = float(((moved - centroid) ** 2).sum()), moved
+        if shift <= tol:
+            break
+    return np.unique(_nearest(point, centroid), return_inverse=True)[1]
+
+
+def _nearest(point: Floats, centroid: Floats) -> Ints:
+    """The number of the centroid that is nearest to each point."""
+    square = 0.5 * np.einsum("ij,ij->i", centroid, centroid)
+    parts = (point[begin : begin + _ROWS] for begin in range(0, len(point), _ROWS))
+    return np.concatenate([(square - part @ centroid.T).argmin(axis=1) for part in parts])
+
+
+def _centroids(point: Floats, weight: Floats, label: Ints, centroid: Floats) -> Floats:
+    """Weighted means of clusters; one without rows keeps its centroid."""
+    shape = (len(centroid), len(point))
+    member = csr_array((weight, (label, np.arange(len(point)))), shape=shape)
+    total = np.bincount(label, weight, len(centroid))[:, np.newaxis]
+    return np.where(total > 0, member @ point * (1.0 / np.where(total > 0, total, 1.0)), centroid)
 
 
 def cluster_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, check_memory, offsets
 from skpc._jit import kernel
 
 #: Entries of the matrix of indicators that are made at a time.
@@ -41,6 +41,11 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
            [0., 0., 0., 0.],
            [1., 2., 0., 3.]])
     """
+    check_memory(
+        2.0 * float(n_states.sum()) ** 2,
+        f"The pairs of {n_states.sum():,} states of {len(n_states):,} columns",
+        "Choose fewer columns, merge rare states or take fewer bins.",
+    )
     # Counted together are all states but 0 of each column, and that its cells are there: one
     # column for all if no cell is missing.
     n_columns, first = len(n_states), offsets(n_states - 1)

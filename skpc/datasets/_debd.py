@@ -3,15 +3,15 @@
 import hashlib
 import io
 import os
-import zipfile
-import zlib
+from http.client import HTTPException
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
+
+from skpc._files import read_arrays, write_arrays
 
 #: Where data sets are downloaded from. An entry may be replaced by the address of a mirror:
 #: ``{name}`` stands for the name of the file and ``{split}`` for train, valid or test; the files
@@ -59,6 +59,7 @@ _CHECKSUMS = {
     "c20ng": "443b90d92d30ef0df4ba5efa595d4af7b431f9f9b1760f88dc25c989da8e0d64",
     "cr52": "adb382fa28eb538c10861a928fd1e354fd734f04b7fe6a2486787c87b766b11d",
     "cwebkb": "9090867f21d567dba62ff391d5437fa51645cac5d63656be0c52737f5bdc206e",
+    "dna": "52ed6601b5a7be07bd5b0a2895d8fe04c296146a8da9e3af3b356bd9351e55f2",
     "jester": "98282578344c396daf769daa1477d2f5e9e908614d9ad432743b622e3ee06367",
     "kdd": "e4a96a3c1cb651d4694e42881cccef5f1a20bc5c08bdfb5b486292d95bf81a20",
     "kosarek": "f1eb70e4b16bd7e773226ad47841e2cd5a2b1c332a39f3d06e955f619d8e43dc",
@@ -67,13 +68,12 @@ _CHECKSUMS = {
     "msweb": "ca2ce9971ce85923b33394c8229b6f139112d911390a8789b219f674733c6084",
     "nltcs": "68ddb02180b283d71336246621cdb0c3c84601a7fa1283b7443afdd4dd584ad6",
     "plants": "e79771e630da669f811363f4b7d3158b5b65d312dff6f87c8ecca5cc9e7d0aed",
+    "pumsb_star": "2f1f1fbba4ec2c3c3f9227a045c27b2e9b20852a995734328c0707370d57f790",
     "tmovie": "c0cd61fce3bf8597c1acaebc088cd8bb8e389676416abca4830da76c86582e7c",
     "tretail": "5fbc425132a7cecbeb621e263c8ce18fa86c0f8699429d9392efff834c2aa1a0",
 }
 
 _SPLITS = ("train", "valid", "test")
-
-_SIGNS_OF_DAMAGE = (EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)
 
 
 def fetch_debd(
@@ -161,11 +161,10 @@ def _data_home(data_home: str | os.PathLike[str] | None) -> Path:
 def _read(path: Path) -> tuple[dict[str, NDArray[np.uint8]], int]:
     """The three splits, one bit a cell, rows padded to whole bytes."""
     try:
-        # numpy would leave a file of its own opening open when it finds the archive damaged.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            n_features = int(arrays["n_features"])
-            packed = {split: arrays[split] for split in _SPLITS}
-    except _SIGNS_OF_DAMAGE as error:
+        arrays = read_arrays(path)
+        n_features = int(arrays["n_features"])
+        packed = {split: arrays[split] for split in _SPLITS}
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"The file {path} is damaged ({error}); fetch it again.") from error
     for split, array in packed.items():
         n_bytes = -(-n_features // 8)
@@ -178,11 +177,11 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.uint8]], int]:
 
 
 def _verify(name: str, packed: dict[str, NDArray[np.uint8]], n_features: int, source: str) -> None:
-    """Refuse rows that are not the published ones (of two sets the checksum is not known)."""
+    """Refuse rows that are not the published ones."""
     digest = hashlib.sha256(str(n_features).encode())
     for split in _SPLITS:
         digest.update(np.ascontiguousarray(packed[split]).tobytes())
-    if _CHECKSUMS.get(name, digest.hexdigest()) != digest.hexdigest():
+    if digest.hexdigest() != _CHECKSUMS[name]:
         raise ValueError(
             f"{source} is not the published data set {name!r}: its checksum is "
             f"{digest.hexdigest()}, expected {_CHECKSUMS[name]}. Remove it and fetch it again."
@@ -202,8 +201,8 @@ def _download(name: str, path: Path, allowed: bool) -> None:
         url = URLS["debd"].format(name=name, split=split)
         try:
             with urlopen(url, timeout=30) as response:
-                rows = np.loadtxt(io.BytesIO(response.read()), np.uint8, delimiter=",", ndmin=2)
-        except (URLError, TimeoutError, ValueError) as error:
+                rows = _bits(response.read())
+        except (OSError, HTTPException, ValueError) as error:
             raise FileNotFoundError(
                 f"The data set {name!r} needs the file {path}, which is not there, and {url} could "
                 f"not be read ({error}). Set the environment variable SKPC_DATA (or data_home) to "
@@ -212,7 +211,14 @@ def _download(name: str, path: Path, allowed: bool) -> None:
         packed[split], n_features = np.packbits(rows, axis=1), rows.shape[1]
     _verify(name, packed, n_features, URLS["debd"].format(name=name, split="*"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
-    with unfinished.open("wb") as file:
-        np.savez_compressed(file, n_features=np.int64(n_features), **packed)  # type: ignore[arg-type]
-    unfinished.replace(path)
+    write_arrays(path, {"n_features": np.int64(n_features), **packed})
+
+
+def _bits(text: bytes) -> NDArray[np.uint8]:
+    """The zeros and ones of a part of a set; the rows have commas between the cells."""
+    if not text.strip():
+        raise ValueError("it is empty")
+    rows = np.loadtxt(io.BytesIO(text), np.uint8, delimiter=",", ndmin=2)
+    if rows.max() > 1:
+        raise ValueError(f"it holds the number {rows.max()}, not only zeros and ones")
+    return rows

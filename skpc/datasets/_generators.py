@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_array, check_random_state
 
 from skpc._arrays import Floats
-from skpc._validation import frame_library, missing_cells
+from skpc._validation import frame_library, missing_cells, unmasked
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
 
@@ -201,7 +201,9 @@ def make_missing(
             f"{mechanism!r} and {rate!r}"
         )
     library = frame_library(X)
-    table = X if library else check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+    table = X
+    if library is None:
+        table = check_array(unmasked(X), dtype=np.float64, ensure_all_finite="allow-nan")
     chance: Any = rate
     if mechanism != "mcar" and rate > 0:
         columns = _columns(table)[: 1 if mechanism == "mar" else None]

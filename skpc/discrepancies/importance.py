@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints
 from skpc._repr import ShowsParameters
+from skpc._validation import check_n_samples
 from skpc.discrepancies._collapsed import patterns
 from skpc.discrepancies._quadratic import least_on_simplex
 from skpc.discrepancies.stein import check_kernel, check_stein_operator, stein_gram
@@ -224,6 +225,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         """
         self._check_fitted()
         random = check_random_state(random_state)
+        n_samples = check_n_samples(n_samples)
         chosen = random.choice(len(self.weights_), size=n_samples, p=self.weights_)
         return self._completed(chosen, random)
 

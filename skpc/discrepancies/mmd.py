@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
@@ -73,7 +74,7 @@ def _read_side(side: Any) -> Circuit | Floats:
     if isinstance(side, Circuit):
         return side
     try:
-        return np.asarray(side, dtype=np.float64)
+        return np.asarray(unmasked(side), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"p and q must be circuits or encoded rows of numbers ({error}); a fitted estimator "

@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel as compiled
+from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import (
     CollapsedRows,
@@ -146,7 +147,7 @@ def _read_samples(samples: Any, target: Any, stein_operator: str) -> tuple[Colla
     if not isinstance(target, Circuit):
         raise TypeError(f"target must be a FactorGraph or a Circuit, got {type(target).__name__}")
     n_states = discrete_states(target)
-    rows = np.array(samples, dtype=np.float64, order="C")
+    rows = np.array(unmasked(samples), dtype=np.float64, order="C")
     own = log_likelihood(target, rows)
     missing = np.argwhere(np.isnan(rows))
     if len(missing):

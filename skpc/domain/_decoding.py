@@ -9,10 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
+from skpc._validation import frame_library, unmasked
 from skpc.domain._codes import decode_column
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
-from skpc.domain._writing import fill_table, insert_column, write_table
+from skpc.domain._writing import (
+    fill_table,
+    frame_of,
+    insert_column,
+    with_all_columns,
+    write_table,
+)
 
 
 class TableWriter:
@@ -108,37 +115,38 @@ class TableWriter:
         Returns
         -------
         table : DataFrame or array-like
-            With the column, if just that one was missing from a DataFrame of the library that the
-            domain was fitted on; else as it came.
+            With the column, if just that one was missing from a DataFrame; else as it came.
         """
-        names, form = list(self.feature_names or ()), Form.of(table)
+        names = list(self.feature_names or ())
         lacking = names[:column] + names[column + 1 :]
-        if form.library != self.form.library or not names or list(form.names or ()) != lacking:
+        if not names or list(Form.of(table).names or ()) != lacking:
             return table
         return insert_column(table, column, self.decode(np.zeros((len(table), len(names)))))
 
     def row(self, given: Any) -> Any:
-        """One row of a table, as a table; by name, and perhaps without some columns, in pandas.
+        """One row of a table, as a table; by name, and perhaps without some columns.
 
         Parameters
         ----------
         given : array-like, pandas Series or DataFrame
-            One row. A Series or a pandas DataFrame may lack columns: these cells are missing.
+            One row. A Series or a DataFrame may lack columns: these cells are missing.
 
         Returns
         -------
         table : DataFrame or array-like
-            Of pandas where the domain was fitted on pandas.
+            A DataFrame with all columns where the domain was fitted on one.
         """
-        names = list(self.feature_names or ())
         if hasattr(given, "to_frame") and hasattr(given, "index"):
             given = given.to_frame().T
-        given = [given] if np.ndim(given) == 1 else given
-        if self.form.library == "pandas":
-            from pandas import DataFrame
-
-            given = given if hasattr(given, "columns") else DataFrame(given, columns=names)
-            given = given.reindex(columns=names) if set(given.columns) <= set(names) else given
+        given = unmasked(given)
+        given = [list(given)] if np.ndim(given) == 1 else given
+        names = self.feature_names
+        if names is None or np.ndim(given) != 2:
+            return given
+        if frame_library(given) is None and len(names) == len(given[0]):
+            given = frame_of(given, names, self.form.library)
+        if frame_library(given) is not None and set(given.columns) <= set(names):
+            given = with_all_columns(given, names)
         return given
 
     @cached_property

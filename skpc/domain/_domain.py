@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._validation import check_magnitude, describe_column
+from skpc._validation import check_magnitude, describe_column, refuse_rounded
 from skpc.domain._codes import CodeTable, all_are_codes, encode_strings, recode
 from skpc.domain._columns import column_numbers
 from skpc.domain._decoding import TableWriter
@@ -278,8 +278,9 @@ class Domain(TableWriter):
         Raises
         ------
         ValueError
-            If a column holds strings where it held numbers in ``fit`` or the other way round, or
-            an unknown category while ``handle_unknown="error"``.
+            If a column holds strings where it held numbers in ``fit`` or the other way round, an
+            integer beyond 2**53 as a category, or an unknown category while
+            ``handle_unknown="error"``.
         """
         return self._encode_cells(read_table(table))
 
@@ -417,6 +418,8 @@ class Domain(TableWriter):
         for column in np.flatnonzero(~hidden).tolist():
             states = self.categories[column]
             self._refuse_other_kind(cells, column)
+            if states is not None:
+                refuse_rounded(cells.rounded.get(column), column, self.feature_names)
             if column in cells.strings:
                 rows[:, column], first_unknown[column] = encode_strings(
                     cells.strings[column], states

@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._jit import kernel
-from skpc._validation import describe_column, missing_cells, read_cells
+from skpc._validation import (
+    describe_column,
+    missing_cells,
+    read_cells,
+    refuse_rounded,
+    rounded_integer,
+)
 from skpc.domain._columns import column_numbers
 from skpc.domain._tables import Cells
 from skpc.variables.number import weight_without_say
@@ -147,6 +153,7 @@ def _check_states(entry: Any, column: int, names: Sequence[Any] | None) -> NDArr
             "need no category."
         )
     values, is_bool = read_cells(cells, column, names)
+    refuse_rounded(rounded_integer(cells, values), column, names)
     if len(set(values.tolist())) < len(values):
         raise ValueError(f"The categories of {where} repeat a value: {cells.tolist()!r}.")
     return values.astype(bool) if is_bool else values

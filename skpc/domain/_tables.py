@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._validation import check_finite, column_of, describe_column, frame_library, read_cells
+from skpc._validation import (
+    are_large,
+    check_finite,
+    column_of,
+    describe_column,
+    frame_library,
+    read_cells,
+    rounded_integer,
+    unmasked,
+)
 from skpc.domain._dtypes import describe_dtype, restore_dtype
 
 
@@ -71,12 +80,15 @@ class Cells:
         Columns whose dtype is a category; None where the dtype does not list the categories.
     bools : frozenset of int
         Columns of True and False (as numbers 1 and 0 in ``numbers``).
+    rounded : dict from column to int
+        Columns with an integer that float64 does not hold, and the first of these.
     """
 
     numbers: Floats
     strings: dict[int, NDArray[np.object_]]
     declared: dict[int, list[Any] | None]
     bools: frozenset[int]
+    rounded: dict[int, int]
 
 
 def read_table(table: Any) -> Cells:
@@ -91,16 +103,19 @@ def read_table(table: Any) -> Cells:
     ValueError
         If a number is complex or infinite.
     """
+    table = unmasked(table)
     if isinstance(table, np.ndarray) and table.dtype != object:
         # Kernels are compiled for one flavour of array; nothing is copied where it fits already.
         numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
-        return Cells(numbers, {}, {}, frozenset())
+        return Cells(numbers, {}, {}, frozenset(), {})
     form, numbers = Form.of(table), np.full(table.shape, np.nan)
     strings: dict[int, NDArray[np.object_]] = {}
     declared: dict[int, list[Any] | None] = {}
+    rounded: dict[int, int] = {}
     bools = set()
     for column in range(table.shape[1]):
-        values, is_bool, is_category, categories = _READERS[form.library](table, column, form.names)
+        read = _READERS[form.library](table, column, form.names)
+        values, is_bool, is_category, categories, integer = read
         if values.dtype == object:
             strings[column] = values
         else:
@@ -109,15 +124,29 @@ def read_table(table: Any) -> Cells:
             bools.add(column)
         if is_category:
             declared[column] = categories
-    return Cells(numbers, strings, declared, frozenset(bools))
+        if integer is not None:
+            rounded[column] = integer
+    return Cells(numbers, strings, declared, frozenset(bools), rounded)
 
 
-# Values; whether they are bools; whether the dtype is a category, and the categories it lists.
-_Read = tuple[NDArray[Any], bool, bool, list[Any] | None]
+# Values; whether they are bools; whether the dtype is a category, and the categories it lists; the
+# first integer that the values do not hold.
+_Read = tuple[NDArray[Any], bool, bool, list[Any] | None, int | None]
+
+
+def _read_column(
+    cells: NDArray[np.object_],
+    column: int,
+    names: Sequence[Any] | None,
+    is_category: bool = False,
+    categories: list[Any] | None = None,
+) -> _Read:
+    values, is_bool = read_cells(cells, column, names)
+    return values, is_bool, is_category, categories, rounded_integer(cells, values)
 
 
 def _read_objects(table: NDArray[np.object_], column: int, names: Sequence[Any] | None) -> _Read:
-    return *read_cells(table[:, column], column, names), False, None
+    return _read_column(table[:, column], column, names)
 
 
 def _read_pandas(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
@@ -127,7 +156,7 @@ def _read_pandas(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         cells = np.asarray(series.astype(object), dtype=object)
-        return *read_cells(cells, column, names), True, dtype.categories.tolist()
+        return _read_column(cells, column, names, True, dtype.categories.tolist())
     if isinstance(dtype, pd.SparseDtype):
         raise TypeError(
             "Sparse data is not supported; make the column dense (series.sparse.to_dense()). Found "
@@ -135,10 +164,14 @@ def _read_pandas(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
         )
     is_number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
     if not is_number:
-        return *read_cells(series.to_numpy(dtype=object), column, names), False, None
+        return _read_column(series.to_numpy(dtype=object), column, names)
     values = series.to_numpy(dtype=np.float64, na_value=np.nan)
     check_finite(values, names, column)
-    return values, pd.api.types.is_bool_dtype(dtype), False, None
+    integer = None
+    if pd.api.types.is_integer_dtype(dtype):
+        large = are_large(values)
+        integer = rounded_integer(series[large].to_numpy(dtype=object), values[large])
+    return values, pd.api.types.is_bool_dtype(dtype), False, None, integer
 
 
 def _read_polars(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
@@ -149,12 +182,19 @@ def _read_polars(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
     if dtype == pl.Boolean or dtype.is_numeric():
         values = series.cast(pl.Float64).to_numpy()
         check_finite(values, names, column)
-        return values, dtype == pl.Boolean, False, None
+        large = are_large(values) & dtype.is_integer()
+        integer = rounded_integer(_objects(series.filter(large)), values[large])
+        return values, dtype == pl.Boolean, False, None, integer
     categories = dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
+    is_category = isinstance(dtype, pl.Enum | pl.Categorical)
+    return _read_column(_objects(series), column, names, is_category, categories)
+
+
+def _objects(series: Any) -> NDArray[np.object_]:
+    """The cells of a polars Series."""
     cells = np.empty(len(series), dtype=object)
     cells[:] = series.to_list()
-    is_category = isinstance(dtype, pl.Enum | pl.Categorical)
-    return *read_cells(cells, column, names), is_category, categories
+    return cells
 
 
 _READERS = {"numpy": _read_objects, "pandas": _read_pandas, "polars": _read_polars}

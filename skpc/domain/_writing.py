@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._validation import frame_library, missing_cells
+from skpc._validation import column_of, frame_library, missing_cells
 from skpc.domain._tables import Form
 
 Column = NDArray[Any]
@@ -66,13 +66,41 @@ def fill_table(table: Any, decoded: Any) -> Any:
 
 
 def insert_column(table: Any, column: int, source: Any) -> Any:
-    """Put a column of another DataFrame of the same library in its place among the others."""
+    """Put a column of another DataFrame in its place among the others."""
+    series, is_same = column_of(source, column), frame_library(source) == frame_library(table)
     if frame_library(table) == "polars":
-        return table.clone().insert_column(column, source.to_series(column))
+        import polars as pl
+
+        series = series if is_same else pl.Series(series.name, series.tolist())
+        return table.clone().insert_column(column, series)
     whole = table.copy(deep=False)
-    series = source.iloc[:, column]
-    whole.insert(column, series.name, series.array)
+    whole.insert(column, series.name, series.array if is_same else series.to_list())
     return whole
+
+
+def frame_of(rows: Any, names: Sequence[Any], library: str) -> Any:
+    """A DataFrame of rows of cells that stand in a list or an array."""
+    if library == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(rows, columns=list(names))
+    import polars as pl
+
+    columns = [[row[column] for row in rows] for column in range(len(names))]
+    return pl.DataFrame(
+        [pl.Series(name, cells, strict=False) for name, cells in zip(names, columns)]
+    )
+
+
+def with_all_columns(table: Any, names: Sequence[Any]) -> Any:
+    """A DataFrame with columns of these names; those that it lacks are missing throughout."""
+    if frame_library(table) == "pandas":
+        return table.reindex(columns=list(names))
+    import polars as pl
+
+    return table.select(
+        [pl.col(name) if name in table.columns else pl.lit(None).alias(name) for name in names]
+    )
 
 
 def _whole_numbers(column: Column, dtype: np.dtype[Any]) -> Floats:

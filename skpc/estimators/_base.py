@@ -25,6 +25,7 @@ from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
+from skpc.estimators._progress import announce
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
@@ -116,6 +117,10 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
         """Learn the domain; return it with the distinct encoded rows and their weights."""
         table, weight, _ = self._training_rows(X, sample_weight)
+        announce(
+            f"{type(self).__name__}: {len(weight):,} rows of {self.n_features_in_:,} columns",
+            getattr(self, "verbose", 0),
+        )
         domain = Domain.fit(
             table,
             categorical_features=self.categorical_features,
@@ -253,8 +258,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         given : array-like, pandas Series or DataFrame of one row, default=None
             What is known of the rows; NaN (or None) marks the columns to draw. The rows drawn have
             these cells, and the others jointly given them. A category that is not known counts as
-            missing, and so do the columns that a Series or a pandas DataFrame lacks. None draws
-            all columns.
+            missing, and so do the columns that a Series or a DataFrame lacks. None draws all
+            columns.
 
         Returns
         -------

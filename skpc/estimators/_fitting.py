@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats
-from skpc.domain import Domain
+from skpc.counting import as_numbers
+from skpc.domain import Domain, column_moments
 
 
 @contextmanager
@@ -47,6 +48,15 @@ def with_some_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats
     shown = ~domain.unseen.is_hidden
     some = ~np.isnan(rows[:, shown]).all(axis=1) if shown.any() else np.full(len(rows), True)
     return rows[some], weight[some]
+
+
+def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
+    """Rows as points for k-means; a missing coordinate is the mean of the others."""
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))
+    if seen is None:
+        return point
+    return point + (1.0 - seen) * (weight @ point / (weight @ seen))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, check_memory
 from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
@@ -24,6 +24,8 @@ from skpc.queries.passes.rows import kernel_rows
 
 #: Complete rows that are evaluated at a time.
 _POINTS = 2048
+#: Memory that libsvm takes for each row beside its cache of kernels.
+_LIBSVM_BYTES = 1000
 #: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
 _SMALLEST = 1e-150
 #: Numbers as far as this have no kernel with any others, and squares that are still infinite.
@@ -76,10 +78,16 @@ class ExpectedKernelMachine(TableEstimator):
         solver.set_params(**{name: getattr(self, name) for name in shared})
         if np.isnan(rows).any():
             _refuse_unstructured(self.density_, rows)
+            what, remedy = f"Expected kernels between {len(rows):,} rows", "Choose fewer rows."
+            check_memory(2.0 * float(len(rows)) ** 2, what, remedy)
             solver.set_params(kernel="precomputed")
             numbers = expected_gram(self.density_.circuit_, rows, None, self._product_kernel())
         else:
             solver.set_params(kernel="rbf", gamma=self.gamma_)
+        # libsvm ends the process where memory is short: what it may take is asked for before.
+        cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
+        _ = np.empty(int(cache) + _LIBSVM_BYTES * len(rows), dtype=np.uint8)
+        del _
         solver.fit(numbers, target, sample_weight=weight)
         self.intercept_, self.n_iter_ = solver.intercept_, int(np.max(solver.n_iter_))
         self.support_vectors_, group = group_rows(rows[solver.support_])

@@ -6,6 +6,7 @@ training row is there several times, with cells removed at each of some rates.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -36,6 +37,8 @@ _N_DRAWS = 3
 #: Threads of boosting wait for each other after every split: of fewer cells than this, one is
 #: as fast, and forty times as fast where other work has the cores.
 _CELLS_FOR_THREADS = 2**20
+#: A process with another number has been forked.
+_IMPORTED_IN = os.getpid()
 
 
 def fit_on_copies(
@@ -88,9 +91,13 @@ def fit_on_copies(
 
 
 def few_threads(rows: Floats) -> AbstractContextManager[Any]:
-    """Let boosting learn from few rows, or answer for them, with one thread."""
-    small = rows.size < _CELLS_FOR_THREADS
-    return threadpool_limits(1, user_api="openmp") if small else nullcontext()
+    """Let boosting learn from few rows, or answer for them, with one thread.
+
+    A forked child takes one thread for all rows: it would wait for threads of OpenMP that its
+    parent has started, and that a fork does not copy.
+    """
+    alone = rows.size < _CELLS_FOR_THREADS or os.getpid() != _IMPORTED_IN
+    return threadpool_limits(1, user_api="openmp") if alone else nullcontext()
 
 
 def told_categories(model: Any, domain: Domain) -> Any:

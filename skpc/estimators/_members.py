@@ -107,7 +107,7 @@ def shared_domain(
         If they declare different columns.
     """
     for _, density in densities:
-        _refuse_other_density(density, owner)
+        refuse_other_density(density, owner)
     first_name, first = densities[0]
     declared = {name: getattr(first, name) for name in _DECLARATIONS}
     for name, density in densities[1:]:
@@ -139,7 +139,8 @@ def check_rates(missing_rates: Any) -> list[float]:
     return list(rates.tolist())
 
 
-def _refuse_other_density(density: Any, owner: str) -> None:
+def refuse_other_density(density: Any, owner: str) -> None:
+    """Raise a TypeError if this is not a density of skpc."""
     lacking = [name for name in (*_METHODS, *_DECLARATIONS) if not hasattr(density, name)]
     if lacking:
         raise TypeError(

@@ -8,6 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+def announce(text: str, verbose: int) -> None:
+    """Say what begins, at once."""
+    if verbose:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
 @contextmanager
 def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float], None]]:
     """Follow work of a known size.

@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.counting import as_numbers
-from skpc.domain import Domain, column_moments
+from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
+from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
@@ -44,9 +44,8 @@ _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
-#: Chow-Liu trees in the mixture that fills the missing cells of the training rows: this many, less
-#: where there would be less than a hundred rows or missing cells for each, but as many as
-#: ``n_components`` in any case. Mixtures of networks filled no better and took longer.
+#: Chow-Liu trees in the mixture that fills missing cells: this many, fewer where each would have
+#: less than 100 rows or missing cells, but at least ``n_components``. Networks filled no better.
 _FILLING_TREES = 20
 _ROWS_OF_TREE = 100
 #: Mixtures learned for that in turn, each but the first from rows filled by the one before.
@@ -157,7 +156,8 @@ class CutsetNetworkBD(CircuitDensity):
     n_cuts_ : int
         Number of decision nodes.
     score_criterion_ : float
-        Structure score in nats, summed over the components.
+        Structure score in nats, summed over the components. Where cells are missing it is that of
+        the random completion the structure is learned from, not of the rows as they are.
     weights_ : ndarray of shape (n_components,)
         Weights of the components; fewer where some have lost all their rows.
     lower_bound_ : float
@@ -455,7 +455,7 @@ class CutsetNetworkBD(CircuitDensity):
                 rows,
                 self.domain_.codes(rows),
                 weight,
-                _points(self.domain_, rows, weight),
+                complete_points(self.domain_, rows, weight),
                 self._learner(only_trees, advance if single else None),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
@@ -489,12 +489,3 @@ class CutsetNetworkBD(CircuitDensity):
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:
     return float(weight @ np.isnan(rows).sum(axis=1))
-
-
-def _points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
-    """Rows as points for k-means; a missing coordinate is the mean of the others."""
-    n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))
-    if seen is None:
-        return point
-    return point + (1.0 - seen) * (weight @ point / (weight @ seen))

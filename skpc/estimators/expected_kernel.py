@@ -240,11 +240,21 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         Returns
         -------
         ndarray of shape (n_rows, n_samples)
-            ``f(x)`` of each completion, without the noise of the target.
+            ``f(x)`` of each completion, without the noise of the target; of complete rows one value
+            over and over.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is negative, or the observed cells of a row with missing ones have
+            probability zero.
         """
         n_samples = check_n_samples(n_samples)
         _, rows = self._encode(X)
-        repeated = np.repeat(rows, n_samples, axis=0)
+        incomplete = np.isnan(rows).any(axis=1)
+        repeated = np.repeat(rows[incomplete], n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
-        found = self._mean(filled)[:, 0] + self.intercept_[0]
-        return np.asarray(found.reshape(len(rows), n_samples))
+        found = np.empty((len(rows), n_samples))
+        found[incomplete] = self._mean(filled)[:, 0].reshape(incomplete.sum(), n_samples)
+        found[~incomplete] = self._mean(rows[~incomplete])[:, [0]]
+        return np.asarray(found + self.intercept_[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
@@ -16,8 +16,11 @@ from skpc._validation import (
     POSITIVE,
     StrOptions,
     check_magnitude,
+    check_n_samples,
     describe_column,
+    eager,
     fit_context,
+    unmasked,
 )
 from skpc.estimators._fitting import all_or_nothing
 from skpc.messages import (
@@ -107,6 +110,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     All outputs share features, noise and prior, and so one posterior covariance; their predictive
     variances differ by the square of their scale.
+
+    Another number of BLAS threads rounds products of matrices in another order: predictions then
+    differ in the last digits, by some 1e-9.
 
     References
     ----------
@@ -280,12 +286,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             Independent draws: rows do not share the weights of one draw.
         """
         mean, std = self._predict(X)
+        n_samples = check_n_samples(n_samples)
         noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
         return mean[..., np.newaxis] + std[..., np.newaxis] * noise
 
     def _predict(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, **_NUMBERS)
+        rows = validate_data(self, eager(X), reset=False, **_NUMBERS)
         blocks = self._feature_blocks(self._moments(rows))
         parts = [self.posterior_.predict(features) for features, _ in blocks]
         mean, variance = map(np.concatenate, zip(*parts))
@@ -346,8 +353,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[Floats, Floats, Moments]:
         checks = {**_NUMBERS, "multi_output": True, "y_numeric": True}
-        rows, targets = validate_data(self, X, y, reset=reset, **checks)
-        targets = np.asarray(targets, dtype=np.float64)
+        rows, targets = validate_data(self, eager(X), unmasked(y), reset=reset, **checks)
+        targets = check_array(targets, ensure_2d=False, dtype=np.float64, input_name="y")
         flat = targets.ndim == 1
         targets = targets.reshape(len(rows), -1)
         check_magnitude(targets, ["y"] * targets.shape[1])

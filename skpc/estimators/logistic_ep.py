@@ -9,11 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
-from skpc._validation import HasMethods, Interval, StrOptions, check_magnitude, fit_context
+from skpc._validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_labels,
+    check_magnitude,
+    eager,
+    fit_context,
+)
 from skpc.estimators._fitting import all_or_nothing
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
@@ -131,8 +139,8 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
             If the last sweep has moved a weight by more than its standard deviation.
         """
         with all_or_nothing(self):
-            rows, labels = validate_data(self, X, y, dtype=np.float64)
-            check_classification_targets(labels)
+            rows = validate_data(self, eager(X), dtype=np.float64)
+            labels = check_labels(self, y, len(rows))
             self.classes_, codes = np.unique(labels, return_inverse=True)
             if len(self.classes_) > 2:
                 raise ValueError(
@@ -203,7 +211,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_rows(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return self._design(validate_data(self, X, reset=False, dtype=np.float64))
+        return self._design(validate_data(self, eager(X), reset=False, dtype=np.float64))
 
     def _design(self, rows: Floats) -> Floats:
         check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=LARGEST_FEATURE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, check_memory, offsets
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.all_trees import (
     Adam,
@@ -28,7 +29,13 @@ from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
 from skpc.estimators._base import TableDensity
 from skpc.estimators._fitting import all_or_nothing, hold_out, with_some_cell
-from skpc.estimators._progress import progress
+from skpc.estimators._progress import announce, progress
+
+#: Numbers that training holds for each pair of states, as measured.
+_NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
+#: Seconds on one core: for each row and cubed number of columns, and for each step and squared
+#: number of states. Fits that are guessed to take longer than the last are announced.
+_ELIMINATION, _STEP, _LONG = 2e-10, 4e-8, 3600.0
 
 
 class MixtureOfAllTrees(TableDensity):
@@ -282,8 +289,9 @@ class MixtureOfAllTrees(TableDensity):
             if held is not None:
                 validation = IncompleteRows(held, held_weight, random_state)
                 n_held = held_weight.sum()
-        parameters, vector = self._start(codes, weight, random_state, n_held)
+        self._tell_cost(codes, weight.sum())
         with progress(self.max_iter, "epochs", self.verbose) as advance:
+            parameters, vector = self._start(codes, weight, random_state, n_held)
             trained = train_trees(
                 parameters,
                 vector,
@@ -332,6 +340,7 @@ class MixtureOfAllTrees(TableDensity):
             else:
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
+                self._refuse_excess()
                 self._set_parameters(
                     *self._start(*self._training_codes(*with_some_cell(self.domain_, rows, weight)))
                 )
@@ -364,6 +373,38 @@ class MixtureOfAllTrees(TableDensity):
         random_state = check_random_state(self.random_state)
         self._seed = int(random_state.randint(2**31))
         return *merge_codes(self.domain_.codes(rows), weight), random_state
+
+    def _refuse_excess(self) -> float:
+        """The memory that training takes, in GiB; refuse more than there is."""
+        n_states = int(self.domain_.n_states.sum())
+        n_numbers = _NUMBERS[self.solver] * self.n_components * float(n_states) ** 2
+        what = f"Mixtures of all trees over {self.domain_.n_features:,} columns of {n_states:,} "
+        remedy = "Choose fewer columns, merge rare states, or take fewer bins or components."
+        check_memory(n_numbers, what + "states", remedy)
+        return n_numbers * 8.0 / 2**30
+
+    def _tell_cost(self, codes: Ints, total: float) -> None:
+        """Say what training takes before it begins, if it is to say anything or takes hours."""
+        memory, n_states = self._refuse_excess(), float(self.domain_.n_states.sum())
+        n_columns = self.domain_.n_features
+        n_steps = 1.0
+        if self.solver == "adam":
+            n_steps = max(1.0, total / self._options(total, n_columns).batch_size)
+        of_rows = _ELIMINATION * float(n_columns) ** 3 * (len(codes) + 8.0 * n_steps)
+        of_steps = _STEP * n_states**2 * n_steps
+        seconds = self.max_iter * self.n_components * (of_rows + of_steps)
+        text = (
+            f"{self.max_iter} epochs of {n_columns:,} columns of {n_states:,.0f} states may take "
+            f"{memory:.1f} GiB of memory and {seconds / 60.0:,.1f} minutes (a rough guess)"
+        )
+        announce(text, self.verbose)
+        if seconds > _LONG:
+            warnings.warn(
+                text + ": time grows with the cube of the number of columns, and with the square "
+                "of the number of states. Choose fewer of them, or a smaller max_iter.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _start(
         self, codes: Ints, weight: Floats, random_state: np.random.RandomState, n_held: float = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, check_memory
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
@@ -114,11 +114,11 @@ class TableMixture(CircuitDensity):
     is then four Gaussians of one mean, 0.6, 1, 1.7 and 3 times as wide), the weight of the pooled
     covariance (0.1, 0.5, 2 or 8 rows for each numeric column), the part of it that is drawn to its
     diagonal (0, 0.1, 0.4 or 1), and again. Atoms become values like others, unless one of them is
-    more than half of its column, if columns without atoms are predicted better then. Held out are
-    eight parts in turn below 300 rows, four below 600, two below 1,500, and else one part of 2,500
-    rows or a quarter; above 10,000 rows the choices are made on 10,000 of them. Mixtures within 2
-    nats a row of the best get the weights that suit the held-out rows best; those above 0.05 are
-    learned anew from all rows.
+    more than half of its column, if columns without atoms are predicted better then; they stay
+    atoms where densities are compared (``fit_rows``). Held out are eight parts in turn below 300
+    rows, four below 600, two below 1,500, and else one part of 2,500 rows or a quarter; above
+    10,000 rows the choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get
+    the weights that suit the held-out rows best; those above 0.05 are learned anew from all rows.
 
     An int for ``n_components`` gives a single mixture, for which all the rest is chosen.
 
@@ -144,6 +144,8 @@ class TableMixture(CircuitDensity):
     margins = "auto"
 
     _mixture: LearnedMixture
+    #: Whether atoms stay states of their own: in other hands densities are compared.
+    _keeps_atoms = True
     #: What another mixture has chosen, where this one need not.
     _choices: Choices | None = None
 
@@ -198,7 +200,11 @@ class TableMixture(CircuitDensity):
             If all cells are missing, one is infinite, the weights are negative or all zero, or
             there are fewer rows than components.
         """
-        return self._fit(X, sample_weight, X_val)
+        self._keeps_atoms = False
+        try:
+            return self._fit(X, sample_weight, X_val)
+        finally:
+            del self._keeps_atoms
 
     def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> TableMixture:
         again = clone(self)
@@ -213,9 +219,15 @@ class TableMixture(CircuitDensity):
         check_n_components(n_components or 1, weight)
         domain = replace(self.domain_, axes=None)
         numbers = domain.numbers or (None,) * domain.n_features
+        n_numbers = int((~domain.is_categorical).sum())
+        check_memory(
+            4.0 * float(n_numbers) ** 2,
+            f"Covariances of {n_numbers:,} columns of numbers",
+            "Choose fewer columns, or an estimator without covariances such as CutsetNetworkBD.",
+        )
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        table = TableRows(rows, weight, domain.n_states, numbers)
+        table = TableRows(rows, weight, domain.n_states, numbers, self._keeps_atoms)
         if self._choices is not None:
             found = learn_chosen(table, self._choices, seed, self.n_jobs)
         else:

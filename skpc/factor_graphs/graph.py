@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
+from skpc._validation import unmasked
 
 #: How far the probabilities of a row of a conditional table may be from summing to one.
 _TOLERANCE = 1e-6
@@ -146,7 +147,7 @@ class FactorGraph:
             If the shape is wrong, or a cell is neither NaN nor a state.
         """
         try:
-            rows = np.array(X, dtype=np.float64, order="C")
+            rows = np.array(unmasked(X), dtype=np.float64, order="C")
         except (TypeError, ValueError) as error:
             raise ValueError(f"X must hold rows of states 0, 1, ... or NaN ({error})") from error
         if rows.ndim != 2 or rows.shape[1] != self.n_variables:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from decimal import Decimal
 from importlib import resources
 from pathlib import Path
 from typing import NoReturn
@@ -12,6 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._files import replacing
 from skpc.factor_graphs.graph import FactorGraph
 
 _HEADERS = ("MARKOV", "BAYES")
@@ -29,7 +31,7 @@ def read_uai(path: str | os.PathLike[str]) -> FactorGraph:
     the variables; then for each factor the number of its entries and the entries, the last variable
     fastest. A ``#`` starts a comment that ends with the line, and lines whose first word is ``c``
     are comments. After the word BAYES, too, factors are read as they are: tables that do not sum to
-    one are accepted.
+    one are accepted. Entries too small for a float64, such as 1e-400, keep their logarithms.
 
     Parameters
     ----------
@@ -135,13 +137,8 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
         lines += ["", str(table.size)]
         rows = table.reshape(-1, table.shape[-1] if table.ndim else 1)
         lines += [" " + " ".join(map(repr, row)) for row in rows.tolist()]
-    target = Path(path)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        partial.write_text("\n".join(lines) + "\n", encoding="ascii")
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as file:
+        file.write(("\n".join(lines) + "\n").encode("ascii"))
 
 
 def _linear(number: int, log_table: Floats) -> Floats:
@@ -209,11 +206,15 @@ class _Tokens:
             self.fail(needed)
         return number
 
-    def number(self, needed: str) -> float:
+    def log_number(self, needed: str) -> float:
         word = self.next(needed)
         if not _NUMBER.match(word) or not math.isfinite(float(word)):
             self.fail(needed)
-        return float(word)
+        if float(word) >= np.finfo(np.float64).tiny:
+            return math.log(float(word))
+        # 1e-400 is no float64, but its logarithm is; only a zero is impossible.
+        exact = Decimal(word)
+        return float(exact.ln()) if exact else -math.inf
 
 
 def _parsed(data: bytes, name: str) -> FactorGraph:
@@ -254,6 +255,4 @@ def _log_table(tokens: _Tokens, number: int, shape: list[int]) -> Floats:
         tokens.fail(f"the number of entries of factor {number}, more than this file has words,")
     tokens.integer(f"{size}, the number of entries of factor {number},", least=size, most=size)
     needed = f"one of the {size} entries of factor {number}, a finite number of 0 or more,"
-    values = [tokens.number(needed) for _ in range(size)]
-    with np.errstate(divide="ignore"):
-        return np.log(values).reshape(shape)
+    return np.array([tokens.log_number(needed) for _ in range(size)]).reshape(shape)

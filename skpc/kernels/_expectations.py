@@ -20,7 +20,7 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     ----------
     kernel : ColumnKernel
         The kernel.
-    left, right : Points, Normals or Bins
+    left, right : Points, Normals, Bins or ScoredNormals
         Distributions of the same variable.
 
     Returns
@@ -32,7 +32,8 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     Raises
     ------
     TypeError
-        If the table has no formula for the kernel and these families.
+        If it is no column kernel, or there is no formula for it and a distribution has a density. A
+        kernel without any formula is summed over values that have a probability.
 
     Examples
     --------
@@ -58,12 +59,7 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     if formula is not None:
         return formula(kernel, left, right)
     formula = _TABLE.get((type(kernel), type(right), type(left)))
-    if formula is None:
-        raise TypeError(
-            f"the expectation of {type(kernel).__name__} under {type(left).__name__} and "
-            f"{type(right).__name__} is not known"
-        )
-    return formula(kernel, right, left).T
+    return _enumerated(kernel, left, right) if formula is None else formula(kernel, right, left).T
 
 
 def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second: Floats) -> Floats:
@@ -73,7 +69,7 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
     ----------
     kernel : ColumnKernel
         The kernel.
-    left : Points, Normals or Bins
+    left : Points, Normals, Bins or ScoredNormals
         Distributions.
     first, second : ndarrays of shape (n_cells,)
         Pairs of known cells.
@@ -82,6 +78,11 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
     -------
     ndarray of shape (n_left, n_cells)
         ``E k(x, first) k(x, second)`` with x from a distribution.
+
+    Raises
+    ------
+    TypeError
+        If there is no formula for the kernel and a distribution has a density.
 
     Examples
     --------
@@ -98,26 +99,49 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
         value = left.value[:, np.newaxis]
         return left.prob @ (kernel.of_points(value, first) * kernel.of_points(value, second))
     if not isinstance(kernel, RBF):
-        # A draw of a density matches neither cell; an atom may.
         value, prob, rest = _known_values(left)
+        if isinstance(kernel, ExponentialHamming | Delta):
+            # A draw of a density matches neither cell; an atom may.
+            rest = rest * _never_matching(kernel) ** 2
+        else:
+            _refuse_density(kernel, left, rest)
         values = kernel.of_points(value[:, np.newaxis], first)
         values = values * kernel.of_points(value[:, np.newaxis], second)
-        return prob @ values + rest[:, np.newaxis] * _never_matching(kernel) ** 2
+        return prob @ values + rest[:, np.newaxis]
     # The product of two bumps is a narrower one in the middle between them.
     middle = Normals((first + second) / 2.0, np.zeros(len(first)))
     height = np.exp(-0.5 * kernel.gamma * np.square(first - second))
     return height * leaf_expectations(RBF(2.0 * kernel.gamma), left, middle)
 
 
-def _of_points(kernel: ColumnKernel, left: Points, right: Points) -> Floats:
-    values = kernel.of_points(left.value[:, np.newaxis], right.value)
-    return left.prob @ values @ right.prob.T
+def _enumerated(kernel: ColumnKernel, left: Any, right: Any) -> Floats:
+    """A sum over the values that have a probability, where nothing else has any."""
+    if not isinstance(kernel, ColumnKernel):
+        raise TypeError(
+            f"the expectation of a cell needs a column kernel, got {type(kernel).__name__} under "
+            f"{type(left).__name__}"
+        )
+    value, prob, rest = _known_values(left)
+    others, other_prob, other_rest = _known_values(right)
+    _refuse_density(kernel, left, rest)
+    _refuse_density(kernel, right, other_rest)
+    return prob @ kernel.of_points(value[:, np.newaxis], others) @ other_prob.T
+
+
+def _refuse_density(kernel: ColumnKernel, form: Any, rest: Floats) -> None:
+    if rest.any():
+        raise TypeError(
+            f"the expectation of {type(kernel).__name__} under {type(form).__name__} is not known "
+            f"where these have a density (here a mass of {rest.max():g}); use RBF, "
+            "ExponentialHamming or Delta for columns of numbers"
+        )
 
 
 def _bump_of_normals(kernel: RBF, left: Normals, right: Normals) -> Floats:
     sd, mean = left.sd[:, np.newaxis], left.mean[:, np.newaxis]
     widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
-    exponent = -kernel.gamma * np.square(mean - right.mean) / widened
+    with np.errstate(over="ignore"):
+        exponent = -kernel.gamma * np.square(mean - right.mean) / widened
     return _averaged(left, right, np.exp(exponent) / np.sqrt(widened))
 
 
@@ -149,6 +173,8 @@ def _match(kernel: ColumnKernel, left: Any, right: Any) -> Floats:
 
 def _known_values(form: Any) -> tuple[Floats, Floats, Floats]:
     """Values that have a probability, these probabilities, and what remains, of distributions."""
+    if isinstance(form, Points):
+        return form.value, form.prob, np.zeros(len(form.prob))
     if isinstance(form, Bins):
         at = ~np.isnan(form.axis.points)
         prob, rest = form.prob @ form.axis.mixing[:, at], form.prob @ form.axis.mixing[:, ~at]
@@ -168,12 +194,12 @@ def _never_matching(kernel: ColumnKernel) -> float:
 
 
 _TABLE: dict[tuple[type, type, type], Callable[[Any, Any, Any], Floats]] = {
-    (RBF, Points, Points): _of_points,
+    (RBF, Points, Points): _enumerated,
     (RBF, Normals, Normals): _bump_of_normals,
     (RBF, Normals, Bins): _bump_of_normals_and_bins,
     (RBF, Bins, Bins): _bump_of_bins,
 }
 for _kernel in (ExponentialHamming, Delta):
-    _TABLE[_kernel, Points, Points] = _of_points
+    _TABLE[_kernel, Points, Points] = _enumerated
     for _forms in ((Normals, Normals), (Normals, Bins), (Bins, Bins)):
         _TABLE[_kernel, *_forms] = _match

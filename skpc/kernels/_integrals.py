@@ -33,7 +33,9 @@ def mean_over_bins(a: Floats, x: Floats, axis: Axis) -> Floats:
     -------
     ndarray of shape (n, n_states)
     """
-    return _mean_over_cells(a, x, axis) @ axis.mixing.T
+    # Very far away squares overflow and bins have no width: nothing is left of the bump there.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _mean_over_cells(a, x, axis) @ axis.mixing.T
 
 
 def _mean_over_cells(a: Floats, x: Floats, axis: Axis) -> Floats:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._validation import unmasked
 
 
 class Kernel:
@@ -61,15 +64,28 @@ class Kernel:
             )
         gram = np.zeros((len(x), len(y)))
         for weight, factors in self.terms(x.shape[1]):
-            product = np.full(gram.shape, weight)
+            values = np.full(gram.shape, weight)
             for column, factor in enumerate(factors):
-                product *= factor.of_points(x[:, [column]], y[:, column])
-            gram += product
+                values *= factor.of_points(x[:, [column]], y[:, column])
+            gram += values
         return gram
 
 
 class ColumnKernel(Kernel):
-    """A kernel between the cells of one column; between rows, its product over all columns."""
+    """A kernel between the cells of one column; between rows, its product over all columns.
+
+    A subclass of your own needs :meth:`of_points`. Its expectations are sums over the values of
+    categories, counts and atoms; numbers that have a density need a formula, as :class:`RBF` has.
+
+    Examples
+    --------
+    >>> from skpc.kernels import ColumnKernel
+    >>> class Near(ColumnKernel):
+    ...     def of_points(self, x, y):
+    ...         return 1.0 / (1.0 + abs(x - y))
+    >>> Near()([[0.0]], [[0.0], [1.0]])
+    array([[1. , 0.5]])
+    """
 
     def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
@@ -167,8 +183,8 @@ class ProductKernel(Kernel):
 
     Parameters
     ----------
-    columns : sequence of ColumnKernel
-        The kernel of each column.
+    columns : sequence of Kernel
+        The kernel of each column. A sum of m kernels there makes m products of each.
 
     Examples
     --------
@@ -178,26 +194,28 @@ class ProductKernel(Kernel):
     array([[1.   , 0.135]])
     """
 
-    columns: Sequence[ColumnKernel]
+    columns: Sequence[Kernel]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
         for column, factor in enumerate(self.columns):
-            if not isinstance(factor, ColumnKernel):
+            if not isinstance(factor, Kernel):
                 raise TypeError(
-                    "a ProductKernel needs a column kernel (RBF, ExponentialHamming, Delta) for "
-                    f"each column, got {factor!r} for column {column}"
+                    "a ProductKernel needs a kernel (RBF, ExponentialHamming, Delta, or a sum of "
+                    f"these) for each column, got {factor!r} for column {column}"
                 )
 
     def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
-        """The kernel as one product."""
-        factors = tuple(self.columns)
-        if len(factors) != n_features:
+        """The kernel as one product, or one for each choice among the parts of sums."""
+        if len(self.columns) != n_features:
             raise ValueError(
-                f"the kernel has a factor for each of {len(factors)} columns, but the rows have "
-                f"{n_features}; give one factor a column"
+                f"the kernel has a factor for each of {len(self.columns)} columns, but the rows "
+                f"have {n_features}; give one factor a column"
             )
-        return [(1.0, factors)]
+        return [
+            (math.prod(weight for weight, _ in parts), tuple(factor for _, (factor,) in parts))
+            for parts in product(*(kernel.terms(1) for kernel in self.columns))
+        ]
 
 
 @dataclass(frozen=True)
@@ -249,7 +267,7 @@ def _check_gamma(gamma: float) -> None:
 
 
 def _complete_rows(table: Any, name: str) -> Floats:
-    rows = np.asarray(table, dtype=np.float64)
+    rows = np.asarray(unmasked(table), dtype=np.float64)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")
     bad = np.argwhere(~np.isfinite(rows))

@@ -6,6 +6,15 @@ Internal: it may change in any version.
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.factors import Factors
+from skpc.learning.hidden_tree import CodedRows, HiddenTree
+from skpc.learning.hidden_tree_circuit import hidden_tree_circuit
+from skpc.learning.hidden_tree_search import (
+    MAX_EPOCHS,
+    TreeChoice,
+    TreeRows,
+    choose_hidden_tree,
+    learn_hidden_tree,
+)
 from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork
@@ -26,21 +35,29 @@ from skpc.learning.table_search import (
 
 __all__ = [
     "Choices",
+    "CodedRows",
     "CutsetMixture",
     "CutsetNetwork",
     "Factors",
     "HeldOutRows",
+    "HiddenTree",
     "LearnedMixture",
+    "MAX_EPOCHS",
     "N_STAGES",
     "SoftLearnOptions",
     "TableRows",
+    "TreeChoice",
+    "TreeRows",
     "check_n_components",
+    "choose_hidden_tree",
     "choose_param_ess",
     "cutset_circuit",
     "fit_shrunken",
+    "hidden_tree_circuit",
     "independent_groups",
     "learn_chosen",
     "learn_cutset_network",
+    "learn_hidden_tree",
     "learn_mixture",
     "learn_shrunken_mixture",
     "learn_soft_circuit",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, check_memory
 from skpc.counting import ChowLiuTree, CountTables, Score, WeightedRows, maximum_spanning_tree
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
@@ -116,6 +116,7 @@ def trees_along_shared_edges(
     The second result is the entropy that each column leaves over in all nodes together.
     """
     m = len(nodes[0].variables)
+    check_memory(3.0 * m**2, f"The pairs of {m:,} columns", "Choose fewer columns.")
     units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
     for node in nodes:
         of_node, left_over = node.information(prior)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
+from skpc.counting.clustering import cluster_points
 from skpc.learning.low_rank import factored
 from skpc.learning.table_cells import (
     SMALLEST_SD,
@@ -33,6 +31,8 @@ _LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
 #: Steps of EM that look at few components, between two that look at all, where there are at least
 #: so many missingness patterns, as a share of the rows.
 _BETWEEN, _PATTERNS = 3, 0.2
+#: Greatest number of iterations of k-means.
+_CLUSTERING = 30
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
 #: Rows that are looked at together.
@@ -213,16 +213,8 @@ def clustered(
     points: Floats, weight: Floats, n_components: int, random_state: np.random.RandomState
 ) -> Floats:
     """Clusters of rows by k-means, as parts of one and zero; shape (n_clusters, n_rows)."""
-    if n_components > 1:
-        n_components = min(n_components, len(np.unique(points, axis=0)))
-    if n_components <= 1:
-        return np.ones((1, len(points)))
-    means = KMeans(n_components, n_init=1, max_iter=30, random_state=random_state)
-    with warnings.catch_warnings():
-        # Points that differ by rounding make fewer clusters.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        label = means.fit(points, sample_weight=weight).labels_
-    return np.ascontiguousarray((np.unique(label)[:, np.newaxis] == label) * 1.0)
+    label = cluster_points(points, weight, n_components, _CLUSTERING, random_state)
+    return np.ascontiguousarray((np.arange(label.max() + 1)[:, np.newaxis] == label) * 1.0)
 
 
 class _Maximiser:

@@ -46,12 +46,17 @@ N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
 
 class TableRows(NamedTuple):
-    """Distinct encoded rows, their weights, and what their columns are."""
+    """Distinct encoded rows, their weights, and what their columns are.
+
+    ``keeps_atoms``: atoms stay states of their own, as densities that are compared need the same
+    measure.
+    """
 
     rows: Floats
     weight: Floats
     n_states: Ints
     numbers: Sequence[Number | None]
+    keeps_atoms: bool = False
 
 
 class HeldOutRows(NamedTuple):
@@ -250,7 +255,7 @@ class _Search:
                 yield
             self._walk("n_components", self.counts)
             yield
-            if n_before == 0:
+            if n_before == 0 and not self.table.keeps_atoms:
                 self._try_without_atoms()
             if self.best == before:
                 break
@@ -371,7 +376,7 @@ def _ask_cells(part: _Part, asked: TableCells, recipe: Recipe, plain: list[bool]
 
 def _columns_of(table: TableRows, candidate: Candidate) -> TableColumns:
     """The columns, with the scores of a candidate."""
-    rows, weight, n_states, numbers = table
+    rows, weight, n_states, numbers, _ = table
     changed = [
         n and _changed(n, v in candidate.linear, candidate.atoms, rows[:, v], weight)
         for v, n in enumerate(numbers)

@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
-from skpc._validation import check_magnitude
+from skpc._validation import check_magnitude, unmasked
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
@@ -145,8 +145,8 @@ class LinearEP(ShowsParameters):
         ConvergenceWarning
             If the last sweep has moved a weight by more than its standard deviation.
         """
-        rows = check_array(X, dtype=np.float64, order="C", input_name="X")
-        messages = check_array(observed, dtype=np.float64, input_name="observed")
+        rows = check_array(unmasked(X), dtype=np.float64, order="C", input_name="X")
+        messages = check_array(unmasked(observed), dtype=np.float64, input_name="observed")
         check_consistent_length(rows, messages)
         check_magnitude(rows, limit=LARGEST_FEATURE)
         state = _State(rows)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
@@ -52,7 +53,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     >>> np.exp(log_likelihood(given, [[np.nan, 1.0]]))
     array([0.6])
     """
-    wanted = np.array(evidence, dtype=np.float64)
+    wanted = np.array(unmasked(evidence), dtype=np.float64)
     if wanted.shape != (circuit.n_features,):
         raise ValueError(
             f"evidence must have shape ({circuit.n_features},), one value (or NaN) a variable, "
@@ -70,7 +71,13 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     log_weight = circuit.log_weight.copy()
     parent = structure.edge_parent
     edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
-    log_weight[edge] += value[structure.child[edge]] - value[parent[edge]]
+    log_weight[edge] += value[structure.child[edge]]
+    # Far from every leaf, the value of a sum is too large for what its weights must sum to.
+    peak = np.full(structure.n_nodes, -np.inf)
+    np.maximum.at(peak, parent[edge], log_weight[edge])
+    log_weight[edge] -= peak[parent[edge]]
+    total = np.bincount(parent[edge], np.exp(log_weight[edge]), structure.n_nodes)
+    log_weight[edge] -= np.log(total[parent[edge]])
     observed = np.where(np.isnan(wanted), circuit.observed, wanted)
     return circuit.with_parameters(log_weight=log_weight, observed=observed)
 

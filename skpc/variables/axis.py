@@ -23,7 +23,7 @@ from skpc._jit import inlined, kernel
 from skpc._random import seed_streams, uniform
 
 #: Numbers of an axis, seen by kernels, that stand before its edges.
-_HEAD = 4
+HEAD = 4
 #: The cell of an atom that is narrower than this, relative to the values, is a point mass.
 POINT = 1e-10
 #: Numbers this close are one number, whatever their size: the reciprocal of less would overflow.
@@ -75,9 +75,9 @@ class Axis(NamedTuple):
     @classmethod
     def of(cls, flat: Floats) -> Axis:
         """Read an axis from the stretch of an array that kernels see."""
-        lower_scale, upper_scale, low, high = flat[:_HEAD].tolist()
-        n_edges = (len(flat) - _HEAD - 4) // 5
-        edges, cells = flat[_HEAD : _HEAD + n_edges], flat[_HEAD + n_edges :]
+        lower_scale, upper_scale, low, high = flat[:HEAD].tolist()
+        n_edges = (len(flat) - HEAD - 4) // 5
+        edges, cells = flat[HEAD : HEAD + n_edges], flat[HEAD + n_edges :]
         state, share, _, point = cells.reshape(4, -1)
         return cls(edges, lower_scale, upper_scale, state.astype(int), share, point, low, high)
 

@@ -211,20 +211,28 @@ def n_params(scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
 
 def blocks_of(leaves: Leaves, param: Floats, n_states: Ints) -> list[Blocks]:
     """The block leaves, those of one scope together."""
+    found = []
+    for leaf, variables in groups_of(leaves):
+        log_prob, mean, covariance = parts_of(leaf, variables, leaves, param, n_states)
+        ptr, gaussians = offsets(n_states[variables]), Gaussians.of(mean, covariance)
+        found.append(Blocks(leaf, variables, log_prob, ptr, gaussians))
+    return found
+
+
+def groups_of(leaves: Leaves) -> list[tuple[Ints, Ints]]:
+    """The numbers of the block leaves of each scope, and its variables."""
     found: dict[tuple[int, ...], list[int]] = {}
     for leaf in np.flatnonzero(leaves.family == BLOCK).tolist():
         scope = leaves.scope[leaves.scope_ptr[leaf] : leaves.scope_ptr[leaf + 1]]
         found.setdefault(tuple(scope.tolist()), []).append(leaf)
-    return [
-        _together(np.array(leaf), np.array(scope), leaves, param, n_states)
-        for scope, leaf in found.items()
-    ]
+    return [(np.array(leaf), np.array(scope)) for scope, leaf in found.items()]
 
 
-def _together(leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_states: Ints) -> Blocks:
-    ptr, d = offsets(n_states[variables]), len(variables)
-    size = int(ptr[-1]) + d * (d + 1)
-    own = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(size)]
-    log_prob, mean, covariance = np.split(own, [int(ptr[-1]), int(ptr[-1]) + d], axis=1)
-    gaussians = Gaussians.of(mean.copy(), covariance.reshape(-1, d, d).copy())
-    return Blocks(leaf, variables, log_prob.copy(), ptr, gaussians)
+def parts_of(
+    leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_states: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Log probabilities of states, means and covariances of the block leaves of a scope."""
+    n_own, d = int(n_states[variables].sum()), len(variables)
+    own = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n_own + d * (d + 1))]
+    log_prob, mean, covariance = np.split(own, [n_own, n_own + d], axis=1)
+    return log_prob.copy(), mean.copy(), covariance.reshape(-1, d, d).copy()

@@ -40,13 +40,13 @@ from skpc.variables.states import (
 )
 
 #: The families with formulas, and the file of each.
-_FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson, SCORED: gaussian}
+FORMULAS: dict[int, Any] = {GAUSSIAN: gaussian, POISSON: poisson, SCORED: gaussian}
 
 
 def n_params(family: Any, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
     """Number of parameters of leaves of these families and scopes."""
     sizes = n_states[scope[scope_ptr[:-1]]]
-    for formula, home in _FORMULAS.items():
+    for formula, home in FORMULAS.items():
         sizes = np.where(np.asarray(family) == formula, sizes + home.N_PARAMS, sizes)
     of_blocks = block.n_params(scope_ptr, scope, n_states)
     return np.where(np.asarray(family) == BLOCK, of_blocks, sizes)
@@ -57,13 +57,34 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     is_block, var = family == BLOCK, scope[scope_ptr[:-1]]
     of_var = np.where(is_block, 0, n_states[var])
     sizes = np.where(of_var > 0, of_var + 1, 0)
-    for formula, home in _FORMULAS.items():
+    for formula, home in FORMULAS.items():
         sizes = np.where(family == formula, sizes + home.N_ENTRIES, sizes)
     params = n_params(family, scope_ptr, scope, n_states)
     sizes = np.where(is_block, params + 1, sizes)
     line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
     places = (offsets(params), offsets(sizes))
     return Leaves(node, family, scope_ptr, scope, var, line, of_var, *places)
+
+
+def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
+    """The state that has all the mass of each leaf; -1 for leaves of formulas or several states."""
+    if not len(leaves.node):
+        return np.empty(0, dtype=np.int64)
+    possible, begin = param > -np.inf, leaves.param_ptr[:-1]
+    place = np.where(possible, np.arange(len(param)), -1)
+    last = np.maximum.reduceat(place, begin) - begin
+    alone = np.add.reduceat(possible, begin, dtype=np.int64) == 1
+    return np.where(alone & only_states(leaves), last, -1)
+
+
+def unreadable(columns: Columns, cells: Floats) -> int:
+    """The first variable whose cell, one for each, its leaves cannot read; -1 if there is none."""
+    whole, n_states = cells == np.floor(cells), columns.n_states
+    category = (n_states > 0) & (np.diff(columns.axis_ptr) == 0)
+    fits = ~category | ((cells >= 0) & (cells < n_states) & whole)
+    fits &= (columns.family != POISSON) | ((cells >= 0) & whole)
+    wrong = np.flatnonzero(~(np.isnan(cells) | (fits & np.isfinite(cells))))
+    return int(wrong[0]) if len(wrong) else -1
 
 
 def variable_of_two_families(leaves: Leaves) -> int:
@@ -92,7 +113,7 @@ def columns_of(
     n_states, axis_ptr, axis = axes
     family, peak = np.zeros(len(n_states), dtype=np.int64), np.full(len(n_states), -np.inf)
     family[leaves.scope] = _reading(leaves)
-    for home, leaf, rows in _of_formulas(leaves, param):
+    for home, leaf, rows in of_formulas(leaves, param):
         np.maximum.at(peak, leaves.var[leaf], home.log_peak(*rows))
     for of_scope in blocks:
         np.maximum.at(peak, of_scope.variables, of_scope.log_peaks().max(axis=0))
@@ -101,10 +122,10 @@ def columns_of(
     return Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks)
 
 
-def _of_formulas(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Floats]]:
+def of_formulas(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Floats]]:
     """For each formula its file, its leaves, and their parameters, one a row."""
     found = []
-    for formula, home in _FORMULAS.items():
+    for formula, home in FORMULAS.items():
         leaf = np.flatnonzero(leaves.family == formula)
         if len(leaf):
             found.append((home, leaf, param[_formula_params(leaves, leaf, home)]))
@@ -131,9 +152,9 @@ def _missing_entry(leaves: Leaves) -> Ints:
 def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
     """The log tables of all leaves; a missing cell has log value 0."""
     table = np.zeros(leaves.first[-1])
-    states = states_of_leaves(leaves, columns)
+    states = states_of_leaves(leaves, columns.n_states)
     table[states.entry] = param[states.param]
-    for home, leaf, rows in _of_formulas(leaves, param):
+    for home, leaf, rows in of_formulas(leaves, param):
         entries = home.entries(*rows, columns.log_peak[leaves.var[leaf]])
         table[_formula_entries(leaves, leaf, home)] = entries
     return table
@@ -154,9 +175,9 @@ def mode_tables(
     """
     table = leaf_tables(leaves, param, columns)
     mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
-    for home, leaf, _ in _of_formulas(leaves, param):
+    for home, leaf, _ in of_formulas(leaves, param):
         mode[leaf], best[leaf] = home.mode(table[_formula_entries(leaves, leaf, home)])
-    states = states_of_leaves(leaves, columns)
+    states = states_of_leaves(leaves, columns.n_states)
     if len(states.leaf):
         log_peak, middle = peaks_and_modes(columns)
         density = param[states.param] + log_peak[states.state]
@@ -179,9 +200,9 @@ def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) 
     States of a category count as the numbers 0, 1, ... Blocks have none: they say more of a row.
     """
     found = np.empty((len(leaves.node), 2))
-    for home, leaf, rows in _of_formulas(leaves, param):
+    for home, leaf, rows in of_formulas(leaves, param):
         found[leaf] = np.transpose(home.moments(*rows, centre[leaves.var[leaf]]))
-    states = states_of_leaves(leaves, columns)
+    states = states_of_leaves(leaves, columns.n_states)
     if len(states.leaf):
         prob = np.exp(param[states.param])
         for power, moment in enumerate(state_moments(columns, centre)):
@@ -207,7 +228,7 @@ def updated_param(
     ``pseudo_count`` has the shape of the parameters: per state, or (repeated) per formula.
     """
     found = param.copy()
-    states = states_of_leaves(leaves, columns)
+    states = states_of_leaves(leaves, columns.n_states)
     if len(states.leaf):
         # The counts of blocks have what is missing among them.
         of_leaf = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
@@ -220,7 +241,7 @@ def updated_param(
             states.begin,
             states.size,
         )
-    for home, leaf, rows in _of_formulas(leaves, param):
+    for home, leaf, rows in of_formulas(leaves, param):
         position, var = _formula_params(leaves, leaf, home), leaves.var[leaf]
         counts = statistic[_formula_entries(leaves, leaf, home)]
         if leaves.family[leaf[0]] == SCORED:
@@ -243,7 +264,7 @@ def updated_param(
 
 def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
     """Parameters with equal probabilities of the possible states; those of formulas stay."""
-    states, found = states_of_leaves(leaves, columns), param.copy()
+    states, found = states_of_leaves(leaves, columns.n_states), param.copy()
     if len(states.leaf):
         possible = param[states.param] > -np.inf
         count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
@@ -254,7 +275,7 @@ def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
 def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
     """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
     count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
-    states = states_of_leaves(leaves, columns)
+    states = states_of_leaves(leaves, columns.n_states)
     count[states.param] *= np.exp(param[states.param])
     for _, leaf in _scored(leaves):
         position = _formula_params(leaves, leaf, gaussian)
@@ -303,10 +324,10 @@ def log_prior(
     column_sd: Floats,
 ) -> float:
     """Log-likelihood (nats) of the pseudo-counts that :func:`updated_param` adds."""
-    states = states_of_leaves(leaves, columns).param
+    states = states_of_leaves(leaves, columns.n_states).param
     states = states[param[states] > -np.inf]
     total = pseudo_count[states] @ param[states]
-    for home, leaf, rows in _of_formulas(leaves, param):
+    for home, leaf, rows in of_formulas(leaves, param):
         var = leaves.var[leaf]
         prior = home.log_prior(*rows, column_mean[var], column_sd[var])
         total += pseudo_count[_formula_params(leaves, leaf, home)[0]] @ prior
@@ -322,8 +343,8 @@ def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Any:
     if family == SCORED:
         return _scored_form(leaves, param, columns, leaves_of(leaves, var), var)
     leaf = np.flatnonzero(leaves.var == var)
-    if family in _FORMULAS:
-        home = _FORMULAS[family]
+    if family in FORMULAS:
+        home = FORMULAS[family]
         return home.form(*param[_formula_params(leaves, leaf, home)])
     prob = np.exp(param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n_states)])
     return over_states(columns, var, prob)
@@ -431,7 +452,7 @@ def needed_cell(columns: Columns, var: int) -> str:
 
 def only_states(leaves: Leaves) -> np.ndarray:
     """Which leaves have a probability for each state of their column, and no formula."""
-    return ~np.isin(leaves.family, [*_FORMULAS, BLOCK])
+    return ~np.isin(leaves.family, [*FORMULAS, BLOCK])
 
 
 def _scored(leaves: Leaves) -> list[tuple[int, Ints]]:

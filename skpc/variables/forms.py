@@ -21,7 +21,11 @@ from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.scored_column import ScoredColumn
 
 #: Newton's method doubles the digits at each step; halving alone would need about as many.
-_MAX_STEPS = 100
+_MAX_STEPS = 200
+#: How exact a quantile is, in standard deviations.
+_PRECISION = 1e-13
+#: An error of the level that is rounding of the sum of its parts.
+_ROUNDING = 1e-15
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
 #: Parts less probable than this add nothing to a mean.
@@ -402,20 +406,23 @@ def _invert_normals(
 ) -> None:
     """Quantile of each mixture of normals, by Newton's method between bounds.
 
-    ``z`` has the quantiles of the standard normal distribution.
+    ``z`` has the quantiles of the standard normal distribution. Numbers are counted from the mean
+    of a part, as floats are coarse far away from zero.
     """
     for r in range(len(out)):
-        low, high = np.inf, -np.inf
+        low, high, narrowest, origin = np.inf, -np.inf, np.inf, np.nan
         for k in range(prob.shape[1]):
             # The quantile of a mixture lies between those of its parts.
             if prob[r, k] > 0.0:
-                end = mean[r, k] + z[r] * sd[r, k]
+                origin = mean[r, k] if origin != origin else origin
+                end = mean[r, k] - origin + z[r] * sd[r, k]
                 low, high = min(low, end), max(high, end)
-        x = 0.5 * (low + high)
+                narrowest = min(narrowest, sd[r, k])
+        x, stride = 0.5 * (low + high), high - low
         for _ in range(_MAX_STEPS):
             excess, density = -level[r], 0.0
             for k in range(prob.shape[1]):
-                u = (x - mean[r, k]) / sd[r, k]
+                u = (x - (mean[r, k] - origin)) / sd[r, k]
                 excess += prob[r, k] * 0.5 * math.erfc(-u / _SQRT_2)
                 density += prob[r, k] * math.exp(-0.5 * u * u) / (sd[r, k] * _SQRT_2_PI)
             if excess > 0.0:
@@ -423,8 +430,11 @@ def _invert_normals(
             else:
                 low = x
             step = x - excess / density if density > 0.0 else np.inf
-            following = step if low < step < high else 0.5 * (low + high)
-            if abs(following - x) <= 1e-14 * abs(x) or excess == 0.0:
+            # Newton's steps may go round in circles between parts: each is half the last at most.
+            is_short = low < step < high and abs(step - x) <= 0.5 * stride
+            following = step if is_short else 0.5 * (low + high)
+            stride = abs(following - x)
+            if stride <= _PRECISION * narrowest or abs(excess) <= _ROUNDING * level[r]:
                 break
             x = following
-        out[r] = x
+        out[r] = origin + x

@@ -7,6 +7,8 @@ d squared over the observed cells, and the count of the missing ones.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skpc._arrays import Floats
@@ -15,6 +17,7 @@ from skpc.variables.forms import Normals
 
 N_PARAMS = 2
 N_ENTRIES = 4
+NEEDED = "a finite mean and a positive sd"
 
 
 @inlined
@@ -64,6 +67,13 @@ def add_gaussian(
     statistic[first + 1] += total
     statistic[first + 2] += square
     statistic[first + 3] += missing
+
+
+def fits(mean: Floats, sd: Floats) -> Any:
+    """Whether these are parameters; kernels need the reciprocal of the sd too."""
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.reciprocal(sd, dtype=np.float64)
+    return np.isfinite(mean) & np.isfinite(sd) & np.isfinite(inverse) & (np.asarray(sd) > 0)
 
 
 def log_peak(mean: Floats, sd: Floats) -> Floats:

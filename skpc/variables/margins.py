@@ -305,7 +305,9 @@ def _in_order(state: Ints) -> Ints:
 
 def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, float]:
     """Mean excess of the outermost rows at either end."""
-    least = max(number.step, 1e-3 * (number.high - number.low), 1e-12 * abs(number.high), 1e-300)
+    least = max(
+        number.step, 1e-3 * (number.high - number.low), np.spacing(abs(number.high)), 1e-300
+    )
     if len(points) < 2:
         scale = max(least, 0.1 * (number.high - number.low), 1e-3 * max(abs(number.high), 1.0))
         return scale, scale

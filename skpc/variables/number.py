@@ -27,8 +27,11 @@ _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 _MAX_MULTIPLE = 2.0**32
 #: A lattice that would have more points in the range of the values is none.
 _MAX_POINTS = 2.0**26
-#: Values this close, relative to them or a typical one, are one value with errors of rounding.
-_ROUNDING = 1e-12
+#: Values this close, relative to them or a typical one, are one value with errors of rounding; but
+#: far away from zero values may spread over little more than that. No size counts beyond so many
+#: spreads, unless the values spread over a few neighbouring floats only.
+_ROUNDING, _MOST_SPREADS = 1e-12, 1e6
+_FEW_FLOATS = 16.0 * np.finfo(float).eps
 #: From so many rows on, this share of them (one row at least) cannot change what a column is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 #: Draws may leave the range seen by this part of it.
@@ -60,7 +63,7 @@ class Number(NamedTuple):
     seen : ndarray
         The values that draws snap to; empty where they do not.
     size : float
-        Typical magnitude of the values, by which rounding is told.
+        Magnitude of the values by which rounding is told.
 
     Examples
     --------
@@ -112,7 +115,8 @@ class Number(NamedTuple):
         step, origin = _lattice(points, mass)
         own = np.unique(np.asarray(atoms, dtype=float)) if atoms is not None else None
         own = _atoms(points, mass, step == 0.0) if own is None else own
-        low, high, size = float(points[0]), float(points[-1]), float(np.median(np.abs(points)))
+        low, high = float(points[0]), float(points[-1])
+        size = float(min(np.median(np.abs(points)), _largest_size(points)))
         number = cls(step, origin, own, low, high, Score(), points[:0], size)
         rest = ~number.is_atom(points)
         if rest.any():
@@ -197,7 +201,18 @@ def are_apart(points: Floats) -> np.ndarray:
     size = np.abs(points)
     typical = np.median(size) if len(size) else 0.0
     nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
+    nearby = np.minimum(nearby, _largest_size(points))
     return np.asarray(np.diff(points) > np.maximum(_ROUNDING * nearby, TINY))
+
+
+def _largest_size(points: Floats) -> float:
+    """The largest magnitude by which rounding is told among increasing values."""
+    if len(points) < 2:
+        return math.inf
+    outer = len(points) // 10
+    low, high = float(points[outer]), float(points[-1 - outer])
+    is_one = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
+    return math.inf if is_one else _MOST_SPREADS * (high - low)
 
 
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:

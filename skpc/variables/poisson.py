@@ -10,6 +10,7 @@ A count x is the most probable under the rate x. Its probability there is taken 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -21,6 +22,10 @@ from skpc.variables.forms import Points
 
 N_PARAMS = 1
 N_ENTRIES = 3
+
+#: Counts far above are better told by a Gaussian: all that are likely are listed for kernels.
+GREATEST_RATE = 1e6
+NEEDED = f"a rate in (0, {GREATEST_RATE:g}]"
 
 #: Standard deviations, and counts beyond them, that hold all but 1e-17 of the mass.
 _WIDTH, _MARGIN = 12.0, 40.0
@@ -85,6 +90,11 @@ def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     return found
 
 
+def fits(rate: Floats) -> Any:
+    """Whether these are parameters."""
+    return (np.asarray(rate) > 0) & (np.asarray(rate) <= GREATEST_RATE)
+
+
 def log_peak(rate: Floats) -> Floats:
     """No density is in common to all counts."""
     return np.zeros(len(rate))
@@ -121,12 +131,12 @@ def updated(
     """The M-step of many leaves, each with ``pseudo_count`` cells distributed like its column.
 
     ``statistic`` has shape (3, n_leaves). A leaf without any count stays as it is. The rate is
-    kept above 1e-9.
+    kept between 1e-9 and 1e6.
     """
     (rate,), (observed, total, missing) = param, statistic
     count = observed + missing + pseudo_count
     found = total + missing * rate + pseudo_count * column_mean
-    found = np.maximum(found / np.where(count > 0, count, 1.0), _SMALLEST_RATE)
+    found = np.clip(found / np.where(count > 0, count, 1.0), _SMALLEST_RATE, GREATEST_RATE)
     return np.where(count > 0, found, param)
 
 

@@ -142,7 +142,7 @@ def _unbound(lower: float, upper: float, x: float) -> float:
 
 
 @inlined
-def score_of(score: Floats, at: int, x: float) -> tuple[float, float]:
+def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]:
     """Score of a value, and the log slope there; the score is ``score[at : at + 7]``."""
     lower, upper, spread, power = score[at], score[at + 1], score[at + 3], score[at + 4]
     low, high = score[at + 5], score[at + 6]
@@ -164,7 +164,7 @@ def score_of(score: Floats, at: int, x: float) -> tuple[float, float]:
 
 
 @inlined
-def value_of(score: Floats, at: int, z: float) -> float:
+def value_of(score: Floats, at: int | np.int64, z: float) -> float:
     """The value that has a score."""
     power, low, high = score[at + 4], score[at + 5], score[at + 6]
     u = z
@@ -192,19 +192,19 @@ def _bound(lower: float, upper: float, v: float) -> float:
 @kernel
 def _scores(score: Floats, x: Floats, found: Floats) -> None:
     for i in range(len(x)):
-        found[i] = score_of(score, 0, x[i])[0] if x[i] == x[i] else np.nan
+        found[i] = score_of(score, np.int64(0), x[i])[0] if x[i] == x[i] else np.nan
 
 
 @kernel
 def _log_slopes(score: Floats, x: Floats, found: Floats) -> None:
     for i in range(len(x)):
-        found[i] = score_of(score, 0, x[i])[1] if x[i] == x[i] else np.nan
+        found[i] = score_of(score, np.int64(0), x[i])[1] if x[i] == x[i] else np.nan
 
 
 @kernel
 def _values(score: Floats, z: Floats, found: Floats) -> None:
     for i in range(len(z)):
-        found[i] = value_of(score, 0, z[i]) if z[i] == z[i] else np.nan
+        found[i] = value_of(score, np.int64(0), z[i]) if z[i] == z[i] else np.nan
 
 
 @kernel

@@ -98,16 +98,16 @@ class States(NamedTuple):
     state: Ints
 
 
-def states_of_leaves(leaves: Leaves, columns: Columns) -> States:
-    """List the states of all leaves that have some."""
+def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
+    """List the states of all leaves that have some; ``n_states`` are those of the variables."""
     # A leaf of several variables has their states one variable after the other.
     owner = np.repeat(np.arange(len(leaves.node)), np.diff(leaves.scope_ptr))
-    size = columns.n_states[leaves.scope]
+    size = n_states[leaves.scope]
     before = offsets(size)
     before = before[:-1] - before[leaves.scope_ptr[:-1]][owner]
     some = np.flatnonzero(size > 0)
     leaf, size, before = owner[some], size[some], before[some]
-    offset = np.cumsum(columns.n_states) - columns.n_states
+    offset = np.cumsum(n_states) - n_states
     of_leaf = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
     starts = (*of_leaf, offset[leaves.scope[some]])
     return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))

@@ -13,10 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from skpc.circuit import load_circuit, save_circuit
+from skpc.circuit import CircuitBuilder, load_circuit, save_circuit
 from skpc.queries import condition, log_likelihood
 from skpc.variables import BLOCK, SCORED
 from tests.zoo import AXIS, SCORED_COLUMNS, one_block, random_circuit, random_rows
+
+
+def arrays_of(circuit):
+    """What a file of the present format holds."""
+    parameters = {name: getattr(circuit, name) for name in ("log_weight", "param", "observed")}
+    return {"format": np.int64(4), **circuit.structure.arrays(), **parameters}
 
 
 @pytest.fixture
@@ -80,9 +86,7 @@ def test_an_unknown_attribute_is_refused_by_name(circuit):
 def test_a_damaged_file_is_refused_or_harmless(position, byte):
     circuit = random_circuit(3, n_features=3, kinds="discrete")
     stream = io.BytesIO()
-    arrays = {**circuit.structure.arrays(), "format": np.int64(3)}
-    arrays |= {name: getattr(circuit, name) for name in ("log_weight", "param", "observed")}
-    np.savez(stream, **arrays)
+    np.savez(stream, **arrays_of(circuit))
     damaged = bytearray(stream.getvalue())
     damaged[position % len(damaged)] = byte
     with tempfile.TemporaryDirectory() as folder:
@@ -99,13 +103,13 @@ def test_a_damaged_file_is_refused_or_harmless(position, byte):
 def test_files_of_older_formats_still_load(tmp_path, version):
     """Format 1 had one variable a leaf; till format 2 an axis was its edges between its scales."""
     circuit = random_circuit(4, n_features=4, kinds="histogram")
-    arrays = {**circuit.structure.arrays(), "format": np.int64(version)}
+    arrays = arrays_of(circuit) | {"format": np.int64(version)}
     if version == 1:
         arrays["leaf_var"] = circuit.leaf_var
         del arrays["scope_ptr"], arrays["scope"]
+    arrays["observed"] = np.full(circuit.n_nodes, np.nan)
     arrays["axis_ptr"] = 6 * np.arange(5)
     arrays["axis"] = np.tile([AXIS[1], *AXIS[0], AXIS[2]], 4)
-    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
     np.savez(tmp_path / "c.npz", **arrays)
     loaded = load_circuit(tmp_path / "c.npz")
     for name, array in circuit.structure.arrays().items():
@@ -118,11 +122,10 @@ def test_what_older_files_were_conditioned_on_is_read_from_their_leaves(tmp_path
     circuit = random_circuit(2, n_features=4, kinds="discrete")
     given = condition(circuit, random_rows(1, circuit, 1, 0.5)[0])
     assert 0 < np.isnan(given.observed).sum() < 4
-    arrays = {**given.structure.arrays(), "format": np.int64(version)}
+    arrays = arrays_of(given) | {"format": np.int64(version)}
     if version == 1:
         arrays["leaf_var"] = given.leaf_var
         del arrays["scope_ptr"], arrays["scope"]
-    arrays |= {key: getattr(given, key) for key in ("log_weight", "param")}
     is_leaf = given.leaf_var >= 0
     arrays["observed"] = np.where(is_leaf, given.observed[given.leaf_var], np.nan)
     np.savez(tmp_path / "c.npz", **arrays)
@@ -140,8 +143,7 @@ def test_what_older_files_were_conditioned_on_is_read_from_their_leaves(tmp_path
 )
 def test_files_with_damaged_blocks_are_refused(tmp_path, name, change, message):
     circuit = one_block(0, SCORED_COLUMNS)
-    arrays = {**circuit.structure.arrays(), "format": np.int64(4)}
-    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
+    arrays = arrays_of(circuit)
     arrays[name] = change(arrays[name])
     np.savez(tmp_path / "c.npz", **arrays)
     with pytest.raises(ValueError, match=message):
@@ -188,8 +190,7 @@ def test_a_pickle_inside_a_file_is_not_executed(tmp_path):
 @pytest.mark.parametrize("n_states", [1, 9])
 def test_axes_of_other_states_than_their_variables_are_refused(tmp_path, kinds, n_states):
     circuit = random_circuit(3, n_features=1, kinds=kinds)
-    arrays = {**circuit.structure.arrays(), "format": np.int64(3)}
-    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
+    arrays = arrays_of(circuit)
     leaves, more = (circuit.kind == 0).sum(), n_states - circuit.n_states[0]
     arrays["n_states"] = np.array([n_states])
     sizes = np.diff(circuit.param_ptr)
@@ -216,9 +217,24 @@ def test_axes_of_other_states_than_their_variables_are_refused(tmp_path, kinds, 
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path, name, change):
     circuit = random_circuit(3, n_features=3, kinds="discrete")
-    arrays = {**circuit.structure.arrays(), "format": np.int64(3)}
-    arrays |= {key: getattr(circuit, key) for key in ("log_weight", "param", "observed")}
+    arrays = arrays_of(circuit)
     arrays[name] = change(arrays[name])
     np.savez(tmp_path / "c.npz", **arrays)
     with pytest.raises(ValueError, match="holds arrays that are no circuit"):
         load_circuit(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
+def test_weights_sum_to_one_however_far_a_cell_is_that_a_circuit_is_conditioned_on(tmp_path, far):
+    builder = CircuitBuilder([0, 2])
+    leaves = [(0.0, 1.0, 0.3), (0.1, 1.0, 0.6), (0.2, 1.0000001, 0.6)]
+    parts = [
+        builder.product([builder.gaussian(0, mean, sd), builder.discrete(1, np.log([p, 1 - p]))])
+        for mean, sd, p in leaves
+    ]
+    builder.sum(parts, np.log([0.2, 0.3, 0.5]))
+    given = condition(builder.build(), [far, np.nan])
+    total = np.exp(log_likelihood(given, [[np.nan, 0.0], [np.nan, 1.0]])).sum()
+    np.testing.assert_allclose(total, 1.0, rtol=1e-14)
+    save_circuit(given, tmp_path / "c.npz")
+    assert_same(load_circuit(tmp_path / "c.npz"), given)

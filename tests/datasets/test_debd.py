@@ -1,5 +1,8 @@
 """Tests of the reader for the Twenty Datasets, on small files made here."""
 
+import hashlib
+from http.client import IncompleteRead, RemoteDisconnected
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,7 @@ from skpc.datasets import URLS, _debd, fetch_debd
 
 
 @pytest.fixture(autouse=True)
-def no_known_checksums(monkeypatch):
+def own_checksums(monkeypatch):
     """The files made here are not the published ones, and nothing is downloaded by mistake."""
     monkeypatch.setattr(_debd, "_CHECKSUMS", {})
     monkeypatch.setitem(URLS, "debd", "file:///nowhere/{name}.{split}.data")
@@ -20,6 +23,8 @@ def write(folder, name, n_features=11, **changed):
         for split, n in (("train", 20), ("valid", 5), ("test", 7))
     }
     arrays = {split: np.packbits(table, axis=1) for split, table in tables.items()}
+    content = str(n_features).encode() + b"".join(array.tobytes() for array in arrays.values())
+    _debd._CHECKSUMS[name] = hashlib.sha256(content).hexdigest()
     arrays["n_features"] = np.int64(n_features)
     (folder / "debd").mkdir(exist_ok=True)
     np.savez(folder / "debd" / f"{name}.npz", **(arrays | changed))
@@ -147,9 +152,9 @@ def test_nothing_is_downloaded_if_that_is_not_wanted(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("downloaded", [False, True])
 def test_rows_other_than_the_published_ones_are_refused(tmp_path, monkeypatch, downloaded):
-    monkeypatch.setattr(_debd, "_CHECKSUMS", {"nltcs": "0" * 64})
     monkeypatch.setitem(URLS, "debd", tmp_path.as_uri() + "/{name}.{split}.data")
     (text_files if downloaded else write)(tmp_path, "nltcs")
+    monkeypatch.setitem(_debd._CHECKSUMS, "nltcs", "0" * 64)
     with pytest.raises(ValueError, match="not the published data set 'nltcs'.*expected 000"):
         fetch_debd("nltcs", data_home=tmp_path)
     if downloaded:
@@ -159,3 +164,35 @@ def test_rows_other_than_the_published_ones_are_refused(tmp_path, monkeypatch, d
 def test_all_columns_are_said_to_be_categories(tmp_path):
     write(tmp_path, "nltcs")
     assert fetch_debd("nltcs", data_home=tmp_path).categorical_features.tolist() == [True] * 11
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "it is empty"), (b"\n \n", "it is empty"), (b"0,1\n1,2\n", "it holds the number 2")],
+)
+def test_a_part_that_is_empty_or_holds_no_bits_is_not_kept(tmp_path, monkeypatch, content, message):
+    text_files(tmp_path, "nltcs")
+    (tmp_path / "nltcs.valid.data").write_bytes(content)
+    monkeypatch.setitem(URLS, "debd", tmp_path.as_uri() + "/{name}.{split}.data")
+    with pytest.raises(
+        FileNotFoundError, match=rf"nltcs\.valid\.data could not be read .{message}"
+    ):
+        fetch_debd("nltcs", data_home=tmp_path)
+    assert not list((tmp_path / "debd").iterdir())
+
+
+@pytest.mark.parametrize("error", [IncompleteRead(b"0,1"), RemoteDisconnected("gone"), OSError()])
+def test_a_connection_that_breaks_is_told_with_the_way_to_provide_the_file(
+    tmp_path, monkeypatch, error
+):
+    def fail(url, timeout):
+        raise error
+
+    monkeypatch.setattr(_debd, "urlopen", fail)
+    with pytest.raises(FileNotFoundError, match="train.data could not be read .*mirror"):
+        fetch_debd("nltcs", data_home=tmp_path)
+
+
+def test_every_set_has_a_checksum(monkeypatch):
+    monkeypatch.undo()
+    assert _debd._CHECKSUMS.keys() == _debd._PAPER_NAMES.keys()

@@ -9,6 +9,7 @@ from skpc.discrepancies import stein_gram
 from skpc.factor_graphs import FactorGraph, compile, load_asia
 from skpc.kernels import Delta, ExponentialHamming, ProductKernel, SumKernel
 from tests.naive import factor_graph, stein
+from tests.naive.kernels import Near
 from tests.zoo import random_factor_graph
 
 CARDS = [(2, 3, 4), (3, 3, 3), (3, 2, 3, 2)]
@@ -143,7 +144,8 @@ def test_matrices_of_collapsed_rows_are_positive_semidefinite(operator, seed):
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_other_kernels_and_sums_of_them_are_expected_alike(operator):
-    per_column = ProductKernel([ExponentialHamming(0.3), Delta(), ExponentialHamming(1.0)])
+    both = SumKernel([ExponentialHamming(0.3), Near()])
+    per_column = ProductKernel([both, Delta(), ExponentialHamming(1.0)])
     kernel = SumKernel([per_column, ExponentialHamming(0.1)], [2.0, 0.5])
     case = Case(0, (2, 3, 4), kernel)
     rows = case.random_rows(0, 5)

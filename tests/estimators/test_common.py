@@ -16,7 +16,14 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
+from skpc import (
+    CutsetNetworkBD,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
+)
 from skpc.circuit import load_circuit, save_circuit
 from skpc.queries import log_likelihood
 
@@ -32,9 +39,16 @@ WITH_CIRCUIT = [
     SoftLearnSPN(clusterer="em", n_clusters=3, significance=0.01, random_state=0),
     TableMixture(random_state=0),
     TableMixture(n_components=4, random_state=0),
+    HiddenChowLiuTree(random_state=0),
+    HiddenChowLiuTree(n_hidden=4, n_bins=4, random_state=0),
 ]
 ESTIMATORS = [
     *WITH_CIRCUIT,
+    StackedDensity(
+        [("cutset", CutsetNetworkBD()), ("soft", SoftLearnSPN(random_state=0))],
+        cv=2,
+        random_state=0,
+    ),
     MixtureOfAllTrees(random_state=0),
     MixtureOfAllTrees(orientation="undirected", n_components=2, max_iter=20, random_state=0),
     MixtureOfAllTrees(solver="lbfgs", early_stopping=False, max_iter=20, random_state=0),
@@ -296,7 +310,8 @@ def test_grid_search_over_a_pipeline_uses_score(density):
     X = load_iris().data
     pipeline = make_pipeline(FunctionTransformer(np.log1p), clone(density))
     name = pipeline.steps[-1][0]
-    grid = {"alpha": [0.01, 1.0]} if hasattr(density, "alpha") else {"n_components": [1, 2]}
+    tried = {"alpha": [0.01, 1.0], "n_components": [1, 2], "n_hidden": [1, 2], "cv": [2, 3]}
+    grid = {p: tried[p] for p in [next(p for p in tried if hasattr(density, p))]}
     search = GridSearchCV(pipeline, {f"{name}__{p}": v for p, v in grid.items()}, cv=3).fit(X)
     assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()

@@ -274,6 +274,20 @@ def test_a_shrunken_mixture_of_incomplete_rows_is_no_worse_than_one_network():
     assert found > CutsetNetworkBD(random_state=0).fit(incomplete).score(test) - 0.05
 
 
+def test_the_structure_score_of_incomplete_rows_is_that_of_their_completion(monkeypatch):
+    X = switch_rows(300)
+    holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+    a, b = (CutsetNetworkBD(random_state=seed).fit(holes).score_criterion_ for seed in (0, 1))
+    assert a != b
+
+    def completed(self, rows, weight, random_state):
+        return np.where(np.isnan(rows), 0.0, rows)
+
+    monkeypatch.setattr(CutsetNetworkBD, "_filled", completed)
+    found, expected = (CutsetNetworkBD().fit(table) for table in (holes, np.nan_to_num(holes)))
+    assert found.score_criterion_ == pytest.approx(expected.score_criterion_, rel=1e-12)
+
+
 @pytest.mark.parametrize("n_components", [1, 2])
 def test_rows_without_any_cell_change_nothing(n_components):
     rows = three_kinds(500, 0)

@@ -17,7 +17,7 @@ from sklearn.svm import SVR
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpc import CutsetNetworkBD, ExpectedKernelSVR, SoftLearnSPN
+from skpc import CutsetNetworkBD, ExpectedKernelSVC, ExpectedKernelSVR, SoftLearnSPN
 from skpc.queries import log_likelihood
 from tests.naive import kernels as naive
 
@@ -284,10 +284,38 @@ def test_a_density_without_a_circuit_is_refused():
         ExpectedKernelSVR(Ridge()).fit(X, y)
 
 
-def test_rows_that_are_very_far_away_get_the_constant_of_the_machine():
+@pytest.mark.parametrize("machine", [ExpectedKernelSVR, ExpectedKernelSVC])
+@pytest.mark.parametrize(
+    "density",
+    [
+        None,
+        SoftLearnSPN(leaves="univariate"),
+        SoftLearnSPN(leaves="block"),
+        CutsetNetworkBD(structured=True),
+    ],
+    ids=["default", "univariate", "block", "cutset"],
+)
+@pytest.mark.parametrize("far", [1e20, 1e154, 1e308])
+def test_rows_that_are_very_far_away_get_the_constant_of_the_machine(machine, density, far):
     X, y = numbers()
-    model = ExpectedKernelSVR().fit(X, y)
-    assert_allclose(model.predict(np.full((1, X.shape[1]), 1e300)), model.intercept_)
+    y = y if machine is ExpectedKernelSVR else y > np.median(y)
+    model = machine(density, random_state=0).fit(X, y)
+    rows = np.zeros((4, X.shape[1]))
+    rows[0], rows[1, 1], rows[2, 0], rows[3, :2] = far, far, -far, (far, -far)
+    value = model.predict if machine is ExpectedKernelSVR else model.decision_function
+    assert_allclose(value(rows), np.repeat(model.intercept_, 4))
+    if machine is ExpectedKernelSVR:
+        assert_allclose(model.sample(rows, 2), np.full((4, 2), model.intercept_))
+
+
+def test_rows_that_are_very_far_away_are_far_from_incomplete_support_vectors_too():
+    X, y = numbers()
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    model = ExpectedKernelSVR(CutsetNetworkBD(structured=True), C=0.1).fit(holes, y)
+    assert np.isnan(model.support_vectors_).any()
+    rows = np.full((3, X.shape[1]), [[1e20], [1e154], [-1e308]])
+    assert_allclose(model.predict(rows), np.repeat(model.intercept_, 3))
+    assert_allclose(model.sample(rows), np.repeat(model.intercept_, 3)[:, np.newaxis])
 
 
 def test_categorical_features_are_handed_to_the_density():

@@ -251,6 +251,31 @@ def test_a_frame_of_one_library_can_leave_as_one_of_the_other():
     assert a["kind"].to_list() == b["kind"].tolist()
 
 
+@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
+@pytest.mark.parametrize("first", ["pandas", "polars"])
+@pytest.mark.parametrize("second", ["pandas", "polars"])
+def test_frames_of_either_library_are_filled_alike(first, second, output):
+    kind, rng = ["low", "top"] * 40, np.random.default_rng(0)
+    size = [None if number % 7 == 0 else float(number % 2) for number in range(80)]
+    flag = rng.choice([True, False, None], 80).tolist()
+    cells = {"kind": kind, "flag": flag, "size": size, "note": rng.choice(["a", "b"], 80).tolist()}
+    frames = {"pandas": pd.DataFrame(cells), "polars": pl.DataFrame(cells)}
+    imputer = CircuitImputer(CutsetNetworkBD(random_state=0)).set_output(transform=output)
+    filled = imputer.fit(frames[first]).transform(frames[second])
+    assert (
+        type(filled)
+        is {"default": np.ndarray, "pandas": pd.DataFrame, "polars": pl.DataFrame}[output]
+    )
+    filled = np.asarray(filled)
+    assert filled[:, 0].tolist() == kind
+    assert filled[:, 3].tolist() == cells["note"]
+    assert [a for a, b in zip(filled[:, 2], size) if b is not None] == [
+        b for b in size if b is not None
+    ]
+    expected = CircuitImputer(CutsetNetworkBD(random_state=0)).fit(frames["pandas"])
+    assert_array_equal(filled, expected.transform(frames["pandas"]))
+
+
 def test_arrays_of_objects_become_typed_columns_where_frames_are_asked_for():
     cells = with_missing_cells(complete_table())[["name", "maybe", "size"]].to_numpy(dtype=object)
     imputer = CircuitImputer().fit(cells)

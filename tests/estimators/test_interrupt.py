@@ -22,10 +22,13 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    HiddenChowLiuTree,
     KernelEPOperator,
     LogisticEPClassifier,
     MixtureOfAllTrees,
     SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
 )
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
@@ -37,6 +40,9 @@ EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
     "mixture of networks": CutsetNetworkBD(n_components=2, n_init=2, max_iter=3, random_state=0),
     "structured network": CutsetNetworkBD(structured=True, random_state=0),
+    "table mixture": TableMixture(n_components=2, random_state=0),
+    "hidden tree": HiddenChowLiuTree(n_hidden=2, random_state=0),
+    "stack": StackedDensity([("cutset", CutsetNetworkBD())], cv=2, random_state=0),
     "soft network": SoftLearnSPN(random_state=0, n_refine=5),
     "soft network by EM": SoftLearnSPN(clusterer="em", random_state=0, n_refine=5),
     "all trees": MixtureOfAllTrees(max_iter=3, random_state=0),

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
 from skpc.domain import Domain, merge_rows
 from tests.estimators.test_common import numbers, polars_table, table, with_missing_cells
 
@@ -121,6 +121,38 @@ def test_intervals_are_tables_of_the_same_kind(density):
         density.interval(incomplete, level=1)
 
 
+@pytest.mark.parametrize("level", [None, "0.9", 0.0, 1.0, np.nan])
+def test_levels_that_are_no_probabilities_are_refused(level):
+    model = CutsetNetworkBD(random_state=0).fit(numbers())
+    with pytest.raises(ValueError, match=f"strictly between 0 and 1, got {level!r}"):
+        model.interval([[np.nan] * 3], level=level)
+
+
+@pytest.mark.parametrize(("offset", "spread"), [(1e15, 2.0), (0.0, 1e-300), (-1e12, 0.5)])
+@pytest.mark.parametrize(
+    "density",
+    [
+        SoftLearnSPN(leaves="univariate", random_state=0),
+        SoftLearnSPN(leaves="block", random_state=0),
+        TableMixture(random_state=0),
+        CutsetNetworkBD(random_state=0),
+    ],
+    ids=["univariate", "block", "table", "cutset"],
+)
+def test_intervals_keep_to_the_offset_and_the_spread_of_a_column(density, offset, spread):
+    values = np.random.default_rng(0).normal(size=(300, 1)) @ [[1.0, 0.8]]
+    values[:, 1] += 0.6 * np.random.default_rng(1).normal(size=300)
+    X = offset + spread * values
+    model = clone(density).fit(X)
+    rows = np.array([[np.nan, np.nan], [X[0, 0], np.nan]])
+    lower, upper = (np.asarray(end) for end in model.interval(rows))
+    mean = model.complete(rows)
+    assert ((lower < mean) & (mean < upper))[np.isnan(rows)].all()
+    expected = np.quantile(X, [0.05, 0.95], axis=0)
+    assert_allclose([lower[0], upper[0]], expected, rtol=0, atol=0.4 * spread)
+    assert (upper - lower)[1, 1] < 0.85 * (upper - lower)[0, 1]
+
+
 @every_density
 def test_a_predicted_column_does_not_look_at_itself(density):
     frame = table(400)
@@ -147,6 +179,9 @@ def test_the_column_to_predict_may_be_lacking(density, make):
         assert found.name == name
         assert found.equals(density.predict_column(frame, name))
         assert found.dtype == frame[name].dtype
+        other = polars_table() if make is table else table()
+        lacking = other.drop(columns=[name]) if make is polars_table else other.drop(name)
+        assert density.predict_column(lacking, name).to_list() == found.to_list()
     with pytest.raises(ValueError, match="feature names"):
         density.predict_column(lacking, frame.columns[0])
     with pytest.raises(NotFittedError):
@@ -277,22 +312,44 @@ def test_rows_of_early_stopping_are_those_that_are_handed_in():
         assert not np.array_equal(clone(density).fit(X).score_samples(X), found.score_samples(X))
 
 
-def test_given_cells_go_by_name_and_may_be_some_of_them():
+@pytest.mark.parametrize("library", [pd, pl])
+def test_given_cells_go_by_name_and_may_be_some_of_them(library):
     rng = np.random.default_rng(0)
     city = rng.choice(["Rome", "Oslo"], 300)
-    frame = pd.DataFrame({"city": city, "warm": np.where(city == "Rome", 20.0, 2.0)})
-    frame["warm"] += rng.normal(size=300)
-    model = CutsetNetworkBD().fit(frame)
-    whole = model.sample(4, 0, given=pd.DataFrame({"city": ["Oslo"], "warm": [np.nan]}))
+    warm = np.where(city == "Rome", 20.0, 2.0) + rng.normal(size=300)
+    model = CutsetNetworkBD(random_state=0).fit(library.DataFrame({"city": city, "warm": warm}))
+    whole = model.sample(4, 0, given=library.DataFrame({"city": ["Oslo"], "warm": [np.nan]}))
     for given in (
         pd.Series({"warm": np.nan, "city": "Oslo"}),
         pd.Series({"city": "Oslo"}),
         pd.DataFrame({"city": ["Oslo"]}),
+        pl.DataFrame({"city": ["Oslo"]}),
+        pl.DataFrame({"warm": [None], "city": ["Oslo"]}),
         ["Oslo", None],
+        np.array([["Oslo", None]], dtype=object),
+        np.ma.array(["Oslo", "?"], mask=[False, True]),
     ):
-        pd.testing.assert_frame_equal(model.sample(4, 0, given=given), whole)
-    with pytest.raises(ValueError, match="feature names"):
-        model.sample(1, 0, given=pd.DataFrame({"town": ["Oslo"]}))
+        assert model.sample(4, 0, given=given).equals(whole)
+    for frame in (pd.DataFrame, pl.DataFrame):
+        with pytest.raises(ValueError, match="feature names"):
+            model.sample(1, 0, given=frame({"town": ["Oslo"]}))
+    with pytest.warns(UserWarning, match="the first 'Paris' in column 'city', row 0"):
+        model.sample(1, 0, given=["Paris", None])
+
+
+def test_large_integers_are_not_mistaken_for_the_category_beside_them():
+    ids, large = [2**53, 2**53 + 2] * 30, 2**53 + 1
+    X = [[a, b] for a, b in zip(ids, [0.0, 0.5, 1.0, 1.5] * 15)]
+    model = CutsetNetworkBD(categorical_features=[0], random_state=0).fit(X)
+    assert model.sample(5, 0, given=[2**53 + 2, np.nan])[:, 0].tolist() == [2.0**53 + 2] * 5
+    for ask in (
+        lambda: model.sample(1, given=[large, np.nan]),
+        lambda: model.score_samples([[large, 0.5]]),
+        lambda: model.complete([[large, np.nan]]),
+        lambda: model.predict_column([[large, np.nan]], 1),
+    ):
+        with pytest.raises(ValueError, match="found 9007199254740993 in column 0"):
+            ask()
 
 
 def test_marginals_keep_the_index_of_a_frame():

@@ -208,6 +208,38 @@ def test_other_columns_than_in_fit_are_refused(estimator):
 
 
 @every_estimator
+def test_masked_cells_are_missing(estimator):
+    X, rng = numbers(), np.random.default_rng(1)
+    masked = np.ma.array(X, mask=rng.random(X.shape) < 0.1)
+    if isinstance(estimator, NUMBERS_ONLY):
+        with pytest.raises(ValueError, match="NaN"):
+            use(estimator, masked)
+        return
+    seeds = dict.fromkeys((n for n in estimator.get_params() if n.endswith("random_state")), 0)
+    seeded = clone(estimator).set_params(**seeds)
+    for a, b in zip(use(seeded, masked), use(seeded, masked.filled(np.nan))):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if is_classifier(e) or is_regressor(e)], ids=repr
+)
+def test_masked_targets_are_refused(estimator):
+    y = target(estimator, N_ROWS)
+    with pytest.raises(ValueError, match="NaN|missing class"):
+        clone(estimator).fit(numbers(), np.ma.array(y, mask=np.arange(N_ROWS) == 3))
+
+
+@every_estimator
+def test_lazy_frames_are_refused_with_the_way_out(estimator):
+    frame, y = pl.DataFrame(numbers(), schema=["a", "b", "c"]), target(estimator, N_ROWS)
+    fitted = clone(estimator).fit(frame, y)
+    for ask in (first_answer(fitted), lambda X: fitted.fit(X, y)):
+        with pytest.raises(TypeError, match="polars LazyFrame. Pass X.collect()"):
+            ask(frame.lazy())
+
+
+@every_estimator
 def test_memory_maps_are_read(estimator, tmp_path):
     X = numbers()
     np.save(tmp_path / "table.npy", X)

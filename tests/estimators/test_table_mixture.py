@@ -125,6 +125,19 @@ def test_constant_and_empty_columns_are_taken_as_they_are():
     assert_array_equal(drawn[:, 2], 7.5)
 
 
+def test_atoms_stay_where_densities_are_compared():
+    """As in tests of the search, where taking the five values for numbers tells more."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(150) < 0.7, rng.integers(0, 5, 150) / 7.0, rng.random(150) * 5.0 / 7.0)
+    X = np.column_stack([x, x[:, np.newaxis] + 0.05 * rng.normal(size=(150, 2))])
+    domain = Domain.fit(X)
+    atoms = domain.numbers[0].atoms
+    model = TableMixture(random_state=0)
+    assert len(model.fit(X).domain_.numbers[0].atoms) == 0
+    rows, weight = merge_rows(domain.encode(X), np.ones(150))
+    assert_array_equal(model.fit_rows(domain, rows, weight).domain_.numbers[0].atoms, atoms)
+
+
 def test_more_components_than_rows_are_refused():
     with pytest.raises(ValueError, match="n_components=5 must not exceed the number of rows"):
         TableMixture(n_components=5).fit(groups(4)[1])

@@ -113,3 +113,9 @@ def test_a_bayesian_network_has_the_partition_function_one():
 def test_tables_that_are_no_bayesian_network_are_refused(cpts, message):
     with pytest.raises(ValueError, match=message):
         FactorGraph.from_bayesian_network(cpts)
+
+
+def test_masked_cells_are_missing():
+    graph = FactorGraph.ising_grid(1, 2, coupling=0.5)
+    masked = np.ma.array([[0, 1], [1, 1]], mask=[[True, False], [False, False]])
+    assert_array_equal(graph.check_rows(masked), [[np.nan, 1.0], [1.0, 1.0]])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from skpc.factor_graphs import FactorGraph, read_uai, write_uai
+from skpc.factor_graphs import FactorGraph, log_partition, read_uai, write_uai
 from skpc.factor_graphs.uai import _parsed
 from tests.zoo import random_factor_graph
 
@@ -38,6 +38,16 @@ def test_headers_comments_and_scientific_notation_are_read(tmp_path):
             assert_allclose(graph.log_tables[0], np.log([0.5, 1e-3]))
             assert_allclose(graph.log_tables[1], np.log([[1, 2, 3], [4, 5, 0]]))
         assert_allclose(graph.log_tables[2], np.log(7))
+
+
+def test_entries_too_small_for_a_float_are_not_taken_for_zeros(tmp_path):
+    path = tmp_path / "small.uai"
+    path.write_bytes(GOOD.replace(b".5 1E-3", b"1e-400 0e-400").replace(b"1 7", b"1 0.5e-320"))
+    graph = read_uai(path)
+    assert_allclose(graph.log_tables[0], [-400 * np.log(10), -np.inf], rtol=1e-15)
+    assert_allclose(graph.log_tables[2], np.log(0.5) - 320 * np.log(10), rtol=1e-15)
+    assert_allclose(log_partition(graph, evidence=[1, 0, 0]), -np.inf)
+    assert np.isfinite(log_partition(graph, evidence=[0, 0, 0]))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -98,17 +108,18 @@ def test_any_damage_to_a_file_gives_a_graph_or_a_clear_error(data):
         at = data.draw(st.integers(0, len(words) - 1))
         words[at : at + data.draw(st.integers(0, 2))] = [data.draw(st.sampled_from(WORDS))]
     text = b" ".join(words)
-    _graph_or_clear_error(text[: data.draw(st.integers(0, len(text)))])
+    graph_or_clear_error(text[: data.draw(st.integers(0, len(text)))])
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_give_a_graph_or_a_clear_error(data):
-    _graph_or_clear_error(data)
-    _graph_or_clear_error(b"MARKOV " + data)
+    graph_or_clear_error(data)
+    graph_or_clear_error(b"MARKOV " + data)
 
 
-def _graph_or_clear_error(data):
+def graph_or_clear_error(data):
+    """Read a file: it holds a factor graph, or the error names a line."""
     try:
         assert isinstance(_parsed(data, "file"), FactorGraph)
     except ValueError as error:

@@ -10,9 +10,10 @@ from skpc.kernels import (
     ExponentialHamming,
     ProductKernel,
     leaf_expectations,
+    leaf_second_moments,
 )
 from skpc.variables import Axis, Bins, Normals
-from tests.naive.kernels import expectation, states
+from tests.naive.kernels import Near, cell_value, expectation, masses_of, states
 
 KERNELS = [RBF(0.3), RBF(4.0), ExponentialHamming(0.7), Delta()]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -43,7 +44,7 @@ BINS = {
 every_axis = pytest.mark.parametrize("axis", BINS)
 
 
-@every_kernel
+@pytest.mark.parametrize("kernel", [*KERNELS, Near()], ids=repr)
 def test_expectations_of_categories_are_sums(kernel):
     rng = np.random.default_rng(0)
     left, right = states(members(rng, 4)), states(members(rng, 4))
@@ -133,5 +134,27 @@ def test_points_are_normals_without_a_spread():
 
 
 def test_a_product_kernel_is_no_column_kernel():
-    with pytest.raises(TypeError, match="ProductKernel under Points"):
+    with pytest.raises(TypeError, match="needs a column kernel, got ProductKernel under Points"):
         leaf_expectations(ProductKernel([Delta()]), states(np.eye(2)), states(np.eye(2)))
+
+
+def test_a_kernel_without_formulas_is_summed_over_values_and_refused_for_densities():
+    known = Normals(np.array([0.5, 3.0]), np.zeros(2))
+    axis = Axis(np.array([0.0, 0.0, 2.0, 2.0]), 1.0, 1.0, point=[np.nan, 0.0, np.nan, 2.0, np.nan])
+    atoms = Bins(axis, np.array([[0.0, 0.3, 0.0, 0.7, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]]))
+    forms, cells = [known, atoms, states(np.eye(3))], np.array([0.0, 1.5])
+    for left in forms:
+        for right in forms:
+            found = leaf_expectations(Near(), left, right)
+            assert_allclose(found, expectation(Near(), left, right), atol=1e-14)
+        truth = [
+            sum(p * cell_value(Near(), x, 0.0) * cell_value(Near(), x, 1.5) for x, p in of.items())
+            for of in masses_of(left)
+        ]
+        second = leaf_second_moments(Near(), left, cells, cells[::-1])
+        assert_allclose(second, np.repeat(truth, 2).reshape(-1, 2))
+    for form in (normals(), BINS["plain"]):
+        with pytest.raises(TypeError, match="expectation of Near under .* have a density"):
+            leaf_expectations(Near(), form, known)
+        with pytest.raises(TypeError, match="expectation of Near under .* have a density"):
+            leaf_second_moments(Near(), form, cells, cells)

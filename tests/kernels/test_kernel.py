@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
 from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel, SumKernel
-from tests.naive.kernels import row_value
+from tests.naive.kernels import Near, row_value
 
 
 def rows(seed: int, n_rows: int) -> np.ndarray:
@@ -15,7 +15,11 @@ def rows(seed: int, n_rows: int) -> np.ndarray:
 
 
 MIXED = ProductKernel([ExponentialHamming(1.0), Delta(), RBF(0.5), RBF(2.0)])
-KERNELS = [RBF(0.7), ExponentialHamming(0.4), Delta(), MIXED, SumKernel([MIXED, RBF(1.0)], [2, 3])]
+SUMS = SumKernel([RBF(1.0), Delta()], [0.5, 2.0]), SumKernel([Near(), RBF(0.1)])
+KERNELS = [
+    *(RBF(0.7), ExponentialHamming(0.4), Delta(), MIXED, SumKernel([MIXED, RBF(1.0)], [2, 3])),
+    ProductKernel([SUMS[0], Delta(), SUMS[1], ProductKernel([RBF(2.0)])]),
+]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -42,6 +46,16 @@ def test_gram_matrices_are_positive_semidefinite(kernel):
     gram = kernel(rows(2, 20))
     assert_array_equal(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() > -1e-12
+
+
+def test_a_product_of_sums_is_the_sum_of_all_products():
+    kernel = ProductKernel(SUMS)
+    X, Y = rows(0, 5)[:, 1:3], rows(1, 4)[:, 1:3]
+    truth = SUMS[0](X[:, :1], Y[:, :1]) * SUMS[1](X[:, 1:], Y[:, 1:])
+    assert_allclose(kernel(X, Y), truth, rtol=1e-13)
+    assert [weight for weight, _ in kernel.terms(2)] == [0.5, 0.5, 2.0, 2.0]
+    with pytest.raises(ValueError, match="each of 4 columns, but the rows have 1"):
+        ProductKernel([MIXED]).terms(1)
 
 
 def test_bad_parameters_are_refused_with_their_value():

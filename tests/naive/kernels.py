@@ -8,12 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc.circuit import LEAF, SUM, Circuit
-from skpc.kernels import RBF, Delta, ExponentialHamming
+from skpc.kernels import RBF, ColumnKernel, Delta, ExponentialHamming
 from skpc.variables import GAUSSIAN, POISSON, SCORED, Axis, Bins, Normals, Points
 from tests.naive.circuit import atoms_of as atoms_of_variable
 from tests.naive.circuit import cells_of, count_probability, leaf_density, scored_column
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+class Near(ColumnKernel):
+    """A kernel of a user's own, without formulas."""
+
+    def __repr__(self):
+        return "Near()"
+
+    def of_points(self, x, y):
+        return 1.0 / (1.0 + np.abs(x - y))
 
 
 def cell_value(kernel, x: float, y: float) -> float:
@@ -22,8 +32,10 @@ def cell_value(kernel, x: float, y: float) -> float:
         return math.exp(-kernel.gamma * (x - y) ** 2)
     if isinstance(kernel, ExponentialHamming):
         return math.exp(-kernel.gamma * float(x != y))
-    assert isinstance(kernel, Delta)
-    return float(x == y)
+    if isinstance(kernel, Delta):
+        return float(x == y)
+    assert isinstance(kernel, Near)
+    return 1.0 / (1.0 + abs(x - y))
 
 
 def row_value(kernel, x: np.ndarray, y: np.ndarray) -> float:
@@ -67,6 +79,8 @@ def points_of(distribution, gamma: float) -> list[Rule]:
 
 def expectation(kernel, left, right) -> np.ndarray:
     """A column kernel under each pair of two lists of distributions, by quadrature."""
+    if isinstance(kernel, Near):
+        return _enumerated(kernel, left, right)
     if not isinstance(kernel, RBF):
         return _matching(kernel, left, right)
     gamma = kernel.gamma
@@ -91,6 +105,19 @@ def _double_sum(kernel, left: Rule, right: Rule) -> np.ndarray:
             np.exp(-kernel.gamma * (x[part, None] - y[near]) ** 2) @ v[:, near].T
         )
     return found
+
+
+def _enumerated(kernel, left, right) -> np.ndarray:
+    """A sum over all pairs of values."""
+    return np.array(
+        [
+            [
+                sum(p * q * cell_value(kernel, x, y) for x, p in a.items() for y, q in b.items())
+                for b in masses_of(right)
+            ]
+            for a in masses_of(left)
+        ]
+    )
 
 
 def _matching(kernel, left, right) -> np.ndarray:

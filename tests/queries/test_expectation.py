@@ -94,6 +94,22 @@ def test_decision_circuits_agree_with_all_pairs_of_trees():
     assert_allclose(expected_gram(circuit, rows, None, kernel), truth, rtol=1e-10)
 
 
+@pytest.mark.parametrize("vtree", range(2))
+def test_kernels_of_a_users_own_and_products_of_sums_work_on_finite_states(vtree):
+    p, q = structured(1, "discrete", vtree), structured(2, "discrete", vtree)
+    sums = SumKernel([naive.Near(), Delta()], [0.5, 2.0])
+    rows, points = zoo.random_rows(3, p, 4, 0.5), complete_rows(4, p, 3)
+    for kernel in (naive.Near(), ProductKernel([sums, naive.Near(), sums])):
+        truth = naive.expected_kernel(p, q, kernel)
+        assert_allclose(expected_kernel(p, q, kernel), truth, rtol=1e-10)
+        truth = [[naive.expected_kernel(p, y, kernel, row=x) for y in points] for x in rows]
+        assert_allclose(expected_gram(p, rows, points, kernel), truth, rtol=1e-9)
+        truth = [[naive.expected_kernel(p, p, kernel, row=x, other=y) for y in rows] for x in rows]
+        assert_allclose(expected_gram(p, rows, None, kernel), truth, rtol=1e-9)
+    with pytest.raises(TypeError, match="expectation of Near under .* have a density"):
+        expected_kernel(structured(1, "gaussian"), structured(1, "gaussian"), naive.Near())
+
+
 def test_gram_matrices_of_conditionals_are_symmetric_and_positive_semidefinite():
     circuit = structured(3, n_features=4)
     rows = zoo.random_rows(0, circuit, 300, 0.4)

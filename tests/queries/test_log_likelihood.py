@@ -158,3 +158,15 @@ def test_an_estimator_or_a_raw_table_is_refused_with_the_way_out():
         log_likelihood("circuit", [[0.0, 1.0]])
     with pytest.raises(ValueError, match=r"encoded rows of numbers .*domain_.encode"):
         log_likelihood(circuit, [["red", 1.0]])
+
+
+@pytest.mark.parametrize("kinds", ["binary", "mixed"])
+def test_masked_cells_are_missing(kinds):
+    circuit = random_circuit(0, n_features=4, kinds=kinds)
+    rows = random_rows(1, circuit, 20, 0.3)
+    masked = np.ma.array(np.where(np.isnan(rows), 1.0, rows), mask=np.isnan(rows))
+    expected = log_likelihood(circuit, rows)
+    assert_array_equal(log_likelihood(circuit, masked), expected)
+    assert_array_equal(log_likelihood(circuit, list(masked)), expected)
+    own = condition(circuit, rows[0]).log_weight
+    assert_array_equal(condition(circuit, masked[0]).log_weight, own)

@@ -97,7 +97,7 @@ def test_scored_leaves_and_blocks_of_one_variable_can_be_mixed(column):
     assert_allclose(log_likelihood(circuit, rows), truth, atol=1e-10)
 
 
-def test_two_families_that_read_a_variable_in_different_ways_are_refused():
+def test_a_block_of_a_variable_that_others_read_in_another_way_is_refused():
     columns = [PLAIN, Axis(np.array([0.0]), 1.0, 1.0)]
     builder = CircuitBuilder([1, 2], columns)
     block = builder.block([0], [[0.0]], [0.0], [[1.0]])
@@ -107,7 +107,10 @@ def test_two_families_that_read_a_variable_in_different_ways_are_refused():
     builder._axes[1], builder._n_states[1] = columns[1], 2
     histogram = builder.discrete(1, np.log([0.5, 0.5]))
     builder.sum([builder.product([block, histogram]), other], np.log([0.5, 0.5]))
-    with pytest.raises(StructureError, match="variable 1 need one family, but the builder got"):
+    message = (
+        "node 1 is a block leaf and needs .* atoms and a score, but variable 1 has a histogram"
+    )
+    with pytest.raises(StructureError, match=message):
         builder.build()
 
 

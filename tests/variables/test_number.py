@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.variables import Number
+from skpc.variables.number import distinct
 
 RNG = np.random.default_rng(0)
 N_ROWS = 400
@@ -63,6 +64,27 @@ def test_rounding_makes_no_new_values():
     assert_array_equal(fit(COLUMNS["zeros"] + noise).atoms, fit(COLUMNS["zeros"] - 1e-16).atoms)
     assert len(fit(COLUMNS["zeros"] + noise).atoms) == 1
     assert fit(COLUMNS["zeros"] + noise).is_atom(noise).all()
+
+
+@pytest.mark.parametrize(
+    ("offset", "spread"), [(1e15, 2.0), (1e12, 2.0), (5.0, 1e-14), (0.0, 1e-300)]
+)
+def test_values_close_together_far_from_zero_are_told_apart(offset, spread):
+    values = offset + spread * np.random.default_rng(0).normal(size=N_ROWS)
+    number = fit(values)
+    assert_array_equal(number.atoms, [])
+    assert_array_equal(distinct(values, np.ones(N_ROWS))[0], np.unique(values))
+    z = number.score.of(values)
+    assert_allclose(number.score.inverse(z), values, rtol=1e-15)
+    assert 0.5 < z.std() < 2.0
+
+
+def test_a_constant_with_errors_of_rounding_is_one_value():
+    values = np.full(N_ROWS, 1e15)
+    values[::3], values[1::3] = np.nextafter(values[::3], np.inf), values[1::3] - 0.25
+    for factor in (1.0, 1e-12, -3.0):
+        assert len(fit(factor * values).atoms) == 1
+        assert fit(factor * values).is_atom(factor * values).all()
 
 
 def test_values_that_are_close_together_are_no_lattice_of_whole_numbers():

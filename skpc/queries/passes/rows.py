@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
+from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.variables import Columns
 from skpc.variables.families import kernel_cells, needed_cell
@@ -42,7 +43,7 @@ def read_rows(circuit: Circuit, X: Any) -> Floats:
             "is its circuit_"
         )
     try:
-        rows = np.ascontiguousarray(X, dtype=np.float64)
+        rows = np.ascontiguousarray(unmasked(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"X must hold encoded rows of numbers ({error}); domain_.encode(table) of a fitted "

@@ -1,0 +1,119 @@
+"""Files: written whole or not at all, and archives of arrays that take no memory by surprise."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+#: An archive that holds more than so many bytes holds at most so many times its own size.
+_SMALL, _TIGHTEST = 1 << 26, 100
+#: How the header of an array is read, by the version of its format.
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of another one when it is complete.
+
+    What is written goes to a new file in the same folder, so that readers find the old file or the
+    whole new one, whoever else writes, and the old one stays where writing fails.
+    """
+    target = Path(os.path.realpath(path))
+    is_there = target.exists()
+    if is_there and not target.is_file():
+        # A pipe or a device takes what comes; a folder refuses.
+        with target.open("wb") as file:
+            yield file
+        return
+    if is_there:
+        # A file that must not be written may stand in a folder that may.
+        target.open("ab").close()
+    partial = target.with_name(f".skpc-{secrets.token_hex(8)}.part")
+    try:
+        # Not by tempfile: its files are for their owner alone, whatever the umask says.
+        with partial.open("xb") as file:
+            if is_there:
+                shutil.copymode(target, partial)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write arrays to a packed npz file that :func:`read_arrays` reads."""
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+        size = sum(np.asarray(array).nbytes for array in arrays.values())
+        if file.seekable() and _is_too_tight(size, file.tell()):
+            file.seek(0)
+            file.truncate()
+            np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Read all arrays of an npz file; they are read-only.
+
+    Nothing is unpacked before the sizes that the archive and its arrays state have been compared
+    with each other and with the size of the file.
+
+    Raises
+    ------
+    ValueError
+        If the file is no archive of arrays of numbers, or is damaged.
+    """
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _unpacked(archive, os.fstat(file.fileno()).st_size)
+        except MemoryError:
+            raise
+        # A damaged archive can fail in any way that zip, zlib or the parser of headers knows.
+        except Exception as error:
+            raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _unpacked(archive: zipfile.ZipFile, file_size: int) -> dict[str, np.ndarray]:
+    members = archive.infolist()
+    size = sum(member.file_size for member in members)
+    if _is_too_tight(size, file_size):
+        raise ValueError(f"{file_size} bytes cannot hold the {size} bytes that its arrays take")
+    if len({member.filename for member in members}) < len(members):
+        raise ValueError("an array is there twice")
+    return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+
+
+def _is_too_tight(size: int, file_size: int) -> bool:
+    return size > max(_SMALL, _TIGHTEST * file_size)
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    with archive.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise ValueError(f"{member.filename} has the unknown format {version}")
+        shape, by_columns, dtype = _HEADERS[version](stream)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in "biuf" or min(shape, default=0) < 0:
+            raise ValueError(f"{member.filename} holds no numbers: {dtype} of shape {shape}")
+        if stream.tell() + size != member.file_size:
+            raise ValueError(
+                f"{member.filename} takes {member.file_size} bytes, but its header says {size} "
+                f"behind {stream.tell()}"
+            )
+        data = stream.read()
+    return np.ndarray(shape, dtype, data, order="F" if by_columns else "C")

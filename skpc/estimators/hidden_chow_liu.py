@@ -1,0 +1,240 @@
+"""Chow-Liu trees of hidden variables."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skpc._arrays import Floats
+from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
+from skpc.domain import Domain
+from skpc.estimators._base import CircuitDensity
+from skpc.estimators._fitting import complete_points, hold_out
+from skpc.estimators._progress import progress
+from skpc.learning import (
+    MAX_EPOCHS,
+    CodedRows,
+    HiddenTree,
+    TreeChoice,
+    TreeRows,
+    choose_hidden_tree,
+    hidden_tree_circuit,
+    learn_hidden_tree,
+)
+
+#: Fraction of the rows that make the choices, where no others are given.
+_HELD_OUT = 0.1
+
+
+class HiddenChowLiuTree(CircuitDensity):
+    """Chow-Liu tree of hidden variables, one above each column.
+
+    Each column depends on a hidden variable of its own alone, and the hidden variables form a tree:
+
+        p(x) = sum over z of p(z_root) prod_v p(z_v | z_parent(v)) prod_v p(x_v | z_v)
+
+    The tree is the Chow-Liu tree of the columns [1]_; the hidden variables let more pass along its
+    edges than one column tells of another, so that columns far apart depend on each other too
+    [2]_. The result is a smooth and decomposable circuit: likelihoods, marginals, conditionals and
+    samples are exact, with missing cells too, and these are summed out in learning.
+
+    Parameters
+    ----------
+    n_hidden : "auto" or int, default="auto"
+        Number of states of each hidden variable. "auto" chooses 2, 4, 8, 16 or 32 by held-out
+        rows.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
+        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
+        values are all integers in 0..15, a few unusual ones apart (one in a thousand).
+    categories : "auto" or list, default="auto"
+        The states of each column as in OrdinalEncoder; None in the list lets the data of that
+        column decide. A column with declared categories is categorical.
+    n_bins : int, default=None
+        Greatest number of bins of a numeric column, beside its atoms and tails. None: the data
+        decide, 20 at most.
+    atoms : "auto" or dict, default="auto"
+        From columns (names or numbers) to the values that are atoms, where they are known; those
+        of the other columns are found.
+    bounds : dict, default=None
+        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
+        for a side without a bound.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the starts, the order of the rows, and the choice of the rows held out.
+    n_jobs : int, default=None
+        Number of threads that read parts of the rows. The result does not depend on it.
+    verbose : int, default=0
+        With 1, a progress bar counts epochs.
+
+    Attributes
+    ----------
+    circuit_ : Circuit
+        The learned circuit over encoded rows.
+    domain_ : Domain
+        What each column is; translates rows to encoded rows and back.
+    n_hidden_ : int
+        Number of states of each hidden variable.
+    parent_ : ndarray of shape (`n_features_in_`,)
+        The parent of each column in the tree, -1 for the root.
+    n_iter_ : int
+        Number of epochs of EM.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    Notes
+    -----
+    There are two starts. In one the hidden states of all columns are the same clusters of the rows,
+    found by k-means; in the other they are half as many clusters, and each tells lower from upper
+    values of its column. Held-out rows choose between them, as they choose ``n_hidden``.
+
+    EM goes by steps on batches of rows: each step moves the expected counts towards those of its
+    batch. Batches begin with 512 rows and double after an epoch that does not raise the
+    likelihood of the held-out rows by one part in ten thousand; after three such epochs in a row EM
+    ends, and the best iterate is kept. Where ``X_val`` is not given, a tenth of the rows is held
+    out, and the tree is then learned again from all rows, with the same number of epochs.
+
+    Numeric columns are binned, as in :class:`CutsetNetworkBD`.
+
+    References
+    ----------
+    .. [1] C. Chow, C. Liu. "Approximating Discrete Probability Distributions with Dependence
+           Trees". IEEE Transactions on Information Theory 14(3), 1968.
+    .. [2] A. Liu, G. Van den Broeck. "Tractable Regularization of Probabilistic Circuits".
+           NeurIPS 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import HiddenChowLiuTree
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.integers(0, 2, 500)
+    >>> X = (rng.random((500, 4)) < np.where(kind, 0.9, 0.1)[:, np.newaxis]).astype(int)
+    >>> model = HiddenChowLiuTree(n_hidden=2, random_state=0).fit(X)
+    >>> model.complete([[1, 1, 1, np.nan]])
+    array([[1., 1., 1., 1.]])
+    """
+
+    _parameter_constraints = {
+        **CircuitDensity._parameter_constraints,
+        "n_hidden": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_bins": [None, AT_LEAST_ONE],
+        "n_jobs": [None, Integral],
+    }
+    #: Bins know atoms and the space between them.
+    margins = "auto"
+
+    _choice: TreeChoice
+    #: What another tree has chosen, where this one need not.
+    _chosen: TreeChoice | None = None
+
+    def __init__(
+        self,
+        *,
+        n_hidden: int | str = "auto",
+        categorical_features: Any = "auto",
+        categories: Any = "auto",
+        n_bins: int | None = None,
+        atoms: Any = "auto",
+        bounds: Any = None,
+        handle_unknown: str = "unseen",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.n_hidden = n_hidden
+        self.categorical_features = categorical_features
+        self.categories = categories
+        self.n_bins = n_bins
+        self.atoms = atoms
+        self.bounds = bounds
+        self.handle_unknown = handle_unknown
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
+    ) -> HiddenChowLiuTree:
+        """Learn the tree and its parameters.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+        X_val : array-like or DataFrame of shape (n_rows, n_features), default=None
+            Rows whose likelihood makes the choices; None holds out a tenth of ``X``.
+
+        Returns
+        -------
+        HiddenChowLiuTree
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If all cells are missing, one is infinite, or the weights are negative or all zero.
+        """
+        return self._fit(X, sample_weight, X_val)
+
+    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> HiddenChowLiuTree:
+        again = clone(self)
+        again._chosen = self._choice
+        again.fit_rows(domain, rows, weight)
+        # A later fit chooses anew.
+        del again._chosen
+        return again
+
+    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        random_state = check_random_state(self.random_state)
+        seed = int(random_state.randint(np.iinfo(np.int32).max))
+        if self._chosen is None:
+            tree, self._choice = self._choose(rows, weight, rows_val, seed, random_state)
+        else:
+            self._choice = self._chosen
+        if rows_val is None:
+            tree = learn_hidden_tree(self._table(rows, weight), self._choice, seed, self.n_jobs)
+        self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
+        self.n_hidden_, self.parent_ = tree.n_hidden, tree.parent
+        self.n_iter_ = len(self._choice.batches)
+
+    def _choose(
+        self,
+        rows: Floats,
+        weight: Floats,
+        rows_val: Floats | None,
+        seed: int,
+        random_state: np.random.RandomState,
+    ) -> tuple[HiddenTree, TreeChoice]:
+        """The best tree, of all rows or of those that are not held out, and how it was learned."""
+        weight_val = None if rows_val is None else np.ones(len(rows_val))
+        if rows_val is None:
+            rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
+        if rows_val is None or weight_val is None:
+            # Too few rows to hold any out.
+            rows_val, weight_val = rows, weight
+        held_out = CodedRows(self.domain_.codes(rows_val), weight_val)
+        n_hidden = None if self.n_hidden == "auto" else int(self.n_hidden)
+        table = self._table(rows, weight)
+        with progress(MAX_EPOCHS, "epochs", self.verbose) as advance:
+            return choose_hidden_tree(table, held_out, n_hidden, seed, self.n_jobs, advance)
+
+    def _table(self, rows: Floats, weight: Floats) -> TreeRows:
+        coded = CodedRows(self.domain_.codes(rows), weight)
+        points = complete_points(self.domain_, rows, weight)
+        return TreeRows(coded, points, self.domain_.n_states)

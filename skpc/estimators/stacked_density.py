@@ -1,0 +1,334 @@
+"""Mixtures of densities of several kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, cast
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils import Bunch, check_random_state
+
+from skpc._arrays import Floats
+from skpc._validation import BaseComposition, fit_context
+from skpc.circuit import Circuit, mixture
+from skpc.densities import Density
+from skpc.domain import Domain, group_rows
+from skpc.estimators._base import CircuitDensity, TableDensity
+from skpc.estimators._fitting import all_or_nothing, with_some_cell
+from skpc.estimators._folds import Split, given_splits, hold_out_folds
+from skpc.estimators._members import named, refuse_other_density
+from skpc.estimators._stack import StackedAnswers
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.estimators.table_mixture import TableMixture
+from skpc.learning import mixture_weights
+
+#: Components of the default mixture of cutset networks.
+_N_COMPONENTS = 5
+
+
+class StackedDensity(BaseComposition, TableDensity):
+    """Mixture of densities of several kinds, weighed by rows that they have not seen.
+
+        p(x) = sum_k w_k p_k(x)
+
+    The weights maximise the likelihood of held-out rows (a convex problem, solved by EM), so that
+    the mixture is not worse there than its best member [1]_. Then all members learn from all rows.
+    Answers about a row mix those of the members by their posterior weights, w_k times the density
+    of the observed cells of the row under member k. They are as exact as those of the members.
+
+    Parameters
+    ----------
+    estimators : list of (str, density estimator), default=None
+        Names and densities, which are cloned. What they say of columns (``categorical_features``,
+        ``atoms`` and so on) does not matter: all share the columns of the stack. None: a
+        :class:`HiddenChowLiuTree`, two :class:`SoftLearnSPN` of different seeds, a mixture of
+        :class:`CutsetNetworkBD` and, where there are numbers, a :class:`TableMixture`.
+    cv : int, splitter of scikit-learn or iterable of (train, test) row numbers, default=5
+        Folds in which the members are learned to weigh them, where ``fit`` gets no ``X_val``. With
+        an int, of more than 10,000 distinct rows one part of about 5,000 is held out instead.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
+        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
+        values are all integers in 0..15, a few unusual ones apart (one in a thousand).
+    categories : "auto" or list, default="auto"
+        The states of each column as in OrdinalEncoder; None in the list lets the data of that
+        column decide. A column with declared categories is categorical.
+    atoms : "auto" or dict, default="auto"
+        From columns (names or numbers) to the values that are atoms, where they are known; those
+        of the other columns are found.
+    bounds : dict, default=None
+        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
+        for a side without a bound.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
+    n_jobs : int, default=None
+        Members, and folds of them, that are learned at a time, by joblib.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the default members and the folds.
+    verbose : int, default=0
+        With 1, members that are learned are counted.
+
+    Attributes
+    ----------
+    estimators_ : list of density estimators
+        The members, fitted to all rows.
+    named_estimators_ : Bunch
+        The members by their names.
+    weights_ : ndarray of shape (n_members,)
+        Their weights. A member of weight zero is not asked.
+    scores_ : ndarray of shape (n_members + 1,)
+        Mean log density (nats) of the held-out rows under each member, and under the stack.
+    circuit_ : Circuit
+        One circuit over encoded rows, a sum over those of the members of positive weight; made
+        anew each time it is read. There is none (an AttributeError says why) where a member is no
+        circuit, or members read numbers in different ways.
+    domain_ : Domain
+        What each column is; translates rows to encoded rows and back.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    Notes
+    -----
+    Choices that members make for themselves (a number of components or of hidden states) they make
+    once, from all rows (or with ``X_val``), and keep them in the folds.
+
+    References
+    ----------
+    .. [1] P. Smyth, D. Wolpert. "Linearly Combining Density Estimators via Stacking". Machine
+           Learning 36, 1999.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import CutsetNetworkBD, SoftLearnSPN, StackedDensity
+    >>> X = np.repeat([[0, 0, 0], [1, 1, 1], [0, 1, 1]], 40, axis=0)
+    >>> members = [("cutset", CutsetNetworkBD()), ("soft", SoftLearnSPN(random_state=0))]
+    >>> stack = StackedDensity(members, random_state=0).fit(X)
+    >>> stack.complete([[1, np.nan, np.nan]])
+    array([[1., 1., 1.]])
+    """
+
+    _parameter_constraints = {
+        **TableDensity._parameter_constraints,
+        "estimators": [None, list],
+        "cv": ["cv_object"],
+        "n_jobs": [None, Integral],
+    }
+    #: Scores and atoms are what the members have in common.
+    margins = "auto"
+
+    _names: list[str]
+    #: Folds that are given, while they are used.
+    _splits: list[Split] | None = None
+
+    def __init__(
+        self,
+        estimators: Any = None,
+        *,
+        cv: Any = 5,
+        categorical_features: Any = "auto",
+        categories: Any = "auto",
+        atoms: Any = "auto",
+        bounds: Any = None,
+        handle_unknown: str = "unseen",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.estimators = estimators
+        self.cv = cv
+        self.categorical_features = categorical_features
+        self.categories = categories
+        self.atoms = atoms
+        self.bounds = bounds
+        self.handle_unknown = handle_unknown
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the stack, and of its members as ``name__parameter``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return those of the members too.
+
+        Returns
+        -------
+        dict
+        """
+        return dict(self._get_params("estimators", deep=deep))
+
+    def set_params(self, **params: Any) -> StackedDensity:
+        """Set parameters of the stack, or of members as ``name__parameter``.
+
+        Parameters
+        ----------
+        **params : dict
+            A member's name replaces the member.
+
+        Returns
+        -------
+        StackedDensity
+            The stack.
+        """
+        self._set_params("estimators", **params)
+        return self
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
+    ) -> StackedDensity:
+        """Learn the members and their weights.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+        X_val : array-like or DataFrame of shape (n_rows, n_features), default=None
+            Rows by which members are weighed, and by which those choose or stop that take such
+            rows. None weighs them by ``cv`` folds.
+
+        Returns
+        -------
+        StackedDensity
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError
+            If a member is not a density of skpc.
+        ValueError
+            If names are there twice, all cells are missing, one is infinite, or the weights are
+            negative or all zero.
+        """
+        with all_or_nothing(self):
+            if not isinstance(self.cv, Integral) and X_val is None:
+                self._splits = self._given_splits(X, sample_weight)
+            self._fit(X, sample_weight, X_val)
+            self._splits = None
+        return self
+
+    def _given_splits(self, X: Any, sample_weight: Any) -> list[Split]:
+        """The folds of a splitter, or those given, as weights of the rows that are learned from."""
+        domain, rows, _ = self._prepare(X, sample_weight)
+        table, _, _ = self._training_rows(X, sample_weight, reset=False)
+        distinct = group_rows(domain.encode(table))[1]
+        splits = given_splits(self.cv, X, None, sample_weight, distinct, False)
+        return [
+            (with_some_cell(domain, rows, kept)[1], with_some_cell(domain, rows, held)[1])
+            for kept, held in cast("list[Split]", splits)
+        ]
+
+    @property
+    def _n_bins(self) -> int | None:
+        """The greatest number of bins that a member wants."""
+        wanted = [member._n_bins for _, member in self._members(np.random.RandomState(), True)]
+        return max((n for n in wanted if n is not None), default=None)
+
+    @property
+    def named_estimators_(self) -> Bunch:
+        """The members by their names."""
+        return Bunch(**dict(zip(self._names, self.estimators_)))
+
+    @property
+    def circuit_(self) -> Circuit:
+        """One circuit, a sum over those of the members."""
+        asked = np.flatnonzero(self.weights_).tolist()
+        members = [self.estimators_[k] for k in asked]
+        if not all(isinstance(member, CircuitDensity) for member in members):
+            raise AttributeError("circuit_ needs members that are circuits; one of them is not")
+        try:
+            return mixture([member.circuit_ for member in members], self.weights_[asked])
+        except ValueError as error:
+            raise AttributeError(
+                "circuit_ needs members that read numbers alike (all in bins, or all by the same "
+                f"scores): {error}"
+            ) from error
+
+    @property
+    def _density(self) -> Density:
+        asked = np.flatnonzero(self.weights_).tolist()
+        members = [self.estimators_[k]._density for k in asked]
+        return StackedAnswers(members, self.weights_[asked], self.domain_)
+
+    def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
+        """Names and members, as given or by default; the latter for numbers or without any."""
+        if self.estimators is not None:
+            members = named(self.estimators, "estimators")
+            for _, member in members:
+                refuse_other_density(member, type(self).__name__)
+            return members
+        seeds = random_state.randint(np.iinfo(np.int32).max, size=5).tolist()
+        members = [
+            ("hidden", HiddenChowLiuTree(random_state=seeds[0])),
+            ("soft", SoftLearnSPN(random_state=seeds[1])),
+            ("soft_2", SoftLearnSPN(random_state=seeds[2])),
+            ("cutset", CutsetNetworkBD(n_components=_N_COMPONENTS, random_state=seeds[3])),
+        ]
+        if numeric:
+            members.append(("mixture", TableMixture(random_state=seeds[4])))
+        return members
+
+    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        random_state = check_random_state(self.random_state)
+        numeric = not bool(self.domain_.is_categorical.all())
+        members = self._members(random_state, numeric)
+        parallel = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)
+        fitted = parallel(
+            delayed(_fitted)(member, self.domain_, rows, weight, rows_val) for _, member in members
+        )
+        told, told_weight = np.zeros((1, len(members))), np.ones(1)
+        if rows_val is not None:
+            told = np.column_stack([member._density.log_density(rows_val) for member in fitted])
+            told_weight = np.ones(len(rows_val))
+        else:
+            group = np.zeros(len(rows), dtype=np.int64)
+            splits = self._splits or int(cast("int", self.cv))
+            folds = hold_out_folds(rows, weight, group, splits, [0.0], random_state)
+            if folds:
+                parts = parallel(
+                    delayed(_held_out)(member, self.domain_, rows, fold.kept, fold.asked)
+                    for member in fitted
+                    for fold in folds
+                )
+                told = np.concatenate(parts).reshape(len(members), -1).T
+                told_weight = np.concatenate([fold.weight for fold in folds])
+        self._names, self.estimators_ = [name for name, _ in members], fitted
+        self.weights_ = mixture_weights(told, told_weight)
+        if any(fitted[k].domain_.axes is None for k in np.flatnonzero(self.weights_)):
+            # The cells of a number are not those of bins alone.
+            self.domain_ = replace(self.domain_, axes=None)
+        with np.errstate(divide="ignore"):
+            stacked = np.logaddexp.reduce(told + np.log(self.weights_), axis=1)
+        self.scores_ = np.average(np.column_stack([told, stacked]), axis=0, weights=told_weight)
+
+
+def _fitted(
+    member: Any, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None
+) -> Any:
+    return clone(member).fit_rows(domain, rows, weight, rows_val)
+
+
+def _held_out(member: Any, domain: Domain, rows: Floats, kept: Floats, asked: Floats) -> Floats:
+    """Log density of rows that are held out, by a member that has learned from the others."""
+    some = np.flatnonzero(kept)
+    # Held-out rows have no part in axes either, which would speak for densities with bins.
+    without = domain.with_axes_of(rows[some], kept[some])
+    again = member._fit_again(without, rows[some], kept[some])
+    return np.asarray(again._density.log_density(asked))

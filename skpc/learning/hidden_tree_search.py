@@ -1,0 +1,246 @@
+"""Learn a Chow-Liu tree of hidden variables: its start, EM on batches of rows, its size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+from skpc.counting import BayesDirichlet, count_rows
+from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
+from skpc.learning.table_mixture import clustered
+
+#: Numbers of hidden states to choose from. The walk begins with the one in the middle.
+_N_HIDDEN, _MIDDLE = (2, 4, 8, 16, 32), 8
+#: Rows from which the start is made, at most.
+_START_ROWS = 20_000
+#: How much of the tables at the start is noise, and how much is that of the column alone.
+_NOISE, _ALONE = 0.1, 0.04
+#: Rows of the first batches. Batches grow twofold after an epoch that raises the likelihood of
+#: held-out rows by less than this part of it. So many such epochs in a row end EM.
+_BATCH, _TOL, _PATIENCE, MAX_EPOCHS = 512, 1e-4, 3, 100
+#: Step t goes this far from the expected counts so far to those of the batch, but at least the
+#: share of the rows in the batch times the last number.
+_STEP_POWER, _STEP_SHARE = 0.6, 3.0
+
+
+class TreeChoice(NamedTuple):
+    """What held-out rows have chosen.
+
+    Attributes
+    ----------
+    n_hidden : int
+        Number of states of each hidden variable.
+    by_value : bool
+        Whether the hidden states at the start tell values apart, and not clusters of rows alone.
+    batches : tuple of int
+        Rows in the batches of each epoch.
+    """
+
+    n_hidden: int
+    by_value: bool
+    batches: tuple[int, ...]
+
+
+class TreeRows(NamedTuple):
+    """Rows to learn from.
+
+    Attributes
+    ----------
+    rows : CodedRows
+        Distinct rows of states.
+    points : ndarray of shape (n_rows, n_coordinates)
+        The same as complete points, in which clusters are found.
+    n_states : ndarray of shape (n_columns,)
+        Number of states of each column.
+    """
+
+    rows: CodedRows
+    points: Floats
+    n_states: Ints
+
+
+def choose_hidden_tree(
+    table: TreeRows,
+    held_out: CodedRows,
+    n_hidden: int | None,
+    seed: int,
+    n_jobs: int | None,
+    advance: Callable[[float], object],
+) -> tuple[HiddenTree, TreeChoice]:
+    """Learn trees of several sizes from two starts each; the likelihood of held-out rows chooses.
+
+    Parameters
+    ----------
+    table : TreeRows
+        Rows to learn from.
+    held_out : CodedRows
+        Rows that choose when EM ends, the start, and the number of hidden states.
+    n_hidden : int or None
+        The number of hidden states; None chooses.
+    seed : int
+        Seeds the clusters, the noise and the batches.
+    n_jobs : int or None
+        Parts of the rows that are read at a time.
+    advance : callable
+        Told of each epoch.
+
+    Returns
+    -------
+    tree : HiddenTree
+        The best.
+    choice : TreeChoice
+        How it was learned.
+    """
+    tried: dict[tuple[int, bool], tuple[float, HiddenTree, TreeChoice]] = {}
+
+    def score(size: int, by_value: bool) -> float:
+        if (size, by_value) not in tried:
+            learner = _Learner(table, size, by_value, seed, n_jobs)
+            tried[size, by_value] = learner.learn(held_out, advance)
+        return tried[size, by_value][0]
+
+    middle = n_hidden or _MIDDLE
+    by_value = score(middle, True) > score(middle, False)
+    for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():
+        best = middle
+        for size in sizes[sizes.index(middle) + 1 :]:
+            if score(size, by_value) <= score(best, by_value):
+                break
+            best = size
+        if best != middle:
+            break
+    return max(tried.values(), key=lambda found: found[0])[1:]
+
+
+def learn_hidden_tree(
+    table: TreeRows, choice: TreeChoice, seed: int, n_jobs: int | None
+) -> HiddenTree:
+    """Learn a tree as another has been chosen; see :func:`choose_hidden_tree`."""
+    learner = _Learner(table, choice.n_hidden, choice.by_value, seed, n_jobs)
+    for batch in choice.batches:
+        learner.run_epoch(batch)
+    return learner.tree
+
+
+class _Learner:
+    """A tree, and EM by steps."""
+
+    def __init__(
+        self, table: TreeRows, n_hidden: int, by_value: bool, seed: int, n_jobs: int | None
+    ):
+        self.by_value, self.n_jobs = by_value, n_jobs
+        self.rows = table.rows
+        self.random_state = np.random.RandomState(seed)
+        self.share = [_share(table, column) for column in range(len(table.n_states))]
+        self.parent = _chow_liu_parents(table)
+        self.tree = self._start(table, n_hidden)
+        self.counts: Counts | None = None
+        self.n_steps = 0
+
+    def learn(
+        self, held_out: CodedRows, advance: Callable[[float], object]
+    ) -> tuple[float, HiddenTree, TreeChoice]:
+        """Run EM until held-out rows gain no more; their mean log-likelihood, and the best tree."""
+        batch, missed, batches = _BATCH, 0, list[int]()
+        best, best_tree, n_best = self._score(held_out), self.tree, 0
+        while missed < _PATIENCE and len(batches) < MAX_EPOCHS:
+            self.run_epoch(batch)
+            advance(1.0)
+            batches.append(batch)
+            score = self._score(held_out)
+            if score > best + _TOL * abs(best):
+                missed = 0
+            else:
+                missed, batch = missed + 1, min(2 * batch, len(self.rows.weight))
+            if score > best:
+                best, best_tree, n_best = score, self.tree, len(batches)
+        choice = TreeChoice(best_tree.n_hidden, self.by_value, tuple(batches[:n_best]))
+        return best, best_tree, choice
+
+    def run_epoch(self, batch: int) -> None:
+        """EM steps on batches of all rows."""
+        n_rows, total = len(self.rows.weight), self.rows.weight.sum()
+        order = self.random_state.permutation(n_rows)
+        for part in np.array_split(order, max(1, n_rows // batch)):
+            some = self.rows.some(part)
+            scale = total / some.weight.sum()
+            found = expected_counts(self.tree, some, self.n_jobs).times(scale)
+            if self.counts is not None:
+                step = (self.n_steps + 2.0) ** -_STEP_POWER
+                step = max(step, min(1.0, _STEP_SHARE * len(part) / n_rows))
+                found = self.counts.times(1.0 - step).plus(found.times(step))
+            self.counts, self.n_steps = found, self.n_steps + 1
+            self.tree = found.tree(self.parent, self.share)
+
+    def _score(self, held_out: CodedRows) -> float:
+        found = self.tree.log_likelihood(held_out.codes)
+        return float(held_out.weight @ found / held_out.weight.sum())
+
+    def _start(self, table: TreeRows, n_hidden: int) -> HiddenTree:
+        """A tree whose hidden states are clusters of rows, or these and one of two values each."""
+        chosen = np.arange(len(self.rows.weight))
+        if len(chosen) > _START_ROWS:
+            chosen = self.random_state.choice(len(chosen), _START_ROWS, replace=False)
+        codes, weight = self.rows.some(chosen)
+        n_clusters = n_hidden // 2 if self.by_value else n_hidden
+        label = clustered(table.points[chosen], weight, n_clusters, self.random_state)
+        hidden = [self._hidden(v, codes, label.T, n_hidden) for v in range(codes.shape[1])]
+        transition = np.zeros((len(hidden), n_hidden, n_hidden))
+        for v, above in enumerate(self.parent):
+            if above >= 0:
+                transition[v] = hidden[above].T @ (weight[:, np.newaxis] * hidden[v])
+        first = weight @ hidden[int(np.argmin(self.parent))]
+        emission = [
+            (weight[:, np.newaxis] * states).T @ (column[:, np.newaxis] == np.arange(len(share)))
+            for states, column, share in zip(hidden, codes.T, self.share)
+        ]
+        tree = Counts(first, transition, emission).tree(self.parent, self.share)
+        noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
+        noise = 0.5 * noise + 0.5 / n_hidden
+        drawn = [
+            (1.0 - _ALONE) * own + _ALONE * share for own, share in zip(tree.emission, self.share)
+        ]
+        return tree._replace(
+            transition=(1.0 - _NOISE) * tree.transition + _NOISE * noise, emission=drawn
+        )
+
+    def _hidden(self, v: int, codes: Codes, label: Floats, n_hidden: int) -> Floats:
+        """The hidden state of a column in each row, as parts of one; shape (n_rows, n_hidden)."""
+        found = np.zeros((len(codes), n_hidden))
+        n_clusters = label.shape[1]
+        if not self.by_value:
+            found[:, :n_clusters] = label
+            return found
+        # The lower states, with half of the weight at most, and the upper ones.
+        below = np.cumsum(self.share[v]) <= 0.5
+        below[0], below[-1] = True, False
+        lower = np.append(below, self.share[v][below].sum())[codes[:, v], np.newaxis]
+        found[:, :n_clusters] = lower * label
+        found[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
+        return found
+
+
+def _share(table: TreeRows, column: int) -> Floats:
+    """Proportions of the states of a column, none of them zero."""
+    (codes, weight), n_states = table.rows, int(table.n_states[column])
+    seen = codes[:, column] >= 0
+    counts = np.bincount(codes[seen, column], weight[seen], n_states) + 0.5
+    return np.asarray(counts / counts.sum())
+
+
+def _chow_liu_parents(table: TreeRows) -> Ints:
+    """The Chow-Liu tree of the columns; those that do not vary hang at the first."""
+    (codes, weight), n_states = table.rows, table.n_states
+    varied = np.flatnonzero(n_states > 1)
+    parent = np.zeros(len(n_states), dtype=np.int64)
+    if not len(varied):
+        parent[0] = -1
+        return parent
+    parent[:] = varied[0]
+    some = np.ascontiguousarray(codes[:, varied])
+    tree = count_rows(some, weight, n_states[varied], varied).tree(BayesDirichlet(1.0)).tree
+    parent[varied] = np.where(tree.parent < 0, -1, varied[tree.parent])
+    return parent

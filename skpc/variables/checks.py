@@ -1,0 +1,222 @@
+"""What variables and leaves are checked for, when circuits are built and when files are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+from skpc.exceptions import StructureError
+from skpc.variables.axis import HEAD, Axis
+from skpc.variables.block import groups_of, parts_of
+from skpc.variables.families import FORMULAS, of_formulas
+from skpc.variables.leaves import (
+    BLOCK,
+    CATEGORICAL,
+    GAUSSIAN,
+    HISTOGRAM,
+    SCORED,
+    Leaves,
+)
+from skpc.variables.scored_column import ATOMS, ScoredColumn
+from skpc.variables.states import states_of_leaves
+
+#: How far the probabilities of a distribution may be from summing to one.
+TOLERANCE = 1e-6
+#: States are int16 codes, and one more code stands for a missing cell.
+MOST_STATES = 32767
+#: What rounding may leave between a covariance and its transpose.
+_UNEVEN = 1e-9
+#: How far what an axis says twice may differ, as logarithms of other versions may.
+_SAME = 1e-9
+#: Where scores must not have overflowed: before the numbers themselves do.
+_FAR = 1e300
+#: Names of the families, and for each a family that the leaves of its variables could have too.
+_NAMES = ("categorical", "gaussian", "histogram", "poisson", "scored", "block")
+N_FAMILIES = len(_NAMES)
+_LIKE = np.array([CATEGORICAL, GAUSSIAN, HISTOGRAM, GAUSSIAN, SCORED, SCORED])
+_VARIABLES = {
+    CATEGORICAL: "states and no axis",
+    GAUSSIAN: "no states",
+    HISTOGRAM: "a histogram axis",
+    SCORED: "atoms and a score",
+}
+
+
+def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
+    """Refuse an axis that is none, or that does not fit the number of states."""
+    _check_count(var, count)
+    if axis is not None and count != axis.n_states:
+        raise ValueError(
+            f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
+        )
+    if isinstance(axis, Axis):
+        _check_axis(var, axis)
+    elif axis is not None:
+        _check_column(var, axis)
+
+
+def _check_count(var: int, count: int) -> None:
+    if count < 0:
+        raise ValueError(f"variable {var} needs 0 or more states, got {count}")
+    if count > MOST_STATES:
+        raise ValueError(f"variable {var} may have {MOST_STATES} states at most, got {count}")
+
+
+def _check_axis(var: int, axis: Axis) -> None:
+    edges, lower, upper = np.asarray(axis[0], dtype=np.float64), axis[1], axis[2]
+    if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
+        raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
+    with np.errstate(over="ignore"):
+        width = np.diff(edges)
+    if not np.all((width > 0) & (width < np.inf)):
+        raise ValueError(f"the edges of variable {var} must increase, got {edges}")
+    if not (0 < lower < np.inf and 0 < upper < np.inf):
+        raise ValueError(
+            f"the tails of variable {var} need positive scales, got {lower} and {upper}"
+        )
+    _check_draws(var, axis.low, axis.high)
+    states, shares, points = axis.states, axis.shares, axis.points
+    if any(np.shape(part) != (len(edges) + 1,) for part in (states, shares, points)):
+        raise ValueError(f"the axis of variable {var} needs {len(edges) + 1} cells")
+    if not np.array_equal(np.unique(states), np.arange(axis.n_states)):
+        raise ValueError(f"the cells of variable {var} need states from 0 on, got {states}")
+    total = np.bincount(states.astype(np.int64), shares)
+    if not (np.all(shares >= 0) and np.all(np.abs(total - 1.0) <= TOLERANCE)):
+        raise ValueError(f"the shares of the states of variable {var} must sum to 1, got {total}")
+    low, high = np.append(-np.inf, edges), np.append(edges, np.inf)
+    if not np.all(np.isnan(points) | ((low <= points) & (points < high) & np.isfinite(points))):
+        raise ValueError(f"the atoms of variable {var} must lie in their cells, got {points}")
+
+
+def _check_column(var: int, column: ScoredColumn) -> None:
+    atoms, sizes = np.asarray(column.atoms), [column.step, column.reach, column.smallest_sd]
+    if atoms.ndim != 1 or not np.all(np.isfinite(atoms)) or not np.all(atoms[1:] > atoms[:-1]):
+        raise ValueError(f"the atoms of variable {var} must be finite and increase, got {atoms}")
+    if not (np.all(np.isfinite(sizes)) and min(sizes) >= 0.0):
+        raise ValueError(
+            f"variable {var} needs a step, a reach and a smallest sd of 0 or more, got {sizes}"
+        )
+    _check_draws(var, column.low, column.high)
+    score = column.score
+    shape = score._replace(lower=-np.inf, upper=np.inf, centre=0.0, spread=1.0)
+    ends = np.clip([score.low, score.high], -_FAR, _FAR)
+    finite = np.isfinite([score.centre, score.spread, score.power]).all()
+    if not (
+        finite
+        and score.spread > 0.0
+        and -np.inf <= score.lower < score.upper
+        and score.low <= score.high
+        and not np.isnan(shape.of(ends)).any()
+    ):
+        raise ValueError(f"the score of variable {var} is no increasing bijection: {score}")
+
+
+def _check_draws(var: int, low: float, high: float) -> None:
+    if not low <= high or low == np.inf or high == -np.inf:
+        raise ValueError(f"draws of variable {var} need a range of numbers, got {low} to {high}")
+
+
+def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | None:
+    """The axis that a stretch of a file holds, checked; None where it is empty."""
+    _check_count(var, count)
+    if not len(part):
+        return None
+    misfit = ValueError(f"the axis of variable {var} does not fit its {count} states")
+    found: Axis | ScoredColumn
+    if part[0] == 0.0:
+        if len(part) != ATOMS + count - 1:
+            raise misfit
+        found = ScoredColumn.of(part)
+    else:
+        n_cells, rest = divmod(len(part) - HEAD + 1, 5)
+        state = part[HEAD + n_cells - 1 :][:n_cells]
+        if n_cells < 2 or rest or not np.array_equal(np.unique(state), np.arange(count)):
+            raise misfit
+        found = Axis.of(part)
+    check_variable(var, count, found)
+    if not np.allclose(found.flat, part, rtol=_SAME, atol=_SAME, equal_nan=True):
+        raise ValueError(f"the densities of variable {var} are not those of its cells")
+    return found
+
+
+def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats) -> None:
+    """Refuse leaves whose variables are in disorder, or are none that their family takes."""
+    size, scope, node = np.diff(leaves.scope_ptr), leaves.scope, leaves.node
+    owner = np.repeat(np.arange(len(node)), size)
+    wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
+    if len(wrong):
+        leaf = int(owner[wrong[0]])
+        found = scope[leaves.scope_ptr[leaf] : leaves.scope_ptr[leaf + 1]].tolist()
+        raise ValueError(f"the variables of node {node[leaf]} must increase, got {found}")
+    wrong = np.flatnonzero((size > 1) & (leaves.family != BLOCK))
+    if len(wrong):
+        raise ValueError(
+            f"node {node[wrong[0]]} has {size[wrong[0]]} variables, but its family takes one; only "
+            "blocks have several"
+        )
+    # What has no axis reads as a scale of NaN.
+    head = np.append(axis, np.nan)[np.where(np.diff(axis_ptr) > 0, axis_ptr[:-1], -1)]
+    with_states = np.where(n_states > 0, CATEGORICAL, GAUSSIAN)
+    like = np.where(np.isnan(head), with_states, np.where(head > 0.0, HISTOGRAM, SCORED))
+    wrong = np.flatnonzero(_LIKE[leaves.family[owner]] != like[scope])
+    if len(wrong):
+        family, var = leaves.family[owner[wrong[0]]], scope[wrong[0]]
+        raise StructureError(
+            f"node {node[owner[wrong[0]]]} is a {_NAMES[family]} leaf and needs a variable with "
+            f"{_VARIABLES[_LIKE[family]]}, but variable {var} has {_VARIABLES[like[var]]}"
+        )
+
+
+def check_params(leaves: Leaves, param: Floats, n_states: Ints) -> None:
+    """Refuse parameters of leaves that are no distribution, by the node of the first one."""
+    states = states_of_leaves(leaves, n_states)
+    if len(states.leaf):
+        total = np.add.reduceat(np.exp(np.minimum(param[states.param], 1.0)), states.begin)
+        wrong = np.flatnonzero(~(np.abs(total - 1.0) <= TOLERANCE))
+        if len(wrong):
+            raise ValueError(
+                f"the probabilities of node {leaves.node[states.leaf[wrong[0]]]} must sum to 1, "
+                f"got {total[wrong[0]]:.9g}"
+            )
+    for _, leaf, params in of_formulas(leaves, param):
+        check_formula(int(leaves.family[leaf[0]]), params, leaves.node[leaf])
+    for leaf, variables in groups_of(leaves):
+        _, mean, covariance = parts_of(leaf, variables, leaves, param, n_states)
+        check_gaussians(variables.tolist(), mean, covariance)
+
+
+def check_formula(family: int, params: Any, node: Any = None) -> None:
+    """Refuse parameters of leaves with a formula, each an array or a number, that do not fit it."""
+    home = FORMULAS[family]
+    wrong = np.flatnonzero(~np.asarray(home.fits(*params)))
+    if len(wrong):
+        found = " and ".join(str(float(np.ravel(row)[wrong[0]])) for row in params)
+        leaf = "a" if node is None else f"node {node[wrong[0]]}, a"
+        raise ValueError(f"{leaf} {_NAMES[family]} leaf needs {home.NEEDED}, got {found}")
+
+
+def check_gaussians(variables: list[int], mean: Floats, covariance: Floats) -> None:
+    """Refuse Gaussians of a block that are none; the arrays have one more axis in front."""
+    finite = np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
+    if not finite.all():
+        raise ValueError(f"the block of variables {variables} needs finite means and covariances")
+    uneven = np.abs(covariance - covariance.transpose(0, 2, 1)).max(axis=(1, 2))
+    wrong = uneven > _UNEVEN * np.abs(covariance).max(axis=(1, 2))
+    for k in range(len(mean)) if wrong.any() or not _have_roots(covariance) else ():
+        if wrong[k] or not _have_roots(covariance[k]):
+            raise ValueError(
+                f"the covariance of the block of variables {variables} must be symmetric and "
+                f"positive definite; it differs from its transpose by {uneven[k]:g}, and its "
+                f"smallest eigenvalue is {np.linalg.eigvalsh(covariance[k])[0]:g}"
+            )
+
+
+def _have_roots(covariance: Floats) -> bool:
+    """Whether all of some matrices have a Cholesky factor."""
+    try:
+        np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -1,0 +1,234 @@
+"""StackedDensity beside tables of all rows, and beside its members."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+from sklearn.svm import SVC
+
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    DensityClassifier,
+    ExpectedKernelSVR,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
+)
+from skpc.queries import log_likelihood
+from tests.naive import stack as naive
+
+STATES = (2, 3, 2)
+
+
+def table(n_rows: int = 300, seed: int = 0) -> np.ndarray:
+    """Categories that depend on each other."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n_rows)
+    noise = rng.random((n_rows, 2)) < 0.2
+    return np.column_stack([kind ^ noise[:, 0], kind + rng.integers(0, 2, n_rows), kind]) * 1.0
+
+
+def members():
+    return [
+        ("one", CutsetNetworkBD(max_depth=0)),
+        ("two", SoftLearnSPN(root_test=None, random_state=0)),
+    ]
+
+
+def incomplete_rows() -> np.ndarray:
+    nan = np.nan
+    return np.array([[1, nan, nan], [nan, 2, 0], [0, nan, 1], [nan, nan, nan], [1, 1, nan]])
+
+
+@pytest.fixture(scope="module")
+def stack() -> StackedDensity:
+    found = StackedDensity(members(), random_state=0).fit(table())
+    # Answers are to depend on both.
+    found.weights_ = np.array([0.4, 0.6])
+    return found
+
+
+@pytest.fixture(scope="module")
+def truth(stack):
+    """All rows, and their probabilities under the stack."""
+    complete = naive.all_rows(STATES)
+    parts = [np.exp(member.score_samples(complete)) for member in stack.estimators_]
+    return stack.weights_ @ parts, complete
+
+
+def test_all_rows_together_have_probability_one(stack, truth):
+    probability, complete = truth
+    assert_allclose(probability.sum(), 1.0)
+    assert_allclose(np.exp(stack.score_samples(complete)), probability)
+
+
+def test_missing_cells_are_summed_out(stack, truth):
+    rows = incomplete_rows()
+    found = [np.log(naive.probability(*truth, row)) for row in rows]
+    assert_allclose(stack.score_samples(rows), found, atol=1e-12)
+
+
+def test_conditional_densities_are_quotients(stack, truth):
+    probability, complete = truth
+    given = complete.copy()
+    given[:, 1:] = np.nan
+    known = np.array([naive.probability(*truth, row) for row in given])
+    assert_allclose(np.exp(stack.score_samples(complete, given=[0])), probability / known)
+
+
+def test_marginals_weigh_members_by_the_observed_cells(stack, truth):
+    rows = incomplete_rows()
+    for column, (cells, n_states) in enumerate(zip(stack.marginals(rows), STATES, strict=True)):
+        found = [naive.posterior(*truth, row, column, n_states) for row in rows]
+        assert_allclose(cells.probabilities, found, atol=1e-12)
+
+
+def test_scores_of_cells_are_conditional_on_the_rest_of_the_row(stack, truth):
+    rows = truth[1]
+    found = [[np.log(naive.cell(*truth, row, column)) for column in range(3)] for row in rows]
+    assert_allclose(stack.score_cells(rows), found, atol=1e-12)
+
+
+def test_categories_are_completed_by_their_most_probable_state(stack, truth):
+    rows = incomplete_rows()
+    for row, filled in zip(rows, stack.complete(rows), strict=True):
+        for column in np.flatnonzero(np.isnan(row)):
+            found = naive.posterior(*truth, row, column, STATES[column])
+            assert found[int(filled[column])] == pytest.approx(found.max())
+
+
+def test_conditional_draws_follow_the_posterior(stack, truth):
+    row = np.array([np.nan, np.nan, 1.0])
+    drawn = stack.complete(np.tile(row, (4000, 1)), strategy="sample", random_state=0)
+    shares = [(drawn[:, 1] == state).mean() for state in range(3)]
+    assert_allclose(shares, naive.posterior(*truth, row, 1, 3), atol=0.03)
+    assert (drawn[:, 2] == 1.0).all()
+
+
+def test_draws_follow_the_mixture(stack, truth):
+    probability, complete = truth
+    drawn = stack.sample(6000, random_state=0)
+    shares = [(drawn == row).all(axis=1).mean() for row in complete]
+    assert_allclose(shares, probability, atol=0.03)
+
+
+def test_jointly_probable_cells_are_no_worse_than_those_of_any_member(stack):
+    rows = incomplete_rows()
+    best = stack.score_samples(stack.complete(rows, strategy="mpe"))
+    for member in stack.estimators_:
+        assert (best >= stack.score_samples(member.complete(rows, strategy="mpe"))).all()
+
+
+def test_means_of_numbers_are_weighed_and_intervals_are_of_the_mixture():
+    # Noise, so that a quantile is no step of a lattice.
+    X = load_wine().data[:, :4] + 1e-3 * np.random.default_rng(0).normal(size=(178, 4))
+    pair = [("soft", SoftLearnSPN(random_state=0)), ("mixture", TableMixture(random_state=0))]
+    stack = StackedDensity(pair, cv=2, random_state=0).fit(X)
+    rows = X[:5].copy()
+    rows[:, 1] = np.nan
+    log_part = [
+        np.log(w) + m.score_samples(rows) for w, m in zip(stack.weights_, stack.estimators_)
+    ]
+    part = np.exp(log_part - np.logaddexp.reduce(log_part, axis=0))
+    means = [member.complete(rows)[:, 1] for member in stack.estimators_]
+    assert_allclose(stack.complete(rows)[:, 1], (part * means).sum(axis=0), rtol=1e-6)
+    lower, upper = stack.interval(rows, level=0.8)
+    within = [stack.marginals(rows)[1].cdf(bound[:, 1]) for bound in (lower, upper)]
+    assert_allclose(within, [[0.1] * 5, [0.9] * 5], atol=1e-3)
+
+
+def test_the_circuit_of_a_stack_is_the_stack(stack, truth):
+    rows = np.vstack([truth[1], incomplete_rows()])
+    circuit = stack.circuit_
+    assert circuit.smooth
+    assert circuit.decomposable
+    found = log_likelihood(circuit, stack.domain_.encode(rows))
+    assert_allclose(found, stack.score_samples(rows), atol=1e-12)
+
+
+def test_a_stack_without_one_circuit_says_why():
+    X = load_wine().data[:, :2]
+    pair = [("cutset", CutsetNetworkBD()), ("soft", SoftLearnSPN(random_state=0))]
+    stack = StackedDensity(pair, cv=2, random_state=0).fit(X)
+    stack.weights_ = np.array([0.5, 0.5])
+    assert not hasattr(stack, "circuit_")
+    with pytest.raises(AttributeError, match="all in bins, or all by the same scores"):
+        _ = stack.circuit_
+
+
+def test_held_out_rows_are_not_worse_than_under_the_best_member(stack):
+    stack = clone(stack).fit(table(seed=3))
+    *of_members, together = stack.scores_
+    assert together >= max(of_members) - 1e-9
+
+
+def test_a_member_that_knows_nothing_weighs_nothing():
+    X = np.repeat(table(400), 2, axis=1)
+    pair = [("good", CutsetNetworkBD()), ("bad", CutsetNetworkBD(param_ess=1e6))]
+    stack = StackedDensity(pair, random_state=0).fit(X, X_val=np.repeat(table(seed=1), 2, axis=1))
+    assert_array_equal(stack.weights_ > 0, [True, False])
+    assert_allclose(stack.score_samples(X), stack.estimators_[0].score_samples(X))
+
+
+def test_validation_rows_weigh_the_members():
+    X, fresh = table(), table(seed=5)
+    stack = StackedDensity(members()).fit(X, X_val=fresh)
+    alone = [clone(member).fit(X) for _, member in members()]
+    told = np.column_stack([member.score_samples(fresh) for member in alone])
+    together = np.logaddexp.reduce(told + np.log(stack.weights_), axis=1).mean()
+    for weight in np.linspace(0.05, 0.95, 19):
+        other = np.logaddexp.reduce(told + np.log([weight, 1 - weight]), axis=1).mean()
+        assert together >= other - 1e-6
+
+
+def test_parameters_of_members_are_reached_by_their_names():
+    stack = StackedDensity(members()).set_params(one__ess=0.5, two=SoftLearnSPN(beta=3.0))
+    assert stack.get_params()["one__ess"] == 0.5
+    assert stack.get_params()["two__beta"] == 3.0
+    stack.fit(table())
+    assert stack.named_estimators_.one.ess == 0.5
+    assert stack.named_estimators_.two.beta == 3.0
+
+
+def test_a_mixture_of_all_trees_can_be_a_member():
+    pair = [
+        ("trees", MixtureOfAllTrees(max_iter=20, random_state=0)),
+        ("cutset", CutsetNetworkBD()),
+    ]
+    stack = StackedDensity(pair, cv=2, random_state=0).fit(table())
+    assert_array_equal(np.isnan(stack.complete(incomplete_rows())), False)
+
+
+def test_a_kernel_machine_predicts_by_a_stack():
+    X = table()
+    y = X @ [1.0, -0.5, 2.0]
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X)
+    small = StackedDensity(members(), cv=2, random_state=0)
+    assert ExpectedKernelSVR(small).fit(X, y).score(holes, y) > 0.6
+
+
+def test_a_stack_is_the_density_of_a_classifier_and_of_an_imputer():
+    X = table()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    small = StackedDensity(members(), cv=2, random_state=0)
+    classifier = DensityClassifier(small, joint=True, classifiers=None)
+    assert classifier.fit(frame[["a", "b"]], X[:, 2]).score(frame[["a", "b"]], X[:, 2]) > 0.7
+    holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.2)
+    assert not np.isnan(CircuitImputer(small).fit_transform(holes)).any()
+
+
+@pytest.mark.parametrize(
+    ("estimators", "error", "message"),
+    [
+        ([("a", CutsetNetworkBD()), ("a", CutsetNetworkBD())], ValueError, "must differ"),
+        ([("a", SVC())], TypeError, "Give a density of skpc"),
+        ([], ValueError, "list of pairs"),
+    ],
+)
+def test_members_that_cannot_be_stacked_are_refused(estimators, error, message):
+    with pytest.raises(error, match=message):
+        StackedDensity(estimators).fit(table())

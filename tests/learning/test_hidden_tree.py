@@ -1,0 +1,135 @@
+"""Trees of hidden variables beside sums over all hidden states."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpc.learning import (
+    CodedRows,
+    HiddenTree,
+    TreeRows,
+    choose_hidden_tree,
+    hidden_tree_circuit,
+    learn_hidden_tree,
+)
+from skpc.learning.hidden_tree import expected_counts
+from skpc.queries import log_likelihood
+from tests.naive import hidden_tree as naive
+
+PARENTS = ([-1], [-1, 0, 1], [1, -1, 1, 0], [3, 0, 0, -1])
+
+
+def random_tree(parent, n_hidden, seed, n_states=None):
+    """A tree, and columns of two to four states."""
+    rng = np.random.default_rng(seed)
+    n_states = rng.integers(2, 5, len(parent)) if n_states is None else n_states
+    return HiddenTree(
+        np.array(parent),
+        rng.dirichlet(np.ones(n_hidden)),
+        rng.dirichlet(np.ones(n_hidden), (len(parent), n_hidden)),
+        [rng.dirichlet(np.ones(count), n_hidden) for count in n_states],
+    )
+
+
+def random_rows(tree, n_rows, seed, missing=0.3):
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, table.shape[1], n_rows) for table in tree.emission]
+    codes = np.column_stack(columns)
+    return np.where(rng.random(codes.shape) < missing, -1, codes)
+
+
+@pytest.mark.parametrize("parent", PARENTS, ids=str)
+@pytest.mark.parametrize("n_hidden", [1, 3])
+def test_the_likelihood_sums_over_all_hidden_states(parent, n_hidden):
+    tree = random_tree(parent, n_hidden, seed=0)
+    codes = random_rows(tree, 20, seed=1)
+    truth = [np.log(naive.likelihood(*tree, row)) for row in codes]
+    assert_allclose(tree.log_likelihood(codes), truth, rtol=1e-12)
+
+
+@pytest.mark.parametrize("parent", PARENTS, ids=str)
+def test_the_circuit_of_a_tree_has_its_likelihood(parent):
+    tree = random_tree(parent, 3, seed=2)
+    codes = random_rows(tree, 20, seed=3)
+    circuit = hidden_tree_circuit(tree)
+    rows = np.where(codes < 0, np.nan, codes)
+    assert circuit.smooth
+    assert circuit.decomposable
+    assert_allclose(log_likelihood(circuit, rows), tree.log_likelihood(codes), rtol=1e-12)
+
+
+@pytest.mark.parametrize("parent", PARENTS, ids=str)
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeypatch):
+    tree = random_tree(parent, 3, seed=4)
+    rows = CodedRows(random_rows(tree, 15, seed=5), np.random.default_rng(6).uniform(1, 3, 15))
+    monkeypatch.setattr("skpc.learning.hidden_tree._NUMBERS", 4 * 3 * len(parent))
+    found = expected_counts(tree, rows, n_jobs)
+    first, transition, emission = naive.expected_counts(*tree, *rows)
+    assert_allclose(found.first, first, rtol=1e-10)
+    assert_allclose(found.transition, transition, rtol=1e-10, atol=1e-12)
+    for table, truth in zip(found.emission, emission, strict=True):
+        assert_allclose(table, truth, rtol=1e-10, atol=1e-12)
+
+
+def test_an_em_step_raises_the_likelihood_of_its_rows():
+    tree = random_tree([-1, 0, 1, 1], 3, seed=7)
+    rows = CodedRows(random_rows(tree, 400, seed=8), np.ones(400))
+    share = [np.full(table.shape[1], 1 / table.shape[1]) for table in tree.emission]
+    before = tree.log_likelihood(rows.codes).mean()
+    for _ in range(5):
+        tree = expected_counts(tree, rows, None).tree(tree.parent, share)
+        after = tree.log_likelihood(rows.codes).mean()
+        assert after > before
+        before = after
+
+
+def sampled(tree, n_rows, seed):
+    """Complete rows of a tree whose columns stand after their parents."""
+    rng = np.random.default_rng(seed)
+    hidden = np.empty((n_rows, len(tree.parent)), dtype=np.int64)
+    codes = np.empty_like(hidden)
+    for v, above in enumerate(tree.parent):
+        table = tree.first[np.newaxis] if above < 0 else tree.transition[v]
+        rows = table[np.zeros(n_rows, np.int64) if above < 0 else hidden[:, above]]
+        for out, lines in ((hidden, rows), (codes, None)):
+            lines = tree.emission[v][hidden[:, v]] if lines is None else lines
+            out[:, v] = (rng.random(n_rows)[:, np.newaxis] > np.cumsum(lines, axis=1)).sum(axis=1)
+    return codes
+
+
+def table_of(codes, n_states):
+    return TreeRows(CodedRows(codes, np.ones(len(codes))), codes.astype(float), np.array(n_states))
+
+
+def test_a_tree_of_hidden_variables_is_learned_nearly_as_good_as_the_true_one():
+    true = random_tree([-1, 0, 1, 1, 3, 3], 4, seed=9, n_states=[4] * 6)
+    codes, held_out, fresh = (
+        sampled(true, n, seed) for n, seed in ((8000, 0), (1000, 1), (3000, 2))
+    )
+    table, watched = table_of(codes, [4] * 6), CodedRows(held_out, np.ones(1000))
+    tree, choice = choose_hidden_tree(table, watched, None, 0, None, lambda done: None)
+    best = true.log_likelihood(fresh).mean()
+    assert tree.log_likelihood(fresh).mean() > best - 0.03
+    again = learn_hidden_tree(table, choice, 0, None)
+    assert_array_equal(again.transition, tree.transition)
+
+
+def test_columns_without_a_second_state_are_leaves_of_the_product():
+    codes = np.column_stack([np.zeros(50, np.int64), np.arange(50) % 2, np.arange(50) % 2])
+    table = table_of(codes, [1, 2, 2])
+    tree, _ = choose_hidden_tree(table, table.rows, 2, 0, None, lambda done: None)
+    assert tree.parent.tolist() == [1, -1, 1]
+    assert_allclose(log_likelihood(hidden_tree_circuit(tree), [[0.0, np.nan, np.nan]]), [0.0])
+
+
+def test_hidden_states_that_are_never_reached_are_left_out():
+    tree = random_tree([-1, 0], 3, seed=10)
+    transition = tree.transition.copy()
+    transition[1, :, 2] = 0.0
+    transition /= transition.sum(axis=2, keepdims=True)
+    tree = tree._replace(transition=transition)
+    circuit, codes = hidden_tree_circuit(tree), random_rows(tree, 10, seed=11)
+    assert len(circuit.kind) < len(hidden_tree_circuit(random_tree([-1, 0], 3, seed=10)).kind)
+    rows = np.where(codes < 0, np.nan, codes)
+    assert_allclose(log_likelihood(circuit, rows), tree.log_likelihood(codes), rtol=1e-12)
