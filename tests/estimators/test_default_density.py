@@ -1,4 +1,4 @@
-"""The density that a kernel machine chooses."""
+"""The density that a kernel machine chooses, and that of an imputer."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from skpc import (
     TableMixture,
 )
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._default_density import _score, _split
+from skpc.estimators._default_density import _explained, _log_scores, _split, _variances
 from tests.naive import calibration as naive
 
 
@@ -60,17 +60,97 @@ def test_the_choice_learns_from_all_rows_in_the_end():
     assert abs(difference.mean()) < 0.01
 
 
-def test_scores_of_removed_cells_are_those_of_listed_completions():
+def explained(densities, held, weight, left):
+    """Of the variance of the rows held out."""
+    variance = _variances(densities[0].domain_, held, weight)
+    return _explained(variance, densities, held, weight, left)
+
+
+@pytest.mark.parametrize("score", [_log_scores, explained])
+@pytest.mark.parametrize("lost", [0.0, 0.3])
+def test_scores_of_removed_cells_are_those_of_listed_completions(score, lost):
     X, _ = chain(120)
+    X[np.random.default_rng(1).random(X.shape) < lost] = np.nan
     domain = Domain.fit(X, n_bins=20)
     rows, weight = merge_rows(domain.encode(X), np.random.default_rng(0).random(120) + 0.5)
     parts = _split(domain, rows, weight, np.random.RandomState(0))
     kept, kept_weight, held, held_weight, left = parts
-    for density in (CutsetNetworkBD(structured=True), SoftLearnSPN(random_state=0)):
+    densities = [CutsetNetworkBD(structured=True), SoftLearnSPN(random_state=0)]
+    for density in densities:
         density.fit_rows(domain, kept, kept_weight)
-        found = _score(density, *parts[2:])
-        truth = naive.score_of_removed(density, held, left, held_weight)
-        assert found == pytest.approx(truth, abs=1e-9)
+    slow = naive.score_of_removed if score is _log_scores else naive.explained_of_removed
+    truth = [slow(density, held, left, held_weight) for density in densities]
+    np.testing.assert_allclose(score(densities, held, held_weight, left), truth, atol=1e-9)
+
+
+def zeros_and_amounts(unit: float = 1.0):
+    """Amounts, of which a third are zero, beside numbers that depend on them; densities of both.
+
+    The first density takes zeros for atoms, the second does not.
+    """
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(400, 3))
+    X[:, 0] = unit * np.where(rng.random(400) < 0.3, 0.0, np.exp(X[:, 0]))
+    X[:, 1] += X[:, 0] / unit
+    weight = rng.random(400) + 0.5
+    densities = []
+    for atoms in ({0: [0.0]}, {0: []}):
+        domain = Domain.fit(X, n_bins=20, atoms=atoms)
+        densities.append(SoftLearnSPN(random_state=0).fit_rows(domain, X[:300], weight[:300]))
+    held = X[300:].copy()
+    held[::7, 1] = np.nan
+    left = np.where(rng.random(held.shape) < 0.4, np.nan, held)
+    return densities, (held, weight[300:], left)
+
+
+def test_log_densities_of_columns_with_atoms_in_one_density_alone_are_not_compared():
+    densities, (held, weight, left) = zeros_and_amounts()
+    found = _log_scores(densities, held, weight, left)
+    asked = held.copy()
+    asked[:, 0] = left[:, 0]
+    n_removed = weight @ (np.isnan(left) & ~np.isnan(asked)).sum(axis=1)
+    for score, density in zip(found, densities):
+        gain = density.score_samples(asked) - density.score_samples(left)
+        assert score == pytest.approx(weight @ gain / n_removed, abs=1e-9)
+
+
+@pytest.mark.parametrize("score", [_log_scores, explained])
+def test_scores_with_and_without_atoms_do_not_depend_on_units(score):
+    densities, asked = zeros_and_amounts()
+    rescaled, asked_of_rescaled = zeros_and_amounts(unit=1e-6)
+    found = score(densities, *asked)
+    # Fits differ a little; the density of an amount is a million times as high.
+    np.testing.assert_allclose(score(rescaled, *asked_of_rescaled), found, atol=0.01)
+
+
+def test_the_explained_proportion_is_that_of_completions():
+    densities, (held, weight, left) = zeros_and_amounts()
+    for score, density in zip(explained(densities, held, weight, left), densities):
+        parts = []
+        for column, filled in enumerate(density.complete(left).T):
+            known = ~np.isnan(held[:, column])
+            centre = np.average(held[known, column], weights=weight[known])
+            variance = np.average((held[known, column] - centre) ** 2, weights=weight[known])
+            removed = known & np.isnan(left[:, column])
+            error = (held[removed, column] - filled[removed]) ** 2
+            parts.append(np.stack([weight[removed], weight[removed] * (1.0 - error / variance)]))
+        mass, gain = np.concatenate(parts, axis=1).sum(axis=1)
+        assert score == pytest.approx(gain / mass, abs=1e-9)
+
+
+def test_a_column_that_does_not_vary_has_no_part_in_the_explained_proportion():
+    X = np.column_stack([chain(120)[0], np.full(120, 0.1), np.repeat(7.3, 120)])
+    domain = Domain.fit(X, categorical_features=[0, 1, 2, 3, 4, 5, 6], n_bins=20)
+    rows = domain.encode(X)
+    density = CutsetNetworkBD().fit_rows(domain, *merge_rows(rows, np.ones(120)))
+    left = rows.copy()
+    left[:, [0, 6, 7]] = np.nan
+    fewer = rows.copy()
+    fewer[:, 0] = np.nan
+    weight = np.ones(120)
+    assert explained([density], rows, weight, left) == pytest.approx(
+        explained([density], rows, weight, fewer), abs=0.01
+    )
 
 
 @pytest.mark.parametrize("machine", [ExpectedKernelSVR(random_state=0), ExpectedKernelSVC()])
@@ -94,7 +174,8 @@ def test_a_table_that_the_draws_do_not_hold_out_has_the_structured_network():
 
     rows, weight = merge_rows(domain.encode(X), np.ones(40))
     parts = _split(domain, rows, weight, Never(0))
-    assert _score(SoftLearnSPN().fit_rows(domain, rows, weight), *parts[2:]) == 0.0
+    densities = [SoftLearnSPN().fit_rows(domain, rows, weight)]
+    assert _log_scores(densities, *parts[2:]) == explained(densities, *parts[2:]) == [0.0]
 
 
 def test_a_row_counts_as_often_as_its_weight_in_the_choice():
@@ -116,3 +197,24 @@ def test_an_imputer_takes_the_density_that_predicts_removed_cells_better():
     assert isinstance(CircuitImputer(random_state=0).fit(categories).density_, CutsetNetworkBD)
     both = np.column_stack([categories, rng.normal(size=len(categories))])
     assert isinstance(CircuitImputer(random_state=0).fit(both).density_, CutsetNetworkBD)
+
+
+def test_an_imputer_asks_how_far_off_completions_are_not_how_dense_numbers_are():
+    rng = np.random.default_rng(1)
+    grid = np.sort(rng.normal(size=15))
+    X = rng.normal(size=(800, 1)) + rng.normal(size=(800, 4))
+    # Bins can hold one number each, and are dense there.
+    X = grid[np.abs(X[:, :, np.newaxis] - grid).argmin(axis=2)]
+    removed = rng.random((400, 4)) < 0.3
+    left = np.where(removed, np.nan, X[400:])
+    error, density = {}, {}
+    for given in (None, CutsetNetworkBD(random_state=0)):
+        imputer = CircuitImputer(given, random_state=0).fit(X[:400])
+        name = type(imputer.density_)
+        density[name] = imputer.density_
+        error[name] = ((imputer.transform(left) - X[400:])[removed] ** 2).mean()
+    assert error[TableMixture] < 0.95 * error[CutsetNetworkBD]
+    gain = {
+        name: one.score_samples(X[400:]) - one.score_samples(left) for name, one in density.items()
+    }
+    assert gain[TableMixture].sum() < gain[CutsetNetworkBD].sum()

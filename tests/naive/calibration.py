@@ -46,16 +46,40 @@ def inverse_temperature(
 
 def score_of_removed(density, rows: np.ndarray, left: np.ndarray, weight: np.ndarray) -> float:
     """Mean log probability of a removed category given the rest of its row."""
-    n_states, total, n_removed = density.domain_.n_states, 0.0, 0.0
+    total, n_removed = 0.0, 0.0
     for row, rest, w in zip(rows, left, weight):
-        missing = np.flatnonzero(np.isnan(rest))
-        completions = []
-        for states in product(*(range(n_states[column]) for column in missing)):
-            completion = rest.copy()
-            completion[missing] = states
-            completions.append(completion)
-        probabilities = np.exp(density.score_samples(np.array(completions)))
-        truth = [bool((completion == row).all()) for completion in completions].index(True)
-        total += w * math.log(probabilities[truth] / probabilities.sum())
-        n_removed += w * len(missing)
+        completions, probabilities = _completions(density, rest)
+        fits = ((completions == row) | np.isnan(row)).all(axis=1)
+        total += w * math.log(probabilities[fits].sum())
+        n_removed += w * (np.isnan(rest) & ~np.isnan(row)).sum()
     return total / n_removed
+
+
+def explained_of_removed(density, rows: np.ndarray, left: np.ndarray, weight: np.ndarray) -> float:
+    """Proportion of the variance of removed categories that is explained, a mean over cells."""
+    total, n_removed = 0.0, 0.0
+    for row, rest, w in zip(rows, left, weight):
+        completions, probabilities = _completions(density, rest)
+        for column in np.flatnonzero(np.isnan(rest) & ~np.isnan(row)):
+            error = variance = 0.0
+            for state in range(density.domain_.n_states[column]):
+                known = ~np.isnan(rows[:, column])
+                share = np.average(rows[known, column] == state, weights=weight[known])
+                found = probabilities[completions[:, column] == state].sum()
+                error += ((row[column] == state) - found) ** 2
+                variance += share * (1.0 - share)
+            total += w * (1.0 - error / variance)
+            n_removed += w
+    return total / n_removed
+
+
+def _completions(density, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All completions of a row, and their probabilities given what is left of it."""
+    missing = np.flatnonzero(np.isnan(rest))
+    completions = []
+    for states in product(*(range(density.domain_.n_states[column]) for column in missing)):
+        completion = rest.copy()
+        completion[missing] = states
+        completions.append(completion)
+    probabilities = np.exp(density.score_samples(np.array(completions)))
+    return np.array(completions), probabilities / probabilities.sum()
