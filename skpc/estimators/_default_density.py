@@ -139,12 +139,9 @@ def _log_scores(
 ) -> list[float]:
     """Mean log density of a removed cell given what is left of its row, in nats, for each density.
 
-    A column that has atoms in one density but not in another does not count: what an atom has is a
-    probability, which does not compare with the density of a number.
+    All have one domain, and with it one measure.
     """
-    n_atoms = [_atom_counts(density.domain_) for density in fitted]
-    asked = np.where(np.ptp(n_atoms, axis=0) == 0, held, left)
-    n_removed = held_weight @ (np.isnan(left) & ~np.isnan(asked)).sum(axis=1)
+    n_removed = held_weight @ (np.isnan(left) & ~np.isnan(held)).sum(axis=1)
     if n_removed == 0.0:
         return [0.0] * len(fitted)
     scores = []
@@ -152,14 +149,9 @@ def _log_scores(
         answers = density._density
         # A row so far away that its density vanishes: nothing is known of its cells.
         with np.errstate(invalid="ignore"):
-            gain = answers.log_density(asked) - answers.log_density(left)
+            gain = answers.log_density(held) - answers.log_density(left)
         scores.append(float(held_weight @ gain / n_removed))
     return scores
-
-
-def _atom_counts(domain: Domain) -> list[int]:
-    numbers = [domain.number_of(column) for column in range(domain.n_features)]
-    return [0 if number is None else len(number.atoms) for number in numbers]
 
 
 def _explained(
@@ -172,9 +164,8 @@ def _explained(
     """Proportion of the variance of a removed cell that is explained, for each density.
 
     Of numbers by their posterior means, of the indicators of categories by their posterior
-    probabilities; a mean over the removed cells. Unlike log densities it compares densities with
-    and without atoms, and says how far off a completion is. The variances are those of all rows:
-    where a few values are extreme, those of the rows held out would be too small.
+    probabilities; a mean over the removed cells. The variances are those of all rows: where a few
+    values are extreme, those of the rows held out would be too small.
     """
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
     n_removed = float(held_weight @ removed.sum(axis=1))

@@ -95,8 +95,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     :class:`skpc.SoftLearnSPN` or, where there are numbers, :class:`skpc.TableMixture` predicts
     removed cells better by more than 0.02 nats each: a fifth of the rows is held out, 30 % of their
     cells are removed, and the score is the mean log density of a removed cell given the rest of its
-    row. Columns whose atoms a TableMixture takes for values like others do not count. With missing
-    cells in ``fit``, or fewer than 20 distinct rows, there is no such choice.
+    row. With missing cells in ``fit``, or fewer than 20 distinct rows, there is no such choice.
 
     Training rows with missing cells enter through the doubly expected kernel of [2]_: the inner
     product of the mean embeddings of their conditionals.
