@@ -266,7 +266,11 @@ class TableMixture(CircuitDensity):
         _, rows = self._encode(X)
         columns, model, *_ = self._mixture
         joint = model.joint(columns, columns.cells(rows))
-        joint = np.exp(joint - joint.max(axis=0))
+        best = joint.max(axis=0)
+        # Scores whose squares overflow are impossible under all components, and tell nothing.
+        far = np.isneginf(best)
+        joint[:, far] = np.log(model.weights[model.component] * model.part)[:, np.newaxis]
+        joint = np.exp(joint - np.where(far, 0.0, best))
         first = np.searchsorted(model.component, np.arange(self.n_components_))
         together = np.add.reduceat(joint, first, axis=0)
         return np.asarray((together / together.sum(axis=0)).T)

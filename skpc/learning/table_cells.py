@@ -174,7 +174,8 @@ class TableColumns(NamedTuple):
             seen = ~np.isnan(column)
             away = (column[seen] - centre)[:, np.newaxis] / (scale * BACKGROUND_SDS)
             peak = np.log(BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * scale * BACKGROUND_SDS))
-            found[seen] += np.logaddexp.reduce(peak - 0.5 * away**2, axis=1)
+            with np.errstate(over="ignore"):
+                found[seen] += np.logaddexp.reduce(peak - 0.5 * away**2, axis=1)
         if len(self.share):
             here = np.zeros((1, len(found)))
             add_log_tables(np.log(self.share)[np.newaxis], self.state_ptr, cells.codes, here)

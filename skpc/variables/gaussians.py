@@ -140,6 +140,8 @@ def squared_distances(
     square, log_det = np.full(wanted.shape, np.inf), np.zeros(wanted.shape)
     some = np.ascontiguousarray(wanted[:, patterns.order])
     measure_rows(*gaussians, scores[patterns.order], *patterns, some, square, log_det)
+    # Of scores whose squares overflow, differences of infinities are left.
+    square[np.isnan(square)] = np.inf
     return square, log_det
 
 

@@ -126,6 +126,18 @@ def test_constant_and_empty_columns_are_taken_as_they_are():
     assert_array_equal(drawn[:, 2], 7.5)
 
 
+@pytest.mark.parametrize("row", [[1e160, np.nan], [1e200, -1e200]])
+def test_rows_whose_squares_overflow_are_impossible_and_never_nan(row):
+    model = TableMixture(n_components=2, random_state=0).fit(groups()[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_array_equal(model.score_samples([row]), [-np.inf])
+        assert_allclose(model.predict_proba([row]), [model.weights_])
+        for ask in (model.interval, model.score_cells):
+            with pytest.raises(ValueError, match="too far away"):
+                ask([row])
+
+
 def test_atoms_stay_where_densities_are_compared():
     """As in tests of the search, where taking the five values for numbers tells more."""
     rng = np.random.default_rng(0)

@@ -109,8 +109,10 @@ class BlockReader:
             parts = blocks.cell_values(cells, self.columns)
             above = derivative[place].T + whole
             for at, var in enumerate(blocks.variables):
-                without = logsumexp(above - parts[:, :, at], axis=1)
-                rest[var] = np.logaddexp(rest[var], without)
+                # Rows that are impossible leave NaN here, and are refused by those who ask.
+                with np.errstate(invalid="ignore"):
+                    without = logsumexp(above - parts[:, :, at], axis=1)
+                    rest[var] = np.logaddexp(rest[var], without)
 
     def conditionals(self, rows: Floats, probs: list[Floats]) -> list[tuple[Floats, Floats]]:
         """Means and standard deviations of the scores of missing cells under the blocks.
