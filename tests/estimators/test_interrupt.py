@@ -42,7 +42,7 @@ EVERY_FIT = {
     "structured network": CutsetNetworkBD(structured=True, random_state=0),
     "table mixture": TableMixture(n_components=2, random_state=0),
     "hidden tree": HiddenChowLiuTree(n_hidden=2, random_state=0),
-    "stack": StackedDensity([("cutset", CutsetNetworkBD())], cv=2, random_state=0),
+    "stack": StackedDensity([("cutset", CutsetNetworkBD(random_state=0))], cv=2, random_state=0),
     "soft network": SoftLearnSPN(random_state=0, n_refine=5),
     "soft network by EM": SoftLearnSPN(clusterer="em", random_state=0, n_refine=5),
     "all trees": MixtureOfAllTrees(max_iter=3, random_state=0),
