@@ -56,9 +56,7 @@ class StackedAnswers(NamedTuple):
 
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""
-        weights = self._posterior_weights(rows)
-        found = zip(*(member.posteriors(rows, columns) for member in self.members))
-        return [Predictive.mixture(cells, weights) for cells in found]
+        return self._mixed(rows, columns, self._posterior_weights(rows))
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
@@ -67,17 +65,23 @@ class StackedAnswers(NamedTuple):
         categories = chosen[self.domain.is_categorical[chosen]].tolist()
         filled, incomplete = rows.copy(), np.isnan(rows[:, chosen]).any(axis=1)
         part = rows[incomplete]
-        if numbers and len(part):
-            weights = self._posterior_weights(part)
+        if not len(part):
+            return filled
+        weights = self._posterior_weights(part)
+        if numbers:
             means = [member.means(part, numbers)[:, numbers] for member in self.members]
             mean = np.einsum("rk,krv->rv", weights, means)
-            filled[np.ix_(incomplete, numbers)] = np.where(
-                np.isnan(part[:, numbers]), mean, part[:, numbers]
-            )
-        if categories and len(part):
-            for column, cells in zip(categories, self.posteriors(part, categories)):
+            known = part[:, numbers]
+            filled[np.ix_(incomplete, numbers)] = np.where(np.isnan(known), mean, known)
+        if categories:
+            for column, cells in zip(categories, self._mixed(part, categories, weights)):
                 filled[incomplete, column] = np.asarray(cells.probabilities).argmax(axis=1)
         return filled
+
+    def _mixed(self, rows: Floats, columns: Any, weights: Floats) -> list[Predictive]:
+        """Posteriors by the weights of the members for each row."""
+        found = zip(*(member.posteriors(rows, columns) for member in self.members))
+        return [Predictive.mixture(cells, weights) for cells in found]
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the members; see :class:`skpc.densities.Density`."""

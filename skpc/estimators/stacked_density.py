@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, cast
 
@@ -87,9 +88,9 @@ class StackedDensity(BaseComposition, TableDensity):
     scores_ : ndarray of shape (n_members + 1,)
         Mean log density (nats) of the held-out rows under each member, and under the stack.
     circuit_ : Circuit
-        One circuit over encoded rows, a sum over those of the members of positive weight; made
-        anew each time it is read. There is none (an AttributeError says why) where a member is no
-        circuit, or members read numbers in different ways.
+        One circuit over encoded rows, a sum over those of the members of positive weight, made when
+        it is read first. There is none (an AttributeError says why) where a member is no circuit,
+        or members read numbers in different ways.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back.
     n_features_in_ : int
@@ -127,9 +128,14 @@ class StackedDensity(BaseComposition, TableDensity):
     #: Scores and atoms are what the members have in common.
     margins = "auto"
 
+    weights_: Floats
+    scores_: Floats
+    estimators_: list[Any]
     _names: list[str]
     #: Folds that are given, while they are used.
     _splits: list[Split] | None = None
+    #: A stack whose choices and weights this one keeps.
+    _like: StackedDensity | None = None
 
     def __init__(
         self,
@@ -224,6 +230,14 @@ class StackedDensity(BaseComposition, TableDensity):
             self._splits = None
         return self
 
+    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> StackedDensity:
+        again = clone(self)
+        again._like = self
+        again.fit_rows(domain, rows, weight)
+        # A later fit weighs the members anew.
+        del again._like
+        return again
+
     def _given_splits(self, X: Any, sample_weight: Any) -> list[Split]:
         """The folds of a splitter, or those given, as weights of the rows that are learned from."""
         domain, rows, _ = self._prepare(X, sample_weight)
@@ -246,7 +260,7 @@ class StackedDensity(BaseComposition, TableDensity):
         """The members by their names."""
         return Bunch(**dict(zip(self._names, self.estimators_)))
 
-    @property
+    @cached_property
     def circuit_(self) -> Circuit:
         """One circuit, a sum over those of the members."""
         asked = np.flatnonzero(self.weights_).tolist()
@@ -289,10 +303,29 @@ class StackedDensity(BaseComposition, TableDensity):
         return members
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        parallel = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)
+        like = self._like
+        if like is not None:
+            self._names, self.weights_, self.scores_ = like._names, like.weights_, like.scores_
+            self.estimators_ = parallel(
+                delayed(_again)(member, self.domain_, rows, weight) for member in like.estimators_
+            )
+        else:
+            self._weigh(rows, weight, rows_val, parallel)
+        # The circuit of an earlier fit.
+        self.__dict__.pop("circuit_", None)
+        asked = np.flatnonzero(self.weights_).tolist()
+        if any(self.estimators_[k].domain_.axes is None for k in asked):
+            # The cells of a number are not those of bins alone.
+            self.domain_ = replace(self.domain_, axes=None)
+
+    def _weigh(
+        self, rows: Floats, weight: Floats, rows_val: Floats | None, parallel: Parallel
+    ) -> None:
+        """Learn the members, and their weights from what they say of rows that are held out."""
         random_state = check_random_state(self.random_state)
         numeric = not bool(self.domain_.is_categorical.all())
         members = self._members(random_state, numeric, float(weight.sum()))
-        parallel = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)
         fitted = parallel(
             delayed(_fitted)(member, self.domain_, rows, weight, rows_val) for _, member in members
         )
@@ -314,9 +347,6 @@ class StackedDensity(BaseComposition, TableDensity):
                 told_weight = np.concatenate([fold.weight for fold in folds])
         self._names, self.estimators_ = [name for name, _ in members], fitted
         self.weights_ = mixture_weights(told, told_weight)
-        if any(fitted[k].domain_.axes is None for k in np.flatnonzero(self.weights_)):
-            # The cells of a number are not those of bins alone.
-            self.domain_ = replace(self.domain_, axes=None)
         with np.errstate(divide="ignore"):
             stacked = np.logaddexp.reduce(told + np.log(self.weights_), axis=1)
         self.scores_ = np.average(np.column_stack([told, stacked]), axis=0, weights=told_weight)
@@ -328,10 +358,14 @@ def _fitted(
     return clone(member).fit_rows(domain, rows, weight, rows_val)
 
 
+def _again(member: Any, domain: Domain, rows: Floats, weight: Floats) -> Any:
+    return member._fit_again(domain, rows, weight)
+
+
 def _held_out(member: Any, domain: Domain, rows: Floats, kept: Floats, asked: Floats) -> Floats:
     """Log density of rows that are held out, by a member that has learned from the others."""
     some = np.flatnonzero(kept)
     # Held-out rows have no part in axes either, which would speak for densities with bins.
     without = domain.with_axes_of(rows[some], kept[some])
-    again = member._fit_again(without, rows[some], kept[some])
+    again = _again(member, without, rows[some], kept[some])
     return np.asarray(again._density.log_density(asked))

@@ -194,12 +194,10 @@ def _never_matching(kernel: ColumnKernel) -> float:
 
 
 _TABLE: dict[tuple[type, type, type], Callable[[Any, Any, Any], Floats]] = {
-    (RBF, Points, Points): _enumerated,
     (RBF, Normals, Normals): _bump_of_normals,
     (RBF, Normals, Bins): _bump_of_normals_and_bins,
     (RBF, Bins, Bins): _bump_of_bins,
 }
 for _kernel in (ExponentialHamming, Delta):
-    _TABLE[_kernel, Points, Points] = _enumerated
     for _forms in ((Normals, Normals), (Normals, Bins), (Bins, Bins)):
         _TABLE[_kernel, *_forms] = _match

@@ -9,13 +9,14 @@ Sums over the states of a parent are products of matrices, for many rows at a ti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
 from skpc.counting import children_first
@@ -78,8 +79,10 @@ class HiddenTree(NamedTuple):
 
     def log_likelihood(self, codes: Codes) -> Floats:
         """Log-likelihood (nats) of rows, missing cells summed out; shape (n_rows,)."""
-        parts = [_Messages(self, part).log_likelihood for part in _chunks(self, codes)]
-        return np.concatenate(parts) if parts else np.zeros(0)
+        found = np.empty(len(codes))
+        for part in _batches(self, len(codes)):
+            found[part] = _Messages(self, codes[part]).log_likelihood
+        return found
 
 
 class Counts(NamedTuple):
@@ -151,10 +154,9 @@ def expected_counts(tree: HiddenTree, rows: CodedRows, n_jobs: int | None) -> Co
     -------
     Counts
     """
-    ends = np.cumsum([len(part) for part in _chunks(tree, rows.codes)])[:-1]
-    parts = zip(np.split(rows.codes, ends), np.split(rows.weight, ends))
     found = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-        delayed(_counts)(tree, codes, weight) for codes, weight in parts
+        delayed(_counts)(tree, rows.codes[part], rows.weight[part])
+        for part in _batches(tree, len(rows.weight))
     )
     return reduce(Counts.plus, found)
 
@@ -202,10 +204,10 @@ def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
     return Counts(below[root].sum(axis=0), transition, emission)
 
 
-def _chunks(tree: HiddenTree, codes: Codes) -> list[Codes]:
-    """Rows in parts whose messages fit in memory."""
+def _batches(tree: HiddenTree, n_rows: int) -> Iterator[slice]:
+    """Rows whose messages fit in memory together."""
     size = max(1, _NUMBERS // (len(tree.parent) * tree.n_hidden))
-    return [codes[start : start + size] for start in range(0, len(codes), size)]
+    return gen_batches(n_rows, size)
 
 
 def _normalised(table: Floats) -> Floats:

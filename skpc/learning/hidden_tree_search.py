@@ -95,7 +95,7 @@ def choose_hidden_tree(
         How it was learned.
     """
     tried: dict[tuple[int, bool], tuple[float, HiddenTree, TreeChoice]] = {}
-    n_epochs = 0
+    skeleton, n_epochs = _Skeleton.of(table), 0
 
     def count(n_more: float) -> None:
         nonlocal n_epochs
@@ -104,7 +104,7 @@ def choose_hidden_tree(
 
     def score(size: int, by_value: bool) -> float:
         if (size, by_value) not in tried:
-            learner = _Learner(table, size, by_value, seed, n_jobs)
+            learner = _Learner(skeleton, size, by_value, seed, n_jobs)
             tried[size, by_value] = learner.learn(held_out, count)
         return tried[size, by_value][0]
 
@@ -127,24 +127,37 @@ def learn_hidden_tree(
     table: TreeRows, choice: TreeChoice, seed: int, n_jobs: int | None
 ) -> HiddenTree:
     """Learn a tree as another has been chosen; see :func:`choose_hidden_tree`."""
-    learner = _Learner(table, choice.n_hidden, choice.by_value, seed, n_jobs)
+    skeleton = _Skeleton.of(table)
+    learner = _Learner(skeleton, choice.n_hidden, choice.by_value, seed, n_jobs)
     for batch in choice.batches:
         learner.run_epoch(batch)
     return learner.tree
+
+
+class _Skeleton(NamedTuple):
+    """What trees of all sizes have in common: the rows, the tree, and proportions of states."""
+
+    rows: CodedRows
+    points: Floats
+    parent: Ints
+    share: list[Floats]
+
+    @classmethod
+    def of(cls, table: TreeRows) -> _Skeleton:
+        share = [_share(table, column) for column in range(len(table.n_states))]
+        return cls(table.rows, table.points, _chow_liu_parents(table), share)
 
 
 class _Learner:
     """A tree, and EM by steps."""
 
     def __init__(
-        self, table: TreeRows, n_hidden: int, by_value: bool, seed: int, n_jobs: int | None
+        self, skeleton: _Skeleton, n_hidden: int, by_value: bool, seed: int, n_jobs: int | None
     ):
         self.by_value, self.n_jobs = by_value, n_jobs
-        self.rows = table.rows
+        self.rows, points, self.parent, self.share = skeleton
         self.random_state = np.random.RandomState(seed)
-        self.share = [_share(table, column) for column in range(len(table.n_states))]
-        self.parent = _chow_liu_parents(table)
-        self.tree = self._start(table, n_hidden)
+        self.tree = self._start(points, n_hidden)
         self.counts: Counts | None = None
         self.n_steps = 0
 
@@ -187,24 +200,24 @@ class _Learner:
         found = self.tree.log_likelihood(held_out.codes)
         return float(held_out.weight @ found / held_out.weight.sum())
 
-    def _start(self, table: TreeRows, n_hidden: int) -> HiddenTree:
+    def _start(self, points: Floats, n_hidden: int) -> HiddenTree:
         """A tree whose hidden states are clusters of rows, or these and one of two values each."""
         chosen = np.arange(len(self.rows.weight))
         if len(chosen) > _START_ROWS:
             chosen = self.random_state.choice(len(chosen), _START_ROWS, replace=False)
         codes, weight = self.rows.some(chosen)
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
-        label = clustered(table.points[chosen], weight, n_clusters, self.random_state)
-        hidden = [self._hidden(v, codes, label.T, n_hidden) for v in range(codes.shape[1])]
-        transition = np.zeros((len(hidden), n_hidden, n_hidden))
-        for v, above in enumerate(self.parent):
-            if above >= 0:
-                transition[v] = hidden[above].T @ (weight[:, np.newaxis] * hidden[v])
-        first = weight @ hidden[int(np.argmin(self.parent))]
-        emission = [
-            (weight[:, np.newaxis] * states).T @ (column[:, np.newaxis] == np.arange(len(share)))
-            for states, column, share in zip(hidden, codes.T, self.share)
-        ]
+        label = clustered(points[chosen], weight, n_clusters, self.random_state).T
+        transition = np.zeros((len(self.parent), n_hidden, n_hidden))
+        first, emission = np.empty(n_hidden), []
+        for v, above in enumerate(self.parent.tolist()):
+            mine = weight[:, np.newaxis] * self._hidden(v, codes, label, n_hidden)
+            if above < 0:
+                first = mine.sum(axis=0)
+            else:
+                transition[v] = self._hidden(above, codes, label, n_hidden).T @ mine
+            states = np.arange(len(self.share[v]))
+            emission.append(mine.T @ (codes[:, [v]] == states))
         tree = Counts(first, transition, emission).tree(self.parent, self.share)
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden

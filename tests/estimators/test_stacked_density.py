@@ -18,6 +18,7 @@ from skpc import (
     StackedDensity,
     TableMixture,
 )
+from skpc.domain import merge_rows
 from skpc.queries import log_likelihood
 from tests.naive import stack as naive
 
@@ -183,6 +184,27 @@ def test_validation_rows_weigh_the_members():
     for weight in np.linspace(0.05, 0.95, 19):
         other = np.logaddexp.reduce(told + np.log([weight, 1 - weight]), axis=1).mean()
         assert together >= other - 1e-6
+
+
+def test_a_stack_that_is_fitted_again_keeps_its_weights(stack):
+    domain = stack.domain_
+    rows, weight = merge_rows(domain.encode(table(seed=4)), np.ones(300))
+    again = stack._fit_again(domain, rows, weight)
+    assert_array_equal(again.weights_, stack.weights_)
+    parts = [member.score_samples(rows) for member in again.estimators_]
+    alone = [member._fit_again(domain, rows, weight) for member in stack.estimators_]
+    assert_allclose(parts, [member.score_samples(rows) for member in alone])
+    assert not np.allclose(again.score_samples(rows), stack.score_samples(rows))
+    assert again.fit(table(seed=4)).weights_.sum() == pytest.approx(1.0)
+    assert not np.array_equal(again.weights_, stack.weights_)
+
+
+def test_the_circuit_is_that_of_the_last_fit():
+    stack = StackedDensity(members(), cv=2, random_state=0).fit(table())
+    before = stack.circuit_
+    assert stack.circuit_ is before
+    rows = stack.fit(table(seed=4)).domain_.encode(table(seed=4))
+    assert_allclose(log_likelihood(stack.circuit_, rows), stack.score_samples(table(seed=4)))
 
 
 def test_parameters_of_members_are_reached_by_their_names():
