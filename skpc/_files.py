@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import math
 import os
+import pickle
 import secrets
 import shutil
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -55,6 +57,27 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def kept(objects: Iterator[Any]) -> Callable[[], Iterator[Any]]:
+    """Keep objects in a temporary file; what is returned gives an iterator over them, each time.
+
+    The file is gone when that is forgotten.
+    """
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    for one in objects:
+        pickle.dump(one, file, protocol=pickle.HIGHEST_PROTOCOL)
+    end = file.tell()
+
+    def again() -> Iterator[Any]:
+        at = 0
+        while at < end:
+            file.seek(at)
+            one = pickle.load(file)
+            at = file.tell()
+            yield one
+
+    return again
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:

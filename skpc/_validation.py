@@ -136,7 +136,7 @@ def eager(X: Any) -> Any:
     if isinstance(X, Iterator):
         raise TypeError(
             "X argument must be a table, an array or a DataFrame; found an iterator "
-            f"({type(X).__name__}). Only the fit of CutsetNetworkBD takes a table in blocks."
+            f"({type(X).__name__}). Only the fit of a density takes a table in blocks."
         )
     lazy = getattr(sys.modules.get("polars"), "LazyFrame", None)
     if lazy is not None and isinstance(X, lazy):

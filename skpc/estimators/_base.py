@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -26,7 +27,11 @@ from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators._progress import announce
+from skpc.estimators.blocks import EncodedBlocks, TableBlocks
 from skpc.estimators.streaming import by_blocks
+from skpc.queries import PseudoCounts
+from skpc.queries.flows import ExpectedStatistics, expected_statistics
+from skpc.queries.parameters import fit_to_sums, pseudo_counts_like
 from skpc.variables import Predictive
 
 #: Largest number of bins of a numeric column, where the user gives none.
@@ -34,6 +39,9 @@ _N_BINS = {"auto": 20, "plain": 10}
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
+#: Passes of EM over a table in blocks, at most, and the rise of its mean log-likelihood (nats a
+#: row) that is worth one. Pseudo-counts are so many rows distributed as the sample has told.
+_PASSES, _TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
 
 
 class TableEstimator(BaseEstimator):
@@ -108,11 +116,28 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         """Learn from encoded rows under ``domain_``; see :meth:`fit_rows`."""
 
     def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
+        table, is_whole = TableBlocks.of(X), True
         with all_or_nothing(self):
+            if table is not None:
+                if sample_weight is not None:
+                    raise ValueError("sample_weight needs a table in memory; X comes in blocks.")
+                X, is_whole = table.sample(self)
             domain, rows, weight = self._prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
-            return self.fit_rows(domain, rows, weight, X_val)
+            if table is None or is_whole:
+                return self.fit_rows(domain, rows, weight, X_val)
+            self._fit_blocks(EncodedBlocks.of(table, self, domain), rows, weight, X_val)
+        return self
+
+    def _fit_blocks(
+        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
+    ) -> None:
+        """Learn from all rows of a table in blocks; the rows that come with it are a sample."""
+        raise TypeError(
+            f"{type(self).__name__} learns from a table in memory, and from blocks of at most "
+            f"{len(weight):,} rows together; found more. Pass a sample of the rows."
+        )
 
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
         """Learn the domain; return it with the distinct encoded rows and their weights."""
@@ -493,3 +518,32 @@ class CircuitDensity(TableDensity):
     @property
     def _density(self) -> Density:
         return CircuitAnswers(self.circuit_, self.domain_)
+
+    def _fit_blocks(
+        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
+    ) -> None:
+        """Learn the structure from a sample, and the parameters from all rows by EM."""
+        self.fit_rows(blocks.domain, rows, weight, rows_val)
+        self._fit_parameters(blocks, rows, weight)
+
+    def _fit_parameters(self, blocks: EncodedBlocks, rows: Floats, weight: Floats) -> float:
+        """Fit the parameters to all rows; the mean log-likelihood of these (nats)."""
+        n_rows, _ = blocks.census()
+        self.circuit_, total = fit_to_sums(
+            self.circuit_,
+            lambda circuit: blocks.total(partial(_expected, circuit)),
+            rows,
+            weight,
+            self._as_learned(rows, weight),
+            max_iter=_PASSES,
+            tol=_TOL * n_rows,
+        )
+        return total / n_rows
+
+    def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
+        """Pseudo-counts that stand for what has been learned from a sample."""
+        return pseudo_counts_like(self.circuit_, _LIKE_SAMPLE)
+
+
+def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
+    return expected_statistics(circuit, rows, np.ones(len(rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, cast
@@ -14,11 +14,9 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
-from skpc.estimators.streaming import prepare_blocks
 from skpc.learning import (
     CutsetMixture,
     CutsetNetwork,
@@ -305,15 +303,6 @@ class CutsetNetworkBD(CircuitDensity):
             comes with several components.
         """
         return self._fit(X, sample_weight)
-
-    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
-        if not isinstance(X, Iterator):
-            return super()._prepare(X, sample_weight)
-        if sample_weight is not None:
-            raise ValueError("sample_weight needs a table; X is an iterator of blocks.")
-        return prepare_blocks(
-            self, X, lambda block: super(CutsetNetworkBD, self)._prepare(block, None)
-        )
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         if self.structured and self.n_components > 1:

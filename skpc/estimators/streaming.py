@@ -1,4 +1,4 @@
-"""Tables that are larger than memory: answers for blocks of rows, and learning from a stream.
+"""Tables that are larger than memory: answers for blocks of rows.
 
 Queries divide their rows too, but into pieces of work for threads, when a float64 copy of the table
 and its encoded rows stand in memory already. The blocks here bound these, and what is computed for
@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
@@ -19,9 +18,7 @@ import numpy as np
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats
-from skpc._validation import check_finite, check_table
-from skpc.domain import Domain, merge_rows
+from skpc._validation import check_finite
 
 #: Cells of an array that are answered for at a time.
 _CELLS = 2**20
@@ -89,63 +86,3 @@ def _gathered(parts: Iterator[Any], blocks: list[slice]) -> Any:
         for whole, one in zip(wholes, several):
             whole[block] = one
     return tuple(wholes) if isinstance(part, tuple) else wholes[0]
-
-
-def prepare_blocks(
-    estimator: Any, blocks: Iterator[Any], prepare: Callable[[Any], tuple[Domain, Floats, Floats]]
-) -> tuple[Domain, Floats, Floats]:
-    """Domain, distinct encoded rows and their weights, from blocks of rows.
-
-    ``prepare`` finds all three for the first block, which tells the domain. Numbers are those that
-    stand for their bins, so that rows repeat and can be counted.
-    """
-    parts: list[tuple[Floats, Floats]] = []
-    domain, unknown = None, ""
-    for number, block in enumerate(blocks):
-        with noted(f"This is in block {number} of the iterator, counted from 0."):
-            if not len(block):
-                continue
-            if domain is None:
-                domain, rows, weight = prepare(block)
-            else:
-                rows, found = _encode_block(domain, check_table(estimator, block, reset=False))
-                weight = np.ones(len(rows))
-                unknown = unknown or (found and f"{found} (Row of block {number}.)")
-            _add(parts, _representatives(domain, rows), weight)
-    if domain is None:
-        raise ValueError("An iterator of blocks needs at least one block of rows; found none.")
-    if unknown:
-        message = f"Categories that are not in the first block count as missing. {unknown}"
-        warnings.warn(message, stacklevel=2)
-    return domain, *_merged(parts)
-
-
-def _encode_block(domain: Domain, table: Any) -> tuple[Floats, str]:
-    """The encoded rows of a block, and what is said of a category that is not known."""
-    try:
-        return replace(domain, handle_unknown="error").encode(table), ""
-    except ValueError as error:
-        return domain.encode(table), str(error)
-
-
-def _representatives(domain: Domain, rows: Floats) -> Floats:
-    """Replace the numbers of encoded rows by one of each bin, so that rows repeat."""
-    codes, found = domain.codes(rows), rows.copy()
-    for column in np.flatnonzero(~domain.is_categorical).tolist():
-        # A missing cell has the state -1.
-        values = np.append(domain.axis_of(column).typical_values(), np.nan)
-        found[:, column] = values[codes[:, column]]
-    return found
-
-
-def _add(parts: list[tuple[Floats, Floats]], rows: Floats, weight: Floats) -> None:
-    """Add a block to distinct rows and weights. Parts of similar size merge, as in a merge sort."""
-    part = merge_rows(rows, weight)
-    while parts and len(parts[-1][0]) <= 2 * len(part[0]):
-        part = _merged([parts.pop(), part])
-    parts.append(part)
-
-
-def _merged(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    rows, weight = zip(*parts)
-    return merge_rows(np.concatenate(rows), np.concatenate(weight))

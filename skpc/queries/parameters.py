@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,11 +212,70 @@ def em_steps(
     if not np.all(np.isnan(circuit.observed)):
         raise ValueError("parameters can only be fitted before a circuit is conditioned")
     counts = _pseudo_counts(circuit, pseudo_count)
-    mean, sd = column_moments(leaf_cells(circuit, rows)[1], weight)
+    moments = column_moments(leaf_cells(circuit, rows)[1], weight)
+    return _em(circuit, partial(expected_statistics, rows=rows, weight=weight), counts, moments)
+
+
+def fit_to_sums(
+    circuit: Circuit,
+    expect: Callable[[Circuit], ExpectedStatistics],
+    sample: Floats,
+    weight: Floats,
+    pseudo_count: PseudoCounts,
+    *,
+    max_iter: int,
+    tol: float,
+) -> tuple[Circuit, float]:
+    """EM on rows that are somewhere else, such as the blocks of a table.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The starting point.
+    expect : callable
+        The E-step, :func:`expected_statistics` summed over all rows.
+    sample, weight : ndarrays
+        Encoded rows and their weights, which tell the moments of the columns.
+    pseudo_count : PseudoCounts
+        See :func:`fit_parameters`.
+    max_iter : int
+        Greatest number of iterations.
+    tol : float
+        EM stops when the objective rises by less than this, in nats.
+
+    Returns
+    -------
+    circuit : Circuit
+        The same structure with new parameters.
+    log_likelihood : float
+        That of all rows (nats), without the pseudo-counts.
+    """
+    moments = column_moments(leaf_cells(circuit, sample)[1], weight)
+    totals: list[float] = []
+
+    def noting(current: Circuit) -> ExpectedStatistics:
+        found = expect(current)
+        totals.append(found.log_likelihood)
+        return found
+
+    before = -np.inf
+    for n_iter, (found, objective) in enumerate(_em(circuit, noting, pseudo_count, moments)):
+        if objective - before < tol or n_iter == max_iter:
+            break
+        before = objective
+    return found, totals[-1]
+
+
+def _em(
+    circuit: Circuit,
+    expect: Callable[[Circuit], ExpectedStatistics],
+    counts: PseudoCounts,
+    moments: tuple[Floats, Floats],
+) -> Iterator[tuple[Circuit, float]]:
     while True:
-        statistics = expected_statistics(circuit, rows, weight)
-        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, mean, sd)
-        circuit = _maximised(circuit, statistics, counts, mean, sd)
+        statistics = expect(circuit)
+        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, *moments)
+        circuit = _maximised(circuit, statistics, counts, *moments)
 
 
 def _evenly_spread(circuit: Circuit) -> Circuit:

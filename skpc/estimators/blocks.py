@@ -1,0 +1,276 @@
+"""Tables that are larger than memory: one face for all their kinds, blocks read again and again.
+
+Whatever is learned of such a table is a sum over its blocks, or comes from a sample of its rows.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import gen_batches
+from sklearn.utils.parallel import Parallel, delayed
+
+from skpc._arrays import Floats
+from skpc._files import kept
+from skpc._validation import check_table, frame_library
+from skpc.domain import Domain, present_rows
+from skpc.estimators._fitting import with_some_cell
+from skpc.estimators.streaming import noted
+
+#: Of more rows than these, or more cells, a sample of so many tells what the columns are.
+SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
+#: Cells of a mapped array that are read at a time.
+_CELLS = 2**22
+#: Results of blocks of a dask collection that are added up at a time.
+_ADDED = 8
+
+_Sum = TypeVar("_Sum")
+
+
+def added(one: Any, other: Any) -> Any:
+    """The sum of two results: of arrays and numbers; lists become longer; tuples by their parts."""
+    if not isinstance(one, tuple):
+        return one + other
+    parts = map(added, one, other)
+    return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
+
+
+class TableBlocks:
+    """A table in blocks of rows: arrays, or DataFrames of pandas or polars.
+
+    Parameters
+    ----------
+    read : callable
+        Returns an iterator over the blocks, always the same.
+    tasks : list, default=None
+        Instead, the blocks as delayed objects of dask. Work is done where they are.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[Any]] | None, tasks: Any = None):
+        self._read, self._tasks = read, tasks
+
+    @classmethod
+    def of(cls, X: Any) -> TableBlocks | None:
+        """The blocks of what a user passes as ``X``; None if that is a table as it stands."""
+        if _is_from("dask", X) and hasattr(X, "to_delayed"):
+            if hasattr(X, "rechunk"):
+                X = X.rechunk({1: -1})
+            return cls(None, np.ravel(X.to_delayed()).tolist())
+        if _is_from("pyarrow", X) and hasattr(X, "to_batches"):
+            return cls(lambda: (batch.to_pandas() for batch in X.to_batches()))
+        if _is_from("polars", X) and hasattr(X, "collect_batches"):
+            return cls(X.collect_batches)
+        if isinstance(X, np.memmap) and X.ndim == 2 and X.size > _CELLS:
+            rows = max(1, _CELLS // X.shape[1])
+            return cls(lambda: (np.asarray(X[part]) for part in gen_batches(len(X), rows)))
+        if isinstance(X, Iterator):
+            return cls(kept(X))
+        return cls(lambda: iter(X())) if callable(X) else None
+
+    def total(
+        self,
+        count: Callable[[int, Any], _Sum],
+        add: Callable[[_Sum, _Sum], _Sum] = added,
+        n_jobs: int | None = None,
+    ) -> _Sum:
+        """Add up ``count(number, block)`` over the blocks, in their order.
+
+        The sum does not depend on ``n_jobs``, the number of threads.
+        """
+        if self._read is None:
+            return _total_of_tasks(self._tasks, count, add)
+        parts = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+            delayed(_counted)(count, number, block) for number, block in enumerate(self._read())
+        )
+        return reduce(add, parts)
+
+    def _first(self) -> Any:
+        """The first block that has rows."""
+        blocks = (task.compute() for task in self._tasks) if self._read is None else self._read()
+        for block in blocks:
+            if len(block):
+                return block
+        raise ValueError("A table in blocks needs at least one block of rows; found none.")
+
+    def sample(self, estimator: Any) -> tuple[Any, bool]:
+        """Rows drawn from all blocks, or the whole table, and whether it is this.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Named in errors.
+
+        Returns
+        -------
+        table : ndarray or DataFrame
+            In the order of the blocks. Which rows are drawn depends on the blocks alone.
+        is_whole : bool
+        """
+        reader = clone(estimator)
+        check_table(reader, self._first(), reset=True)
+        n_rows = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // reader.n_features_in_))
+        drawn = self.total(partial(_draw, reader, n_rows), partial(_drawn_together, n_rows))
+        tables = [table for table in _cut(n_rows, drawn).tables if len(table)]
+        return _joined(tables), drawn.n_rows <= n_rows
+
+
+class EncodedBlocks(NamedTuple):
+    """The encoded rows of a table in blocks.
+
+    Attributes
+    ----------
+    blocks : TableBlocks
+    reader : estimator
+        Knows the columns.
+    domain : Domain
+        What these are.
+    n_jobs : int or None
+        Blocks that are read at a time, by threads.
+    """
+
+    blocks: TableBlocks
+    reader: Any
+    domain: Domain
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, blocks: TableBlocks, estimator: Any, domain: Domain) -> EncodedBlocks:
+        """The rows that an estimator reads, which has seen the columns."""
+        reader = clone(estimator)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(reader, name, getattr(estimator, name))
+        return cls(blocks, reader, domain, getattr(estimator, "n_jobs", None))
+
+    def total(
+        self, count: Callable[[Floats], _Sum], add: Callable[[_Sum, _Sum], _Sum] = added
+    ) -> _Sum:
+        """Add up what is counted of the encoded rows of each block; those without a cell are left
+        out."""
+        return self.blocks.total(partial(_of_rows, self.reader, self.domain, count), add, self.n_jobs)
+
+    def census(self) -> tuple[float, bool]:
+        """Number of rows that have a cell, and whether a cell is missing.
+
+        Warns of categories that are not known, or refuses them.
+        """
+        known = replace(self.domain, handle_unknown="error")
+        look = partial(_look, self.reader, self.domain, known)
+        n_rows, n_missing, unknown = self.blocks.total(look, added, self.n_jobs)
+        if unknown:
+            warnings.warn(
+                "Categories that are not in the sample of rows that tells the columns count as "
+                f"missing. {unknown[0]}",
+                stacklevel=2,
+            )
+        return float(n_rows), n_missing > 0
+
+
+class _Drawn(NamedTuple):
+    """Rows that may be in the sample, by block: those with the smallest keys will be.
+
+    ``limit`` is the greatest key that may still be among them.
+    """
+
+    keys: list[Floats]
+    tables: list[Any]
+    n_rows: int
+    limit: float
+
+    def below(self, limit: float) -> _Drawn:
+        """Those with keys up to a limit."""
+        limit = min(limit, self.limit)
+        chosen = [key <= limit for key in self.keys]
+        tables = [present_rows(t, one * 1.0)[0] for t, one in zip(self.tables, chosen)]
+        keys = [key[one] for key, one in zip(self.keys, chosen)]
+        return _Drawn(keys, tables, self.n_rows, limit)
+
+
+def _draw(reader: Any, n_rows: int, number: int, block: Any) -> _Drawn:
+    """The rows of a block with the smallest keys."""
+    if not len(block):
+        return _Drawn([], [], 0, np.inf)
+    table = check_table(reader, block, reset=False)
+    keys = np.random.default_rng([number, len(table)]).random(len(table))
+    return _cut(n_rows, _Drawn([keys], [table], len(table), np.inf))
+
+
+def _drawn_together(n_rows: int, one: _Drawn, other: _Drawn) -> _Drawn:
+    """The rows of two parts; above twice the number that is wanted, the smallest keys are kept."""
+    limit = min(one.limit, other.limit)
+    one, other = (part if part.limit == limit else part.below(limit) for part in (one, other))
+    parts = (a + b for a, b in zip(one[:3], other[:3]))
+    both = _Drawn(*parts, limit)
+    return _cut(n_rows, both) if sum(map(len, both.keys)) > 2 * n_rows else both
+
+
+def _cut(n_rows: int, drawn: _Drawn) -> _Drawn:
+    """The smallest keys, of as many rows as are wanted."""
+    keys = np.concatenate(drawn.keys)
+    if len(keys) <= n_rows:
+        return drawn
+    return drawn.below(float(np.partition(keys, n_rows - 1)[n_rows - 1]))
+
+
+def _joined(tables: list[Any]) -> Any:
+    """One table of several."""
+    library = frame_library(tables[0])
+    if library is None:
+        return np.concatenate(tables)
+    options = {"ignore_index": True} if library == "pandas" else {}
+    return sys.modules[library].concat(tables, **options)
+
+
+def _counted(count: Callable[[int, Any], Any], number: int, block: Any) -> Any:
+    with noted(f"This is in block {number} of the table, counted from 0."):
+        return count(number, block)
+
+
+def _total_of_tasks(
+    tasks: list[Any], count: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
+) -> Any:
+    """Count where the blocks of a dask collection are, and add up by a tree."""
+    from dask import delayed as task
+
+    def together(*parts: Any) -> Any:
+        return reduce(add, parts)
+
+    level = [task(_counted)(count, number, block) for number, block in enumerate(tasks)]
+    while len(level) > 1:
+        level = [task(together)(*level[at : at + _ADDED]) for at in range(0, len(level), _ADDED)]
+    return level[0].compute()
+
+
+def _of_rows(
+    reader: Any, domain: Domain, count: Callable[[Floats], Any], number: int, block: Any
+) -> Any:
+    rows = np.empty((0, domain.n_features))
+    if len(block):
+        rows = domain.encode(check_table(reader, block, reset=False))
+        rows, _ = with_some_cell(domain, rows, np.empty(len(rows)))
+    return count(rows)
+
+
+def _look(
+    reader: Any, domain: Domain, known: Domain, number: int, block: Any
+) -> tuple[int, int, list[str]]:
+    """Numbers of rows and of missing cells, and what is said of a category that is not known."""
+    unknown = []
+    if len(block) and domain.handle_unknown != "error":
+        try:
+            known.encode(check_table(reader, block, reset=False))
+        except ValueError as error:
+            unknown = [f"{error} (Row of block {number}.)"]
+    found = _of_rows(reader, domain, lambda rows: (len(rows), int(np.isnan(rows).sum())), 0, block)
+    return *found, unknown
+
+
+def _is_from(library: str, X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == library
