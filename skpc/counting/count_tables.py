@@ -60,6 +60,14 @@ class CountTables(NamedTuple):
         """Number of free parameters: one less than the states, for each row."""
         return int((self.n_parent_states * (self.n_states - 1)).sum())
 
+    def dense(self) -> Floats:
+        """The counts of all cells of all tables, row by row, end to end."""
+        size = self.n_parent_states * self.n_states
+        start = offsets(size)
+        table = np.repeat(np.arange(len(size)), np.diff(self.ptr))
+        cell = start[table] + self.parent_state * self.n_states[table] + self.state
+        return np.bincount(cell, weights=self.weight, minlength=start[-1])
+
     def log_probabilities(self, pseudo_count: Floats) -> list[Floats]:
         """Log of the smoothed conditional probabilities.
 
@@ -75,10 +83,7 @@ class CountTables(NamedTuple):
         """
         size = self.n_parent_states * self.n_states
         start = offsets(size)
-        table = np.repeat(np.arange(len(size)), np.diff(self.ptr))
-        cell = start[table] + self.parent_state * self.n_states[table] + self.state
-        dense = np.bincount(cell, weights=self.weight, minlength=start[-1])
-        dense += np.repeat(pseudo_count, size)
+        dense = self.dense() + np.repeat(pseudo_count, size)
         width = np.repeat(self.n_states, self.n_parent_states)
         row_start = np.concatenate([[0], np.cumsum(width)[:-1]])
         log_prob = np.log(dense)

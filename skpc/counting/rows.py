@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.counting.bit_counts import BitRows, fits_bits
+from skpc.counting.counted_rows import CountedRows
 from skpc.counting.weighted_counts import WeightedRows
 
-#: What the search for a cutset network asks of rows, either kind answers: ``variables``,
+#: What the search for a cutset network asks of rows, all kinds answer: ``variables``,
 #: ``state_counts``, ``tree``, ``branch_trees`` and ``branch``.
-Rows = BitRows | WeightedRows
+Rows = BitRows | WeightedRows | CountedRows
 
 
 def count_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variables: Ints) -> Rows:

@@ -103,7 +103,7 @@ class WeightedRows:
                 pairs = self._count(row, weight, self._spare)
                 rest -= pairs
             counts = Counts(self._codes, row, weight, pairs, float(weight.sum()))
-            trees[state] = _CountedColumns(self._slots, counts, columns).tree(variables, score)
+            trees[state] = CountedColumns(self._slots, counts, columns).tree(variables, score)
             if len(row) == 0:
                 empty = trees[state]
         return [trees[state] for state in range(len(proportion))]
@@ -129,8 +129,8 @@ class WeightedRows:
         return _make_slots(self._codes, self._weight, self._n_states)
 
     @cached_property
-    def _whole(self) -> _CountedColumns:
-        return _CountedColumns(self._slots, self._counts, np.arange(len(self.variables)))
+    def _whole(self) -> CountedColumns:
+        return CountedColumns(self._slots, self._counts, np.arange(len(self.variables)))
 
     @cached_property
     def _counts(self) -> Counts:
@@ -154,6 +154,12 @@ def _make_slots(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Slo
     state_ptr = offsets(n_states + 1)
     in_state = np.zeros(state_ptr[-1])
     count_states(codes, weight, state_ptr, in_state)
+    return slots_of(in_state, n_states)
+
+
+def slots_of(in_state: Floats, n_states: Ints, may_be_wide: bool = True) -> Slots:
+    """The slots of columns, from the weight of the rows in each of their states, missing first."""
+    state_ptr = offsets(n_states + 1)
     column = np.repeat(np.arange(len(n_states)), n_states + 1)
     state = np.arange(state_ptr[-1]) - state_ptr[column] - 1
     # Of equally frequent states the first one is the usual one.
@@ -164,6 +170,7 @@ def _make_slots(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Slo
     narrow_first = np.argsort(n_slots, kind="stable")
     wide = n_slots > _MAX_COLUMN_SLOTS
     wide[narrow_first[np.cumsum(n_slots[narrow_first]) > _MAX_SLOTS]] = True
+    wide &= may_be_wide
     counted &= ~wide[column]
     of_state = np.where(counted, np.cumsum(counted) - 1, -1)
     ptr = offsets(np.where(wide, 0, n_slots))
@@ -171,7 +178,7 @@ def _make_slots(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Slo
     return Slots(n_states, state_ptr, of_state, ptr, state[counted], usual, wide, has_missing)
 
 
-class _CountedColumns:
+class CountedColumns:
     """Some columns of rows whose pairs of slots are counted."""
 
     def __init__(self, slots: Slots, counts: Counts, columns: Ints):

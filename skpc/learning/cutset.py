@@ -23,7 +23,7 @@ from skpc.learning._levels import TOLERANCE, grow_levels, promising_columns
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 
-class _Cut(NamedTuple):
+class Cut(NamedTuple):
     """A cut at a node and the trees of its branches."""
 
     column: int
@@ -33,7 +33,7 @@ class _Cut(NamedTuple):
     score: float
 
 
-class _Node(NamedTuple):
+class Node(NamedTuple):
     """A node that has a tree and may still be cut."""
 
     rows: Rows
@@ -131,11 +131,18 @@ def _grow(
     max_depth: int | None,
     advance: Callable[[float], object],
 ) -> CutsetNetwork:
-    """Cut depth first from the root and freeze the outcome."""
+    """Cut from the root and freeze the outcome."""
     start = rows.tree(prior)
-    pending = [_Node(rows, start, prior, depth=0, above=-1)]
-    visited: list[Visited] = []
-    score = start.score
+    root = Node(rows, start, prior, depth=0, above=-1)
+    visited, score = grow_below(root, n_candidates, max_depth, start.score)
+    return frozen_network(visited, n_states, prior, score)
+
+
+def grow_below(
+    node: Node, n_candidates: int, max_depth: int | None, score: float
+) -> tuple[list[Visited], float]:
+    """Cut depth first from a node; the nodes, and the score with what the cuts gain."""
+    pending, visited = [node], list[Visited]()
     while pending:
         node = pending.pop()
         cut = None if node.depth == max_depth else _best_cut(node, n_candidates)
@@ -143,37 +150,47 @@ def _grow(
             visited.append(Visited(node.above, -1, np.empty(0), node.learned.tree))
             continue
         score += cut.score - node.learned.score
-        pending += reversed(_branches(node, cut, number=len(visited)))
+        pending += reversed(branches(node, cut, number=len(visited)))
         variable = int(node.rows.variables[cut.column])
         visited.append(Visited(node.above, variable, cut.counts, None))
-    return frozen_network(visited, n_states, prior, score)
+    return visited, score
 
 
-def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:
+def _best_cut(node: Node, n_candidates: int) -> Cut | None:
     """The cut with the largest score among those that raise the score of the node's tree."""
+
+    best = None
+    for column in candidates(node, n_candidates):
+        best = better_cut(node, column, best)
+    return best
+
+
+def candidates(node: Node, n_candidates: int) -> list[int]:
+    """The columns to be tried as cuts of a node."""
 
     def may_cut(column: int) -> bool:
         return bool(np.count_nonzero(node.rows.state_counts(column)) > 1)
 
-    best = None
-    to_beat = node.learned.score
-    for column in promising_columns(node.learned.entropy, n_candidates, may_cut):
-        cut = _try_cut(node, column)
-        if cut.score > to_beat + TOLERANCE * abs(to_beat):
-            best, to_beat = cut, cut.score
-    return best
+    return promising_columns(node.learned.entropy, n_candidates, may_cut)
 
 
-def _try_cut(node: _Node, column: int) -> _Cut:
+def better_cut(node: Node, column: int, best: Cut | None) -> Cut | None:
+    """A cut on a column, if it has a larger score than the best so far and the node's tree."""
+    cut, to_beat = _try_cut(node, column), node.learned.score if best is None else best.score
+    return cut if cut.score > to_beat + TOLERANCE * abs(to_beat) else best
+
+
+def _try_cut(node: Node, column: int) -> Cut:
     counts = node.rows.state_counts(column)
     smoothed = counts + node.score.pseudo_count(1, len(counts))
     proportion = smoothed / smoothed.sum()
     trees = node.rows.branch_trees(column, node.score.after_cut(len(counts)), proportion)
     of_cut = node.score.of_tables(CountTables.of_states(counts))
-    return _Cut(column, counts, proportion, trees, of_cut + sum(tree.score for tree in trees))
+    return Cut(column, counts, proportion, trees, of_cut + sum(tree.score for tree in trees))
 
 
-def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:
+def branches(node: Node, cut: Cut, number: int) -> list[Node]:
+    """The nodes below a cut, which gets a number."""
     score, depth = node.score.after_cut(len(cut.trees)), node.depth + 1
-    branches = (node.rows.branch(cut.column, i, cut.proportion) for i in range(len(cut.trees)))
-    return [_Node(rows, tree, score, depth, number) for rows, tree in zip(branches, cut.trees)]
+    below = (node.rows.branch(cut.column, i, cut.proportion) for i in range(len(cut.trees)))
+    return [Node(rows, tree, score, depth, number) for rows, tree in zip(below, cut.trees)]

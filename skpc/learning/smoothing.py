@@ -96,8 +96,28 @@ def leave_one_out(
     """
     cells = NetworkCells.of(network)
     count = cells.counts(codes, weight)
-    total = cells.row_sums(count)
     of_one = cells.counts(codes, weight * _weight_of_one(weight))
+    return _without_one(cells, count, of_one, param_ess)
+
+
+def param_ess_by_counts(network: CutsetNetwork) -> float | None:
+    """What :func:`choose_param_ess` chooses for complete rows of weight one, from their counts.
+
+    None where there are too few rows for the counts to tell.
+    """
+    count = NetworkCells.counts_in(network)
+    n_rows = float(network.branch_counts(0).sum())
+    if network.n_cuts == 0:
+        n_rows = float(network.trees[0].tables.weight[: network.trees[0].tables.ptr[1]].sum())
+    if network.n_parameters > _MOST_PARAMETERS * n_rows:
+        return None
+    found = _without_one(NetworkCells.of(network), count, count, PARAM_ESS)
+    return float(PARAM_ESS[np.argmax(found)])
+
+
+def _without_one(cells: NetworkCells, count: Floats, of_one: Floats, param_ess: Floats) -> Floats:
+    """Log-likelihood (nats) of counted rows under tables from which each has been removed."""
+    total = cells.row_sums(count)
     others = count - of_one / np.where(count > 0, count, 1.0)
     others_in_row = total - cells.row_sums(of_one) / np.where(total > 0, total, 1.0)
     return _log_likelihood(cells, count, others, others_in_row, param_ess)
