@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -41,7 +42,7 @@ _STRATEGIES = ("mean", "mpe", "sample")
 _ROWS = 1024
 #: Passes of EM over a table in blocks, at most, and the rise of its mean log-likelihood (nats a
 #: row) that is worth one. Pseudo-counts are so many rows distributed as the sample has told.
-_PASSES, _TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
+PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
 
 
 class TableEstimator(BaseEstimator):
@@ -133,11 +134,13 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     def _fit_blocks(
         self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
     ) -> None:
-        """Learn from all rows of a table in blocks; the rows that come with it are a sample."""
-        raise TypeError(
-            f"{type(self).__name__} learns from a table in memory, and from blocks of at most "
-            f"{len(weight):,} rows together; found more. Pass a sample of the rows."
+        """Learn from a table in blocks; the rows that come with it are a sample of all."""
+        warnings.warn(
+            f"{type(self).__name__} learns from a sample of {weight.sum():,.0f} of the "
+            f"{blocks.n_rows:,.0f} rows that come in blocks.",
+            stacklevel=2,
         )
+        self.fit_rows(blocks.domain, rows, weight, rows_val)
 
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
         """Learn the domain; return it with the distinct encoded rows and their weights."""
@@ -528,17 +531,16 @@ class CircuitDensity(TableDensity):
 
     def _fit_parameters(self, blocks: EncodedBlocks, rows: Floats, weight: Floats) -> float:
         """Fit the parameters to all rows; the mean log-likelihood of these (nats)."""
-        n_rows, _ = blocks.census()
         self.circuit_, total = fit_to_sums(
             self.circuit_,
             lambda circuit: blocks.total(partial(_expected, circuit)),
             rows,
             weight,
             self._as_learned(rows, weight),
-            max_iter=_PASSES,
-            tol=_TOL * n_rows,
+            max_iter=PASSES,
+            tol=PASS_TOL * blocks.n_rows,
         )
-        return total / n_rows
+        return total / blocks.n_rows
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""

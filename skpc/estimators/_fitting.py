@@ -45,9 +45,14 @@ def hold_out(
 
 def with_some_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Leave out the rows without any cell that a learner sees, which tell nothing."""
-    shown = ~domain.unseen.is_hidden
-    some = ~np.isnan(rows[:, shown]).all(axis=1) if shown.any() else np.full(len(rows), True)
-    return rows[some], weight[some]
+    shown = np.flatnonzero(~domain.unseen.is_hidden)
+    if not len(shown):
+        return rows, weight
+    empty = np.flatnonzero(np.isnan(rows[:, shown[0]]))
+    empty = empty[np.isnan(rows[np.ix_(empty, shown)]).all(axis=1)]
+    if not len(empty):
+        return rows, weight
+    return np.delete(rows, empty, axis=0), np.delete(weight, empty)
 
 
 def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:

@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
@@ -30,8 +31,11 @@ SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
 _CELLS = 2**22
 #: Results of blocks of a dask collection that are added up at a time.
 _ADDED = 8
+#: Up to so many states are kept in a byte.
+_FEW_STATES = 127
 
 _Sum = TypeVar("_Sum")
+Codes = NDArray[np.signedinteger[Any]]
 
 
 def added(one: Any, other: Any) -> Any:
@@ -86,10 +90,21 @@ class TableBlocks:
         """
         if self._read is None:
             return _total_of_tasks(self._tasks, count, add)
-        parts = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-            delayed(_counted)(count, number, block) for number, block in enumerate(self._read())
+        return reduce(add, self._each(count, n_jobs))
+
+    def kept(self, change: Callable[[int, Any], Any], n_jobs: int | None = None) -> TableBlocks:
+        """What becomes of the blocks, in a temporary file; of a dask collection, when it is asked
+        for."""
+        if self._read is None:
+            numbered = enumerate(self._tasks)
+            return TableBlocks(None, [_task(change)(number, block) for number, block in numbered])
+        return TableBlocks(kept(self._each(change, n_jobs)))
+
+    def _each(self, count: Callable[[int, Any], Any], n_jobs: int | None) -> Iterator[Any]:
+        read = cast("Callable[[], Iterator[Any]]", self._read)
+        return Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+            delayed(_counted)(count, number, block) for number, block in enumerate(read())
         )
-        return reduce(add, parts)
 
     def _first(self) -> Any:
         """The first block that has rows."""
@@ -133,21 +148,39 @@ class EncodedBlocks(NamedTuple):
         What these are.
     n_jobs : int or None
         Blocks that are read at a time, by threads.
+    n_rows : float
+        Number of rows that have a cell.
+    is_complete : bool
+        Whether no cell is missing.
     """
 
     blocks: TableBlocks
     reader: Any
     domain: Domain
     n_jobs: int | None
+    n_rows: float = 0.0
+    is_complete: bool = False
 
     @classmethod
     def of(cls, blocks: TableBlocks, estimator: Any, domain: Domain) -> EncodedBlocks:
-        """The rows that an estimator reads, which has seen the columns."""
+        """The rows that an estimator reads, which has seen the columns.
+
+        Warns of categories that are not known, or refuses them.
+        """
         reader = clone(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):
                 setattr(reader, name, getattr(estimator, name))
-        return cls(blocks, reader, domain, getattr(estimator, "n_jobs", None))
+        found = cls(blocks, reader, domain, getattr(estimator, "n_jobs", None))
+        look = partial(_look, reader, domain, replace(domain, handle_unknown="error"))
+        n_rows, n_missing, unknown = blocks.total(look, added, found.n_jobs)
+        if unknown:
+            warnings.warn(
+                "Categories that are not in the sample of rows that tells the columns count as "
+                f"missing. {unknown[0]}",
+                stacklevel=2,
+            )
+        return found._replace(n_rows=float(n_rows), is_complete=n_missing == 0)
 
     def total(
         self, count: Callable[[Floats], _Sum], add: Callable[[_Sum, _Sum], _Sum] = added
@@ -156,21 +189,10 @@ class EncodedBlocks(NamedTuple):
         out."""
         return self.blocks.total(partial(_of_rows, self.reader, self.domain, count), add, self.n_jobs)
 
-    def census(self) -> tuple[float, bool]:
-        """Number of rows that have a cell, and whether a cell is missing.
-
-        Warns of categories that are not known, or refuses them.
-        """
-        known = replace(self.domain, handle_unknown="error")
-        look = partial(_look, self.reader, self.domain, known)
-        n_rows, n_missing, unknown = self.blocks.total(look, added, self.n_jobs)
-        if unknown:
-            warnings.warn(
-                "Categories that are not in the sample of rows that tells the columns count as "
-                f"missing. {unknown[0]}",
-                stacklevel=2,
-            )
-        return float(n_rows), n_missing > 0
+    def codes(self) -> TableBlocks:
+        """The states of all cells, kept in a temporary file: many passes read them."""
+        states = partial(_states, self.domain)
+        return self.blocks.kept(partial(_of_rows, self.reader, self.domain, states), self.n_jobs)
 
 
 class _Drawn(NamedTuple):
@@ -237,14 +259,12 @@ def _total_of_tasks(
     tasks: list[Any], count: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
 ) -> Any:
     """Count where the blocks of a dask collection are, and add up by a tree."""
-    from dask import delayed as task
-
     def together(*parts: Any) -> Any:
         return reduce(add, parts)
 
-    level = [task(_counted)(count, number, block) for number, block in enumerate(tasks)]
+    level = [_task(_counted)(count, number, block) for number, block in enumerate(tasks)]
     while len(level) > 1:
-        level = [task(together)(*level[at : at + _ADDED]) for at in range(0, len(level), _ADDED)]
+        level = [_task(together)(*level[at : at + _ADDED]) for at in range(0, len(level), _ADDED)]
     return level[0].compute()
 
 
@@ -256,6 +276,11 @@ def _of_rows(
         rows = domain.encode(check_table(reader, block, reset=False))
         rows, _ = with_some_cell(domain, rows, np.empty(len(rows)))
     return count(rows)
+
+
+def _states(domain: Domain, rows: Floats) -> Codes:
+    codes = domain.codes(rows)
+    return codes.astype(np.int8) if domain.n_states.max() <= _FEW_STATES else codes
 
 
 def _look(
@@ -270,6 +295,12 @@ def _look(
             unknown = [f"{error} (Row of block {number}.)"]
     found = _of_rows(reader, domain, lambda rows: (len(rows), int(np.isnan(rows).sum())), 0, block)
     return *found, unknown
+
+
+def _task(function: Callable[..., Any]) -> Callable[..., Any]:
+    from dask import delayed as task
+
+    return cast("Callable[..., Any]", task(function))
 
 
 def _is_from(library: str, X: Any) -> bool:

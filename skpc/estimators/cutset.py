@@ -14,9 +14,11 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
+from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
+from skpc.estimators.blocks import EncodedBlocks
 from skpc.learning import (
     CutsetMixture,
     CutsetNetwork,
@@ -25,9 +27,11 @@ from skpc.learning import (
     cutset_circuit,
     fit_shrunken,
     learn_cutset_network,
+    learn_cutset_network_of_blocks,
     learn_mixture,
     learn_shrunken_mixture,
     mixture_circuit,
+    param_ess_by_counts,
 )
 from skpc.queries import (
     PseudoCounts,
@@ -322,12 +326,42 @@ class CutsetNetworkBD(CircuitDensity):
             mixture = self._mixture(complete, weight, self.n_components, random_state)
             self.param_ess_ = self._single_param_ess(mixture.networks[0], complete, weight)
             self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
-        networks, circuit = mixture.networks, self.circuit_
-        self.weights_ = np.ones(1)
-        if len(networks) > 1:
-            self.weights_ = np.exp(circuit.log_weight[circuit.child_ptr[-2] :])
-        self.lower_bound_ = float(np.average(log_likelihood(circuit, rows), weights=weight))
+        self._describe(mixture.networks)
+        self.lower_bound_ = float(np.average(log_likelihood(self.circuit_, rows), weights=weight))
         self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
+
+    def _fit_blocks(
+        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
+    ) -> None:
+        domain, network = blocks.domain, None
+        if self.n_components == 1 and not self.structured and blocks.is_complete:
+            codes = blocks.codes()
+            network = learn_cutset_network_of_blocks(
+                lambda count: codes.total(partial(_of_block, count), n_jobs=self.n_jobs),
+                domain.n_states,
+                criterion=self.criterion,
+                ess=self.ess,
+                alpha=self.alpha,
+                n_candidates=self.n_candidates,
+                max_depth=self.max_depth,
+            )
+        if network is None:
+            self.fit_rows(domain, rows, weight, rows_val)
+            self.lower_bound_ = self._fit_parameters(blocks, rows, weight)
+            self.weights_ = _root_weights(self.circuit_, len(self.weights_))
+            return
+        self.domain_, self.param_ess_ = domain, self._given_param_ess
+        if self.param_ess == "auto":
+            found = param_ess_by_counts(network)
+            self.param_ess_ = found or choose_param_ess(network, domain.codes(rows), weight)
+        self.circuit_ = cutset_circuit(network, domain.axes, self.param_ess_)
+        self._describe([network])
+        self.n_iter_, self.converged_ = 1, True
+        self.lower_bound_ = blocks.total(partial(_log_likelihood, self.circuit_)) / blocks.n_rows
+
+    def _describe(self, networks: Sequence[CutsetNetwork]) -> None:
+        """Set the attributes that say what the circuit is made of."""
+        self.weights_ = _root_weights(self.circuit_, len(networks))
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
@@ -474,6 +508,20 @@ class CutsetNetworkBD(CircuitDensity):
         return fit_parameters(
             circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
         )
+
+
+def _root_weights(circuit: Circuit, n_components: int) -> Floats:
+    if n_components == 1:
+        return np.ones(1)
+    return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))
+
+
+def _of_block(count: Callable[[NDArray[Any]], Any], number: int, codes: NDArray[Any]) -> Any:
+    return count(codes)
+
+
+def _log_likelihood(circuit: Circuit, rows: Floats) -> float:
+    return float(log_likelihood(circuit, rows).sum())
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

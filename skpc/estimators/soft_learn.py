@@ -16,7 +16,7 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._fitting import hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
-from skpc.queries import fit_parameters
+from skpc.queries import PseudoCounts, fit_parameters
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given.
 _HELD_OUT = 0.1
@@ -295,6 +295,9 @@ class SoftLearnSPN(CircuitDensity):
         self.n_sums_ = int((circuit.kind == SUM).sum())
         self.n_products_ = int((circuit.kind == PRODUCT).sum())
         self.depth_ = circuit.depth
+
+    def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
+        return refinement_pseudo_counts(self.circuit_, rows, weight, **_PSEUDO_COUNTS)
 
     def _decided(self, domain: Domain) -> tuple[SoftLearnOptions, int]:
         """What to learn, and how many iterations of refinement."""

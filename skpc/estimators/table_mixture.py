@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, check_memory
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._base import PASS_TOL, PASSES, CircuitDensity
 from skpc.estimators._folds import deal
 from skpc.estimators._progress import progress
+from skpc.estimators.blocks import EncodedBlocks
 from skpc.estimators.streaming import by_blocks
 from skpc.learning import (
     N_STAGES,
@@ -242,7 +243,26 @@ class TableMixture(CircuitDensity):
             n and n._replace(score=own[v].score, atoms=own[v].atoms) for v, n in enumerate(numbers)
         )
         self.domain_ = replace(domain, numbers=numbers if domain.numbers else domain.numbers)
-        self.circuit_ = table_circuit(found.columns, found.model, domain.n_features)
+        self._describe(found)
+
+    def _fit_blocks(
+        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
+    ) -> None:
+        self.fit_rows(blocks.domain, rows, weight, rows_val)
+        columns = self._mixture.columns._replace(n_rows=blocks.n_rows)
+        found, before = self._mixture._replace(columns=columns), -np.inf
+        for _ in range(PASSES):
+            sums = blocks.total(found.expected)
+            reached = float(found.choices.weights @ [part.log_density for part in sums])
+            found = found.told_by(sums)
+            if reached - before < PASS_TOL * blocks.n_rows:
+                break
+            before = reached
+        self._describe(found)
+
+    def _describe(self, found: LearnedMixture) -> None:
+        """Set the attributes that say what has been learned."""
+        self.circuit_ = table_circuit(found.columns, found.model, self.domain_.n_features)
         self._mixture, model = found, found.model
         self.weights_, self.n_components_ = model.weights, len(model.weights)
         self.means_ = model.gaussians.mean

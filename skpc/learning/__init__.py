@@ -4,6 +4,7 @@ Internal: it may change in any version.
 """
 
 from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset_blocks import learn_cutset_network_of_blocks
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.factors import Factors
 from skpc.learning.hidden_tree import CodedRows, HiddenTree
@@ -20,7 +21,7 @@ from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixtu
 from skpc.learning.network import CutsetNetwork
 from skpc.learning.shrinkage import fit_shrunken, learn_shrunken_mixture
 from skpc.learning.simplex import mixture_weights
-from skpc.learning.smoothing import choose_param_ess
+from skpc.learning.smoothing import choose_param_ess, param_ess_by_counts
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.learning.table_circuit import table_circuit
 from skpc.learning.table_search import (
@@ -57,6 +58,7 @@ __all__ = [
     "independent_groups",
     "learn_chosen",
     "learn_cutset_network",
+    "learn_cutset_network_of_blocks",
     "learn_hidden_tree",
     "learn_mixture",
     "learn_shrunken_mixture",
@@ -64,6 +66,7 @@ __all__ = [
     "learn_table_mixture",
     "mixture_circuit",
     "mixture_weights",
+    "param_ess_by_counts",
     "refinement_pseudo_counts",
     "table_circuit",
 ]

@@ -28,7 +28,7 @@ _NUMBERS, _MOST = 2**24, 2**26
 #: Codes that take the memory of a number.
 _CODES = 4
 
-Codes = NDArray[np.int16]
+Codes = NDArray[Any]
 #: Sums over the blocks what a function finds in the codes of one.
 Total = Callable[[Callable[[Codes], Any]], Any]
 
@@ -48,8 +48,8 @@ def learn_cutset_network_of_blocks(
     Parameters
     ----------
     total : callable
-        Calls a function with the codes of each block, arrays of shape (n_rows, n_features) and
-        type int16, and adds up what it returns.
+        Calls a function with the codes of each block, arrays of shape (n_rows, n_features) of
+        integers, and adds up what it returns.
     n_states : array of shape (n_features,)
         Number of states of each variable.
     criterion, ess, alpha, n_candidates, max_depth
@@ -240,7 +240,9 @@ def _depth_first(places: list[_Place]) -> tuple[list[Visited], float]:
 
 
 def _varied_codes(varied: Ints, codes: Codes) -> Codes:
-    return np.ascontiguousarray(codes[:, varied])
+    """The columns of several states, as kernels read them."""
+    some = codes if len(varied) == codes.shape[1] else codes[:, varied]
+    return np.require(some, np.int16, ("C", "W"))
 
 
 def _state_counts(varied: Ints, widths: Ints, codes: Codes) -> Floats:

@@ -146,6 +146,57 @@ class TableModel(NamedTuple):
         )
 
 
+class Sums(NamedTuple):
+    """Sums over rows that tell the next model.
+
+    Attributes
+    ----------
+    weight, total, square : ndarrays
+        What :func:`skpc.variables.gaussians.statistics` returns for each component.
+    by_width : ndarray of shape (n_components, n_widths)
+        Weight of the rows in each Gaussian.
+    counts : ndarray of shape (n_components, n_states)
+        That of the rows in each state.
+    log_density : float
+        Sum of the log densities (nats) of the rows.
+    """
+
+    weight: Floats
+    total: Floats
+    square: Floats
+    by_width: Floats
+    counts: Floats
+    log_density: float = 0.0
+
+    @classmethod
+    def of(
+        cls, model: TableModel, columns: TableColumns, cells: TableCells, share: Floats
+    ) -> Sums:
+        """The sums, from the weight of each row in each Gaussian."""
+        share = share.reshape(len(model.weights), -1, share.shape[1])
+        rows, by_width = share.sum(axis=1), share.sum(axis=2)
+        # A row in a wide Gaussian tells less about the mean and the covariance.
+        precision = 1.0 / np.square(model.width[: share.shape[1]])
+        told = np.einsum("kwr,w->kr", share, precision)
+        sums = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
+        counts = np.zeros_like(model.log_table)
+        count_states(rows, columns.state_ptr, cells.codes, counts)
+        return cls(*sums, by_width, counts)
+
+    @classmethod
+    def expected(cls, model: TableModel, columns: TableColumns, rows: Floats) -> Sums:
+        """The sums over encoded rows of weight one: the E-step."""
+        cells = columns.cells(rows)
+        share = model.joint(columns, cells)
+        log_density = _share_rows(share, cells, columns) + cells.log_base
+        return cls.of(model, columns, cells, share)._replace(log_density=log_density.sum())
+
+
+def next_model(model: TableModel, sums: Sums, columns: TableColumns, recipe: Recipe) -> TableModel:
+    """The M-step, from sums over all rows."""
+    return _Maximiser(columns, recipe).told_by(model, sums)
+
+
 def fit_components(
     columns: TableColumns,
     cells: TableCells,
@@ -177,14 +228,14 @@ def fit_components(
     -------
     TableModel
     """
-    learner = _Maximiser(columns, cells, recipe)
+    learner = _Maximiser(columns, recipe)
     if isinstance(start, TableModel):
         model = start
     else:
         model = learner.first(len(start))
         part = model.part.reshape(len(start), -1, 1)
         share = (start[:, np.newaxis] * part * weight).reshape(len(model.part), -1)
-        model = learner.maximised(model, share)
+        model = learner.maximised(model, cells, share)
     # Steps between look only at the components to which a row belongs, and raise a bound: they pay
     # where a row costs as much as a pattern.
     n_between = _BETWEEN if len(cells.patterns.seen) > _PATTERNS * len(weight) else 0
@@ -196,10 +247,11 @@ def fit_components(
             break
         before = reached
         for _ in range(n_between):
-            model, wanted = learner.maximised(model, share * weight), _belongs(share, model)
+            wanted = _belongs(share, model)
+            model = learner.maximised(model, cells, share * weight)
             share = model.joint(columns, cells, wanted)
             _share_rows(share, cells, columns)
-        model = learner.maximised(model, share * weight)
+        model = learner.maximised(model, cells, share * weight)
     return model
 
 
@@ -218,10 +270,10 @@ def clustered(
 
 
 class _Maximiser:
-    """The M-step of a recipe on some rows."""
+    """The M-step of a recipe."""
 
-    def __init__(self, columns: TableColumns, cells: TableCells, recipe: Recipe):
-        self.columns, self.cells, self.recipe = columns, cells, recipe
+    def __init__(self, columns: TableColumns, recipe: Recipe):
+        self.columns, self.recipe = columns, recipe
         self.precision = 1.0 / np.square(recipe.widths)
         self.noise: Floats | None = None
 
@@ -235,21 +287,19 @@ class _Maximiser:
         log_table = np.tile(np.log(columns.share), (n_components, 1))
         return self._model(weights, log_table, mean, covariance, part)
 
-    def maximised(self, model: TableModel, share: Floats) -> TableModel:
+    def maximised(self, model: TableModel, cells: TableCells, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""
-        columns, cells, n_components = self.columns, self.cells, len(model.weights)
-        share = share.reshape(n_components, -1, share.shape[1])
-        rows, by_width = share.sum(axis=1), np.maximum(share.sum(axis=2), _NOTHING)
-        # A row in a wide Gaussian tells less about the mean and the covariance.
-        told = np.einsum("kwr,w->kr", share, self.precision)
-        sums = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
-        weight, total, square = np.maximum(sums[0], _NOTHING)[:, np.newaxis], *sums[1:]
-        shift = total / weight
-        square -= weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
-        mean, count = model.gaussians.mean + shift, by_width.sum(axis=1)
-        covariance = self._covariances(count, square, columns.smallest_variances(mean))
-        counts = np.zeros_like(model.log_table)
-        count_states(rows, columns.state_ptr, cells.codes, counts)
+        return self.told_by(model, Sums.of(model, self.columns, cells, share))
+
+    def told_by(self, model: TableModel, sums: Sums) -> TableModel:
+        """The next model, from sums over the rows."""
+        columns, by_width = self.columns, np.maximum(sums.by_width, _NOTHING)
+        weight = np.maximum(sums.weight, _NOTHING)[:, np.newaxis]
+        shift = sums.total / weight
+        around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
+        mean, count, counts = model.gaussians.mean + shift, by_width.sum(axis=1), sums.counts
+        smallest = columns.smallest_variances(mean)
+        covariance = self._covariances(count, sums.square - around, smallest)
         like = by_width.sum(axis=0) / count.sum()
         part = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
         weights = count / count.sum()

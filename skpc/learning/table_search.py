@@ -12,7 +12,15 @@ from joblib import Parallel, delayed
 from skpc._arrays import Floats, Ints
 from skpc.learning.simplex import mixture_weights
 from skpc.learning.table_cells import TableCells, TableColumns
-from skpc.learning.table_mixture import TAILS, Recipe, TableModel, clustered, fit_components
+from skpc.learning.table_mixture import (
+    TAILS,
+    Recipe,
+    Sums,
+    TableModel,
+    clustered,
+    fit_components,
+    next_model,
+)
 from skpc.variables import Number
 
 #: Numbers of components to choose from; so many in a row that are no better end a walk.
@@ -118,16 +126,32 @@ class LearnedMixture(NamedTuple):
         What they are made by.
     n_parameters : int
         Number of free parameters.
+    parts : list of TableModel
+        The mixtures of the candidates.
     """
 
     columns: TableColumns
     model: TableModel
     choices: Choices
     n_parameters: int
+    parts: list[TableModel]
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of encoded rows, shape (n_rows,)."""
         return self.model.log_density(self.columns, self.columns.cells(rows))
+
+    def expected(self, rows: Floats) -> tuple[Sums, ...]:
+        """The E-step of each candidate, on encoded rows of weight one."""
+        return tuple(Sums.expected(part, self.columns, rows) for part in self.parts)
+
+    def told_by(self, sums: Sequence[Sums]) -> LearnedMixture:
+        """The M-step, from sums over all rows."""
+        weights, candidates = self.choices
+        parts = [
+            next_model(part, of_part, self.columns, candidate.recipe)
+            for part, of_part, candidate in zip(self.parts, sums, candidates)
+        ]
+        return self._replace(model=TableModel.stacked(parts, weights), parts=parts)
 
 
 def learn_table_mixture(
@@ -202,7 +226,7 @@ def learn_chosen(
         for candidate, model in zip(candidates, models)
     ]
     stacked = TableModel.stacked(models, weights)
-    return LearnedMixture(columns, stacked, choices, sum(sizes) + len(models) - 1)
+    return LearnedMixture(columns, stacked, choices, sum(sizes) + len(models) - 1, models)
 
 
 class _Part:
