@@ -9,6 +9,7 @@ import pickle
 import secrets
 import shutil
 import tempfile
+import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -77,6 +78,7 @@ def kept(objects: Iterator[Any]) -> Callable[[], Iterator[Any]]:
             at = file.tell()
             yield one
 
+    weakref.finalize(again, file.close)
     return again
 
 

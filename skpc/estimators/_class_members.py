@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain, merge_rows
+from skpc.estimators._fitting import noted
 from skpc.estimators._masked_copies import few_threads
-from skpc.estimators.streaming import noted
 
 #: To a single member no class is further below the most probable one than this, in nats.
 _MOST_EVIDENCE = 300.0

@@ -71,3 +71,13 @@ def without_warnings(quiet: bool = True) -> Iterator[None]:
         if quiet:
             warnings.simplefilter("ignore", ConvergenceWarning)
         yield
+
+
+@contextmanager
+def noted(note: str) -> Iterator[None]:
+    """Add a note to the errors that come up meanwhile."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise

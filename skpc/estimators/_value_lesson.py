@@ -11,7 +11,7 @@ from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
-from skpc.estimators._fitting import without_warnings
+from skpc.estimators._fitting import noted, without_warnings
 from skpc.estimators._folds import HeldOut, share_seen
 from skpc.estimators._linear_pool import Standardised, fit_weights, log_weights
 from skpc.estimators._masked_copies import NEEDED
@@ -25,7 +25,6 @@ from skpc.estimators._value_members import (
     TargetRegressor,
     atom_probabilities,
 )
-from skpc.estimators.streaming import noted
 from skpc.learning import mixture_weights
 
 #: Rows whose predictive distributions are held at a time.

@@ -22,8 +22,7 @@ from skpc._arrays import Floats
 from skpc._files import kept
 from skpc._validation import check_table, frame_library
 from skpc.domain import Domain, present_rows
-from skpc.estimators._fitting import with_some_cell
-from skpc.estimators.streaming import noted
+from skpc.estimators._fitting import noted, with_some_cell
 
 #: Of more rows than these, or more cells, a sample of so many tells what the columns are.
 SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
@@ -58,12 +57,12 @@ class TableBlocks:
     """
 
     def __init__(self, read: Callable[[], Iterator[Any]] | None, tasks: Any = None):
-        self._read, self._tasks = read, tasks
+        self._read, self.tasks = read, tasks
 
     @classmethod
     def of(cls, X: Any) -> TableBlocks | None:
         """The blocks of what a user passes as ``X``; None if that is a table as it stands."""
-        if _is_from("dask", X) and hasattr(X, "to_delayed"):
+        if is_lazy(X):
             if hasattr(X, "rechunk"):
                 X = X.rechunk({1: -1})
             return cls(None, np.ravel(X.to_delayed()).tolist())
@@ -89,14 +88,14 @@ class TableBlocks:
         The sum does not depend on ``n_jobs``, the number of threads.
         """
         if self._read is None:
-            return _total_of_tasks(self._tasks, count, add)
+            return _total_of_tasks(self.tasks, count, add)
         return reduce(add, self._each(count, n_jobs))
 
     def kept(self, change: Callable[[int, Any], Any], n_jobs: int | None = None) -> TableBlocks:
         """What becomes of the blocks, in a temporary file; of a dask collection, when it is asked
         for."""
         if self._read is None:
-            numbered = enumerate(self._tasks)
+            numbered = enumerate(self.tasks)
             return TableBlocks(None, [_task(change)(number, block) for number, block in numbered])
         return TableBlocks(kept(self._each(change, n_jobs)))
 
@@ -106,9 +105,9 @@ class TableBlocks:
             delayed(_counted)(count, number, block) for number, block in enumerate(read())
         )
 
-    def _first(self) -> Any:
+    def first(self) -> Any:
         """The first block that has rows."""
-        blocks = (task.compute() for task in self._tasks) if self._read is None else self._read()
+        blocks = (task.compute() for task in self.tasks) if self._read is None else self._read()
         for block in blocks:
             if len(block):
                 return block
@@ -129,7 +128,7 @@ class TableBlocks:
         is_whole : bool
         """
         reader = clone(estimator)
-        check_table(reader, self._first(), reset=True)
+        check_table(reader, self.first(), reset=True)
         n_rows = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // reader.n_features_in_))
         drawn = self.total(partial(_draw, reader, n_rows), partial(_drawn_together, n_rows))
         tables = [table for table in _cut(n_rows, drawn).tables if len(table)]
@@ -301,6 +300,11 @@ def _task(function: Callable[..., Any]) -> Callable[..., Any]:
     from dask import delayed as task
 
     return cast("Callable[..., Any]", task(function))
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether a table is a collection of dask."""
+    return _is_from("dask", X) and hasattr(X, "to_delayed")
 
 
 def _is_from(library: str, X: Any) -> bool:

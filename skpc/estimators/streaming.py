@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
@@ -19,6 +18,8 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._validation import check_finite
+from skpc.estimators._fitting import noted
+from skpc.estimators.blocks import TableBlocks, is_lazy
 
 #: Cells of an array that are answered for at a time.
 _CELLS = 2**20
@@ -32,20 +33,21 @@ def by_blocks(method: _Method) -> _Method:
     The method takes the table ``X`` first and answers for each of its rows with an array or a tuple
     of arrays. The blocks make memory independent of the number of rows, also where ``X`` is mapped
     to a file, and within a ``joblib.parallel_config`` they are answered side by side. A
-    ``random_state`` seeds each block.
+    ``random_state`` seeds each block. The answer for a dask collection is one, too: what is
+    asked is computed where the blocks are, when the answer is.
     """
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_lazy(X):
+            return _lazily(signature(method).bind(self, X, *args, **kwargs).arguments, answer, X)
         is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
         if not is_numbers or len(X) < 2 or X.size <= _CELLS:
             return method(self, X, *args, **kwargs)
         blocks = list(gen_batches(len(X), max(1, _CELLS // X.shape[1])))
         call = signature(method).bind(self, X, *args, **kwargs).arguments
-        calls: Iterator[dict[str, Any]] = (call | {"X": X[block]} for block in blocks)
-        if call.get("random_state") is not None:
-            seeds = check_random_state(call["random_state"]).randint(2**31, size=len(blocks))
-            calls = (call | {"random_state": int(seed)} for call, seed in zip(calls, seeds))
+        seeded = _seeded(call, len(blocks))
+        calls = (call | {"X": X[block]} for call, block in zip(seeded, blocks))
         # The kernels leave Python's lock to others. Other processes know "answer" by its name.
         parts = Parallel(prefer="threads", return_as="generator")(
             delayed(_answer)(partial(answer, **call), block) for call, block in zip(calls, blocks)
@@ -60,14 +62,51 @@ def by_blocks(method: _Method) -> _Method:
     return cast(_Method, answer)
 
 
-@contextmanager
-def noted(note: str) -> Iterator[None]:
-    """Add a note to the errors that come up meanwhile."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(note)
-        raise
+def _seeded(call: dict[str, Any], n_blocks: int) -> list[dict[str, Any]]:
+    """The arguments for each block."""
+    if call.get("random_state") is None:
+        return [call] * n_blocks
+    seeds = check_random_state(call["random_state"]).randint(2**31, size=n_blocks)
+    return [call | {"random_state": int(seed)} for seed in seeds]
+
+
+def _lazily(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
+    """The answer for a dask collection, as dask arrays and DataFrames."""
+    from dask import delayed as task
+
+    blocks = TableBlocks.of(X)
+    is_numbers = hasattr(X, "dtype") and X.dtype.kind in "biuf"
+    head = np.full((1, X.shape[1]), np.nan) if is_numbers else blocks.first()[:1]
+    like = answer(**(call | {"X": head}))
+    del call["X"]
+    seeded = zip(_seeded(call, len(blocks.tasks)), blocks.tasks)
+    parts = [task(_of_block)(partial(answer, **one), block, like) for one, block in seeded]
+    sizes = X.chunks[0] if is_numbers else [np.nan] * len(parts)
+    if not isinstance(like, tuple):
+        return _collection(parts, sizes, like)
+    places = range(len(like))
+    return tuple(_collection([part[i] for part in parts], sizes, like[i]) for i in places)
+
+
+def _of_block(answer: Callable[..., Any], block: Any, like: Any) -> Any:
+    if len(block):
+        return answer(X=block)
+    return tuple(one[:0] for one in like) if isinstance(like, tuple) else like[:0]
+
+
+def _collection(parts: list[Any], sizes: Any, like: Any) -> Any:
+    """One dask collection of the answers for blocks, which look like a known one."""
+    if not isinstance(like, np.ndarray):
+        from dask import dataframe
+
+        return dataframe.from_delayed(parts, meta=like[:0])
+    from dask import array
+
+    shapes = [(size, *like.shape[1:]) for size in sizes]
+    return array.concatenate(
+        [array.from_delayed(part, shape, like.dtype) for part, shape in zip(parts, shapes)],
+        allow_unknown_chunksizes=True,
+    )
 
 
 def _answer(call: Callable[[], Any], block: slice) -> Any:
