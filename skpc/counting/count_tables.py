@@ -66,7 +66,7 @@ class CountTables(NamedTuple):
         start = offsets(size)
         table = np.repeat(np.arange(len(size)), np.diff(self.ptr))
         cell = start[table] + self.parent_state * self.n_states[table] + self.state
-        return np.bincount(cell, weights=self.weight, minlength=start[-1])
+        return np.bincount(cell, weights=self.weight, minlength=start[-1]).astype(np.float64)
 
     def log_probabilities(self, pseudo_count: Floats) -> list[Floats]:
         """Log of the smoothed conditional probabilities.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -23,16 +22,12 @@ from skpc._validation import (
     column_of,
     fit_context,
 )
-from skpc.circuit import Circuit
-from skpc.densities import CircuitAnswers, Density
+from skpc.densities import Density
 from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators._progress import announce
-from skpc.estimators.blocks import EncodedBlocks, TableBlocks
+from skpc.estimators.blocks import EncodedBlocks, sampled
 from skpc.estimators.streaming import by_blocks
-from skpc.queries import PseudoCounts
-from skpc.queries.flows import ExpectedStatistics, expected_statistics
-from skpc.queries.parameters import fit_to_sums, pseudo_counts_like
 from skpc.variables import Predictive
 
 #: Largest number of bins of a numeric column, where the user gives none.
@@ -40,9 +35,6 @@ _N_BINS = {"auto": 20, "plain": 10}
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
-#: Passes of EM over a table in blocks, at most, and the rise of its mean log-likelihood (nats a
-#: row) that is worth one. Pseudo-counts are so many rows distributed as the sample has told.
-PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
 
 
 class TableEstimator(BaseEstimator):
@@ -117,18 +109,14 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         """Learn from encoded rows under ``domain_``; see :meth:`fit_rows`."""
 
     def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
-        table, is_whole = TableBlocks.of(X), True
         with all_or_nothing(self):
-            if table is not None:
-                if sample_weight is not None:
-                    raise ValueError("sample_weight needs a table in memory; X comes in blocks.")
-                X, is_whole = table.sample(self)
+            X, blocks = sampled(self, X, sample_weight)
             domain, rows, weight = self._prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
-            if table is None or is_whole:
+            if blocks is None:
                 return self.fit_rows(domain, rows, weight, X_val)
-            self._fit_blocks(EncodedBlocks.of(table, self, domain), rows, weight, X_val)
+            self._fit_blocks(EncodedBlocks.of(blocks, self, domain), rows, weight, X_val)
         return self
 
     def _fit_blocks(
@@ -511,41 +499,3 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             return found
         states = self.domain_.categories[chosen]
         return found.astype(np.float64 if states is None else states.dtype)
-
-
-class CircuitDensity(TableDensity):
-    """Density estimation by a circuit over encoded rows, which a subclass learns."""
-
-    circuit_: Circuit
-
-    @property
-    def _density(self) -> Density:
-        return CircuitAnswers(self.circuit_, self.domain_)
-
-    def _fit_blocks(
-        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
-    ) -> None:
-        """Learn the structure from a sample, and the parameters from all rows by EM."""
-        self.fit_rows(blocks.domain, rows, weight, rows_val)
-        self._fit_parameters(blocks, rows, weight)
-
-    def _fit_parameters(self, blocks: EncodedBlocks, rows: Floats, weight: Floats) -> float:
-        """Fit the parameters to all rows; the mean log-likelihood of these (nats)."""
-        self.circuit_, total = fit_to_sums(
-            self.circuit_,
-            lambda circuit: blocks.total(partial(_expected, circuit)),
-            rows,
-            weight,
-            self._as_learned(rows, weight),
-            max_iter=PASSES,
-            tol=PASS_TOL * blocks.n_rows,
-        )
-        return total / blocks.n_rows
-
-    def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
-        """Pseudo-counts that stand for what has been learned from a sample."""
-        return pseudo_counts_like(self.circuit_, _LIKE_SAMPLE)
-
-
-def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
-    return expected_statistics(circuit, rows, np.ones(len(rows)))

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 from skpc._arrays import Floats
 from skpc.densities import Density
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._fitting import hold_out
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN

@@ -21,8 +21,10 @@ from sklearn.utils.parallel import Parallel, delayed
 from skpc._arrays import Floats
 from skpc._files import kept
 from skpc._validation import check_table, frame_library
+from skpc.circuit import Circuit
 from skpc.domain import Domain, present_rows
 from skpc.estimators._fitting import noted, with_some_cell
+from skpc.queries import log_likelihood
 
 #: Of more rows than these, or more cells, a sample of so many tells what the columns are.
 SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
@@ -60,12 +62,16 @@ class TableBlocks:
         self._read, self.tasks = read, tasks
 
     @classmethod
+    def of_lazy(cls, X: Any) -> TableBlocks:
+        """The blocks of a collection of dask."""
+        whole_rows = X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
+        return cls(None, np.ravel(whole_rows.to_delayed()).tolist())
+
+    @classmethod
     def of(cls, X: Any) -> TableBlocks | None:
         """The blocks of what a user passes as ``X``; None if that is a table as it stands."""
         if is_lazy(X):
-            if hasattr(X, "rechunk"):
-                X = X.rechunk({1: -1})
-            return cls(None, np.ravel(X.to_delayed()).tolist())
+            return cls.of_lazy(X)
         if _is_from("pyarrow", X) and hasattr(X, "to_batches"):
             return cls(lambda: (batch.to_pandas() for batch in X.to_batches()))
         if _is_from("polars", X) and hasattr(X, "collect_batches"):
@@ -135,6 +141,17 @@ class TableBlocks:
         return _joined(tables), drawn.n_rows <= n_rows
 
 
+def sampled(estimator: Any, X: Any, sample_weight: Any) -> tuple[Any, TableBlocks | None]:
+    """The table that a user passes, or a sample of one in blocks; and these, where it is that."""
+    blocks = TableBlocks.of(X)
+    if blocks is None:
+        return X, None
+    if sample_weight is not None:
+        raise ValueError("sample_weight needs a table in memory; X comes in blocks.")
+    table, is_whole = blocks.sample(estimator)
+    return table, None if is_whole else blocks
+
+
 class EncodedBlocks(NamedTuple):
     """The encoded rows of a table in blocks.
 
@@ -186,12 +203,23 @@ class EncodedBlocks(NamedTuple):
     ) -> _Sum:
         """Add up what is counted of the encoded rows of each block; those without a cell are left
         out."""
-        return self.blocks.total(partial(_of_rows, self.reader, self.domain, count), add, self.n_jobs)
+        return self.blocks.total(
+            partial(_of_rows, self.reader, self.domain, count), add, self.n_jobs
+        )
 
-    def codes(self) -> TableBlocks:
-        """The states of all cells, kept in a temporary file: many passes read them."""
-        states = partial(_states, self.domain)
-        return self.blocks.kept(partial(_of_rows, self.reader, self.domain, states), self.n_jobs)
+    def total_of_codes(self) -> Callable[[Callable[[Codes], Any]], Any]:
+        """What adds up over the states of all cells of each block.
+
+        They are kept in a temporary file, as many passes read them; those of a collection of dask
+        are made anew, where its blocks are.
+        """
+        states = partial(_of_rows, self.reader, self.domain, partial(_states, self.domain))
+        codes = self.blocks.kept(states, self.n_jobs)
+        return lambda count: codes.total(partial(_of_codes, count), n_jobs=self.n_jobs)
+
+    def mean_log_likelihood(self, circuit: Circuit) -> float:
+        """Mean log-likelihood of the rows (nats)."""
+        return float(self.total(partial(_log_likelihood, circuit)) / self.n_rows)
 
 
 class _Drawn(NamedTuple):
@@ -209,7 +237,7 @@ class _Drawn(NamedTuple):
         """Those with keys up to a limit."""
         limit = min(limit, self.limit)
         chosen = [key <= limit for key in self.keys]
-        tables = [present_rows(t, one * 1.0)[0] for t, one in zip(self.tables, chosen)]
+        tables = [present_rows(t, one.astype(np.float64))[0] for t, one in zip(self.tables, chosen)]
         keys = [key[one] for key, one in zip(self.keys, chosen)]
         return _Drawn(keys, tables, self.n_rows, limit)
 
@@ -227,8 +255,8 @@ def _drawn_together(n_rows: int, one: _Drawn, other: _Drawn) -> _Drawn:
     """The rows of two parts; above twice the number that is wanted, the smallest keys are kept."""
     limit = min(one.limit, other.limit)
     one, other = (part if part.limit == limit else part.below(limit) for part in (one, other))
-    parts = (a + b for a, b in zip(one[:3], other[:3]))
-    both = _Drawn(*parts, limit)
+    keys, tables = one.keys + other.keys, one.tables + other.tables
+    both = _Drawn(keys, tables, one.n_rows + other.n_rows, limit)
     return _cut(n_rows, both) if sum(map(len, both.keys)) > 2 * n_rows else both
 
 
@@ -258,6 +286,7 @@ def _total_of_tasks(
     tasks: list[Any], count: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
 ) -> Any:
     """Count where the blocks of a dask collection are, and add up by a tree."""
+
     def together(*parts: Any) -> Any:
         return reduce(add, parts)
 
@@ -280,6 +309,14 @@ def _of_rows(
 def _states(domain: Domain, rows: Floats) -> Codes:
     codes = domain.codes(rows)
     return codes.astype(np.int8) if domain.n_states.max() <= _FEW_STATES else codes
+
+
+def _of_codes(count: Callable[[Codes], Any], number: int, codes: Codes) -> Any:
+    return count(codes)
+
+
+def _log_likelihood(circuit: Circuit, rows: Floats) -> float:
+    return float(log_likelihood(circuit, rows).sum())
 
 
 def _look(

@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
 from skpc.estimators.blocks import EncodedBlocks
@@ -213,6 +212,7 @@ class CutsetNetworkBD(CircuitDensity):
     array([[1., 1., 0.]])
     """
 
+    weights_: Floats
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "criterion": [StrOptions({"bd", "bic"})],
@@ -283,12 +283,9 @@ class CutsetNetworkBD(CircuitDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or iterator of such
-            Numbers and categories; NaN (or None) marks missing cells. An iterator gives a table
-            that is too large for memory in blocks of rows. Only distinct rows are kept, with
-            their counts: a number counts as the mean of its bin. The first block
-            tells the bins and the categories that are not declared; make it a thousand rows or
-            more, drawn from all.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
+            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
+            blocks see :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -302,9 +299,8 @@ class CutsetNetworkBD(CircuitDensity):
         Raises
         ------
         ValueError
-            If all cells are missing (in the first block), one is infinite, the weights are
-            negative or all zero, an iterator has no block or comes with weights, or ``structured``
-            comes with several components.
+            If all cells are missing, one is infinite, the weights are negative or all zero, blocks
+            have no rows or come with weights, or ``structured`` comes with several components.
         """
         return self._fit(X, sample_weight)
 
@@ -333,35 +329,24 @@ class CutsetNetworkBD(CircuitDensity):
     def _fit_blocks(
         self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
     ) -> None:
-        domain, network = blocks.domain, None
+        self.domain_, network = blocks.domain, None
         if self.n_components == 1 and not self.structured and blocks.is_complete:
-            codes = blocks.codes()
-            network = learn_cutset_network_of_blocks(
-                lambda count: codes.total(partial(_of_block, count), n_jobs=self.n_jobs),
-                domain.n_states,
-                criterion=self.criterion,
-                ess=self.ess,
-                alpha=self.alpha,
-                n_candidates=self.n_candidates,
-                max_depth=self.max_depth,
-            )
+            network = learn_cutset_network_of_blocks(blocks.total_of_codes(), **self._options())
         if network is None:
-            self.fit_rows(domain, rows, weight, rows_val)
+            self.fit_rows(blocks.domain, rows, weight, rows_val)
             self.lower_bound_ = self._fit_parameters(blocks, rows, weight)
-            self.weights_ = _root_weights(self.circuit_, len(self.weights_))
+            self.weights_ = _root_weights(self.circuit_, self.weights_)
             return
-        self.domain_, self.param_ess_ = domain, self._given_param_ess
-        if self.param_ess == "auto":
-            found = param_ess_by_counts(network)
-            self.param_ess_ = found or choose_param_ess(network, domain.codes(rows), weight)
-        self.circuit_ = cutset_circuit(network, domain.axes, self.param_ess_)
+        by_counts = param_ess_by_counts(network) if self.param_ess == "auto" else None
+        self.param_ess_ = by_counts or self._single_param_ess(network, rows, weight)
+        self.circuit_ = cutset_circuit(network, self.domain_.axes, self.param_ess_)
         self._describe([network])
         self.n_iter_, self.converged_ = 1, True
-        self.lower_bound_ = blocks.total(partial(_log_likelihood, self.circuit_)) / blocks.n_rows
+        self.lower_bound_ = blocks.mean_log_likelihood(self.circuit_)
 
     def _describe(self, networks: Sequence[CutsetNetwork]) -> None:
         """Set the attributes that say what the circuit is made of."""
-        self.weights_ = _root_weights(self.circuit_, len(networks))
+        self.weights_ = _root_weights(self.circuit_, networks)
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
@@ -447,17 +432,13 @@ class CutsetNetworkBD(CircuitDensity):
         self, only_trees: bool = False, advance: Callable[[float], object] | None = None
     ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
         """What learns a network, or a Chow-Liu tree, from codes and weights."""
-        return partial(
-            learn_cutset_network,
-            n_states=self.domain_.n_states,
-            criterion=self.criterion,
-            ess=self.ess,
-            alpha=self.alpha,
-            n_candidates=self.n_candidates,
-            max_depth=0 if only_trees else self.max_depth,
-            structured=self.structured and not only_trees,
-            advance=advance,
-        )
+        options = self._options() | ({"max_depth": 0} if only_trees else {})
+        structured = self.structured and not only_trees
+        return partial(learn_cutset_network, **options, structured=structured, advance=advance)
+
+    def _options(self) -> dict[str, Any]:
+        names = ("criterion", "ess", "alpha", "n_candidates", "max_depth")
+        return {name: getattr(self, name) for name in names} | {"n_states": self.domain_.n_states}
 
     def _mixture(
         self,
@@ -510,18 +491,9 @@ class CutsetNetworkBD(CircuitDensity):
         )
 
 
-def _root_weights(circuit: Circuit, n_components: int) -> Floats:
-    if n_components == 1:
-        return np.ones(1)
-    return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))
-
-
-def _of_block(count: Callable[[NDArray[Any]], Any], number: int, codes: NDArray[Any]) -> Any:
-    return count(codes)
-
-
-def _log_likelihood(circuit: Circuit, rows: Floats) -> float:
-    return float(log_likelihood(circuit, rows).sum())
+def _root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Floats:
+    of_root = circuit.log_weight[circuit.child_ptr[-2] :]
+    return np.exp(of_root) if len(components) > 1 else np.ones(1)
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

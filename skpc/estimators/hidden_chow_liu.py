@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
 from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._fitting import complete_points, hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import (
@@ -171,8 +171,9 @@ class HiddenChowLiuTree(CircuitDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
+            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
+            blocks see :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -253,8 +253,9 @@ class MixtureOfAllTrees(TableDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
+            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
+            blocks see :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -12,7 +12,7 @@ from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._fitting import hold_out
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
@@ -244,8 +244,9 @@ class SoftLearnSPN(CircuitDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
+            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
+            blocks see :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None

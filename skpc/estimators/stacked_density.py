@@ -17,7 +17,8 @@ from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import Domain, group_rows
-from skpc.estimators._base import CircuitDensity, TableDensity
+from skpc.estimators._base import TableDensity
+from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators._folds import Split, given_splits, hold_out_folds
 from skpc.estimators._members import named, refuse_other_density

@@ -7,7 +7,6 @@ each cell, so that a table mapped to a file is never read as a whole.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from inspect import signature
@@ -74,7 +73,7 @@ def _lazily(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
     """The answer for a dask collection, as dask arrays and DataFrames."""
     from dask import delayed as task
 
-    blocks = TableBlocks.of(X)
+    blocks = TableBlocks.of_lazy(X)
     is_numbers = hasattr(X, "dtype") and X.dtype.kind in "biuf"
     head = np.full((1, X.shape[1]), np.nan) if is_numbers else blocks.first()[:1]
     like = answer(**(call | {"X": head}))

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, check_memory
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
-from skpc.estimators._base import PASS_TOL, PASSES, CircuitDensity
+from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
 from skpc.estimators._folds import deal
 from skpc.estimators._progress import progress
 from skpc.estimators.blocks import EncodedBlocks
@@ -182,8 +182,9 @@ class TableMixture(CircuitDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
+            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
+            blocks see :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None

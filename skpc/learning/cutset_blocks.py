@@ -35,8 +35,8 @@ Total = Callable[[Callable[[Codes], Any]], Any]
 
 def learn_cutset_network_of_blocks(
     total: Total,
-    n_states: Ints,
     *,
+    n_states: Ints,
     criterion: str = "bd",
     ess: float = 0.1,
     alpha: float = 0.01,

@@ -169,9 +169,7 @@ class Sums(NamedTuple):
     log_density: float = 0.0
 
     @classmethod
-    def of(
-        cls, model: TableModel, columns: TableColumns, cells: TableCells, share: Floats
-    ) -> Sums:
+    def of(cls, model: TableModel, columns: TableColumns, cells: TableCells, share: Floats) -> Sums:
         """The sums, from the weight of each row in each Gaussian."""
         share = share.reshape(len(model.weights), -1, share.shape[1])
         rows, by_width = share.sum(axis=1), share.sum(axis=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,7 +212,10 @@ def em_steps(
         raise ValueError("parameters can only be fitted before a circuit is conditioned")
     counts = _pseudo_counts(circuit, pseudo_count)
     moments = column_moments(leaf_cells(circuit, rows)[1], weight)
-    return _em(circuit, partial(expected_statistics, rows=rows, weight=weight), counts, moments)
+    while True:
+        statistics = expected_statistics(circuit, rows, weight)
+        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, *moments)
+        circuit = _maximised(circuit, statistics, counts, *moments)
 
 
 def fit_to_sums(
@@ -251,31 +253,15 @@ def fit_to_sums(
         That of all rows (nats), without the pseudo-counts.
     """
     moments = column_moments(leaf_cells(circuit, sample)[1], weight)
-    totals: list[float] = []
-
-    def noting(current: Circuit) -> ExpectedStatistics:
-        found = expect(current)
-        totals.append(found.log_likelihood)
-        return found
-
     before = -np.inf
-    for n_iter, (found, objective) in enumerate(_em(circuit, noting, pseudo_count, moments)):
+    for n_iter in range(max_iter + 1):
+        statistics = expect(circuit)
+        objective = statistics.log_likelihood + _log_prior(circuit, pseudo_count, *moments)
         if objective - before < tol or n_iter == max_iter:
             break
         before = objective
-    return found, totals[-1]
-
-
-def _em(
-    circuit: Circuit,
-    expect: Callable[[Circuit], ExpectedStatistics],
-    counts: PseudoCounts,
-    moments: tuple[Floats, Floats],
-) -> Iterator[tuple[Circuit, float]]:
-    while True:
-        statistics = expect(circuit)
-        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, *moments)
-        circuit = _maximised(circuit, statistics, counts, *moments)
+        circuit = _maximised(circuit, statistics, pseudo_count, *moments)
+    return circuit, statistics.log_likelihood
 
 
 def _evenly_spread(circuit: Circuit) -> Circuit:

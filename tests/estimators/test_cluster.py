@@ -1,12 +1,13 @@
-"""Work that joblib hands to a dask cluster."""
+"""Work that joblib hands to a dask cluster, and collections of dask."""
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from skpc import CutsetNetworkBD
-from skpc.estimators import streaming
+from skpc import CutsetNetworkBD, TableMixture
+from skpc.estimators import blocks, streaming
 
 distributed = pytest.importorskip("distributed", reason="dask is optional")
 
@@ -68,3 +69,84 @@ def test_two_processes_find_what_one_finds(monkeypatch):
     assert "answer" in tasks
     for here, there in zip(at_home, on_cluster):
         np.testing.assert_allclose(there, here, rtol=1e-10)
+
+
+def in_a_cluster():
+    return distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        dashboard_address=None,
+    )
+
+
+def binary():
+    X = np.random.default_rng(0).integers(0, 2, (2_000, 6)).astype(float)
+    X[:, 3] = np.where(X[:, 0] > 0, X[:, 1], X[:, 2])
+    return X
+
+
+def test_a_dask_array_is_learned_where_its_blocks_are(monkeypatch):
+    array = pytest.importorskip("dask.array", reason="dask is optional")
+    monkeypatch.setattr(blocks, "SAMPLE_ROWS", 300)
+    X = binary()
+    lazy = array.from_array(X, chunks=(450, 4))
+    for model in (
+        CutsetNetworkBD(categories=[[0, 1]] * 6),
+        TableMixture(n_components=2, categories=[[0, 1]] * 6, random_state=0),
+    ):
+        here = model.fit(X[at : at + 450] for at in range(0, 2_000, 450)).score_samples(X)
+        with in_a_cluster() as cluster, distributed.Client(cluster):
+            there = model.fit(lazy).score_samples(X)
+            tasks = " ".join(cluster.scheduler.task_prefixes)
+        assert "counted" in tasks
+        assert "together" in tasks
+        np.testing.assert_allclose(there, here, rtol=1e-10)
+
+
+def test_answers_for_a_dask_array_are_lazy():
+    array = pytest.importorskip("dask.array", reason="dask is optional")
+    X = binary()
+    X[:, 5] += np.random.default_rng(1).normal(size=len(X))
+    model = CutsetNetworkBD(random_state=0).fit(X)
+    X[::3, 1] = np.nan
+    lazy = array.from_array(X, chunks=(450, 4))
+    asked = {
+        "score_samples": {},
+        "complete": {},
+        "score_cells": {},
+        "predict_column": {"column": 1},
+    }
+    for name, given in asked.items():
+        found = getattr(model, name)(lazy, **given)
+        assert isinstance(found, array.Array)
+        whole = getattr(model, name)(X, **given)
+        assert found.shape == whole.shape
+        np.testing.assert_allclose(found.compute(), whole, rtol=1e-10, err_msg=name)
+    for found, whole in zip(model.interval(lazy), model.interval(X)):
+        np.testing.assert_allclose(found.compute(), whole, rtol=1e-10)
+    assert model.score(lazy) == pytest.approx(model.score(X), abs=1e-10)
+    drawn = model.complete(lazy, "sample", random_state=0)
+    np.testing.assert_array_equal(drawn.compute(), drawn.compute())
+
+
+def test_dask_frames_are_learned_and_answered():
+    dataframe = pytest.importorskip("dask.dataframe", reason="it needs pyarrow")
+    frame = pd.DataFrame(binary(), columns=list("abcdef"))
+    frame["sky"] = np.where(frame["a"] > 0, "sun", "rain")
+    whole = CutsetNetworkBD(random_state=0).fit(frame)
+    frame.loc[::3, "sky"] = None
+    # The last of the parts is empty.
+    lazy = dataframe.from_pandas(frame, npartitions=3)
+    lazy = dataframe.concat([lazy, lazy[lazy["a"] > 1]])
+    model = CutsetNetworkBD(random_state=0).fit(lazy)
+    np.testing.assert_allclose(
+        model.score_samples(lazy).compute(), model.score_samples(frame), rtol=1e-10
+    )
+    filled = whole.complete(lazy)
+    assert isinstance(filled, dataframe.DataFrame)
+    found, expected = filled.compute(), whole.complete(frame)
+    assert found["sky"].tolist() == expected["sky"].tolist()
+    np.testing.assert_array_equal(found[list("abcdef")], expected[list("abcdef")])

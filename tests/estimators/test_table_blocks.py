@@ -1,0 +1,255 @@
+"""Learning from tables that come in blocks."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skpc import (
+    CutsetNetworkBD,
+    DensityClassifier,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    TableMixture,
+)
+from skpc.estimators import blocks
+from skpc.learning import cutset_blocks
+
+DENSITIES = [
+    CutsetNetworkBD(random_state=0),
+    CutsetNetworkBD(n_components=2, random_state=0),
+    CutsetNetworkBD(structured=True, random_state=0),
+    SoftLearnSPN(random_state=0),
+    TableMixture(random_state=0),
+    HiddenChowLiuTree(n_hidden=2, random_state=0),
+    MixtureOfAllTrees(max_iter=2, random_state=0),
+]
+#: Those whose structure or parameters all rows tell.
+LEARNERS = DENSITIES[:-1]
+
+
+def table(n_rows: int = 400, seed: int = 0) -> np.ndarray:
+    """A category that tells two numbers, and one that tells another where it is on."""
+    rng = np.random.default_rng(seed)
+    switch, other = rng.integers(0, 2, (2, n_rows))
+    numbers = rng.normal(size=(n_rows, 2)) + 3.0 * switch[:, np.newaxis] * [1, -1]
+    return np.column_stack([switch, other, np.where(switch, other, 2), numbers])
+
+
+def binary(n_rows: int = 2_000, n_columns: int = 8) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (n_rows, n_columns)).astype(float)
+    for column in range(3, n_columns, 2):
+        told = np.where(X[:, 0] > 0, X[:, 1], X[:, 2])
+        X[:, column] = np.where(rng.random(n_rows) < 0.9, told, X[:, column])
+    return X
+
+
+def in_blocks(X, size):
+    return (X[start : start + size] for start in range(0, len(X), size))
+
+
+@pytest.fixture
+def sample_of(monkeypatch):
+    """Let a sample of few rows tell what the columns are."""
+    return lambda n_rows: monkeypatch.setattr(blocks, "SAMPLE_ROWS", n_rows)
+
+
+@pytest.mark.parametrize("model", DENSITIES, ids=repr)
+@pytest.mark.parametrize("incomplete", [False, True])
+def test_blocks_of_no_more_rows_than_the_sample_are_learned_as_the_whole(model, incomplete):
+    X = table()
+    if incomplete:
+        X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    whole = clone(model).fit(X).score_samples(X)
+    for size in (7, 150):
+        np.testing.assert_array_equal(clone(model).fit(in_blocks(X, size)).score_samples(X), whole)
+
+
+@pytest.mark.parametrize("criterion", ["bd", "bic"])
+@pytest.mark.parametrize("size", [1, 7, 600, 5_000])
+def test_a_network_of_more_rows_than_the_sample_is_that_of_the_whole(criterion, size, sample_of):
+    X = binary()[: 300 if size == 1 else None]
+    model = CutsetNetworkBD(criterion=criterion, categories=[[0, 1]] * X.shape[1])
+    whole = clone(model).fit(X)
+    sample_of(100)
+    parts = clone(model).fit(in_blocks(X, size))
+    assert parts.n_cuts_ == whole.n_cuts_
+    assert parts.param_ess_ == whole.param_ess_
+    for name in ("kind", "child", "log_weight", "param"):
+        mine, its = getattr(parts.circuit_, name), getattr(whole.circuit_, name)
+        np.testing.assert_allclose(mine, its, rtol=1e-10)
+    for name in ("score_criterion_", "lower_bound_", "n_parameters_"):
+        assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-10)
+
+
+def test_threads_that_read_blocks_do_not_change_what_is_learned(sample_of):
+    sample_of(200)
+    for model in (CutsetNetworkBD(), TableMixture(random_state=0)):
+        X = table(1_000)
+        found = [
+            clone(model).set_params(n_jobs=n).fit(in_blocks(X, 100)).score_samples(X)
+            for n in (1, 2)
+        ]
+        np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("model", LEARNERS, ids=repr)
+@pytest.mark.parametrize("incomplete", [False, True])
+def test_parameters_of_all_rows_are_better_than_those_of_the_sample(model, incomplete, sample_of):
+    X, test = table(8_000), table(4_000, seed=1)
+    if incomplete:
+        X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    sample_of(500)
+    sample, _ = blocks.TableBlocks.of(in_blocks(X, 700)).sample(model)
+    of_sample = clone(model).fit(sample).score(test)
+    of_all = clone(model).fit(in_blocks(X, 700)).score(test)
+    assert len(sample) == 500
+    assert of_all > of_sample
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_a_mixture_of_blocks_says_the_parameters_that_its_circuit_has(n_components, sample_of):
+    X = table(2_000)
+    sample_of(500)
+    model = TableMixture(n_components=n_components, random_state=0).fit(in_blocks(X, 300))
+    rest = np.exp(model.circuit_.log_weight[model.circuit_.child_ptr[-2] :])
+    assert model.weights_.sum() == pytest.approx(1.0)
+    assert rest[-1] == pytest.approx(1 / 2_001)
+    cutset = CutsetNetworkBD(n_components=2, random_state=0).fit(in_blocks(X, 300))
+    assert cutset.weights_.sum() == pytest.approx(1.0)
+    assert cutset.lower_bound_ == pytest.approx(cutset.score(X), abs=1e-10)
+
+
+def test_a_learner_that_keeps_to_the_sample_says_so(sample_of):
+    sample_of(100)
+    model = MixtureOfAllTrees(max_iter=2, random_state=0)
+    with pytest.warns(UserWarning, match="learns from a sample of 100 of the 400 rows"):
+        model.fit(in_blocks(table(), 90))
+
+
+def test_the_sample_is_drawn_evenly_from_all_blocks(sample_of):
+    sample_of(1_000)
+    X = np.arange(20_000.0)[:, np.newaxis] * [1.0, -1.0]
+    for size in (99, 6_000):
+        found, is_whole = blocks.TableBlocks.of(in_blocks(X, size)).sample(CutsetNetworkBD())
+        assert not is_whole
+        assert len(found) == len(np.unique(found[:, 0])) == 1_000
+        # A uniform draw has 250 in each quarter, with a standard deviation of 13.
+        quarters = np.histogram(found[:, 0], 4, (0, 20_000))[0]
+        assert np.abs(quarters - 250).max() < 60
+        again, _ = blocks.TableBlocks.of(in_blocks(X, size)).sample(CutsetNetworkBD())
+        np.testing.assert_array_equal(found, again)
+
+
+def test_memory_does_not_grow_with_the_number_of_blocks(sample_of, monkeypatch):
+    sample_of(500)
+    monkeypatch.setattr(cutset_blocks, "_NUMBERS", 5_000)
+    X, peaks = binary(4_000), []
+    model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
+    clone(model).fit(lambda: in_blocks(X, 200))
+    for n_times in (1, 8):
+        tracemalloc.start()
+        clone(model).fit(lambda n=n_times: (b for _ in range(n) for b in in_blocks(X, 200)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_a_memory_map_is_read_in_blocks(tmp_path, sample_of, monkeypatch):
+    sample_of(300)
+    monkeypatch.setattr(blocks, "_CELLS", 4_000)
+    X = binary()
+    np.save(tmp_path / "table.npy", X.astype(np.uint8))
+    mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
+    model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
+    whole = clone(model).fit(X).score_samples(X)
+    np.testing.assert_allclose(clone(model).fit(mapped).score_samples(X), whole, rtol=1e-10)
+
+
+def test_frames_read_in_chunks(tmp_path, sample_of):
+    sample_of(400)
+    frame = pd.DataFrame({"sky": ["sun", "rain"] * 500, "t": np.arange(1000.0) % 17})
+    frame.to_csv(tmp_path / "weather.csv", index=False)
+    for model in (CutsetNetworkBD(), CutsetNetworkBD(n_components=2, random_state=0)):
+        chunks = pd.read_csv(tmp_path / "weather.csv", chunksize=300)
+        model.fit(chunks)
+        assert model.feature_names_in_.tolist() == ["sky", "t"]
+        assert np.isfinite(model.score(frame))
+
+
+def test_a_lazy_frame_is_collected_in_batches(tmp_path, sample_of):
+    polars = pytest.importorskip("polars", reason="polars is optional")
+    frame = polars.DataFrame({f"c{i}": column for i, column in enumerate(binary().T)})
+    frame.write_parquet(tmp_path / "table.parquet")
+    lazy = polars.scan_parquet(tmp_path / "table.parquet")
+    model = CutsetNetworkBD(categories=[[0, 1]] * frame.width)
+    whole = clone(model).fit(frame).score_samples(frame)
+    sample_of(300)
+    np.testing.assert_allclose(clone(model).fit(lazy).score_samples(frame), whole, rtol=1e-10)
+
+
+def test_a_parquet_folder_is_read_in_batches(tmp_path, sample_of):
+    dataset = pytest.importorskip("pyarrow.dataset", reason="pyarrow is optional")
+    X = binary()
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
+    for number in range(4):
+        frame[number * 500 : (number + 1) * 500].to_parquet(tmp_path / f"{number}.parquet")
+    model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
+    whole = clone(model).fit(frame).score_samples(frame)
+    sample_of(300)
+    found = clone(model).fit(dataset.dataset(tmp_path))
+    np.testing.assert_allclose(found.score_samples(frame), whole, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "weight", "match"),
+    [
+        (iter([]), None, "at least one block of rows; found none"),
+        (iter([np.empty((0, 3))]), None, "at least one block of rows; found none"),
+        (iter([np.eye(3)]), np.ones(3), "sample_weight needs a table"),
+        (iter([np.eye(3), np.eye(2)]), None, "2 features, but .* is expecting 3"),
+        (iter([np.full((3, 3), np.nan)]), None, "missing"),
+    ],
+)
+def test_blocks_that_cannot_be_learned_are_refused(blocks, weight, match):
+    model = CutsetNetworkBD()
+    with pytest.raises(ValueError, match=match):
+        model.fit(blocks, sample_weight=weight)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_what_is_wrong_with_a_block_is_told_with_its_number():
+    blocks = iter([np.eye(3), np.full((2, 3), np.inf)])
+    with pytest.raises(ValueError, match="infinity") as caught:
+        CutsetNetworkBD().fit(blocks)
+    assert caught.value.__notes__ == ["This is in block 1 of the table, counted from 0."]
+
+
+def test_empty_blocks_are_passed_over(sample_of):
+    X = binary()
+    model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
+    for n_rows in (5_000, 300):
+        sample_of(n_rows)
+        with_empty = iter([X[:0], X[:500], X[:0], X[500:]])
+        found = clone(model).fit(with_empty).lower_bound_
+        assert found == pytest.approx(clone(model).fit(X).lower_bound_, rel=1e-10)
+
+
+def test_categories_that_the_sample_lacks_are_warned_of(sample_of):
+    sample_of(20)
+    skies = ["sun"] * 400 + ["rain"] * 400 + ["fog"]
+    frame = pd.DataFrame({"sky": skies, "n": np.arange(801) % 2})
+    model = CutsetNetworkBD(random_state=0)
+    with pytest.warns(UserWarning, match="'fog' in column 'sky', row 0.*Row of block 8"):
+        model.fit(in_blocks(frame, 100))
+    with pytest.raises(ValueError, match="unknown category 'fog'"):
+        model.set_params(handle_unknown="error").fit(in_blocks(frame, 100))
+
+
+def test_estimators_that_take_no_blocks_say_so():
+    with pytest.raises(TypeError, match="found an iterator .* Only the fit of a density"):
+        DensityClassifier().fit(iter([table()]), np.zeros(400))
