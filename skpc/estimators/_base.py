@@ -123,11 +123,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
     ) -> None:
         """Learn from a table in blocks; the rows that come with it are a sample of all."""
-        warnings.warn(
-            f"{type(self).__name__} learns from a sample of {weight.sum():,.0f} of the "
-            f"{blocks.n_rows:,.0f} rows that come in blocks.",
-            stacklevel=2,
-        )
+        n_rows = f"{weight.sum():,.0f} of the {blocks.n_rows:,.0f} rows that come in blocks"
+        warnings.warn(f"{type(self).__name__} learns from a sample of {n_rows}.", stacklevel=2)
         self.fit_rows(blocks.domain, rows, weight, rows_val)
 
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, Self, cast
 
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._validation import fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
+from skpc.domain import Domain, merge_rows
 from skpc.estimators._base import TableDensity
+from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators.blocks import EncodedBlocks
-from skpc.queries import PseudoCounts
+from skpc.queries import PseudoCounts, fit_parameters
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.parameters import fit_to_sums, pseudo_counts_like
 
@@ -24,10 +28,78 @@ class CircuitDensity(TableDensity):
     """Density estimation by a circuit over encoded rows, which a subclass learns."""
 
     circuit_: Circuit
+    #: Weight of the rows that the parameters have been learned from.
+    _n_learned: float
 
     @property
     def _density(self) -> Density:
         return CircuitAnswers(self.circuit_, self.domain_)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Adjust the parameters to more rows, by a step of EM.
+
+        What has been learned before counts as so many rows, distributed like the circuit. The first
+        call is ``fit``; later ones leave the structure, and what the columns are, as they are.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        CircuitDensity
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the columns are not those of the first call, a cell is infinite, or the weights are
+            negative or all zero.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc import CutsetNetworkBD
+        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+        >>> model = CutsetNetworkBD(param_ess=1e-9).fit(X)
+        >>> np.exp(model.partial_fit(X[50:]).score_samples([[1.0, 1.0]])).round(3)
+        array([0.667])
+        """
+        if not hasattr(self, "circuit_"):
+            return cast("Self", cast("Any", self).fit(X, sample_weight=sample_weight))
+        with all_or_nothing(self):
+            table, weight, _ = self._training_rows(X, sample_weight, reset=False)
+            rows, weight = merge_rows(self.domain_.encode(table), weight)
+            self._take_step(*with_some_cell(self.domain_, rows, weight))
+        return self
+
+    def _take_step(self, rows: Floats, weight: Floats) -> None:
+        """One step of EM, in which a row without any cell stands for those of before."""
+        before = np.full((1, rows.shape[1]), np.nan)
+        self.circuit_ = fit_parameters(
+            self.circuit_,
+            np.vstack([rows, before]),
+            np.append(weight, self._n_learned),
+            pseudo_count=0.0,
+            max_iter=1,
+            tol=0.0,
+        )
+        self._n_learned += weight.sum()
+
+    def fit_rows(
+        self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
+    ) -> Self:
+        """Learn from encoded rows under a domain that is known; see :class:`TableDensity`."""
+        super().fit_rows(domain, rows, weight, rows_val)
+        # partial_fit goes on from here.
+        self._n_learned = float(weight.sum())
+        return self
 
     def _fit_blocks(
         self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
@@ -47,6 +119,7 @@ class CircuitDensity(TableDensity):
             max_iter=PASSES,
             tol=PASS_TOL * blocks.n_rows,
         )
+        self._n_learned = blocks.n_rows
         return total / blocks.n_rows
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:

@@ -341,7 +341,7 @@ class CutsetNetworkBD(CircuitDensity):
         self.param_ess_ = by_counts or self._single_param_ess(network, rows, weight)
         self.circuit_ = cutset_circuit(network, self.domain_.axes, self.param_ess_)
         self._describe([network])
-        self.n_iter_, self.converged_ = 1, True
+        self.n_iter_, self.converged_, self._n_learned = 1, True, blocks.n_rows
         self.lower_bound_ = blocks.mean_log_likelihood(self.circuit_)
 
     def _describe(self, networks: Sequence[CutsetNetwork]) -> None:

@@ -16,7 +16,7 @@ from skpc.domain import Domain
 from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
 from skpc.estimators._folds import deal
 from skpc.estimators._progress import progress
-from skpc.estimators.blocks import EncodedBlocks
+from skpc.estimators.blocks import EncodedBlocks, added
 from skpc.estimators.streaming import by_blocks
 from skpc.learning import (
     N_STAGES,
@@ -260,6 +260,13 @@ class TableMixture(CircuitDensity):
                 break
             before = reached
         self._describe(found)
+        self._n_learned = blocks.n_rows
+
+    def _take_step(self, rows: Floats, weight: Floats) -> None:
+        before, found = self._mixture.before(self._n_learned), self._mixture
+        found = found.told_by(added(found.expected(rows, weight), before))
+        self._n_learned += weight.sum()
+        self._describe(found._replace(columns=found.columns._replace(n_rows=self._n_learned)))
 
     def _describe(self, found: LearnedMixture) -> None:
         """Set the attributes that say what has been learned."""

@@ -182,12 +182,29 @@ class Sums(NamedTuple):
         return cls(*sums, by_width, counts)
 
     @classmethod
-    def expected(cls, model: TableModel, columns: TableColumns, rows: Floats) -> Sums:
-        """The sums over encoded rows of weight one: the E-step."""
+    def expected(
+        cls, model: TableModel, columns: TableColumns, rows: Floats, weight: Floats
+    ) -> Sums:
+        """The sums over encoded rows: the E-step."""
         cells = columns.cells(rows)
         share = model.joint(columns, cells)
-        log_density = _share_rows(share, cells, columns) + cells.log_base
-        return cls.of(model, columns, cells, share)._replace(log_density=log_density.sum())
+        log_density = weight @ (_share_rows(share, cells, columns) + cells.log_base)
+        found = cls.of(model, columns, cells, share * weight)
+        return found._replace(log_density=float(log_density))
+
+    @classmethod
+    def like(cls, model: TableModel, n_rows: float) -> Sums:
+        """The sums over so many rows that are distributed like a model."""
+        count = n_rows * model.weights
+        by_width = count[:, np.newaxis] * model.part.reshape(len(count), -1)
+        width = model.width[: by_width.shape[1]]
+        return cls(
+            by_width @ (1.0 / width**2),
+            np.zeros_like(model.gaussians.mean),
+            count[:, np.newaxis, np.newaxis] * model.gaussians.covariance,
+            by_width,
+            count[:, np.newaxis] * np.exp(model.log_table),
+        )
 
 
 def next_model(model: TableModel, sums: Sums, columns: TableColumns, recipe: Recipe) -> TableModel:

@@ -140,9 +140,14 @@ class LearnedMixture(NamedTuple):
         """Log density (nats) of encoded rows, shape (n_rows,)."""
         return self.model.log_density(self.columns, self.columns.cells(rows))
 
-    def expected(self, rows: Floats) -> tuple[Sums, ...]:
-        """The E-step of each candidate, on encoded rows of weight one."""
-        return tuple(Sums.expected(part, self.columns, rows) for part in self.parts)
+    def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
+        """The E-step of each candidate, on encoded rows; of weight one, if none is given."""
+        weight = np.ones(len(rows)) if weight is None else weight
+        return tuple(Sums.expected(part, self.columns, rows, weight) for part in self.parts)
+
+    def before(self, n_rows: float) -> tuple[Sums, ...]:
+        """What so many rows distributed like each candidate would tell."""
+        return tuple(Sums.like(part, n_rows) for part in self.parts)
 
     def told_by(self, sums: Sequence[Sums]) -> LearnedMixture:
         """The M-step, from sums over all rows."""

@@ -1,9 +1,13 @@
 """How the estimators grow with rows and with columns: seconds and memory.
 
-    python -m tests.benchmarks.scaling [rows] [columns] [--limit SECONDS] [--estimators NAME ...]
+    python -m tests.benchmarks.scaling [rows] [blocks] [columns] [--limit SECONDS]
+                                       [--estimators NAME ...]
 
-rows       1e3 to 1e6 rows of 16 columns
-columns    10 to 1500 columns of 2000 rows
+rows       1e3 to 1e6 rows of 16 columns in memory
+blocks     1e3 to 1e7 rows of 16 columns in blocks of a file, complete and with a fifth of the cells
+           missing (scaling_blocks.py says more)
+columns    tables that grow wider: scaling_columns.py says how; without it, 10 to 1500 columns of
+           2000 rows
 
 Half of the columns are binary and half are numbers; half of the rows come from each of two random
 tree-structured distributions. The target of classifiers and regressions is the first column with
@@ -18,10 +22,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,11 +68,17 @@ HEAD = ("estimator", "rows", "columns", "fit_s", "MiB", "score_s", "score_nan_s"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("axes", nargs="*", default=["rows", "columns"])
+    parser.add_argument("axes", nargs="*", default=["rows", "blocks", "columns"])
     parser.add_argument("--limit", type=float, default=120.0)
     parser.add_argument("--estimators", nargs="+", default=list(ESTIMATORS))
     options = parser.parse_args()
     for axis in options.axes:
+        part = f"tests.benchmarks.scaling_{axis}"
+        if find_spec(part):
+            # It has options of its own, which are left as they are.
+            sys.argv[1:] = []
+            import_module(part).main()
+            continue
         sizes = [(n, 16) for n in ROWS] if axis == "rows" else [(2_000, d) for d in COLUMNS]
         print_row(HEAD)
         for name in options.estimators:
