@@ -86,11 +86,10 @@ def main() -> None:
             except OSError as error:
                 print(f"{name:12s} is not present: {error}")
                 continue
-            print(
-                f"{name:12s}", *(f"{cell:>18s}" for cell in _cells(name, found[name])), flush=True
-            )
+            cells = _cells(name, found[name], columns)
+            print(f"{name:12s}", *(f"{cell:>18s}" for cell in cells), flush=True)
     if options.write:
-        options.write.write_text(_table(found))
+        options.write.write_text(_table(found, columns))
 
 
 def _figures(pool: Any, name: str, slow: bool, keep: Path | None) -> dict[str, Any]:
