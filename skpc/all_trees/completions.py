@@ -71,7 +71,7 @@ def sum_completions(
     def work(part: slice) -> None:
         rows, of_draws = codes[part], slice(draws[part.start], draws[part.stop])
         log_p, first = _log_p(mixture, rows), offsets(size[part])[:-1]
-        mine = Estimates(*(a[of_draws if a is found.draws else part] for a in found))
+        mine = found.part(part, of_draws)
         start = draws[part.start : part.stop + 1] - draws[part.start]
         lookup = _Lookup(log_p, first, _strides(rows, ptr))
         _sum_rows(lookup, ptr, rows, wholes[part], start, height[of_draws], mine)

@@ -16,11 +16,10 @@ working precision cost the sum of the weights any accuracy.
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, add_products, fast_log, inlined, kernel
-from skpc.all_trees.parallel import in_threads
+from skpc.all_trees.parallel import in_threads, slices
 from skpc.all_trees.wide_rows import invert_laplacian, log_weight_of_trees
 
 #: Vertices eliminated together.
@@ -31,8 +30,8 @@ _SMALLEST = 1e-300
 _WIDEST = 220
 #: Operations that are worth a thread, some 20 ms.
 _OPERATIONS = 2e8
-#: Entries of inverses that are worth a thread.
-_ENTRIES = 5e6
+#: Entries of inverses that are worth a thread, and children whose edges are added together.
+_ENTRIES, _TOGETHER = 5e6, 4
 #: Numbers of inverses that threads hold together.
 _HELD = 2**24
 
@@ -322,7 +321,7 @@ def expected_edges(
     if n <= _WIDEST and len(_parts(len(index), n)) < 2:
         _expect_rows(factor, index, weight, symmetric, log_weight, expected)
         return log_weight, expected
-    for rows in gen_batches(len(index), LANES * max(1, _HELD // (LANES * n * n))):
+    for rows in slices(len(index), LANES * max(1, _HELD // (LANES * n * n))):
         inverse = _inverses(factor, index[rows], symmetric, log_weight[rows])
         _add_block(inverse, factor, index[rows], weight[rows], symmetric, expected)
     return log_weight, expected
@@ -331,7 +330,7 @@ def expected_edges(
 def _parts(n_rows: int, n: int) -> list[slice]:
     """Rows that are worth a thread each."""
     size = LANES * max(1, round(_OPERATIONS / (LANES * max(n, 1) ** 3))) if n <= _WIDEST else 1
-    return list(gen_batches(n_rows, size))
+    return slices(n_rows, size)
 
 
 def _inverses(factor: Floats, index: Ints, symmetric: bool, log_weight: Floats) -> Floats:
@@ -383,12 +382,11 @@ def _add_block(
 ) -> None:
     """Add the edges of some rows, a part of the children at a time, which shares no entry."""
     n = index.shape[1] - 1
-    # In wide tables the entries of a child alone fit the cache.
-    n_together = 1 if inverse.shape[3] == 1 else n
 
     def work(children: slice) -> None:
-        span = np.array([children.start, children.stop])
-        _add_edges(inverse, factor, index, weight, symmetric, span, expected)
+        # The entries of a few children together fit the cache.
+        for v in range(children.start, children.stop, _TOGETHER):
+            span = np.array([v, min(v + _TOGETHER, children.stop)])
+            _add_edges(inverse, factor, index, weight, symmetric, span, expected)
 
-    n_children = max(1, round(_ENTRIES / (n * len(index) + 1)))
-    in_threads(work, gen_batches(n, n_children))
+    in_threads(work, slices(n, max(_TOGETHER, round(_ENTRIES / (n * len(index) + 1)))))

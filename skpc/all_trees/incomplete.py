@@ -19,6 +19,7 @@ from skpc.all_trees.completions import sum_completions
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, PreparedTrees, Request, RowTask
 from skpc.all_trees.gibbs import gibbs_row, redraw_missing
+from skpc.all_trees.parallel import in_threads, slices
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import draw_each
 
@@ -38,6 +39,8 @@ _COMPLETIONS = 160
 _MOST_COMPLETIONS = 2**16
 #: Passes over the cells of a row at most, on the way to a mode.
 _MOST_CLIMBS = 20
+#: Rows that are worth a thread.
+_ROWS = 32
 _TO_UNIT = 2.0**-64
 _ALL = Request()
 
@@ -108,13 +111,20 @@ def estimate_rows(
         raise ValueError(f"n_samples must be at least 1; found {n_samples}.")
     wholes = rows if request.wholes is None else trees.tables.check_codes(request.wholes)
     found = Estimates.empty(rows, len(trees.tables.conditional), request)
-    last = np.cumsum(np.broadcast_to(request.n_draws, len(rows)))
-    arrays = zip(rows, wholes, seeds, found.marginals, np.split(found.draws, last[:-1]))
-    for row, (code, whole, seed, marginals, draws) in enumerate(arrays):
-        task = RowTask(code, whole, seed, n_samples, marginals, draws)
-        log_likelihood, size, log_asked = METHODS[method](trees, task)
-        found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
-        found.effective_sample_size[row] = size
+    n_draws = np.broadcast_to(request.n_draws, len(rows))
+    last = np.cumsum(n_draws)
+    start = last - n_draws
+
+    def work(part: slice) -> None:
+        for row in range(part.start, part.stop):
+            draws = found.draws[start[row] : last[row]]
+            marginals = found.marginals[row]
+            task = RowTask(rows[row], wholes[row], seeds[row], n_samples, marginals, draws)
+            log_likelihood, size, log_asked = METHODS[method](trees, task)
+            found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
+            found.effective_sample_size[row] = size
+
+    in_threads(work, slices(len(rows), _ROWS))
     return found
 
 
@@ -158,7 +168,10 @@ def estimate_missing(
     limit = np.log(min(n_samples * _COMPLETIONS / n, _MOST_COMPLETIONS))
     few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
     if few.any():
-        asked, drawn = Request(request.marginals, n_draws[few], wholes[few]), np.repeat(few, n_draws)
+        asked, drawn = (
+            Request(request.marginals, n_draws[few], wholes[few]),
+            np.repeat(few, n_draws),
+        )
         exact = sum_completions(mixture, rows[few], asked, height[drawn])
         for of_all, of_few in zip(found, exact):
             of_all[drawn if of_all is found.draws else few] = of_few
