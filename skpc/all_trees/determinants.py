@@ -316,15 +316,23 @@ def expected_edges(
            [0.667, 0.   , 0.   ],
            [0.667, 0.667, 0.   ]])
     """
+    expected = np.zeros_like(factor)
+    return add_expected_edges(factor, index, weight, symmetric, expected), expected
+
+
+def add_expected_edges(
+    factor: Floats, index: Ints, weight: Floats, symmetric: bool, expected: Floats
+) -> Floats:
+    """What :func:`expected_edges` finds, the edges added to those that are there."""
     n = index.shape[1] - 1
-    log_weight, expected = np.empty(len(index)), np.zeros_like(factor)
+    log_weight = np.empty(len(index))
     if n <= _WIDEST and len(_parts(len(index), n)) < 2:
         _expect_rows(factor, index, weight, symmetric, log_weight, expected)
-        return log_weight, expected
+        return log_weight
     for rows in slices(len(index), LANES * max(1, _HELD // (LANES * n * n))):
         inverse = _inverses(factor, index[rows], symmetric, log_weight[rows])
         _add_block(inverse, factor, index[rows], weight[rows], symmetric, expected)
-    return log_weight, expected
+    return log_weight
 
 
 def _parts(n_rows: int, n: int) -> list[slice]:
