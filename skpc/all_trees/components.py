@@ -110,19 +110,18 @@ class ComponentParameters(NamedTuple):
         """
         workspace = Workspace() if workspace is None else workspace
         gradient, k = workspace.zeros("gradient", vector.shape), self.n_components
-        parts, outs = self._parts(vector), self._parts(gradient)
         models = [
             self.of_one.model(part, workspace.array(f"factor {i}", self.of_one.shape))
-            for i, part in enumerate(parts)
+            for i, part in enumerate(self._parts(vector))
         ]
         mixture = Components(log_softmax(vector[:k]), tuple(models))
         log_joint = mixture.log_joint(states) if k > 1 else np.zeros((len(states), 1))
         share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
         gradient[:k] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)
-        for part, model, of_rows, out in zip(parts, models, share.T, outs):
+        for model, of_rows, out in zip(models, share.T, self._parts(gradient)):
             edge = workspace.zeros("edge", model.edge_factor.shape)
             expectation = model.expect(states, np.ascontiguousarray(of_rows), edge)
-            self.of_one.gradient(part, expectation, out)
+            self.of_one.gradient(model, expectation, out)
         if k == 1:
             return expectation.log_likelihood, gradient
         return np.asarray(np.logaddexp.reduce(log_joint, axis=1)), gradient

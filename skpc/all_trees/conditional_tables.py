@@ -48,26 +48,31 @@ def _weigh(
 
 @kernel
 def _differentiate(
-    logit: Floats,
+    factor: Floats,
     ptr: Ints,
+    parent: Ints,
+    weight: Floats,
     edge: Floats,
     children: Ints,
     gradient: Floats,
     of_parent: Floats,
 ) -> None:
     """Derivatives by the logits of the tables of some vertices; see :func:`table_gradient`."""
-    log_total = np.empty(logit.shape[1])
+    per_weight = np.empty(len(parent))
     for v in range(children[0], children[1]):
-        _normalisers(logit, ptr[v], ptr[v + 1], log_total)
         total = of_parent[v]
-        total[:] = 0.0
+        for a in range(len(total)):
+            total[a] = 0.0
         for s in range(ptr[v], ptr[v + 1]):
             for a in range(len(total)):
                 total[a] += edge[s, a]
+        for a in range(len(total)):
+            # Nothing is expected of an edge without weight.
+            w = weight[v, parent[a]]
+            per_weight[a] = total[a] / w if w > 0.0 else 0.0
         for s in range(ptr[v], ptr[v + 1]):
             for a in range(len(total)):
-                share = fast_exp(logit[s, a] - log_total[a])
-                gradient[s, a] = edge[s, a] - total[a] * share
+                gradient[s, a] = edge[s, a] - per_weight[a] * factor[s, a]
 
 
 def _children(ptr: Ints, n_columns: int) -> list[slice]:
@@ -100,13 +105,15 @@ def edge_factors(logit: Floats, ptr: Ints, parent: Ints, weight: Floats, factor:
     in_threads(work, _children(ptr, logit.shape[1]))
 
 
-def table_gradient(logit: Floats, ptr: Ints, edge: Floats, gradient: Floats) -> Floats:
+def table_gradient(
+    factor: Floats, ptr: Ints, parent: Ints, weight: Floats, edge: Floats, gradient: Floats
+) -> Floats:
     """Derivatives of expected log tables by their logits.
 
     Parameters
     ----------
-    logit, ptr
-        See :func:`edge_factors`.
+    factor, ptr, parent, weight
+        See :func:`edge_factors`, which has filled in the factors.
     edge : array of shape (n_states or more, n_parent_states)
         Expected weight of the rows with an edge between two states.
     gradient : array of shape (n_states, n_parent_states)
@@ -117,11 +124,11 @@ def table_gradient(logit: Floats, ptr: Ints, edge: Floats, gradient: Floats) -> 
     ndarray of shape (n, n_parent_states)
         Expected weight of the rows with an edge into a vertex from a state of its parent.
     """
-    of_parent = np.empty((len(ptr) - 1, logit.shape[1]))
+    of_parent = np.empty((len(ptr) - 1, len(parent)))
 
     def work(children: slice) -> None:
         span = np.array([children.start, children.stop])
-        _differentiate(logit, ptr, edge, span, gradient, of_parent)
+        _differentiate(factor, ptr, parent, weight, edge, span, gradient, of_parent)
 
-    in_threads(work, _children(ptr, logit.shape[1]))
+    in_threads(work, _children(ptr, len(parent)))
     return of_parent

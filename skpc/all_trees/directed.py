@@ -24,7 +24,7 @@ from scipy.special import softmax
 from skpc._arrays import Floats, Ints
 from skpc.all_trees.all_trees import AllTrees, Expectation
 from skpc.all_trees.conditional_tables import edge_factors, table_gradient
-from skpc.all_trees.pair_tables import PairTables, block_sums, per_state
+from skpc.all_trees.pair_tables import PairTables, block_sums, vertices
 
 #: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
 #: roots make for small trees, and training leaves these slowly: on plants, a root as likely as the
@@ -63,34 +63,33 @@ class DirectedParameters(NamedTuple):
 
     def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
         """The mixture that has these parameters; memory for its factors may be given."""
-        choice, logit = self._read(vector)
-        n_vertices, ptr = len(self.ptr), np.append(self.ptr, self.ptr[-1] + 1)
-        weight = np.zeros((n_vertices, n_vertices))
-        weight[:-1] = choice
+        logit, table = self._parts(vector)
+        logit = logit.copy()
+        np.fill_diagonal(logit, -np.inf)
+        ptr = np.append(self.ptr, self.ptr[-1] + 1)
+        weight = np.zeros((len(self.ptr), len(self.ptr)))
+        weight[:-1] = softmax(logit, axis=1)
         factor = np.empty(self.shape) if factor is None else factor
         factor[-1] = 0.0
-        parent = per_state(np.arange(n_vertices), ptr)
-        edge_factors(logit, self.ptr, parent, choice, factor)
+        edge_factors(table, self.ptr, vertices(ptr), weight, factor)
         return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
 
-    def gradient(self, vector: Floats, expectation: Expectation, out: Floats) -> None:
-        """Write the derivative of the log-likelihood of weighted rows.
+    def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
+        """Write the derivative of the log-likelihood of weighted rows under a model.
 
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of a table with the counts expected of those of the parent's state.
         """
-        _, logit = self._read(vector)
         of_choice, of_table = self._parts(out)
-        of_parent = table_gradient(logit, self.ptr, expectation.edge, of_table)
-        ptr = np.append(self.ptr, self.ptr[-1] + 1)
-        of_choice[:] = block_sums(of_parent, ptr, 1) - expectation.prior_edge[:-1]
-
-    def _read(self, vector: Floats) -> tuple[Floats, Floats]:
-        """Probabilities of the choices of a parent, and the logits of the tables."""
-        logit, table = self._parts(vector)
-        logit = logit.copy()
-        np.fill_diagonal(logit, -np.inf)
-        return softmax(logit, axis=1), table
+        of_parent = table_gradient(
+            model.edge_factor,
+            self.ptr,
+            vertices(model.ptr),
+            model.weight,
+            expectation.edge,
+            of_table,
+        )
+        of_choice[:] = block_sums(of_parent, model.ptr, 1) - expectation.prior_edge[:-1]
 
     def _parts(self, vector: Floats) -> tuple[Floats, Floats]:
         """Views of the parameters of the choices, and of those of the tables."""

@@ -87,7 +87,8 @@ def test_gradients_are_finite_differences(n_states, kind):
     codes, weight = random_rows(n_states, 12)
     states = parameters.model(vector).states_of(codes)
     gradient = np.empty_like(vector)
-    parameters.gradient(vector, parameters.model(vector).expect(states, weight), gradient)
+    model = parameters.model(vector)
+    parameters.gradient(model, model.expect(states, weight), gradient)
 
     def value(vector):
         return weight @ parameters.model(vector).log_likelihood(states)
