@@ -6,8 +6,9 @@
 The columns are numbers: sums of few factors and noise (a factor for each twenty columns, in about
 a seventh of them), or independent. ``seconds`` are CPU seconds of a warm fit with one thread, in a
 process of its own; ``mebibytes`` is how much its peak memory grew, the table itself not counted;
-``nats`` is the mean log density of 1000 more rows, which are complete. A fit that takes longer than ``--limit`` seconds
-(wall time) is ended, and wider tables are left out; one that the estimator refuses says why.
+``nats`` is the mean log density of 1000 more rows, which are complete. A fit that takes longer than
+``--limit`` seconds (wall time) is ended, and wider tables are left out; one that the estimator
+refuses says why.
 """
 
 from __future__ import annotations
