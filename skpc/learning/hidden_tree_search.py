@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
 from skpc.counting import BayesDirichlet, count_rows
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 from skpc.learning.table_mixture import clustered
@@ -220,8 +220,10 @@ class _Learner:
             else:
                 transition[v] = self._hidden(above, codes, label, n_hidden).T @ mine
             states = np.arange(len(self.share[v]))
-            emission.append(mine.T @ (codes[:, [v]] == states))
-        tree = Counts(first, transition, emission).tree(self.parent, self.share)
+            emission.append((codes[:, [v]] == states).T @ mine)
+        state_ptr = offsets([len(share) for share in self.share])
+        counts = Counts(first, transition, state_ptr, np.concatenate(emission))
+        tree = counts.tree(self.parent, self.share)
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden
         drawn = [

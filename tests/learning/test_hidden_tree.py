@@ -64,7 +64,8 @@ def test_the_circuit_of_a_tree_has_its_likelihood(parent):
 def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeypatch):
     tree = random_tree(parent, 3, seed=4)
     rows = CodedRows(random_rows(tree, 15, seed=5), np.random.default_rng(6).uniform(1, 3, 15))
-    monkeypatch.setattr("skpc.learning.hidden_tree._NUMBERS", 4 * 3 * len(parent))
+    monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 4)
+    monkeypatch.setattr("skpc.learning.hidden_tree._WORK_FOR_THREADS", 0)
     found = expected_counts(tree, rows, n_jobs)
     first, transition, emission = naive.expected_counts(*tree, *rows)
     assert_allclose(found.first, first, rtol=1e-10)
