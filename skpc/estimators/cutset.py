@@ -134,8 +134,9 @@ class CutsetNetworkBD(CircuitDensity):
         the probability of such a category, the share of the training rows whose category is seen
         once.
     n_jobs : int, default=None
-        Number of components learned at a time, by joblib; None means 1 unless in a
-        ``joblib.parallel_config`` context.
+        Number of components learned at a time, by joblib; of a single network the number of cuts
+        of a large node that are tried at a time, by threads. None means 1 unless in a
+        ``joblib.parallel_config`` context. The result is the same.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
         network of complete rows is learned without chance.
@@ -433,8 +434,12 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
         """What learns a network, or a Chow-Liu tree, from codes and weights."""
         options = self._options() | ({"max_depth": 0} if only_trees else {})
-        structured = self.structured and not only_trees
-        return partial(learn_cutset_network, **options, structured=structured, advance=advance)
+        structured, n_jobs = self.structured and not only_trees, self.n_jobs
+        if self.n_components > 1:
+            n_jobs = 1
+        return partial(
+            learn_cutset_network, **options, structured=structured, n_jobs=n_jobs, advance=advance
+        )
 
     def _options(self) -> dict[str, Any]:
         names = ("criterion", "ess", "alpha", "n_candidates", "max_depth")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
@@ -22,6 +23,10 @@ from skpc.counting import (
 from skpc.learning._levels import TOLERANCE, grow_levels, promising_columns
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
+#: Cuts of nodes with fewer pairs of cells than this are tried one after another: threads would take
+#: longer to start.
+_PAIRS_FOR_THREADS = 2e6
+
 
 class Cut(NamedTuple):
     """A cut at a node and the trees of its branches."""
@@ -33,10 +38,19 @@ class Cut(NamedTuple):
     score: float
 
 
+class Search(NamedTuple):
+    """How cuts are looked for."""
+
+    n_candidates: int
+    max_depth: int | None
+    n_jobs: int | None
+
+
 class Node(NamedTuple):
-    """A node that has a tree and may still be cut."""
+    """A node that has a tree and may still be cut; ``weight`` is that of its rows."""
 
     rows: Rows
+    weight: float
     learned: ScoredTree
     score: Score
     depth: int
@@ -54,6 +68,7 @@ def learn_cutset_network(
     n_candidates: int = 10,
     max_depth: int | None = None,
     structured: bool = False,
+    n_jobs: int | None = None,
     advance: Callable[[float], object] | None = None,
 ) -> CutsetNetwork:
     """Learn a cutset network by greedy cuts that raise a structure score (Algorithm 1).
@@ -83,6 +98,9 @@ def learn_cutset_network(
     structured : bool, default=False
         Cut all nodes of a level on the same variable, and give the trees of all leaves the same
         edges, so that the circuit of the network is structured-decomposable.
+    n_jobs : int, default=None
+        Number of cuts of a large node tried at a time, by threads; the network is the same.
+        ``structured`` does not use it.
     advance : callable, default=None
         Told the weight of the rows that have just reached their leaf, to show progress.
 
@@ -120,34 +138,35 @@ def learn_cutset_network(
         level = WeightedRows(codes, weight, varied, n_states[varied])
         return grow_levels(level, prior, n_states, n_candidates, max_depth, advance)
     rows = count_rows(codes, weight, n_states[varied], varied)
-    return _grow(rows, prior, n_states, n_candidates, max_depth, advance)
+    return _grow(rows, prior, n_states, Search(n_candidates, max_depth, n_jobs), advance)
 
 
 def _grow(
     rows: Rows,
     prior: Score,
     n_states: Ints,
-    n_candidates: int,
-    max_depth: int | None,
+    search: Search,
     advance: Callable[[float], object],
 ) -> CutsetNetwork:
     """Cut from the root and freeze the outcome."""
     start = rows.tree(prior)
-    root = Node(rows, start, prior, depth=0, above=-1)
-    visited, score = grow_below(root, n_candidates, max_depth, start.score)
+    weight = float(rows.state_counts(0).sum())
+    root = Node(rows, weight, start, prior, depth=0, above=-1)
+    visited, score = grow_below(root, search, start.score, advance)
     return frozen_network(visited, n_states, prior, score)
 
 
 def grow_below(
-    node: Node, n_candidates: int, max_depth: int | None, score: float
+    node: Node, search: Search, score: float, advance: Callable[[float], object]
 ) -> tuple[list[Visited], float]:
     """Cut depth first from a node; the nodes, and the score with what the cuts gain."""
     pending, visited = [node], list[Visited]()
     while pending:
         node = pending.pop()
-        cut = None if node.depth == max_depth else _best_cut(node, n_candidates)
+        cut = None if node.depth == search.max_depth else _best_cut(node, search)
         if cut is None:
             visited.append(Visited(node.above, -1, np.empty(0), node.learned.tree))
+            advance(node.weight)
             continue
         score += cut.score - node.learned.score
         pending += reversed(branches(node, cut, number=len(visited)))
@@ -156,13 +175,19 @@ def grow_below(
     return visited, score
 
 
-def _best_cut(node: Node, n_candidates: int) -> Cut | None:
+def _best_cut(node: Node, search: Search) -> Cut | None:
     """The cut with the largest score among those that raise the score of the node's tree."""
 
     best = None
-    for column in candidates(node, n_candidates):
-        best = better_cut(node, column, best)
+    for cut in _try_cuts(node, candidates(node, search.n_candidates), search.n_jobs):
+        best = better_cut(node, cut, best)
     return best
+
+
+def better_cut(node: Node, cut: Cut, best: Cut | None) -> Cut | None:
+    """A cut, if it has a larger score than the best so far and the node's tree; else the best."""
+    to_beat = node.learned.score if best is None else best.score
+    return cut if cut.score > to_beat + TOLERANCE * abs(to_beat) else best
 
 
 def candidates(node: Node, n_candidates: int) -> list[int]:
@@ -174,13 +199,18 @@ def candidates(node: Node, n_candidates: int) -> list[int]:
     return promising_columns(node.learned.entropy, n_candidates, may_cut)
 
 
-def better_cut(node: Node, column: int, best: Cut | None) -> Cut | None:
-    """A cut on a column, if it has a larger score than the best so far and the node's tree."""
-    cut, to_beat = _try_cut(node, column), node.learned.score if best is None else best.score
-    return cut if cut.score > to_beat + TOLERANCE * abs(to_beat) else best
+def _try_cuts(node: Node, columns: list[int], n_jobs: int | None) -> Iterable[Cut]:
+    """The cuts on some columns, by threads where they pay."""
+    n_pairs = node.weight * len(node.learned.entropy) ** 2
+    if n_pairs < _PAIRS_FOR_THREADS or effective_n_jobs(n_jobs) == 1:
+        return (try_cut(node, column) for column in columns)
+    threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    found: Iterable[Cut] = threads(delayed(try_cut)(node, column) for column in columns)
+    return found
 
 
-def _try_cut(node: Node, column: int) -> Cut:
+def try_cut(node: Node, column: int) -> Cut:
+    """A cut on a column."""
     counts = node.rows.state_counts(column)
     smoothed = counts + node.score.pseudo_count(1, len(counts))
     proportion = smoothed / smoothed.sum()
@@ -193,4 +223,7 @@ def branches(node: Node, cut: Cut, number: int) -> list[Node]:
     """The nodes below a cut, which gets a number."""
     score, depth = node.score.after_cut(len(cut.trees)), node.depth + 1
     below = (node.rows.branch(cut.column, i, cut.proportion) for i in range(len(cut.trees)))
-    return [Node(rows, tree, score, depth, number) for rows, tree in zip(below, cut.trees)]
+    return [
+        Node(rows, weight, tree, score, depth, number)
+        for rows, weight, tree in zip(below, cut.counts.tolist(), cut.trees)
+    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,16 @@ from skpc._jit import kernel
 from skpc.counting import BayesDirichlet, Bic, Score, ScoredTree, count_rows
 from skpc.counting.counted_rows import CountedRows, complete_slots, n_pairs, pairs_of
 from skpc.counting.pair_cells import count_states
-from skpc.learning.cutset import Cut, Node, better_cut, branches, candidates, grow_below
+from skpc.learning.cutset import (
+    Cut,
+    Node,
+    Search,
+    better_cut,
+    branches,
+    candidates,
+    grow_below,
+    try_cut,
+)
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: Numbers that are counted in a pass, and the most that a single table may have.
@@ -42,6 +51,7 @@ def learn_cutset_network_of_blocks(
     alpha: float = 0.01,
     n_candidates: int = 10,
     max_depth: int | None = None,
+    advance: Callable[[float], object] = lambda weight: None,
 ) -> CutsetNetwork | None:
     """Learn a cutset network from blocks of complete rows; see :func:`learn_cutset_network`.
 
@@ -52,7 +62,7 @@ def learn_cutset_network_of_blocks(
         integers, and adds up what it returns.
     n_states : array of shape (n_features,)
         Number of states of each variable.
-    criterion, ess, alpha, n_candidates, max_depth
+    criterion, ess, alpha, n_candidates, max_depth, advance
         See :func:`learn_cutset_network`.
 
     Returns
@@ -70,8 +80,9 @@ def learn_cutset_network_of_blocks(
     pairs = total(partial(_pair_counts, varied, slots.state_ptr, slots.of_state))
     rows = CountedRows.of(in_state, pairs, varied, widths)
     prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, rows.total_weight)
-    root = Node(rows, rows.tree(prior), prior, depth=0, above=-1)
-    places = _Grower(total, varied, widths, n_candidates, max_depth).grow(root)
+    root = Node(rows, rows.total_weight, rows.tree(prior), prior, depth=0, above=-1)
+    search = Search(n_candidates, max_depth, n_jobs=1)
+    places = _Grower(total, varied, widths, search, advance).grow(root)
     visited, score = _depth_first(places)
     return frozen_network(visited, n_states, prior, score)
 
@@ -129,10 +140,15 @@ class _Grower:
     """Counts nodes and cuts them."""
 
     def __init__(
-        self, total: Total, varied: Ints, widths: Ints, n_candidates: int, max_depth: int | None
+        self,
+        total: Total,
+        varied: Ints,
+        widths: Ints,
+        search: Search,
+        advance: Callable[[float], object],
     ):
         self.total, self.varied, self.widths = total, varied, widths
-        self.n_candidates, self.max_depth = n_candidates, max_depth
+        self.search, self.advance = search, advance
         self.places: list[_Place] = []
 
     def grow(self, root: Node) -> list[_Place]:
@@ -152,10 +168,10 @@ class _Grower:
     def _tasks(self, number: int) -> Iterator[tuple[_Wanted, int]]:
         """What is to be counted of a node, and how many numbers that takes."""
         node = self.places[number].node
-        if node is None or node.depth == self.max_depth or not isinstance(node.rows, CountedRows):
+        if node is None or node.depth == self.search.max_depth:
             return
-        rows = node.rows
-        tried = candidates(node, self.n_candidates)
+        rows = cast("CountedRows", node.rows)
+        tried = candidates(node, self.search.n_candidates)
         found = [_Wanted(number, c, *rows.to_count(c), *rows.slots[1:3]) for c in tried]
         sizes = [len(wanted.states) * n_pairs(rows.slots) for wanted in found]
         n_codes = int(rows.total_weight) * len(self.varied) // _CODES
@@ -170,18 +186,16 @@ class _Grower:
         counted = self.total(partial(_counts, self.varied, route, wanted))
         for one, found in zip(wanted, counted):
             place = self.places[one.place]
-            node = place.node
-            if node is None or not isinstance(node.rows, CountedRows):
-                continue
+            node = cast("Node", place.node)
             if one.candidate < 0:
                 place.below = self._grown(node, np.concatenate(found))
                 continue
-            counted_before = node.rows.counted
-            node.rows.counted = {one.candidate: found}
-            best = better_cut(node, one.candidate, place.cut)
+            rows = cast("CountedRows", node.rows)
+            before, rows.counted = rows.counted, {one.candidate: found}
+            best = better_cut(node, try_cut(node, one.candidate), place.cut)
             if best is place.cut:
                 # The counts of the best cut so far are kept: its branches begin with them.
-                node.rows.counted = counted_before
+                rows.counted = before
             place.cut = best
 
     def _grown(self, node: Node, codes: Codes) -> tuple[list[Visited], float]:
@@ -191,13 +205,15 @@ class _Grower:
         weight, n_states = np.ones(len(codes)), self.widths[columns]
         rows = count_rows(codes, weight, n_states, node.rows.variables)
         here = node._replace(rows=rows, above=-1)
-        return grow_below(here, self.n_candidates, self.max_depth, 0.0)
+        return grow_below(here, self.search, 0.0, self.advance)
 
     def _finish(self, number: int) -> None:
         """Make the branches of the best cut, if there is one."""
         place = self.places[number]
         node, place.node = place.node, None
         if node is None or place.cut is None:
+            if node is not None and place.below is None:
+                self.advance(node.weight)
             return
         place.variable = int(node.rows.variables[place.cut.column])
         place.first = len(self.places)
