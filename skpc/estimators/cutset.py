@@ -285,8 +285,7 @@ class CutsetNetworkBD(CircuitDensity):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
-            blocks see :ref:`large_tables`.
+            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -357,8 +356,7 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> float | None:
         """The equivalent sample size of the parameters of a single network."""
         if self.param_ess == "auto":
-            codes = self.domain_.codes(complete)
-            return choose_param_ess(network, codes, weight, self.structured)
+            return choose_param_ess(network, self.domain_.codes(complete), weight, self.structured)
         return self._given_param_ess
 
     @property
@@ -433,13 +431,11 @@ class CutsetNetworkBD(CircuitDensity):
         self, only_trees: bool = False, advance: Callable[[float], object] | None = None
     ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
         """What learns a network, or a Chow-Liu tree, from codes and weights."""
-        options = self._options() | ({"max_depth": 0} if only_trees else {})
-        structured, n_jobs = self.structured and not only_trees, self.n_jobs
-        if self.n_components > 1:
-            n_jobs = 1
-        return partial(
-            learn_cutset_network, **options, structured=structured, n_jobs=n_jobs, advance=advance
-        )
+        options = self._options() | {"structured": self.structured, "advance": advance}
+        if only_trees:
+            options |= {"structured": False, "max_depth": 0}
+        n_jobs = self.n_jobs if self.n_components == 1 else 1
+        return partial(learn_cutset_network, **options, n_jobs=n_jobs)
 
     def _options(self) -> dict[str, Any]:
         names = ("criterion", "ess", "alpha", "n_candidates", "max_depth")
@@ -496,9 +492,8 @@ class CutsetNetworkBD(CircuitDensity):
         )
 
 
-def _root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Floats:
-    of_root = circuit.log_weight[circuit.child_ptr[-2] :]
-    return np.exp(of_root) if len(components) > 1 else np.ones(1)
+def _root_weights(circuit: Circuit, parts: Sequence[Any] | Floats) -> Floats:
+    return np.exp(circuit.log_weight[circuit.child_ptr[-2] :]) if len(parts) > 1 else np.ones(1)
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:
