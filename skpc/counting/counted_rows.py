@@ -19,20 +19,21 @@ _NONE = np.empty((0, 0), np.int16), np.empty(0, np.int64), np.empty(0)
 class CountedRows:
     """The complete rows of a node, each of weight one, by their counts.
 
-    It answers like ``WeightedRows``. The branches of a cut must be counted before they are asked
-    for: those of the states ``to_count``, by ``count``, whose sum over the blocks ``branches``
-    takes.
+    It answers like ``WeightedRows``, of cuts whose branches are in ``counted``. What a pass over
+    the rows has to count for these, ``to_count`` and ``slots`` say.
 
     Parameters
     ----------
-    in_state : array of shape (n_slots_and_usual,)
-        Number of rows in each state of each column, missing first.
+    slots : Slots
+        Which states of the columns are counted.
     pairs : array
-        Numbers of rows of the pairs of the slots of these.
+        Numbers of rows in the pairs of these.
     total : float
         Number of rows.
-    columns, variables, n_states : array
-        The columns that are not decided above; variable and number of states of all columns.
+    columns : array
+        The columns that are not decided above.
+    variables : array
+        The variables of all columns.
     """
 
     def __init__(
