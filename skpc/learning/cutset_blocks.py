@@ -33,7 +33,7 @@ from skpc.learning.cutset import (
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: Numbers that are counted in a pass, and the most that a single table may have.
-_NUMBERS, _MOST = 2**23, 2**26
+_NUMBERS, _MOST = 2**22, 2**26
 #: Codes that take the memory of a number.
 _CODES = 4
 
