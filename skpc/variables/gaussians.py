@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotri
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
@@ -34,6 +35,9 @@ from skpc.variables.gaussian_rows import add_rows, measure_rows
 from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
+#: From so many numbers on LAPACK is asked for each matrix by itself: it knows that factors are
+#: triangular.
+_LAPACK_FROM = 32
 
 
 class Gaussians(NamedTuple):
@@ -71,12 +75,24 @@ class Gaussians(NamedTuple):
         numpy.linalg.LinAlgError
             If a covariance is not positive definite.
         """
-        root = np.linalg.cholesky(covariance)
+        root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        half = np.linalg.inv(root)
-        precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+        precision = _inverses(root)
         mean, covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
         return cls(mean, covariance, precision, log_det)
+
+
+def _inverses(root: Floats) -> Floats:
+    """Inverses of matrices from their Cholesky factors, shape (n, d, d)."""
+    if root.shape[1] < _LAPACK_FROM:
+        half = np.linalg.inv(root)
+        return np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+    found = np.empty_like(root)
+    for one, factor in zip(found, root):
+        # To Fortran a C-contiguous lower triangle is an upper one.
+        one[:] = np.tril(dpotri(factor.T)[0].T)
+        one += np.tril(one, -1).T
+    return found
 
 
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
