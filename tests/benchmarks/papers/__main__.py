@@ -4,10 +4,10 @@
         [--again] [--jobs N] [--out doc/papers]
 
 A NAME is a paper ("soft_learn") or a table or figure of it ("soft_learn/table_8"); without names
-all are run. --sets leaves out other data sets. Every measurement runs in a process of its own, is
-kept with its date, versions and CPU seconds in ``measured.json``, and is not made again unless
---again says so. --quick runs those that fit in half an hour on two cores (--jobs 2); the rest
-takes hours, mixtures of all trees on wide tables most of them.
+all are run. --sets leaves out other data sets. Every measurement is kept with its date, versions
+and CPU seconds of one thread in ``measured.json``, and is not made again unless --again says so.
+--quick runs those that fit in half an hour on two cores (--jobs 2). The rest takes hours, mixtures
+of all trees on wide tables most of them.
 
 All rows are then written to ``ledger.csv``, and a page for each paper. The status of a row is
 
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -43,7 +43,10 @@ from tests.benchmarks.papers import (
 )
 from tests.benchmarks.papers.ledger import Job, Row, compare, measure, read_cache, write_cache
 from tests.benchmarks.papers.pages import write_pages
+from tests.benchmarks.papers.pictures import PARETO, draw_pareto
 
+#: Measurements before processes are started anew, which takes seconds.
+_TASKS = 16
 MODULES = (expected_kernels, soft_learn, kernel_ep, all_trees, bayesian_scores)
 
 
@@ -76,6 +79,7 @@ def main() -> None:
         cache = read_cache(cache_path) | {name: found}
         write_cache(cache_path, cache)
         print(f"{found['seconds']:8.1f} s  {name}", flush=True)
+    draw_pareto(cache, options.out.parent / "images" / PARETO)
     write_pages([compare(row, jobs, cache) for row in rows], options.out)
 
 
@@ -104,17 +108,19 @@ def wanted_jobs(rows: Iterable[Row], names: Iterable[str], sets: Iterable[str]) 
     return list(dict.fromkeys(found))
 
 
-def _measured(jobs: Mapping[str, Job], n_jobs: int) -> Iterable[tuple[str, dict[str, Any]]]:
-    with ProcessPoolExecutor(
-        n_jobs, mp_context=get_context("spawn"), max_tasks_per_child=1
-    ) as pool:
-        running = {pool.submit(measure, job): name for name, job in jobs.items()}
-        for future in as_completed(running):
-            error = future.exception()
-            if error is not None:
-                print(f"{running[future]} failed: {error!r}", flush=True)
-                continue
-            yield running[future], future.result()
+def _measured(jobs: Mapping[str, Job], n_jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    names = list(jobs)
+    for first in range(0, len(names), _TASKS):
+        with ProcessPoolExecutor(n_jobs, mp_context=get_context("spawn")) as pool:
+            running = {
+                pool.submit(measure, jobs[name]): name for name in names[first : first + _TASKS]
+            }
+            for future in as_completed(running):
+                error = future.exception()
+                if error is None:
+                    yield running[future], future.result()
+                else:
+                    print(f"{running[future]} failed: {error!r}", flush=True)
 
 
 if __name__ == "__main__":

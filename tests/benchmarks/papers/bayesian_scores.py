@@ -143,8 +143,10 @@ def _table_1() -> list[Row]:
 def _mixture_judge(job: str, theirs: float) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         ours = found[job]
-        text = f"{ours['test_ll_train']:.3f} (train + valid {ours['test_ll']:.3f}, K {ours['K']})"
-        return text, greater(theirs, ours["test_ll_train"])
+        both = f"train + valid {ours['test_ll']:.3f}, K {ours['K']}"
+        if "test_ll_train" not in ours:
+            return both, greater(theirs, ours["test_ll"])
+        return f"{ours['test_ll_train']:.3f} ({both})", greater(theirs, ours["test_ll_train"])
 
     return judge
 
@@ -179,7 +181,7 @@ def _figures() -> list[Row]:
     for name in PUBLISHED:
         jobs = tuple(f"cutset/{criterion}/{name}" for criterion in COLUMN)
         note = "times of the other learners are those of the paper's machine"
-        theirs = _on_front(_published_points(name))
+        theirs = _on_front(published_points(name))
         row = Row(PAPER, "figure_2", f"{name}: learners on the Pareto front", theirs, jobs)
         found.append(row._replace(judge=_front_judge(name), note=note, data=name))
     reason = (
@@ -192,7 +194,7 @@ def _figures() -> list[Row]:
     ]
 
 
-def _published_points(name: str) -> dict[str, tuple[float, float]]:
+def published_points(name: str) -> dict[str, tuple[float, float]]:
     """Seconds and likelihood of each learner."""
     seconds, score = (TABLES[f"{PAPER}/{item}"] for item in ("table_3", "table_1"))
     return {
@@ -216,11 +218,11 @@ def _on_front(points: Mapping[str, tuple[float, float]]) -> str:
 
 def _front_judge(name: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
-        points = _published_points(name)
+        points = published_points(name)
         for criterion, title in COLUMN.items():
             ours = found[f"cutset/{criterion}/{name}"]
             points[title] = ours["fit_s"], ours["test_ll"]
-        theirs, front = _on_front(_published_points(name)), _on_front(points)
+        theirs, front = _on_front(published_points(name)), _on_front(points)
         gone = set(theirs.split(", ")) - set(front.split(", ")) - {"none of the two"}
         status = f"short (without {', '.join(sorted(gone))})" if gone else "reproduced"
         return front, "beaten" if not gone and front != theirs else status

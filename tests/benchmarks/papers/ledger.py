@@ -77,6 +77,10 @@ class Line(NamedTuple):
     measured: str
 
 
+#: Begins the versions of figures that an earlier page of the guide had.
+TAKEN_OVER = "taken over from the guide"
+
+
 def data_home() -> Path:
     return Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser()
 
@@ -88,13 +92,11 @@ def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> 
     fixed = row.paper, row.item, row.what, row.theirs
     if not row.jobs:
         return Line(*fixed, "", "", row.note, "", "", "")
-    missing = [jobs[name].file for name in row.jobs if not jobs[name].is_possible()]
-    if missing:
-        return Line(
-            *fixed, "", command, f"not run ({missing[0]} is not in the folder)", row.note, "", ""
-        )
-    if any(name not in cache for name in row.jobs) or row.judge is None:
-        return Line(*fixed, "", command, "not run (not measured yet)", row.note, "", "")
+    absent = [name for name in row.jobs if name not in cache]
+    if absent or row.judge is None:
+        files = [jobs[name].file for name in absent if not jobs[name].is_possible()]
+        why = f"{files[0]} is not in the folder" if files else "not measured yet"
+        return Line(*fixed, "", command, f"not run ({why})", row.note, "", "")
     found = [cache[name] for name in row.jobs]
     ours, status = row.judge({name: each["figures"] for name, each in zip(row.jobs, found)})
     seconds = f"{sum(each['seconds'] for each in found):.0f}"
@@ -189,7 +191,7 @@ def shapes_row(table: str, data: str) -> Row:
         ours = {key: found[job][key] for key in theirs}
         # Densities are printed with three digits.
         off = [key for key in theirs if abs(ours[key] - theirs[key]) > 6e-4]
-        text = ", ".join(f"{key} {value:.5g}" for key, value in ours.items())
+        text = ", ".join(f"{key} {value:.6g}" for key, value in ours.items())
         return text, f"refuted ({', '.join(off)})" if off else "reproduced"
 
     text = ", ".join(f"{key} {value:g}" for key, value in theirs.items())

@@ -1,4 +1,4 @@
-"""How well random features approximate kernels on messages (appendices B.3 and B.6 of kernel EP)."""
+"""How well random features approximate kernels on messages (kernel EP, appendices B.3 and B.6)."""
 
 from __future__ import annotations
 
