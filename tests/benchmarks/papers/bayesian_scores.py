@@ -54,6 +54,11 @@ def mixture(name: str) -> Figures:
     return learn_mixture(name, criterion="bd", ess=0.1, param_ess=1.0)
 
 
+def plain_mixture(name: str) -> Figures:
+    """Without what the paper does not have: shared rows at the start, EM at the end, param_ess."""
+    return learn_mixture(name, criterion="bd", ess=0.1, param_ess=None, em="plain")
+
+
 def shapes(name: str) -> Figures:
     data = fetch_debd(name)
     parts = {part: len(data[part]) for part in ("train", "valid", "test")}
@@ -109,6 +114,10 @@ JOBS = {
         for name in PUBLISHED
     },
     **{
+        f"cutset/em_plain/{name}": Job(plain_mixture, (name,), name == "nltcs", file_of(name))
+        for name in PUBLISHED
+    },
+    **{
         f"cutset/candidates/{name}": Job(
             candidates, (name,), name in ("nltcs", "plants"), file_of(name)
         )
@@ -130,11 +139,17 @@ def _table_1() -> list[Row]:
             judge = likelihood(job, theirs)
             row = Row(PAPER, "table_1", f"{name}: {title}", f"{theirs:.3f}", (job,), judge, TRAINED)
             found.append(row._replace(data=name))
-        theirs, job = column(table, "EM-CNetBD")[name], f"cutset/em/{name}"
-        note = "components chosen on valid, learned from train, as in the paper (then from train + "
-        note += "valid); parameters smoothed with param_ess=1"
-        row = Row(PAPER, "table_1", f"{name}: EM-CNetBD", f"{theirs:.3f}", (job,), note=note)
-        found.append(row._replace(judge=_mixture_judge(job, theirs), data=name))
+        theirs = column(table, "EM-CNetBD")[name]
+        note = (
+            "components chosen on valid, learned from train, as in the paper (then train + valid)"
+        )
+        for title, job, more in (
+            ("EM-CNetBD", f"cutset/em/{name}", "; param_ess=1, start and end of EM are ours"),
+            ("EM-CNetBD, em='plain'", f"cutset/em_plain/{name}", "; param_ess=None"),
+        ):
+            row = Row(PAPER, "table_1", f"{name}: {title}", f"{theirs:.3f}", (job,))
+            judge = _mixture_judge(job, theirs)
+            found.append(row._replace(judge=judge, note=note + more, data=name))
         others = ("CNet", "XCNet", "dCSN", "Strudel", "LearnSPN", "ID-SPN")
         found.append(quoted(table, name, others))
     return found
