@@ -376,8 +376,8 @@ class Beta(Message):
     def statistics(cls, x: ArrayLike) -> Floats:
         """See :meth:`Message.statistics`."""
         # A value next to one has been rounded to it.
-        x = np.clip(np.asarray(x, float), _TINY, 1.0 - 2.0**-53)
-        return np.stack([np.log(x), np.log1p(-x)], axis=-1)
+        values = np.clip(np.asarray(x, float), _TINY, 1.0 - 2.0**-53)
+        return np.stack([np.log(values), np.log1p(-values)], axis=-1)
 
     @property
     def mean(self) -> Floats:
