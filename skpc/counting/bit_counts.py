@@ -91,7 +91,7 @@ class BitRows:
         ones = int(self._pairs[column, column])
         # Only the smaller side is counted; the other one is what it leaves of the node.
         small, n_small = (1, ones) if 2 * ones <= self._n_rows else (0, self._n_rows - ones)
-        pairs = _count(self._select(column, small), self._spare)
+        pairs = _count(self._select(column, small), np.empty_like(self._pairs))
         trees = [self._learned(pairs, n_small, columns, score)]
         np.subtract(self._pairs, pairs, out=pairs)
         trees.append(self._learned(pairs, self._n_rows - n_small, columns, score))
@@ -169,11 +169,6 @@ class BitRows:
     def _pairs(self) -> NDArray[np.uint32]:
         shape = len(self.variables), len(self.variables)
         return _count(self.words, np.empty(shape, np.uint32))
-
-    @cached_property
-    def _spare(self) -> NDArray[np.uint32]:
-        """Array for the pair counts of a branch, used for one branch after the other."""
-        return np.empty_like(self._pairs)
 
 
 def _padded_words(n_rows: int) -> int:

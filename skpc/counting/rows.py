@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.counting.bit_counts import BitRows, fits_bits
+from skpc.counting.state_bits import StateRows, fits_state_bits
 from skpc.counting.weighted_counts import WeightedRows
 
-#: What the search for a cutset network asks of rows, either kind answers: ``variables``,
+#: What the search for a cutset network asks of rows, each kind answers: ``variables``,
 #: ``state_counts``, ``tree``, ``branch_trees`` and ``branch``.
-Rows = BitRows | WeightedRows
+Rows = BitRows | StateRows | WeightedRows
 
 
 def count_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variables: Ints) -> Rows:
@@ -37,4 +38,6 @@ def count_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variabl
     """
     if fits_bits(codes, weight, n_states):
         return BitRows.pack(codes, weight, variables)
+    if fits_state_bits(codes, weight, n_states):
+        return StateRows.of(codes, weight, variables, n_states)
     return WeightedRows(codes, weight, variables, n_states)

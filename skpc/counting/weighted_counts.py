@@ -87,7 +87,7 @@ class WeightedRows:
         variables = self.variables[columns]
         # The fullest branch is not counted; it is what the others leave of the node.
         fullest = int(np.argmax(self.state_counts(column)))
-        rest = self._counts.pairs.copy()
+        rest, spare = self._counts.pairs.copy(), np.empty_like(self._counts.pairs)
         trees = {}
         empty = None
         for state in sorted(range(len(proportion)), key=lambda state: state == fullest):
@@ -100,7 +100,7 @@ class WeightedRows:
                 # Rounding must not leave less than nothing.
                 pairs = np.maximum(rest, 0.0, out=rest)
             else:
-                pairs = self._count(row, weight, self._spare)
+                pairs = self._count(row, weight, spare)
                 rest -= pairs
             counts = Counts(self._codes, row, weight, pairs, float(weight.sum()))
             trees[state] = _CountedColumns(self._slots, counts, columns).tree(variables, score)
@@ -138,11 +138,6 @@ class WeightedRows:
         n_slots = len(self._slots.state)
         pairs = self._count(row, self._weight, np.empty(n_slots * (n_slots + 1) // 2))
         return Counts(self._codes, row, self._weight, pairs, float(self._weight.sum()))
-
-    @cached_property
-    def _spare(self) -> Floats:
-        """Array for the counts of a branch, used for one branch after the other."""
-        return np.empty_like(self._counts.pairs)
 
     def _count(self, row: Ints, weight: Floats, out: Floats) -> Floats:
         out[:] = 0.0

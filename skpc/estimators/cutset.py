@@ -136,8 +136,9 @@ class CutsetNetworkBD(CircuitDensity):
         the probability of such a category, the share of the training rows whose category is seen
         once.
     n_jobs : int, default=None
-        Number of components learned at a time, by joblib; None means 1 unless in a
-        ``joblib.parallel_config`` context.
+        Number of components learned at a time, by joblib; of a single network the number of cuts
+        of a large node that are tried at a time, by threads. None means 1 unless in a
+        ``joblib.parallel_config`` context. The result is the same.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
         network of complete rows is learned without chance.
@@ -439,6 +440,7 @@ class CutsetNetworkBD(CircuitDensity):
             n_candidates=self.n_candidates,
             max_depth=0 if only_trees else self.max_depth,
             structured=self.structured and not only_trees,
+            n_jobs=self.n_jobs if self.n_components == 1 else 1,
             advance=advance,
         )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
@@ -22,6 +23,10 @@ from skpc.counting import (
 from skpc.learning._levels import TOLERANCE, grow_levels, promising_columns
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
+#: Cuts of nodes with fewer pairs of cells than this are tried one after another: threads would take
+#: longer to start.
+_PAIRS_FOR_THREADS = 2e6
+
 
 class _Cut(NamedTuple):
     """A cut at a node and the trees of its branches."""
@@ -33,10 +38,19 @@ class _Cut(NamedTuple):
     score: float
 
 
+class _Search(NamedTuple):
+    """How cuts are looked for."""
+
+    n_candidates: int
+    max_depth: int | None
+    n_jobs: int | None
+
+
 class _Node(NamedTuple):
-    """A node that has a tree and may still be cut."""
+    """A node that has a tree and may still be cut; ``weight`` is that of its rows."""
 
     rows: Rows
+    weight: float
     learned: ScoredTree
     score: Score
     depth: int
@@ -54,6 +68,7 @@ def learn_cutset_network(
     n_candidates: int = 10,
     max_depth: int | None = None,
     structured: bool = False,
+    n_jobs: int | None = None,
     advance: Callable[[float], object] | None = None,
 ) -> CutsetNetwork:
     """Learn a cutset network by greedy cuts that raise a structure score (Algorithm 1).
@@ -83,6 +98,9 @@ def learn_cutset_network(
     structured : bool, default=False
         Cut all nodes of a level on the same variable, and give the trees of all leaves the same
         edges, so that the circuit of the network is structured-decomposable.
+    n_jobs : int, default=None
+        Number of cuts of a large node tried at a time, by threads; the network is the same.
+        ``structured`` does not use it.
     advance : callable, default=None
         Told the weight of the rows that have just reached their leaf, to show progress.
 
@@ -120,27 +138,28 @@ def learn_cutset_network(
         level = WeightedRows(codes, weight, varied, n_states[varied])
         return grow_levels(level, prior, n_states, n_candidates, max_depth, advance)
     rows = count_rows(codes, weight, n_states[varied], varied)
-    return _grow(rows, prior, n_states, n_candidates, max_depth, advance)
+    return _grow(rows, prior, n_states, _Search(n_candidates, max_depth, n_jobs), advance)
 
 
 def _grow(
     rows: Rows,
     prior: Score,
     n_states: Ints,
-    n_candidates: int,
-    max_depth: int | None,
+    search: _Search,
     advance: Callable[[float], object],
 ) -> CutsetNetwork:
     """Cut depth first from the root and freeze the outcome."""
     start = rows.tree(prior)
-    pending = [_Node(rows, start, prior, depth=0, above=-1)]
+    weight = float(rows.state_counts(0).sum())
+    pending = [_Node(rows, weight, start, prior, depth=0, above=-1)]
     visited: list[Visited] = []
     score = start.score
     while pending:
         node = pending.pop()
-        cut = None if node.depth == max_depth else _best_cut(node, n_candidates)
+        cut = None if node.depth == search.max_depth else _best_cut(node, search)
         if cut is None:
             visited.append(Visited(node.above, -1, np.empty(0), node.learned.tree))
+            advance(node.weight)
             continue
         score += cut.score - node.learned.score
         pending += reversed(_branches(node, cut, number=len(visited)))
@@ -149,7 +168,7 @@ def _grow(
     return frozen_network(visited, n_states, prior, score)
 
 
-def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:
+def _best_cut(node: _Node, search: _Search) -> _Cut | None:
     """The cut with the largest score among those that raise the score of the node's tree."""
 
     def may_cut(column: int) -> bool:
@@ -157,11 +176,21 @@ def _best_cut(node: _Node, n_candidates: int) -> _Cut | None:
 
     best = None
     to_beat = node.learned.score
-    for column in promising_columns(node.learned.entropy, n_candidates, may_cut):
-        cut = _try_cut(node, column)
+    columns = promising_columns(node.learned.entropy, search.n_candidates, may_cut)
+    for cut in _try_cuts(node, columns, search.n_jobs):
         if cut.score > to_beat + TOLERANCE * abs(to_beat):
             best, to_beat = cut, cut.score
     return best
+
+
+def _try_cuts(node: _Node, columns: list[int], n_jobs: int | None) -> Iterable[_Cut]:
+    """The cuts on some columns, by threads where they pay."""
+    n_pairs = node.weight * len(node.learned.entropy) ** 2
+    if n_pairs < _PAIRS_FOR_THREADS or effective_n_jobs(n_jobs) == 1:
+        return (_try_cut(node, column) for column in columns)
+    threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    found: Iterable[_Cut] = threads(delayed(_try_cut)(node, column) for column in columns)
+    return found
 
 
 def _try_cut(node: _Node, column: int) -> _Cut:
@@ -176,4 +205,7 @@ def _try_cut(node: _Node, column: int) -> _Cut:
 def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:
     score, depth = node.score.after_cut(len(cut.trees)), node.depth + 1
     branches = (node.rows.branch(cut.column, i, cut.proportion) for i in range(len(cut.trees)))
-    return [_Node(rows, tree, score, depth, number) for rows, tree in zip(branches, cut.trees)]
+    return [
+        _Node(rows, weight, tree, score, depth, number)
+        for rows, weight, tree in zip(branches, cut.counts.tolist(), cut.trees)
+    ]

@@ -4,25 +4,27 @@ With hidden states z, columns x, a tree of columns and the parent u of each colu
 
     p(x) = sum over z of p(z_root) prod_v p(z_v | z_u) prod_v p(x_v | z_v).
 
-Sums over the states of a parent are products of matrices, for many rows at a time.
+Rows pass up and down the tree in compiled loops (``hidden_tree_passes``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
+from sklearn.utils import gen_even_slices
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
 from skpc.counting import children_first
+from skpc.learning.hidden_tree_passes import FlatTree, count_rows, measure_rows
 
-#: Numbers that are held for each array of messages.
-_NUMBERS = 2_000_000
+#: Rows are read in parts of so many, but no more parts than that. The counts of each part are added
+#: up by themselves, so that threads change nothing; of less work they would take longer to start.
+_PART_ROWS, _MOST_PARTS, _WORK_FOR_THREADS = 256, 16, 5e6
 #: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
 #: without a parent; and of the states of a column given each hidden state, drawn to the column.
 _TRANSITION, _EMISSION = 0.5, 0.1
@@ -80,34 +82,48 @@ class HiddenTree(NamedTuple):
     def log_likelihood(self, codes: Codes) -> Floats:
         """Log-likelihood (nats) of rows, missing cells summed out; shape (n_rows,)."""
         found = np.empty(len(codes))
-        for part in _batches(self, len(codes)):
-            found[part] = _Messages(self, codes[part]).log_likelihood
+        measure_rows(_flat(self), _codes(codes), found)
         return found
 
 
 class Counts(NamedTuple):
-    """Expected weights of rows: of hidden states, and of these with those of the parent and cells.
+    """Expected weights of rows.
 
-    The fields have the shapes of those of :class:`HiddenTree`.
+    Attributes
+    ----------
+    first : ndarray of shape (k,)
+        Of the hidden states of the root.
+    transition : ndarray of shape (n_columns, k, k)
+        Of those of each column (last axis) and of its parent; zero for the root.
+    state_ptr : ndarray of shape (n_columns + 1,)
+        The states of column v are the rows ``state_ptr[v] .. state_ptr[v + 1]`` of ``by_state``.
+    by_state : ndarray of shape (n_states, k)
+        Of the states of all columns and of the hidden states above them.
     """
 
     first: Floats
     transition: Floats
-    emission: list[Floats]
+    state_ptr: Ints
+    by_state: Floats
+
+    @property
+    def emission(self) -> list[Floats]:
+        """Of the states of each column given the hidden ones, shapes (k, n_states)."""
+        return _tables(self.state_ptr, self.by_state)
 
     def plus(self, other: Counts) -> Counts:
         """The sum of both."""
-        pairs = zip(self.emission, other.emission)
         return Counts(
             self.first + other.first,
             self.transition + other.transition,
-            [mine + yours for mine, yours in pairs],
+            self.state_ptr,
+            self.by_state + other.by_state,
         )
 
     def times(self, factor: float) -> Counts:
         """All weights times a number."""
-        emission = [factor * counts for counts in self.emission]
-        return Counts(factor * self.first, factor * self.transition, emission)
+        transition, by_state = factor * self.transition, factor * self.by_state
+        return Counts(factor * self.first, transition, self.state_ptr, by_state)
 
     def tree(self, parent: Ints, share: Sequence[Floats]) -> HiddenTree:
         """The most probable parameters.
@@ -127,15 +143,15 @@ class Counts(NamedTuple):
         k = len(self.first)
         alone = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
         alone /= alone.sum(axis=2, keepdims=True)
-        emission = [
-            counts + _EMISSION * np.maximum(column, _SMALLEST)
-            for counts, column in zip(self.emission, share)
-        ]
+        column = np.maximum(np.concatenate(share), _SMALLEST)
+        by_state = self.by_state + _EMISSION * column[:, np.newaxis]
+        total = np.add.reduceat(by_state, self.state_ptr[:-1])
+        by_state /= np.repeat(total, np.diff(self.state_ptr), axis=0)
         return HiddenTree(
             parent,
             _normalised(self.first + _TRANSITION / k),
             _normalised(self.transition + _TRANSITION * alone),
-            [_normalised(table) for table in emission],
+            _tables(self.state_ptr, by_state),
         )
 
 
@@ -154,60 +170,50 @@ def expected_counts(tree: HiddenTree, rows: CodedRows, n_jobs: int | None) -> Co
     -------
     Counts
     """
+    flat, n_rows = _flat(tree), len(rows.weight)
+    n_parts = min(-(-n_rows // _PART_ROWS), _MOST_PARTS)
+    parts = gen_even_slices(n_rows, n_parts)
+    work = float(n_rows) * flat.transition.size
+    if n_parts == 1 or work < _WORK_FOR_THREADS or effective_n_jobs(n_jobs) == 1:
+        return reduce(Counts.plus, (_counts(flat, rows, part) for part in parts))
     found = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-        delayed(_counts)(tree, rows.codes[part], rows.weight[part])
-        for part in _batches(tree, len(rows.weight))
+        delayed(_counts)(flat, rows, part) for part in parts
     )
     return reduce(Counts.plus, found)
 
 
-class _Messages:
-    """What the subtree below each hidden variable tells of it, for some rows."""
-
-    def __init__(self, tree: HiddenTree, codes: Codes):
-        n_columns, k = len(tree.parent), tree.n_hidden
-        self.upwards = children_first(tree.parent)
-        #: Of the cell and the subtrees below, and of all that for the parent.
-        self.below = np.empty((n_columns, len(codes), k))
-        self.told = np.empty_like(self.below)
-        for v, table in enumerate(tree.emission):
-            # A missing cell, -1, tells nothing.
-            lines = np.concatenate([table.T, np.ones((1, k))])
-            self.below[v] = lines[codes[:, v]]
-        log_scale = np.zeros(len(codes))
-        for v in self.upwards:
-            here = self.below[v]
-            greatest = here.max(axis=1)
-            here /= greatest[:, np.newaxis]
-            log_scale += np.log(greatest)
-            if tree.parent[v] >= 0:
-                np.matmul(here, tree.transition[v].T, out=self.told[v])
-                self.below[tree.parent[v]] *= self.told[v]
-        self.likelihood = self.below[self.upwards[-1]] @ tree.first
-        self.log_likelihood = np.log(self.likelihood) + log_scale
+def _counts(tree: FlatTree, rows: CodedRows, part: slice) -> Counts:
+    found = Counts(
+        np.zeros_like(tree.first),
+        np.zeros_like(tree.transition),
+        tree.state_ptr,
+        np.zeros_like(tree.emission),
+    )
+    codes, weight = _codes(rows.codes[part]), np.ascontiguousarray(rows.weight[part])
+    count_rows(tree, codes, weight, found.first, found.transition, found.by_state)
+    return found
 
 
-def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
-    messages = _Messages(tree, codes)
-    below, told, root = messages.below, messages.told, messages.upwards[-1]
-    transition = np.zeros_like(tree.transition)
-    emission = []
-    below[root] *= tree.first * (weight / messages.likelihood)[:, np.newaxis]
-    for v in messages.upwards[-2::-1]:
-        # Posterior of the hidden state of the parent, by what is not below this column alone.
-        outside = np.divide(below[tree.parent[v]], told[v], out=told[v])
-        np.multiply(tree.transition[v], outside.T @ below[v], out=transition[v])
-        below[v] *= outside @ tree.transition[v]
-    for v, table in enumerate(tree.emission):
-        states = np.arange(table.shape[1])
-        emission.append(below[v].T @ (codes[:, [v]] == states).astype(np.float64))
-    return Counts(below[root].sum(axis=0), transition, emission)
+def _codes(codes: Codes) -> NDArray[np.int16]:
+    return np.require(codes, np.int16, ["C", "W"])
 
 
-def _batches(tree: HiddenTree, n_rows: int) -> Iterator[slice]:
-    """Rows whose messages fit in memory together."""
-    size = max(1, _NUMBERS // (len(tree.parent) * tree.n_hidden))
-    return gen_batches(n_rows, size)
+def _flat(tree: HiddenTree) -> FlatTree:
+    emission = np.concatenate([table.T for table in tree.emission])
+    return FlatTree(
+        np.array(children_first(tree.parent)),
+        tree.parent,
+        tree.first,
+        tree.transition,
+        offsets([table.shape[1] for table in tree.emission]),
+        emission,
+    )
+
+
+def _tables(state_ptr: Ints, by_state: Floats) -> list[Floats]:
+    """The rows of the states of each column, turned."""
+    ends = state_ptr.tolist()
+    return [by_state[begin:end].T for begin, end in zip(ends, ends[1:])]
 
 
 def _normalised(table: Floats) -> Floats:

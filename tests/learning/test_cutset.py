@@ -6,7 +6,7 @@ import pytest
 
 from skpc.counting import rows as _rows
 from skpc.counting import weighted_counts as _weighted_counts
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning import cutset, cutset_circuit, learn_cutset_network
 from tests.naive import cutset as naive
 
 
@@ -39,8 +39,9 @@ def learn(codes, weight, n_states, **options):
 
 @pytest.fixture
 def general_counts(monkeypatch):
-    """Count binary rows the general way too."""
+    """Count all rows the general way."""
     monkeypatch.setattr(_rows, "fits_bits", lambda *_: False)
+    monkeypatch.setattr(_rows, "fits_state_bits", lambda *_: False)
 
 
 @pytest.fixture
@@ -247,3 +248,21 @@ def test_circuits_of_levels_are_structured_decomposable_and_deterministic():
     circuit = cutset_circuit(learn(codes, np.ones(400), (2, 3, 2, 4, 3), structured=True))
     assert circuit.structured_decomposable
     assert circuit.deterministic
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("n_states", [(2,) * 8, (3, 2, 4, 2, 3, 4, 3)])
+def test_cuts_tried_by_threads_give_the_same_network(n_states, missing, monkeypatch):
+    monkeypatch.setattr(cutset, "_PAIRS_FOR_THREADS", 0.0)
+    codes = random_codes(2000, n_states, seed=6, missing=missing)
+    one, other = (learn(codes, np.ones(2000), n_states, n_jobs=n_jobs) for n_jobs in (1, 3))
+    assert one.n_cuts > 0
+    assert pickle.dumps(one) == pickle.dumps(other)
+
+
+def test_progress_counts_the_rows_that_have_reached_a_leaf():
+    told = []
+    codes = random_codes(500, (3, 2, 4, 2, 3), seed=6)
+    network = learn(codes, np.ones(500), (3, 2, 4, 2, 3), advance=told.append)
+    assert network.n_cuts > 0
+    assert sum(told) == pytest.approx(500)

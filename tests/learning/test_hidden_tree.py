@@ -13,6 +13,7 @@ from skpc.learning import (
     learn_hidden_tree,
 )
 from skpc.learning.hidden_tree import expected_counts
+from skpc.learning.hidden_tree_search import spread_rows
 from skpc.queries import log_likelihood
 from tests.naive import hidden_tree as naive
 
@@ -63,7 +64,8 @@ def test_the_circuit_of_a_tree_has_its_likelihood(parent):
 def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeypatch):
     tree = random_tree(parent, 3, seed=4)
     rows = CodedRows(random_rows(tree, 15, seed=5), np.random.default_rng(6).uniform(1, 3, 15))
-    monkeypatch.setattr("skpc.learning.hidden_tree._NUMBERS", 4 * 3 * len(parent))
+    monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 4)
+    monkeypatch.setattr("skpc.learning.hidden_tree._WORK_FOR_THREADS", 0)
     found = expected_counts(tree, rows, n_jobs)
     first, transition, emission = naive.expected_counts(*tree, *rows)
     assert_allclose(found.first, first, rtol=1e-10)
@@ -133,3 +135,17 @@ def test_hidden_states_that_are_never_reached_are_left_out():
     assert len(circuit.kind) < len(hidden_tree_circuit(random_tree([-1, 0], 3, seed=10)).kind)
     rows = np.where(codes < 0, np.nan, codes)
     assert_allclose(log_likelihood(circuit, rows), tree.log_likelihood(codes), rtol=1e-12)
+
+
+def test_batches_share_the_weight_of_heavy_rows():
+    weight = np.append(np.ones(3000), [500.0, 40.0])
+    order, pieces = spread_rows(weight, 20, np.random.RandomState(0))
+    assert_allclose(np.bincount(order, pieces), weight)
+    batches = [pieces[part].sum() for part in np.array_split(np.arange(len(order)), 20)]
+    assert_allclose(batches, weight.sum() / 20, rtol=0.05)
+
+
+def test_rows_of_equal_weight_stay_whole():
+    order, pieces = spread_rows(np.full(300, 2.0), 4, np.random.RandomState(0))
+    assert_array_equal(np.sort(order), np.arange(300))
+    assert_array_equal(pieces, np.full(300, 2.0))

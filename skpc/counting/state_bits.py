@@ -1,0 +1,294 @@
+"""Counts of complete columns of few states, from a bit for each state of each row.
+
+The rows of a node are packed word-major, as in ``bit_counts``: ``words[w, p]`` holds rows
+``64 w .. 64 w + 63`` of one state of one column, its *place*. One AND and one popcount count 64
+rows of a cell. The cells of all pairs of a column are counted together and told at once, so that
+they stay in the cache, however many columns there are.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints, offsets
+from skpc._jit import fast_log, kernel, popcount
+from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
+from skpc.counting.count_tables import CountTables
+from skpc.counting.mutual_information import UNITS_PER_NAT
+from skpc.counting.scores import Score
+
+#: Columns of more states are counted row by row: each cell costs a pass over the words.
+_MAX_STATES = 40
+#: Rows (weights counted out) beyond which codes and bits would take too much memory.
+_MAX_ROWS = 2**22
+#: Words that are read together, and words that stay in the cache while a column is counted.
+_WORD_BLOCK, _CACHED_WORDS = 4, 2**16
+
+
+def fits_state_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
+    """Tell whether rows can be counted as bits of states: few states, complete, whole weights.
+
+    Where there are fewer possible rows than rows, weights would be counted out in vain. Whether
+    equal rows have been merged does not matter.
+    """
+    return bool(
+        n_states.max(initial=0) <= _MAX_STATES
+        and codes.min(initial=0) >= 0
+        and np.all(weight == np.floor(weight))
+        and weight.sum() <= _MAX_ROWS
+        and np.log(weight.sum()) <= np.log(n_states).sum()
+    )
+
+
+class StateRows:
+    """The rows of a node as states. No cell is missing, so that ``proportion`` is of no use.
+
+    Parameters
+    ----------
+    codes : array of shape (m, n_rows), int16, C-contiguous
+        State of each cell, column by column.
+    variables, n_states : array of shape (m,)
+        Variable of each column and its number of states.
+    """
+
+    def __init__(self, codes: NDArray[np.int16], variables: Ints, n_states: Ints):
+        self.variables = variables
+        self._codes, self._n_states = codes, n_states
+
+    @classmethod
+    def of(
+        cls, codes: NDArray[np.int16], weight: Floats, variables: Ints, n_states: Ints
+    ) -> StateRows:
+        """Rows of codes, each as often as its weight says."""
+        columns = np.ascontiguousarray(codes.T)
+        if (weight > 1.0).any():
+            columns = np.repeat(columns, weight.astype(np.int64), axis=1)
+        return cls(columns, variables, n_states)
+
+    def state_counts(self, column: int) -> Floats:
+        """Number of the rows in each state of a column."""
+        found = np.bincount(self._codes[column], minlength=self._n_states[column])
+        return found.astype(np.float64)
+
+    def tree(self, score: Score) -> ScoredTree:
+        """Chow-Liu tree of all columns."""
+        pseudo_count = score.pseudo_count(self._n_states[:, np.newaxis], self._n_states)
+        units, entropy = np.zeros(pseudo_count.shape, np.int64), np.zeros(len(pseudo_count))
+        first, count, words = self._packed
+        n_rows = float(self._codes.shape[1])
+        _inform(words, first, count, self._n_states, n_rows, pseudo_count, units, entropy)
+        parent = np.empty(len(entropy), np.int64)
+        maximum_spanning_tree(units, parent)
+        tables = self._edge_tables(parent)
+        return ScoredTree(
+            ChowLiuTree(self.variables, parent, tables), score.of_tables(tables), entropy
+        )
+
+    def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
+        """Chow-Liu trees of the rows in each state of a column, over the other columns."""
+        trees: list[ScoredTree] = []
+        empty = None
+        for state in range(len(proportion)):
+            branch = self.branch(column, state, proportion)
+            if branch._codes.shape[1] == 0:
+                # One tree serves all branches without rows.
+                empty = branch.tree(score) if empty is None else empty
+                trees.append(empty)
+                continue
+            trees.append(branch.tree(score))
+        return trees
+
+    def branch(self, column: int, state: int, proportion: Floats) -> StateRows:
+        """The rows in a state of a column, without that column."""
+        others = np.delete(np.arange(len(self.variables)), column)
+        row = np.flatnonzero(self._codes[column] == state)
+        codes = np.empty((len(others), len(row)), np.int16)
+        for cells, v in zip(codes, others.tolist()):
+            np.take(self._codes[v], row, out=cells, mode="clip")
+        return StateRows(codes, self.variables[others], self._n_states[others])
+
+    @cached_property
+    def _packed(self) -> tuple[Ints, Floats, NDArray[np.uint64]]:
+        """First place of each column, rows of each place, and the bits.
+
+        Only states that occur have a place.
+        """
+        state_ptr = offsets(self._n_states)
+        in_state = np.zeros(state_ptr[-1])
+        _count_states(self._codes, state_ptr, in_state)
+        occurs = in_state > 0.0
+        first = offsets(occurs)[state_ptr]
+        place = np.cumsum(occurs) - 1
+        n_words = -(-self._codes.shape[1] // (64 * _WORD_BLOCK)) * _WORD_BLOCK
+        words = np.zeros((n_words, first[-1]), np.uint64)
+        _pack(self._codes, state_ptr, place, words)
+        return first, in_state[occurs], words
+
+    def _edge_tables(self, parent: Ints) -> CountTables:
+        """Tables of the states of each column given those of its tree parent."""
+        n_states, n_parent_states = self._n_states, self._n_states[parent]
+        n_parent_states[0] = 1
+        size = np.minimum(n_states * n_parent_states, self._codes.shape[1])
+        size[0] = n_states[0]
+        most = int(size.sum())
+        parent_state, state = np.empty((2, most), np.int64)
+        ptr, count = np.zeros(len(parent) + 1, np.int64), np.empty(most)
+        _list_edges(self._codes, parent, n_states, ptr, parent_state, state, count)
+        n = ptr[-1]
+        cells = parent_state[:n].copy(), state[:n].copy(), count[:n].copy()
+        return CountTables(ptr, *cells, n_parent_states, n_states)
+
+
+@kernel
+def _count_states(codes: NDArray[np.int16], state_ptr: Ints, out: Floats) -> None:
+    for v in range(codes.shape[0]):
+        begin = state_ptr[v]
+        for r in range(codes.shape[1]):
+            out[begin + codes[v, r]] += 1.0
+
+
+@kernel
+def _pack(
+    codes: NDArray[np.int16], state_ptr: Ints, place: Ints, words: NDArray[np.uint64]
+) -> None:
+    """Set the bit of the state of each cell."""
+    n_rows = codes.shape[1]
+    held = np.zeros((state_ptr[1:] - state_ptr[:-1]).max(), np.uint64)
+    for v in range(codes.shape[0]):
+        begin, n_states = state_ptr[v], state_ptr[v + 1] - state_ptr[v]
+        for first in range(0, n_rows, 64):
+            for r in range(first, min(first + 64, n_rows)):
+                held[codes[v, r]] |= np.uint64(1) << np.uint64(r - first)
+            for state in range(n_states):
+                if held[state] > 0:
+                    words[first >> 6, place[begin + state]] = held[state]
+                    held[state] = 0
+
+
+@kernel
+def _count_before(
+    words: NDArray[np.uint64], begin: np.int64, end: np.int64, both: NDArray[np.uint64]
+) -> None:
+    """Count the rows that the places of a column share with those of the columns before it."""
+    for s in range(end - begin):
+        counts = both[s]
+        for t in range(begin):
+            counts[t] = 0
+    n_words = words.shape[0]
+    at_once = (1 + _CACHED_WORDS // (begin + 1) // _WORD_BLOCK) * _WORD_BLOCK
+    for from_word in range(0, n_words, at_once):
+        to_word = min(from_word + at_once, n_words)
+        for s in range(end - begin):
+            counts, place = both[s], begin + s
+            for w in range(from_word, to_word, _WORD_BLOCK):
+                words0, words1, words2, words3 = words[w], words[w + 1], words[w + 2], words[w + 3]
+                of0, of1, of2, of3 = words0[place], words1[place], words2[place], words3[place]
+                for t in range(begin):
+                    counts[t] += (
+                        popcount(of0 & words0[t])
+                        + popcount(of1 & words1[t])
+                        + popcount(of2 & words2[t])
+                        + popcount(of3 & words3[t])
+                    )
+
+
+@kernel
+def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out: Floats) -> None:
+    """x log x of the smoothed counts of one place; a loop of its own, so that it vectorises."""
+    for t in range(n):
+        smoothed = np.float64(np.int64(both[t])) + pseudo_count[t]
+        out[t] = smoothed * fast_log(smoothed)
+
+
+@kernel
+def _inform(
+    words: NDArray[np.uint64],
+    first: Ints,
+    count: Floats,
+    n_states: Ints,
+    total: float,
+    pseudo_count: Floats,
+    units: Ints,
+    entropy: Floats,
+) -> None:
+    """Fill in the information of all pairs, and the entropies given a column.
+
+    The formulas are those of ``table_information``.
+    """
+    m, n_places, widest = len(n_states), len(count), np.int64(0)
+    for v in range(m):
+        widest = max(widest, first[v + 1] - first[v])
+    both = np.empty((widest, n_places), np.uint64)
+    term, cell = np.empty((widest, n_places)), np.empty(n_places)
+    for a in range(1, m):
+        begin, end = first[a], first[a + 1]
+        _count_before(words, begin, end, both)
+        for b in range(a):
+            for t in range(first[b], first[b + 1]):
+                cell[t] = pseudo_count[a, b]
+        for s in range(end - begin):
+            _take_terms(both[s], begin, cell, term[s])
+        for b in range(a):
+            alpha, left, right = pseudo_count[a, b], first[b], first[b + 1]
+            of_row, of_column = n_states[b] * alpha, n_states[a] * alpha
+            # States without a place have empty cells only.
+            empty = alpha * fast_log(alpha)
+            more_rows, more_columns = n_states[a] - (end - begin), n_states[b] - (right - left)
+            joint = more_rows * n_states[b] * empty
+            margins = more_rows * of_row * fast_log(of_row)
+            margins += more_columns * of_column * fast_log(of_column)
+            of_a, of_b = 0.0, 0.0
+            for s in range(begin, end):
+                gained = more_columns * empty
+                for t in range(left, right):
+                    gained += term[s - begin, t]
+                smoothed = count[s] + of_row
+                log = fast_log(smoothed)
+                joint += gained
+                margins += smoothed * log
+                of_b += count[s] * (log - gained / smoothed)
+            for t in range(left, right):
+                gained = more_rows * empty
+                for s in range(end - begin):
+                    gained += term[s, t]
+                smoothed = count[t] + of_column
+                log = fast_log(smoothed)
+                margins += smoothed * log
+                of_a += count[t] * (log - gained / smoothed)
+            smoothed = total + n_states[a] * of_row
+            information = (joint - margins) / smoothed + fast_log(smoothed)
+            units[a, b] = max(np.int64(information * total * UNITS_PER_NAT + 0.5), np.int64(0))
+            units[b, a] = units[a, b]
+            entropy[a] += of_b
+            entropy[b] += of_a
+
+
+@kernel
+def _list_edges(
+    codes: NDArray[np.int16],
+    parent: Ints,
+    n_states: Ints,
+    ptr: Ints,
+    parent_state: Ints,
+    state: Ints,
+    count: Floats,
+) -> None:
+    """List all states of the root of a tree, and the cells of its edges that have rows."""
+    most = n_states.max()
+    table = np.zeros(most * most, np.int64)
+    for v in range(len(parent)):
+        above, k = parent[v], n_states[v]
+        n_rows = np.int64(1) if above < 0 else n_states[above]
+        for r in range(codes.shape[1]):
+            row = np.int64(0) if above < 0 else np.int64(codes[above, r])
+            table[row * k + codes[v, r]] += 1
+        at = ptr[v]
+        for i in range(n_rows * k):
+            if above < 0 or table[i] > 0:
+                parent_state[at], state[at], count[at] = i // k, i % k, table[i]
+                table[i] = 0
+                at += 1
+        ptr[v + 1] = at
