@@ -27,6 +27,7 @@ import skpc
 from tests.benchmarks.papers.pages import escaped, list_table
 from tests.benchmarks.report_pictures import accuracy_curves, error_curves
 
+LEDGER = Path("doc/papers/ledger.csv")
 #: Title, table of the ledger, and the data sets that are shown.
 SELECTED = [
     (
@@ -83,16 +84,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("doc/benchmarks.rst"))
     options = parser.parse_args()
     wanted = [run for run in RUNS if not options.titles or _is_wanted(run[0], options.titles)]
-    parts = [_head(), *(selected(*each, options.out.parent / "papers") for each in SELECTED)]
+    parts = [_head(), *(selected(*each) for each in SELECTED)]
     for title, text, command in wanted:
         print(f"{title} ...", flush=True)
         parts.append(_section(title, text, command, options.out.parent / "images"))
         options.out.write_text("\n".join(parts), encoding="utf-8")
 
 
-def selected(title: str, name: str, sets: str, folder: Path) -> str:
+def selected(title: str, name: str, sets: str) -> str:
     """A section with rows of the ledger."""
-    with open(folder / "ledger.csv", encoding="utf-8") as file:
+    with open(LEDGER, encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if f"{line['paper']}/{line['item']}" == name]
     shown = [
         [escaped(line[key]) for key in ("what", "theirs", "ours", "status")]
