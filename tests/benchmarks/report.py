@@ -85,6 +85,7 @@ def main() -> None:
     options = parser.parse_args()
     wanted = [run for run in RUNS if not options.titles or _is_wanted(run[0], options.titles)]
     parts = [_head(), *(selected(*each) for each in SELECTED)]
+    options.out.write_text("\n".join(parts), encoding="utf-8")
     for title, text, command in wanted:
         print(f"{title} ...", flush=True)
         parts.append(_section(title, text, command, options.out.parent / "images"))
