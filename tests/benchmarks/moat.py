@@ -274,7 +274,7 @@ def _speeds_of_incomplete_rows(orientations: list[str]) -> None:
     _print_row(["orientation", "missing", "rows", "summed", "rows/s", "log_p", "marginals"])
     options = argparse.Namespace(components=1, epochs=50, rate=0.05, batch=0)
     for orientation in orientations:
-        model, _, data = _fitted("nltcs", orientation, options)
+        model, _, data = fitted("nltcs", orientation, options)
         test = data.test.astype(float)
         model.marginals(make_missing(test[:10], rate=0.8, random_state=0))
         complete = len(test) / _best(lambda m=model, t=test: m.score_samples(t))
@@ -302,8 +302,8 @@ def _sums_over_all_states(model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.
         known = joint[tuple(slice(None) if np.isnan(x) else int(x) for x in row)]
         total = known.sum()
         log_p[i] = np.log(total)
-        for axis, column in enumerate(np.flatnonzero(np.isnan(row))):
-            ones[i, column] = known.take(1, axis=axis).sum() / total
+        for axis, missing in enumerate(np.flatnonzero(np.isnan(row))):
+            ones[i, missing] = known.take(1, axis=axis).sum() / total
     return log_p, ones
 
 

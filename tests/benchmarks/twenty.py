@@ -39,30 +39,8 @@ from skpc import (
     StackedDensity,
 )
 from skpc.datasets import fetch_debd
+from tests.benchmarks.published import PUBLISHED
 
-#: The greatest mean log-likelihood of test rows in the tables of the five papers.
-PUBLISHED = {
-    "nltcs": -5.99,
-    "msnbc": -6.041,
-    "kdd": -2.12,
-    "plants": -12.687,
-    "audio": -39.03,
-    "jester": -51.65,
-    "netflix": -55.52,
-    "accidents": -26.74,
-    "retail": -10.81,
-    "pumsb_star": -22.251,
-    "dna": -79.05,
-    "kosarek": -10.57,
-    "msweb": -9.797,
-    "book": -33.46,
-    "eachmovie": -49.37,
-    "webkb": -147.70,
-    "r52": -83.954,
-    "20ng": -149.44,
-    "bbc": -243.82,
-    "ad": -14.923,
-}
 COLUMNS = ["hidden", "soft", "cutset K", "stack", "trees", "slow stack"]
 #: Names of members of the two stacks, and their columns.
 ALONE = {
