@@ -13,7 +13,7 @@ from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, Str
 from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
 from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._fitting import hold_out
+from skpc.estimators._fitting import hold_out, threads
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import PseudoCounts, fit_parameters
@@ -115,6 +115,10 @@ class SoftLearnSPN(CircuitDensity):
         once.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts of the clusterings and the choice of the rows held out.
+    n_jobs : int, default=None
+        Number of threads: folds that weigh a division, components, and parts of the rows in
+        refinement. None is one unless in a ``joblib.parallel_config`` context, -1 all cores. The
+        result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the cells of ``X`` that have reached the leaves (a line at the
         end where tqdm is not installed).
@@ -187,6 +191,7 @@ class SoftLearnSPN(CircuitDensity):
         "smallest_sd": [POSITIVE],
         "leaves": [StrOptions({"block", "univariate"})],
         "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "n_jobs": [None, Integral],
     }
 
     def __init__(
@@ -212,6 +217,7 @@ class SoftLearnSPN(CircuitDensity):
         bounds: Any = None,
         handle_unknown: str = "unseen",
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.assignment = assignment
@@ -234,6 +240,7 @@ class SoftLearnSPN(CircuitDensity):
         self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -268,6 +275,10 @@ class SoftLearnSPN(CircuitDensity):
         return self._fit(X, sample_weight, X_val)
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        with threads(self.n_jobs):
+            self._learn_circuit(rows, weight, rows_val)
+
+    def _learn_circuit(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         domain = self.domain_ = replace(self.domain_, axes=None)
         numbers = domain.numbers or (None,) * domain.n_features
