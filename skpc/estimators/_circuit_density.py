@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self, cast
 
@@ -129,3 +130,10 @@ class CircuitDensity(TableDensity):
 
 def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
     return expected_statistics(circuit, rows, np.ones(len(rows)))
+
+
+def root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Floats:
+    """Weights of the components of a circuit; one for a circuit that is no mixture."""
+    if len(components) == 1:
+        return np.ones(1)
+    return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.estimators._circuit_density import CircuitDensity
+from skpc.estimators._circuit_density import CircuitDensity, root_weights
 from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
 from skpc.estimators.blocks import EncodedBlocks
@@ -61,9 +61,8 @@ class CutsetNetworkBD(CircuitDensity):
     A cutset network is a decision tree over observed variables with a Chow-Liu tree at each leaf
     (Algorithm 1 of [1]_). A node is cut only where that raises the score, which guards against
     overfitting: there is nothing to tune and no validation set to spare (columns of many states may
-    want a larger ``ess``). The result is a smooth, decomposable and
-    deterministic circuit, so that marginals, conditionals, most probable completions, samples and
-    expectations are exact.
+    want a larger ``ess``). The result is a smooth, decomposable and deterministic circuit, so that
+    marginals, conditionals, most probable completions, samples and expectations are exact.
 
     Numeric columns become atoms (values that repeat much more than others) and bins, within which
     values follow the distribution of the column by itself.
@@ -216,7 +215,6 @@ class CutsetNetworkBD(CircuitDensity):
     array([[1., 1., 0.]])
     """
 
-    weights_: Floats
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "criterion": [StrOptions({"bd", "bic"})],
@@ -305,8 +303,8 @@ class CutsetNetworkBD(CircuitDensity):
         Raises
         ------
         ValueError
-            If all cells are missing, one is infinite, the weights are negative or all zero, blocks
-            have no rows or come with weights, or ``structured`` comes with several components.
+            If all cells are missing, one is infinite, the weights are negative, all zero, or those
+            of blocks, or ``structured`` comes with several components.
         """
         return self._fit(X, sample_weight)
 
@@ -332,6 +330,13 @@ class CutsetNetworkBD(CircuitDensity):
         self.lower_bound_ = float(np.average(log_likelihood(self.circuit_, rows), weights=weight))
         self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
 
+    def _describe(self, networks: Sequence[CutsetNetwork]) -> None:
+        """Set the attributes that say what the circuit is made of."""
+        self.weights_ = root_weights(self.circuit_, networks)
+        self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
+        self.n_cuts_ = sum(network.n_cuts for network in networks)
+        self.score_criterion_ = sum(network.score for network in networks)
+
     def _fit_blocks(
         self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
     ) -> None:
@@ -341,21 +346,14 @@ class CutsetNetworkBD(CircuitDensity):
         if network is None:
             self.fit_rows(blocks.domain, rows, weight, rows_val)
             self.lower_bound_ = self._fit_parameters(blocks, rows, weight)
-            self.weights_ = _root_weights(self.circuit_, self.weights_)
+            self.weights_ = root_weights(self.circuit_, self.weights_)
             return
-        by_counts = param_ess_by_counts(network) if self.param_ess == "auto" else None
-        self.param_ess_ = by_counts or self._single_param_ess(network, rows, weight)
+        told = param_ess_by_counts(network) if self.param_ess == "auto" else None
+        self.param_ess_ = told or self._single_param_ess(network, rows, weight)
         self.circuit_ = cutset_circuit(network, self.domain_.axes, self.param_ess_)
         self._describe([network])
         self.n_iter_, self.converged_, self._n_learned = 1, True, blocks.n_rows
         self.lower_bound_ = blocks.mean_log_likelihood(self.circuit_)
-
-    def _describe(self, networks: Sequence[CutsetNetwork]) -> None:
-        """Set the attributes that say what the circuit is made of."""
-        self.weights_ = _root_weights(self.circuit_, networks)
-        self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
-        self.n_cuts_ = sum(network.n_cuts for network in networks)
-        self.score_criterion_ = sum(network.score for network in networks)
 
     def _single_param_ess(
         self, network: CutsetNetwork, complete: Floats, weight: Floats
@@ -437,9 +435,8 @@ class CutsetNetworkBD(CircuitDensity):
         self, only_trees: bool = False, advance: Callable[[float], object] | None = None
     ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
         """What learns a network, or a Chow-Liu tree, from codes and weights."""
-        options = self._options() | {"structured": self.structured, "advance": advance}
-        if only_trees:
-            options |= {"structured": False, "max_depth": 0}
+        options = self._options() | ({"max_depth": 0} if only_trees else {})
+        options |= {"structured": self.structured and not only_trees, "advance": advance}
         n_jobs = self.n_jobs if self.n_components == 1 else 1
         return partial(learn_cutset_network, **options, n_jobs=n_jobs)
 
@@ -497,10 +494,6 @@ class CutsetNetworkBD(CircuitDensity):
         return fit_parameters(
             circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
         )
-
-
-def _root_weights(circuit: Circuit, parts: Sequence[Any] | Floats) -> Floats:
-    return np.exp(circuit.log_weight[circuit.child_ptr[-2] :]) if len(parts) > 1 else np.ones(1)
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:
