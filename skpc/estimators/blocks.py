@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple, TypeVar, cast
@@ -40,9 +41,13 @@ Codes = NDArray[np.signedinteger[Any]]
 
 
 def added(one: Any, other: Any) -> Any:
-    """The sum of two results: of arrays and numbers; lists become longer; tuples by their parts."""
+    """The sum of two results: of arrays and numbers; lists become longer; tuples by their parts.
+
+    Arrays and lists of the first result are changed in place.
+    """
     if not isinstance(one, tuple):
-        return one + other
+        one += other
+        return one
     parts = map(added, one, other)
     return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
 
@@ -287,8 +292,9 @@ def _total_of_tasks(
 ) -> Any:
     """Count where the blocks of a dask collection are, and add up by a tree."""
 
-    def together(*parts: Any) -> Any:
-        return reduce(add, parts)
+    def together(first: Any, *others: Any) -> Any:
+        # What dask holds may be asked for again.
+        return reduce(add, others, deepcopy(first))
 
     level = [_task(_counted)(count, number, block) for number, block in enumerate(tasks)]
     while len(level) > 1:
