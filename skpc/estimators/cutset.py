@@ -452,12 +452,14 @@ class CutsetNetworkBD(CircuitDensity):
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
         param_ess = self._given_param_ess if param_ess is None else param_ess
+        # A single network begins with no clusters.
+        start = np.empty((len(rows), 0)) if single else complete_points(self.domain_, rows, weight)
         with progress(amount, "rows" if single else "iterations", self.verbose) as advance:
             return learn_mixture(
                 rows,
                 self.domain_.codes(rows),
                 weight,
-                complete_points(self.domain_, rows, weight),
+                start,
                 self._learner(only_trees, advance if single else None),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
