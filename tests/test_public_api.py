@@ -85,6 +85,7 @@ PUBLIC = {
     "skpc.queries": [
         "KernelExpansion",
         "PseudoCounts",
+        "bd_score",
         "condition",
         "expected_gram",
         "expected_kernel",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.all_trees.determinants import expected_edges, log_tree_weights
+from skpc.all_trees.determinants import add_expected_edges, expected_edges, log_tree_weights
 from skpc.all_trees.laplacian import hang_undirected
 from skpc.all_trees.tree_tables import TreeTables
 
@@ -113,7 +113,7 @@ class AllTrees(NamedTuple):
         log_total = log_tree_weights(self.weight, self._vertices, self.symmetric)
         return log_weight + self.log_state_factor[states].sum(axis=1) - log_total
 
-    def expect(self, states: Ints, weight: Floats) -> Expectation:
+    def expect(self, states: Ints, weight: Floats, edge: Floats | None = None) -> Expectation:
         """Log-likelihood of complete rows, and the edges of their trees.
 
         Parameters
@@ -122,13 +122,16 @@ class AllTrees(NamedTuple):
             As :meth:`states_of` gives them.
         weight : array of shape (n_rows,)
             Weights of the rows.
+        edge : array of shape (n_states, n_states) or None, default=None
+            Zeros, where the expected edges are added; None takes a new array.
 
         Returns
         -------
         Expectation
             All that derivatives of the log-likelihood with respect to parameters need.
         """
-        log_weight, edge = expected_edges(self.edge_factor, states, weight, self.symmetric)
+        edge = np.zeros_like(self.edge_factor) if edge is None else edge
+        log_weight = add_expected_edges(self.edge_factor, states, weight, self.symmetric, edge)
         total = np.array([weight.sum()])
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
         n_vertices = states.shape[1]

@@ -13,6 +13,7 @@ from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.directed import DirectedParameters
 from skpc.all_trees.pair_tables import PairTables
 from skpc.all_trees.undirected import UndirectedParameters
+from skpc.all_trees.workspace import Workspace
 
 
 class Components(NamedTuple):
@@ -80,7 +81,9 @@ class ComponentParameters(NamedTuple):
         models = tuple(self.of_one.model(part) for part in self._parts(vector))
         return Components(log_softmax(vector[: self.n_components]), models)
 
-    def ascent(self, vector: Floats, states: Ints, weight: Floats) -> tuple[Floats, Floats]:
+    def ascent(
+        self, vector: Floats, states: Ints, weight: Floats, workspace: Workspace | None = None
+    ) -> tuple[Floats, Floats]:
         """Log-likelihood of complete rows, and the direction in which it rises.
 
         That is the gradient of expected complete-data log-likelihood of EM: every component counts
@@ -95,6 +98,8 @@ class ComponentParameters(NamedTuple):
             Complete rows, as :meth:`AllTrees.states_of` gives them.
         weight : array of shape (n_rows,)
             Their weights.
+        workspace : Workspace or None, default=None
+            Memory to use, that of the gradient included; None takes new.
 
         Returns
         -------
@@ -103,18 +108,23 @@ class ComponentParameters(NamedTuple):
         gradient : ndarray of shape (n_parameters,)
             Derivative of ``weight @ log_likelihood``.
         """
-        parts = self._parts(vector)
-        if self.n_components == 1:
-            expectation = self.of_one.model(parts[0]).expect(states, weight)
-            gradient = self.of_one.gradient(parts[0], expectation)
-            return expectation.log_likelihood, np.append(0.0, gradient)
-        log_joint = self.model(vector).log_joint(states)
-        part = softmax(log_joint, axis=1) * weight[:, np.newaxis]
-        gradients = [part.sum(axis=0) - weight.sum() * softmax(vector[: self.n_components])]
-        for of_model, of_rows in zip(parts, part.T):
-            expectation = self.of_one.model(of_model).expect(states, np.ascontiguousarray(of_rows))
-            gradients.append(self.of_one.gradient(of_model, expectation))
-        return np.asarray(np.logaddexp.reduce(log_joint, axis=1)), np.concatenate(gradients)
+        workspace = Workspace() if workspace is None else workspace
+        gradient, k = workspace.zeros("gradient", vector.shape), self.n_components
+        models = [
+            self.of_one.model(part, workspace.array(f"factor {i}", self.of_one.shape))
+            for i, part in enumerate(self._parts(vector))
+        ]
+        mixture = Components(log_softmax(vector[:k]), tuple(models))
+        log_joint = mixture.log_joint(states) if k > 1 else np.zeros((len(states), 1))
+        share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
+        gradient[:k] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)
+        for model, of_rows, out in zip(models, share.T, self._parts(gradient)):
+            edge = workspace.zeros("edge", model.edge_factor.shape)
+            expectation = model.expect(states, np.ascontiguousarray(of_rows), edge)
+            self.of_one.gradient(model, expectation, out)
+        if k == 1:
+            return expectation.log_likelihood, gradient
+        return np.asarray(np.logaddexp.reduce(log_joint, axis=1)), gradient
 
     def _parts(self, vector: Floats) -> list[Floats]:
         return np.split(vector[self.n_components :], self.n_components)

@@ -15,6 +15,7 @@ from skpc._random import row_seeds
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, Request
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
+from skpc.all_trees.parallel import threads
 from skpc.all_trees.sampled_trees import add_sampled_trees
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.domain import Domain, group_codes
@@ -44,6 +45,8 @@ class AllTreesDensity(NamedTuple):
         What the estimates of rows with missing cells start from.
     method, n_samples
         See :func:`estimate_missing`.
+    n_jobs : int or None
+        Number of threads; None leaves it to ``joblib.parallel_config``.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class AllTreesDensity(NamedTuple):
     seed: int
     method: str
     n_samples: int
+    n_jobs: int | None = None
 
     def log_density(self, rows: Floats, given: Ints | None = None) -> Floats:
         """Log density of each row in nats, or of its other cells given those of some columns.
@@ -173,7 +177,8 @@ class AllTreesDensity(NamedTuple):
         with np.errstate(divide="ignore"):
             values = [np.log(prob) + p for prob, p in zip(self._marginals(rows), peaks)]
         start = np.column_stack([value.argmax(axis=1) for value in values])
-        found = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)
+        with threads(self.n_jobs):
+            found = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)
         filled = np.where(np.isnan(rows), found, rows)
         for column in np.flatnonzero(numeric).tolist():
             missing = np.isnan(rows[:, column])
@@ -221,7 +226,8 @@ class AllTreesDensity(NamedTuple):
         found, size = np.empty(len(distinct)), np.full(len(distinct), np.inf)
         complete = (distinct >= 0).all(axis=1)
         states = self.mixture.models[0].states_of(distinct[complete])
-        found[complete] = self.mixture.log_likelihood(states)
+        with threads(self.n_jobs):
+            found[complete] = self.mixture.log_likelihood(states)
         estimates = self._estimates(distinct[~complete], Request(False, 0))
         found[~complete] = estimates.log_likelihood
         size[~complete] = estimates.effective_sample_size
@@ -233,7 +239,10 @@ class AllTreesDensity(NamedTuple):
         """Exact or estimated answers for rows of states with missing cells."""
         if seeds is None:
             seeds = row_seeds(codes, self.seed)
-        return estimate_missing(self.mixture, codes, seeds, self.method, self.n_samples, request)
+        with threads(self.n_jobs):
+            return estimate_missing(
+                self.mixture, codes, seeds, self.method, self.n_samples, request
+            )
 
 
 def _warn_of_few_trees(size: Floats) -> None:

@@ -5,8 +5,8 @@ two ends. The sum of the weights of all trees is a determinant, and its derivati
 an inverse (see :mod:`skpc.all_trees.laplacian`); both come from eliminating the vertices in turn.
 Eight rows are eliminated side by side, as the innermost axis, so that every step is one of whole
 vectors whatever the number of vertices; four vertices at a time, so that a pass over memory does
-the work of four. Beyond a few hundred vertices the rows no longer fit the cache together; LAPACK
-then takes them one by one.
+the work of four. Beyond a few hundred vertices the rows no longer fit the cache together, and are
+taken one by one (:mod:`skpc.all_trees.wide_rows`).
 
 Vertices are eliminated without a subtraction: each pivot is summed from the weights that are left.
 So neither weights that differ by many orders of magnitude nor a Laplacian that is singular to
@@ -16,19 +16,24 @@ working precision cost the sum of the weights any accuracy.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import lapack
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, add_products, fast_log, inlined, kernel
+from skpc.all_trees.parallel import in_threads, slices
+from skpc.all_trees.wide_rows import invert_laplacian, log_weight_of_trees
 
 #: Vertices eliminated together.
 _PANEL = 4
 #: A smaller pivot is taken as this: its inverse may overflow.
 _SMALLEST = 1e-300
-#: With more vertices, a row at a time is faster by LAPACK.
+#: With more vertices, a row at a time is faster by products of matrices.
 _WIDEST = 220
-#: LAPACK's answer is taken if no pivot has lost more than this share of its diagonal entry.
-_LOST = 1e-10
+#: Operations that are worth a thread, some 20 ms.
+_OPERATIONS = 2e8
+#: Entries of inverses that are worth a thread, and children whose edges are added together.
+_ENTRIES, _TOGETHER = 5e6, 4
+#: Numbers of inverses that are held together: memory that the system does not take back each time.
+_HELD = 2**22
 
 
 @kernel
@@ -153,21 +158,23 @@ def _add_edges(
     inverse: Floats,
     factor: Floats,
     index: Ints,
-    first: int,
     weight: Floats,
     symmetric: bool,
+    children: Ints,
     expected: Floats,
 ) -> None:
-    """Add the edge probabilities of the rows from ``first`` on, times the weights of the rows.
+    """Add the probabilities of the edges into some vertices, times the weights of the rows.
 
-    If symmetric, an edge counts at the state of its later vertex first.
+    ``inverse`` has shape (n_groups, n, n or n + 1, lanes), one row of ``index`` a lane. If
+    symmetric, an edge counts at the state of its later vertex first.
     """
-    n = len(inverse)
-    for lane in range(min(inverse.shape[2], len(index) - first)):
-        row, w = first + lane, weight[first + lane]
-        for v in range(n):
-            to_v = inverse[v, v, lane]
-            state, root = index[row, v], index[row, n]
+    n, n_lanes = inverse.shape[1], inverse.shape[3]
+    for row in range(len(index)):
+        of_group, lane, w = inverse[row // n_lanes], row % n_lanes, weight[row]
+        root = index[row, n]
+        for v in range(children[0], children[1]):
+            to_v = of_group[v, v, lane]
+            state = index[row, v]
             probability = _probability(factor[state, root], to_v)
             if symmetric:
                 expected[root, state] += w * probability
@@ -176,9 +183,9 @@ def _add_edges(
             for u in range(v if symmetric else n):
                 parent = index[row, u]
                 if symmetric:
-                    resistance = to_v + inverse[u, u, lane] - 2.0 * inverse[v, u, lane]
+                    resistance = to_v + of_group[u, u, lane] - 2.0 * of_group[v, u, lane]
                 else:
-                    resistance = to_v - inverse[u, v, lane]
+                    resistance = to_v - of_group[u, v, lane]
                 expected[state, parent] += w * _probability(factor[state, parent], resistance)
 
 
@@ -186,26 +193,55 @@ def _add_edges(
 def _eliminate_rows(
     factor: Floats,
     index: Ints,
-    weight: Floats,
     symmetric: bool,
-    invert: bool,
     log_weight: Floats,
-    expected: Floats,
+    inverse: Floats,
 ) -> None:
-    """Eliminate all rows, a few side by side; see :func:`expected_edges`."""
+    """Eliminate all rows, a few side by side.
+
+    Parameters
+    ----------
+    factor, index, symmetric
+        See :func:`log_tree_weights`.
+    log_weight : array of shape (n_rows,)
+        Overwritten with the log weight of all trees of each row.
+    inverse : array of shape (n_groups, n, n + 1, LANES)
+        Overwritten with the inverses of the Laplacians whose rows are the weights into a vertex;
+        without groups these are not worked out.
+    """
     n_rows, n = len(index), index.shape[1] - 1
-    into = np.empty((n, n + 1, LANES))
+    invert = len(inverse) > 0
+    workspace = np.empty((n, n + 1, LANES))
     old = np.empty((_PANEL, n + 1, LANES))
     new = np.empty((_PANEL, n + 1, LANES))
     total = np.empty(LANES)
     for first in range(0, n_rows, LANES):
+        into = inverse[first // LANES] if invert else workspace
         total[:] = 0.0
         _gather(factor, index, first, into)
         _eliminate(into, symmetric, invert, old, new, total)
         for lane in range(min(LANES, n_rows - first)):
             log_weight[first + lane] = total[lane]
-        if invert:
-            _add_edges(into, factor, index, first, weight, symmetric, expected)
+
+
+@kernel
+def _expect_rows(
+    factor: Floats,
+    index: Ints,
+    weight: Floats,
+    symmetric: bool,
+    log_weight: Floats,
+    expected: Floats,
+) -> None:
+    """Log weights and edges of all rows; inverses of a few rows at a time stay in the cache."""
+    n_rows, n = len(index), index.shape[1] - 1
+    inverse = np.empty((1, n, n + 1, LANES))
+    children = np.array([0, n])
+    for first in range(0, n_rows, LANES):
+        last = min(first + LANES, n_rows)
+        few = index[first:last]
+        _eliminate_rows(factor, few, symmetric, log_weight[first:last], inverse)
+        _add_edges(inverse, factor, few, weight[first:last], symmetric, children, expected)
 
 
 def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
@@ -234,7 +270,14 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
     >>> np.exp(log_tree_weights(np.ones((5, 5)), np.arange(5)[np.newaxis], True)).round(6)
     array([125.])
     """
-    return _eliminated(factor, index, np.empty(0), symmetric, False)[0]
+    n = index.shape[1] - 1
+    log_weight, none = np.empty(len(index)), np.empty((0, n, n, 1))
+
+    def work(rows: slice) -> None:
+        _eliminate_part(factor, index[rows], symmetric, log_weight[rows], none)
+
+    in_threads(work, _parts(len(index), n))
+    return log_weight
 
 
 def expected_edges(
@@ -273,59 +316,86 @@ def expected_edges(
            [0.667, 0.   , 0.   ],
            [0.667, 0.667, 0.   ]])
     """
-    return _eliminated(factor, index, weight, symmetric, True)
+    expected = np.zeros_like(factor)
+    return add_expected_edges(factor, index, weight, symmetric, expected), expected
 
 
-def _eliminated(
-    factor: Floats, index: Ints, weight: Floats, symmetric: bool, invert: bool
-) -> tuple[Floats, Floats]:
-    """What :func:`expected_edges` finds; without ``invert`` the log weights alone."""
-    log_weight = np.empty(len(index))
-    expected = np.zeros_like(factor) if invert else np.empty((0, 0))
-    if index.shape[1] - 1 <= _WIDEST:
-        _eliminate_rows(factor, index, weight, symmetric, invert, log_weight, expected)
-        return log_weight, expected
-    for row in range(len(index)):
-        only = index[row : row + 1]
-        log_weight[row], inverse = _eliminate_row(factor, only, symmetric, invert)
-        if invert:
-            part = weight[row : row + 1]
-            _add_edges(inverse, factor, only, 0, part, symmetric, expected)
-    return log_weight, expected
-
-
-def _eliminate_row(
-    factor: Floats, index: Ints, symmetric: bool, invert: bool
-) -> tuple[float, Floats]:
-    """The log weight of the trees of one row and the inverse of its Laplacian, as one lane."""
+def add_expected_edges(
+    factor: Floats, index: Ints, weight: Floats, symmetric: bool, expected: Floats
+) -> Floats:
+    """What :func:`expected_edges` finds, the edges added to those that are there."""
     n = index.shape[1] - 1
+    log_weight = np.empty(len(index))
+    if n <= _WIDEST and len(_parts(len(index), n)) < 2:
+        _expect_rows(factor, index, weight, symmetric, log_weight, expected)
+        return log_weight
+    least = LANES if n <= _WIDEST else 4
+    for rows in slices(len(index), least * max(1, _HELD // (least * n * n))):
+        inverse = _inverses(factor, index[rows], symmetric, log_weight[rows])
+        _add_block(inverse, factor, index[rows], weight[rows], symmetric, expected)
+    return log_weight
+
+
+def _parts(n_rows: int, n: int) -> list[slice]:
+    """Rows that are worth a thread each."""
+    size = LANES * max(1, round(_OPERATIONS / (LANES * max(n, 1) ** 3))) if n <= _WIDEST else 1
+    return slices(n_rows, size)
+
+
+def _inverses(factor: Floats, index: Ints, symmetric: bool, log_weight: Floats) -> Floats:
+    """The inverse Laplacian of each row, which is a lane; fill in the log weights of all trees."""
+    n_rows, n = len(index), index.shape[1] - 1
+    lanes = 1 if n > _WIDEST else LANES
+    inverse = np.empty((-(-n_rows // lanes), n, n + lanes // LANES, lanes))
+
+    def work(rows: slice) -> None:
+        mine = inverse[rows.start // lanes : -(-rows.stop // lanes)]
+        _eliminate_part(factor, index[rows], symmetric, log_weight[rows], mine)
+
+    in_threads(work, _parts(n_rows, n))
+    return inverse
+
+
+def _eliminate_part(
+    factor: Floats, index: Ints, symmetric: bool, log_weight: Floats, inverse: Floats
+) -> None:
+    """Fill in log weights, and the inverses if there is room for them."""
+    n = index.shape[1] - 1
+    if n <= _WIDEST:
+        _eliminate_rows(factor, index, symmetric, log_weight, inverse)
+        return
     into = np.empty((n, n + 1, 1))
-    _gather(factor, index, 0, into)
-    laplacian = -into[:, :n, 0]
-    diagonal = into[:, :, 0].sum(axis=1)
-    np.fill_diagonal(laplacian, diagonal)
-    # LAPACK sees the transpose, in which each diagonal entry outweighs its column: no row moves.
-    if symmetric:
-        triangle, info = lapack.dpotrf(laplacian.T, overwrite_a=True)
-        pivot = triangle.diagonal() ** 2
-    elif invert:
-        triangle, _, inverse, info = lapack.dgesv(laplacian.T, np.eye(n), True, True)
-        pivot = triangle.diagonal()
-    else:
-        triangle, _, info = lapack.dgetrf(laplacian.T, overwrite_a=True)
-        pivot = triangle.diagonal()
-    if info != 0 or not np.all(pivot > _LOST * diagonal):
-        return _eliminate_one_lane(into, symmetric, invert)
-    if symmetric and invert:
-        inverse, _ = lapack.dpotri(triangle, overwrite_c=True)
-    log_weight = float(np.log(pivot).sum())
-    return log_weight, inverse.T[:, :, np.newaxis] if invert else into
+    for row in range(len(index)):
+        _gather(factor, index, row, into)
+        if len(inverse):
+            log_weight[row] = invert_laplacian(into[:, :, 0], symmetric, inverse[row, :, :, 0].T)
+        else:
+            log_weight[row] = log_weight_of_trees(into[:, :, 0], symmetric)
+        if np.isnan(log_weight[row]):
+            log_weight[row] = _eliminate_one_lane(into, symmetric, inverse[row : row + 1])
 
 
-def _eliminate_one_lane(into: Floats, symmetric: bool, invert: bool) -> tuple[float, Floats]:
-    """What :func:`_eliminate_row` finds, whatever the weights."""
+def _eliminate_one_lane(into: Floats, symmetric: bool, inverse: Floats) -> float:
+    """The log weight of the trees of one row, whatever the weights; fill in its inverse."""
     lanes = np.repeat(into, LANES, axis=2)
     workspace = np.empty((2, _PANEL, into.shape[1], LANES))
     log_weight = np.zeros(LANES)
-    _eliminate(lanes, symmetric, invert, workspace[0], workspace[1], log_weight)
-    return float(log_weight[0]), np.ascontiguousarray(lanes[:, :, :1])
+    _eliminate(lanes, symmetric, len(inverse) > 0, workspace[0], workspace[1], log_weight)
+    if len(inverse):
+        inverse[0, :, :, 0] = lanes[:, :-1, 0]
+    return float(log_weight[0])
+
+
+def _add_block(
+    inverse: Floats, factor: Floats, index: Ints, weight: Floats, symmetric: bool, expected: Floats
+) -> None:
+    """Add the edges of some rows, a part of the children at a time, which shares no entry."""
+    n = index.shape[1] - 1
+
+    def work(children: slice) -> None:
+        # The entries of a few children together fit the cache.
+        for v in range(children.start, children.stop, _TOGETHER):
+            span = np.array([v, min(v + _TOGETHER, children.stop)])
+            _add_edges(inverse, factor, index, weight, symmetric, span, expected)
+
+    in_threads(work, slices(n, max(_TOGETHER, round(_ENTRIES / (n * len(index) + 1)))))

@@ -23,7 +23,8 @@ from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints
 from skpc.all_trees.all_trees import AllTrees, Expectation
-from skpc.all_trees.pair_tables import PairTables, block_sums, per_state, probabilities
+from skpc.all_trees.conditional_tables import edge_factors, table_gradient
+from skpc.all_trees.pair_tables import PairTables, block_sums, vertices
 
 #: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
 #: roots make for small trees, and training leaves these slowly: on plants, a root as likely as the
@@ -55,35 +56,43 @@ class DirectedParameters(NamedTuple):
         table = np.log(np.column_stack([tables.pair / tables.single, tables.single]))
         return np.concatenate([logit.ravel(), table.ravel()])
 
-    def model(self, vector: Floats) -> AllTrees:
-        """The mixture that has these parameters."""
-        choice, table = self._read(vector)
-        n_vertices, ptr = len(self.ptr), np.append(self.ptr, self.ptr[-1] + 1)
-        weight = np.zeros((n_vertices, n_vertices))
-        weight[:-1] = choice
-        factor = np.zeros((ptr[-1], ptr[-1]))
-        factor[:-1] = per_state(per_state(choice, self.ptr, 0), ptr, 1)
-        factor[:-1] *= table
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the factors of edges."""
+        return int(self.ptr[-1]) + 1, int(self.ptr[-1]) + 1
+
+    def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
+        """The mixture that has these parameters; memory for its factors may be given."""
+        logit, table = self._parts(vector)
+        logit = logit.copy()
+        np.fill_diagonal(logit, -np.inf)
+        ptr = np.append(self.ptr, self.ptr[-1] + 1)
+        weight = np.zeros((len(self.ptr), len(self.ptr)))
+        weight[:-1] = softmax(logit, axis=1)
+        factor = np.empty(self.shape) if factor is None else factor
+        factor[-1] = 0.0
+        edge_factors(table, self.ptr, vertices(ptr), weight, factor)
         return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
 
-    def gradient(self, vector: Floats, expectation: Expectation) -> Floats:
-        """Derivative of the log-likelihood of weighted rows.
+    def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
+        """Write the derivative of the log-likelihood of weighted rows under a model.
 
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of a table with the counts expected of those of the parent's state.
         """
-        _, table = self._read(vector)
-        edge = expectation.edge[:-1]
-        of_parent = block_sums(edge, self.ptr, 0)
-        of_table = edge - per_state(of_parent, self.ptr, 0) * table
-        ptr = np.append(self.ptr, self.ptr[-1] + 1)
-        of_choice = block_sums(of_parent, ptr, 1) - expectation.prior_edge[:-1]
-        return np.concatenate([of_choice.ravel(), of_table.ravel()])
+        of_choice, of_table = self._parts(out)
+        of_parent = table_gradient(
+            model.edge_factor,
+            self.ptr,
+            vertices(model.ptr),
+            model.weight,
+            expectation.edge,
+            of_table,
+        )
+        of_choice[:] = block_sums(of_parent, model.ptr, 1) - expectation.prior_edge[:-1]
 
-    def _read(self, vector: Floats) -> tuple[Floats, Floats]:
-        """Probabilities of the choices of a parent, and the tables."""
+    def _parts(self, vector: Floats) -> tuple[Floats, Floats]:
+        """Views of the parameters of the choices, and of those of the tables."""
         n, n_states = len(self.ptr) - 1, self.ptr[-1]
-        logit = vector[: n * (n + 1)].reshape(n, n + 1).copy()
-        np.fill_diagonal(logit, -np.inf)
-        table = vector[n * (n + 1) :].reshape(n_states, n_states + 1)
-        return softmax(logit, axis=1), probabilities(table, self.ptr)
+        choice, table = vector[: n * (n + 1)], vector[n * (n + 1) :]
+        return choice.reshape(n, n + 1), table.reshape(n_states, n_states + 1)

@@ -72,6 +72,16 @@ class Estimates(NamedTuple):
             np.zeros(len(codes)),
         )
 
+    def part(self, rows: slice, draws: slice) -> Estimates:
+        """Views of those of some rows, and of their draws."""
+        return Estimates(
+            self.log_likelihood[rows],
+            self.marginals[rows],
+            self.effective_sample_size[rows],
+            self.draws[draws],
+            self.log_asked[rows],
+        )
+
 
 class PreparedTrees(NamedTuple):
     """The trees of a mixture, and what all rows need of them."""

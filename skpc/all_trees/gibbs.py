@@ -15,6 +15,7 @@ from skpc._random import Streams, start_streams
 from skpc.all_trees.collapsed import collapsed_row
 from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.laplacian import scale_rows
+from skpc.all_trees.parallel import in_threads, slices
 from skpc.all_trees.spanning_trees import eliminate_graph, new_elimination, split_trees
 from skpc.all_trees.tree_inference import draw_down, pass_up, tree_order, tree_workspace
 from skpc.all_trees.tree_tables import TreeTables
@@ -23,6 +24,8 @@ from skpc.all_trees.tree_tables import TreeTables
 _BURN_IN = 0.1
 #: Logs that differ by no more are equal.
 _ROUNDING = 1e-9
+#: Rows that are worth a thread.
+_ROWS = 512
 
 
 @kernel
@@ -146,7 +149,11 @@ def redraw_missing(trees: PreparedTrees, codes: Ints, filled: Ints, seeds: Strea
     """
     states = filled.copy()
     no_marginals, no_draws = np.empty(0), np.empty((0, codes.shape[1]), np.int64)
-    for code, state, seed in zip(codes, states, seeds):
-        task = RowTask(code, code, seed, 1, no_marginals, no_draws)
-        _gibbs(trees.tables, trees.into, task, 0, start_streams(seed, 1), state)
+
+    def work(part: slice) -> None:
+        for code, state, seed in zip(codes[part], states[part], seeds[part]):
+            task = RowTask(code, code, seed, 1, no_marginals, no_draws)
+            _gibbs(trees.tables, trees.into, task, 0, start_streams(seed, 1), state)
+
+    in_threads(work, slices(len(codes), _ROWS))
     return states

@@ -15,9 +15,11 @@ from skpc._arrays import Floats, Ints, within
 from skpc._random import Streams, row_seeds, start_streams
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.collapsed import collapsed_row, importance_row
+from skpc.all_trees.completions import sum_completions
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, PreparedTrees, Request, RowTask
 from skpc.all_trees.gibbs import gibbs_row, redraw_missing
+from skpc.all_trees.parallel import in_threads, slices
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import draw_each
 
@@ -37,6 +39,8 @@ _COMPLETIONS = 160
 _MOST_COMPLETIONS = 2**16
 #: Passes over the cells of a row at most, on the way to a mode.
 _MOST_CLIMBS = 20
+#: Rows that are worth a thread.
+_ROWS = 32
 _TO_UNIT = 2.0**-64
 _ALL = Request()
 
@@ -107,13 +111,20 @@ def estimate_rows(
         raise ValueError(f"n_samples must be at least 1; found {n_samples}.")
     wholes = rows if request.wholes is None else trees.tables.check_codes(request.wholes)
     found = Estimates.empty(rows, len(trees.tables.conditional), request)
-    last = np.cumsum(np.broadcast_to(request.n_draws, len(rows)))
-    arrays = zip(rows, wholes, seeds, found.marginals, np.split(found.draws, last[:-1]))
-    for row, (code, whole, seed, marginals, draws) in enumerate(arrays):
-        task = RowTask(code, whole, seed, n_samples, marginals, draws)
-        log_likelihood, size, log_asked = METHODS[method](trees, task)
-        found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
-        found.effective_sample_size[row] = size
+    n_draws = np.broadcast_to(request.n_draws, len(rows))
+    last = np.cumsum(n_draws)
+    start = last - n_draws
+
+    def work(part: slice) -> None:
+        for row in range(part.start, part.stop):
+            draws = found.draws[start[row] : last[row]]
+            marginals = found.marginals[row]
+            task = RowTask(rows[row], wholes[row], seeds[row], n_samples, marginals, draws)
+            log_likelihood, size, log_asked = METHODS[method](trees, task)
+            found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
+            found.effective_sample_size[row] = size
+
+    in_threads(work, slices(len(rows), _ROWS))
     return found
 
 
@@ -153,12 +164,17 @@ def estimate_missing(
     wholes = rows if request.wholes is None else request.wholes
     found = Estimates.empty(rows, int(ptr[n]), request)
     n_draws = np.broadcast_to(request.n_draws, len(rows))
-    last, height = np.cumsum(n_draws), _heights(seeds, n_draws)
+    height = _heights(seeds, n_draws)
     limit = np.log(min(n_samples * _COMPLETIONS / n, _MOST_COMPLETIONS))
     few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
-    for row in np.flatnonzero(few).tolist():
-        mine = slice(last[row] - n_draws[row], last[row])
-        found.draws[mine] = _enumerate(mixture, row, rows[row], wholes[row], height[mine], found)
+    if few.any():
+        asked, drawn = (
+            Request(request.marginals, n_draws[few], wholes[few]),
+            np.repeat(few, n_draws),
+        )
+        exact = sum_completions(mixture, rows[few], asked, height[drawn])
+        for of_all, of_few in zip(found, exact):
+            of_all[drawn if of_all is found.draws else few] = of_few
     many = np.flatnonzero(~few)
     if len(many):
         request = Request(request.marginals, n_draws[many], wholes[many])
@@ -181,39 +197,6 @@ def _heights(seeds: Streams, n_draws: Ints) -> Floats:
     which = within(n_draws)
     keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), which])
     return row_seeds(keys, 1).astype(np.float64) * _TO_UNIT
-
-
-def _enumerate(
-    mixture: Components,
-    row: int,
-    code: Ints,
-    whole: Ints,
-    height: Floats,
-    found: Estimates,
-) -> Ints:
-    """Fill in a row by summing its completions; return the draws."""
-    model = mixture.models[0]
-    columns = np.flatnonzero(code < 0)
-    sizes = np.diff(model.ptr)[columns]
-    completions = np.repeat(code[np.newaxis], int(sizes.prod()), axis=0)
-    stride = np.cumprod(sizes) // sizes
-    completions[:, columns] = np.arange(len(completions))[:, np.newaxis] // stride % sizes
-    states = model.states_of(completions)
-    log_likelihood = mixture.log_likelihood(states)
-    largest = log_likelihood.max()
-    proportion = np.exp(log_likelihood - largest)
-    total = largest + np.log(proportion.sum())
-    # All completions of a row without any cell are all there is.
-    found.log_likelihood[row] = total if len(columns) < len(code) else 0.0
-    asked = ((completions == whole) | (whole < 0)).all(axis=1)
-    if not asked.all():
-        found.log_asked[row] = np.logaddexp.reduce(log_likelihood[asked]) - total
-    n_states = found.marginals.shape[1]
-    if n_states:
-        weight = np.repeat(proportion / proportion.sum(), len(code))
-        found.marginals[row] = np.bincount(states[:, : len(code)].ravel(), weight, n_states)
-    cumulated = np.cumsum(proportion)
-    return completions[np.searchsorted(cumulated, height * cumulated[-1])]
 
 
 def _combine(mixture: Components, of_models: list[Estimates], at: Ints, found: Estimates) -> Floats:

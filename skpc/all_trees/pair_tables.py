@@ -85,6 +85,11 @@ def per_state(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Nu
     return np.repeat(values, np.diff(ptr), axis=axis)
 
 
+def vertices(ptr: Ints) -> Ints:
+    """The vertex of each state."""
+    return per_state(np.arange(len(ptr) - 1), ptr)
+
+
 def probabilities(logit: Floats, ptr: Ints) -> Floats:
     """Softmax over the states of each vertex, along the first axis."""
     largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -9,9 +10,12 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from skpc._arrays import Floats, Ints
+from skpc._jit import kernel
 from skpc.all_trees.components import ComponentParameters, Components
 from skpc.all_trees.incomplete import estimate_missing, redraw_rows
 from skpc.all_trees.pair_tables import PairTables
+from skpc.all_trees.parallel import in_threads, slices
+from skpc.all_trees.workspace import Workspace
 from skpc.counting.clustering import as_numbers, cluster_rows
 
 #: Decay of the averages of the gradient and of its square in Adam, as everybody sets them.
@@ -36,6 +40,26 @@ _CELLS, _FEWEST_ROWS, _MOST_ROWS = 25_600, 16, 256
 _STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
 _MOST_COPIES = 2_000_000
+#: Parameters whose steps are worth a thread.
+_PARAMETERS = 2**22
+
+
+@kernel
+def _step(
+    gradient: Floats,
+    rate: float,
+    share: float,
+    mean: Floats,
+    square: Floats,
+    vector: Floats,
+    visited: Floats,
+) -> None:
+    """Do what :meth:`Adam.step` does, in one pass over memory."""
+    for i in range(len(vector)):
+        mean[i] += (1.0 - _BETA1) * (gradient[i] - mean[i])
+        square[i] += (1.0 - _BETA2) * (gradient[i] * gradient[i] - square[i])
+        vector[i] += rate * mean[i] / (math.sqrt(square[i] * share) + _EPS)
+        visited[i] += vector[i]
 
 
 class TrainingOptions(NamedTuple):
@@ -77,14 +101,18 @@ class Adam(NamedTuple):
         """Averages of their own."""
         return Adam(self.mean.copy(), self.square.copy(), self.n_steps.copy())
 
-    def step(self, gradient: Floats, rate: float) -> Floats:
-        """The change of the parameters that a gradient makes for."""
+    def step(self, gradient: Floats, rate: float, vector: Floats, visited: Floats) -> None:
+        """Change parameters by a gradient, and add them to the sum of those visited."""
         self.n_steps[0] += 1
         steps = int(self.n_steps[0])
-        self.mean[:] += (1.0 - _BETA1) * (gradient - self.mean)
-        self.square[:] += (1.0 - _BETA2) * (gradient**2 - self.square)
-        scale = np.sqrt(self.square / (1.0 - _BETA2**steps)) + _EPS
-        return rate / (1.0 - _BETA1**steps) * self.mean / scale
+        rate /= 1.0 - _BETA1**steps
+        share = 1.0 / (1.0 - _BETA2**steps)
+
+        def work(part: slice) -> None:
+            mean, square = self.mean[part], self.square[part]
+            _step(gradient[part], rate, share, mean, square, vector[part], visited[part])
+
+        in_threads(work, slices(len(vector), _PARAMETERS))
 
 
 class TrainingRows(NamedTuple):
@@ -358,16 +386,18 @@ def adam_pass(
         Mean log-likelihood of the rows on the way, in nats.
     """
     score, total = 0.0, rows.weight.sum()
-    visited = np.zeros_like(vector)
-    n_steps = 0
+    vector, visited = vector.copy(), np.zeros_like(vector)
+    n_steps, workspace = 0, Workspace()
     for batch, weight in _batches(rows.weight, batch_size, random_state):
         part = weight.sum()
-        log_likelihood, gradient = parameters.ascent(vector, rows.states[batch], weight / part)
+        log_likelihood, gradient = parameters.ascent(
+            vector, rows.states[batch], weight / part, workspace
+        )
         score += float(weight @ log_likelihood) / total
-        vector = vector + adam.step(gradient, rate(int(adam.n_steps[0])))
-        visited += vector
+        adam.step(gradient, rate(int(adam.n_steps[0])), vector, visited)
         n_steps += 1
-    return vector, visited / n_steps, score
+    visited /= n_steps
+    return vector, visited, score
 
 
 def _copies(weight: Floats) -> Ints:

@@ -43,25 +43,36 @@ class UndirectedParameters(NamedTuple):
         parts = (weight, tables.single, tables.pair / np.outer(tables.single, tables.single))
         return np.concatenate([np.log(part).ravel() for part in parts])
 
-    def model(self, vector: Floats) -> AllTrees:
-        """The mixture that has these parameters."""
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the factors of edges."""
+        return int(self.ptr[-1]), int(self.ptr[-1])
+
+    def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
+        """The mixture that has these parameters; memory for its factors may be given."""
         weight, single, ratio = self._read(vector)
-        factor = per_state(per_state(weight, self.ptr, 0), self.ptr, 1) * ratio
+        factor = np.multiply(self._of_states(weight), ratio, out=factor)
         return AllTrees(self.ptr, weight, factor, np.log(single), True)
 
-    def gradient(self, vector: Floats, expectation: Expectation) -> Floats:
-        """Derivative of the log-likelihood of weighted rows.
+    def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
+        """Write the derivative of the log-likelihood of weighted rows under a model.
 
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of states with the marginals.
         """
-        _, single, ratio = self._read(vector)
+        single, of_states = np.exp(model.log_state_factor), self._of_states(model.weight)
+        # Nothing is expected of an edge without weight.
+        ratio = model.edge_factor / np.where(of_states > 0.0, of_states, 1.0)
         of_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
         of_weight = (of_edge - expectation.prior_edge)[np.tril_indices(len(of_edge), -1)]
         by_theta, by_single = np.zeros_like(ratio), expectation.state.copy()
         couple_gradient(single, ratio, self.ptr, expectation.edge, by_theta, by_single)
         of_single = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
-        return np.concatenate([of_weight, of_single, by_theta.ravel()])
+        np.concatenate([of_weight, of_single, by_theta.ravel()], out=out)
+
+    def _of_states(self, weight: Floats) -> Floats:
+        """The weights of edges for every two states."""
+        return per_state(per_state(weight, self.ptr, 0), self.ptr, 1)
 
     def _read(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
         """Weights, univariate marginals, and pairwise ones relative to their products."""

@@ -48,10 +48,13 @@ class StackedAnswers(NamedTuple):
     def log_cells(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.Density`."""
         joint = self._joint(rows)
-        others = [
-            part[:, np.newaxis] - member.log_cells(rows)
-            for part, member in zip(joint.T, self.members)
-        ]
+        others = []
+        for part, log_weight, member in zip(joint.T, np.log(self.weights), self.members):
+            impossible = np.isneginf(part)
+            found = part[:, np.newaxis] - member.log_cells(_blank(rows, impossible))
+            for row in np.flatnonzero(impossible):
+                found[row] = log_weight + _log_without_each(member, rows[row])
+            others.append(found)
         return np.asarray(_total(joint)[:, np.newaxis] - np.logaddexp.reduce(others, axis=0))
 
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
@@ -69,7 +72,8 @@ class StackedAnswers(NamedTuple):
             return filled
         weights = self._posterior_weights(part)
         if numbers:
-            means = [member.means(part, numbers)[:, numbers] for member in self.members]
+            asked = zip(self.members, self._possible(part, weights))
+            means = [member.means(mine, numbers)[:, numbers] for member, mine in asked]
             mean = np.einsum("rk,krv->rv", weights, means)
             known = part[:, numbers]
             filled[np.ix_(incomplete, numbers)] = np.where(np.isnan(known), mean, known)
@@ -80,12 +84,19 @@ class StackedAnswers(NamedTuple):
 
     def _mixed(self, rows: Floats, columns: Any, weights: Floats) -> list[Predictive]:
         """Posteriors by the weights of the members for each row."""
-        found = zip(*(member.posteriors(rows, columns) for member in self.members))
-        return [Predictive.mixture(cells, weights) for cells in found]
+        asked = zip(self.members, self._possible(rows, weights))
+        found = zip(*(member.posteriors(mine, columns) for member, mine in asked))
+        chosen = range(rows.shape[1]) if columns is None else columns
+        return [
+            Predictive.mixture([_about(part, rows[:, column]) for part in cells], weights)
+            for column, cells in zip(chosen, found)
+        ]
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the members; see :class:`skpc.densities.Density`."""
-        candidates = np.array([member.modes(rows) for member in self.members])
+        asked = zip(self.members, self._possible(rows, self._posterior_weights(rows)))
+        candidates = np.array([member.modes(mine) for member, mine in asked])
+        candidates = np.where(np.isnan(rows), candidates, rows)
         told = np.array([self.log_density(candidate) for candidate in candidates])
         return np.asarray(candidates[told.argmax(axis=0), np.arange(len(rows))])
 
@@ -115,6 +126,13 @@ class StackedAnswers(NamedTuple):
         parts = [member.log_density(rows) for member in self.members]
         return np.column_stack(parts) + np.log(self.weights)
 
+    def _possible(self, rows: Floats, weights: Floats) -> list[Floats]:
+        """The rows for each member, without the cells of those that it weighs nothing in.
+
+        What it says of them does not count, and it would refuse a row that is impossible.
+        """
+        return [_blank(rows, weight == 0.0) for weight in weights.T]
+
     def _posterior_weights(self, rows: Floats) -> Floats:
         """Weights of the members given the observed cells of each row."""
         joint = self._joint(rows)
@@ -123,6 +141,23 @@ class StackedAnswers(NamedTuple):
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
         weight = np.exp(joint - joint.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+
+
+def _blank(rows: Floats, which: Any) -> Floats:
+    """The rows, some of them without any cell."""
+    return np.where(which[:, np.newaxis], np.nan, rows)
+
+
+def _about(cells: Predictive, known: Floats) -> Predictive:
+    """The same distributions, with the cells that are known of rows that were blanked."""
+    return Predictive(cells.terms, known, cells.labels, cells.index, cells.number)
+
+
+def _log_without_each(member: Density, row: Floats) -> Floats:
+    """Log density of a row without each of its cells in turn."""
+    copies = np.tile(row, (len(row), 1))
+    np.fill_diagonal(copies, np.nan)
+    return member.log_density(copies)
 
 
 def _total(joint: Floats) -> Floats:

@@ -70,9 +70,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         between mean embeddings, of all pairs of at most 1000 rows.
     noise_variance : float, default=1e-4
         Variance of the noise of each output, in units of the variance of that output in the first
-        call.
+        call (but see `standardize`).
     prior_variance : float, default=1.0
-        Prior variance of the weights of the features.
+        Prior variance of the weights of the features, in the same units.
+    standardize : bool, default=True
+        Whether to divide each output by its standard deviation in the first call. With False
+        `noise_variance` and `prior_variance` are in squared units of the outputs, the same for all
+        of them, as in [1]_.
     keep_rows : bool, default=False
         Whether to keep all rows, for `refit_features`.
     random_state : int, RandomState instance or None, default=None
@@ -90,7 +94,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Posterior of the weights, for standardised targets.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Mean and standard deviation of the targets of the first call, by which all targets are
-        standardised.
+        standardised; a deviation of one with ``standardize=False``.
     noise_variance_ : ndarray of shape (n_outputs,)
         Variance of the noise in squared units of the outputs: no predictive variance is smaller.
     log_evidence_ : float
@@ -141,6 +145,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "outer_length_scale_sq": [StrOptions({"median"}), POSITIVE],
         "noise_variance": [POSITIVE],
         "prior_variance": [POSITIVE],
+        "standardize": ["boolean"],
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -155,6 +160,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         outer_length_scale_sq: Any = "median",
         noise_variance: float = 1e-4,
         prior_variance: float = 1.0,
+        standardize: bool = True,
         keep_rows: bool = False,
         random_state: Any = None,
     ):
@@ -165,6 +171,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.outer_length_scale_sq = outer_length_scale_sq
         self.noise_variance = noise_variance
         self.prior_variance = prior_variance
+        self.standardize = standardize
         self.keep_rows = keep_rows
         self.random_state = random_state
 
@@ -318,7 +325,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         # The deviation of a constant target is rounding.
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
         self.y_mean_ = targets.mean(axis=0)
-        self.y_scale_ = np.where(constant, 1.0, scale)
+        self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
         self.noise_variance_ = self.noise_variance * self.y_scale_**2
         self.posterior_ = BayesianRegression.prior(
             self.n_outer,

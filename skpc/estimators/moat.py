@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, Ints, check_memory, offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.all_trees import (
     Adam,
@@ -22,6 +21,7 @@ from skpc.all_trees import (
     UndirectedParameters,
     adam_pass,
     start_trees,
+    threads,
     train_trees,
     usual_batch_size,
 )
@@ -29,13 +29,8 @@ from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
 from skpc.estimators._base import TableDensity
 from skpc.estimators._fitting import all_or_nothing, hold_out, with_some_cell
-from skpc.estimators._progress import announce, progress
-
-#: Numbers that training holds for each pair of states, as measured.
-_NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
-#: Seconds on one core: for each row and cubed number of columns, and for each step and squared
-#: number of states. Fits that are guessed to take longer than the last are announced.
-_ELIMINATION, _STEP, _LONG = 2e-10, 4e-8, 3600.0
+from skpc.estimators._progress import progress
+from skpc.estimators._tree_costs import TreeCosts
 
 
 class MixtureOfAllTrees(TableDensity):
@@ -120,6 +115,9 @@ class MixtureOfAllTrees(TableDensity):
         Seeds the rows held out, the mini-batches, the completions of training rows, and once and
         for all the trees that rows with missing cells are estimated with: asking a fitted estimator
         again gives the same answer.
+    n_jobs : int, default=None
+        Threads among which joblib deals out the rows: of answers, and of gradients where columns
+        are hundreds. None is one, -1 all cores. The results are the same.
     verbose : int, default=0
         With 1, a progress bar counts the epochs (a line at the end where tqdm is not installed).
 
@@ -192,6 +190,7 @@ class MixtureOfAllTrees(TableDensity):
         "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
         "n_inference_samples": [AT_LEAST_ONE],
         "n_bins": [None, AT_LEAST_ONE],
+        "n_jobs": [None, Integral],
     }
 
     _adam: Adam
@@ -220,6 +219,7 @@ class MixtureOfAllTrees(TableDensity):
         bounds: Any = None,
         handle_unknown: str = "unseen",
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.orientation = orientation
@@ -243,6 +243,7 @@ class MixtureOfAllTrees(TableDensity):
         self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -289,15 +290,17 @@ class MixtureOfAllTrees(TableDensity):
             if held is not None:
                 validation = IncompleteRows(held, held_weight, random_state)
                 n_held = held_weight.sum()
-        self._tell_cost(codes, weight.sum())
-        with progress(self.max_iter, "epochs", self.verbose) as advance:
+        options = self._options(weight.sum(), codes.shape[1])
+        n_steps = max(1.0, weight.sum() / options.batch_size) if self.solver == "adam" else 1.0
+        self._costs.tell(len(codes), n_steps, self.max_iter, self.verbose)
+        with progress(self.max_iter, "epochs", self.verbose) as advance, threads(self.n_jobs):
             parameters, vector = self._start(codes, weight, random_state, n_held)
             trained = train_trees(
                 parameters,
                 vector,
                 IncompleteRows(codes, weight, random_state),
                 validation,
-                self._options(weight.sum(), codes.shape[1]),
+                options,
                 random_state,
                 advance,
             )
@@ -340,12 +343,13 @@ class MixtureOfAllTrees(TableDensity):
             else:
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
-                self._refuse_excess()
+                self._costs.refuse_excess()
                 self._set_parameters(
                     *self._start(*self._training_codes(*with_some_cell(self.domain_, rows, weight)))
                 )
                 self.scores_, self.n_iter_, self.converged_ = [], 0, False
-            self._take_steps(*merge_codes(self.domain_.codes(rows), weight))
+            with threads(self.n_jobs):
+                self._take_steps(*merge_codes(self.domain_.codes(rows), weight))
         return self
 
     def _take_steps(self, codes: Ints, weight: Floats) -> None:
@@ -374,37 +378,10 @@ class MixtureOfAllTrees(TableDensity):
         self._seed = int(random_state.randint(2**31))
         return *merge_codes(self.domain_.codes(rows), weight), random_state
 
-    def _refuse_excess(self) -> float:
-        """The memory that training takes, in GiB; refuse more than there is."""
-        n_states = int(self.domain_.n_states.sum())
-        n_numbers = _NUMBERS[self.solver] * self.n_components * float(n_states) ** 2
-        what = f"Mixtures of all trees over {self.domain_.n_features:,} columns of {n_states:,} "
-        remedy = "Choose fewer columns, merge rare states, or take fewer bins or components."
-        check_memory(n_numbers, what + "states", remedy)
-        return n_numbers * 8.0 / 2**30
-
-    def _tell_cost(self, codes: Ints, total: float) -> None:
-        """Say what training takes before it begins, if it is to say anything or takes hours."""
-        memory, n_states = self._refuse_excess(), float(self.domain_.n_states.sum())
-        n_columns = self.domain_.n_features
-        n_steps = 1.0
-        if self.solver == "adam":
-            n_steps = max(1.0, total / self._options(total, n_columns).batch_size)
-        of_rows = _ELIMINATION * float(n_columns) ** 3 * (len(codes) + 8.0 * n_steps)
-        of_steps = _STEP * n_states**2 * n_steps
-        seconds = self.max_iter * self.n_components * (of_rows + of_steps)
-        text = (
-            f"{self.max_iter} epochs of {n_columns:,} columns of {n_states:,.0f} states may take "
-            f"{memory:.1f} GiB of memory and {seconds / 60.0:,.1f} minutes (a rough guess)"
-        )
-        announce(text, self.verbose)
-        if seconds > _LONG:
-            warnings.warn(
-                text + ": time grows with the cube of the number of columns, and with the square "
-                "of the number of states. Choose fewer of them, or a smaller max_iter.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+    @property
+    def _costs(self) -> TreeCosts:
+        n_states = self.domain_.n_states
+        return TreeCosts(len(n_states), int(n_states.sum()), self.n_components, self.solver)
 
     def _start(
         self, codes: Ints, weight: Floats, random_state: np.random.RandomState, n_held: float = 0.0
@@ -483,7 +460,12 @@ class MixtureOfAllTrees(TableDensity):
     @property
     def _density(self) -> AllTreesDensity:
         return AllTreesDensity(
-            self.mixture_, self.domain_, self._seed, self.inference, self.n_inference_samples
+            self.mixture_,
+            self.domain_,
+            self._seed,
+            self.inference,
+            self.n_inference_samples,
+            self.n_jobs,
         )
 
 

@@ -21,6 +21,8 @@ _NOISE, _ALONE = 0.1, 0.04
 #: Rows of the first batches. Batches grow twofold after an epoch that raises the likelihood of
 #: held-out rows by less than this part of it. So many such epochs in a row end EM.
 _BATCH, _TOL, _PATIENCE, MAX_EPOCHS = 512, 1e-4, 3, 100
+#: No row has more than this share of the weight of a batch, unless it is in each of them.
+_PIECE = 0.02
 #: Step t goes this far from the expected counts so far to those of the batch, but at least the
 #: share of the rows in the batch times the last number.
 _STEP_POWER, _STEP_SHARE = 0.6, 3.0
@@ -184,9 +186,10 @@ class _Learner:
     def run_epoch(self, batch: int) -> None:
         """EM steps on batches of all rows."""
         n_rows, total = len(self.rows.weight), self.rows.weight.sum()
-        order = self.random_state.permutation(n_rows)
-        for part in np.array_split(order, max(1, n_rows // batch)):
-            some = self.rows.some(part)
+        n_batches = max(1, n_rows // batch)
+        order, weight = spread_rows(self.rows.weight, n_batches, self.random_state)
+        for part in np.array_split(np.arange(len(order)), n_batches):
+            some = CodedRows(self.rows.codes[order[part]], weight[part])
             scale = total / some.weight.sum()
             found = expected_counts(self.tree, some, self.n_jobs).times(scale)
             if self.counts is not None:
@@ -244,6 +247,23 @@ class _Learner:
         found[:, :n_clusters] = lower * label
         found[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
         return found
+
+
+def spread_rows(
+    weight: Floats, n_batches: int, random_state: np.random.RandomState
+) -> tuple[Ints, Floats]:
+    """Rows in random order and their weights, those that weigh much in pieces far apart.
+
+    Otherwise a batch would tell of its heaviest row, and the others of what is left.
+    """
+    order = random_state.permutation(len(weight))
+    weight = weight[order]
+    n_pieces = np.ceil(weight * n_batches / (_PIECE * weight.sum())).astype(np.int64)
+    n_pieces = n_pieces.clip(1, n_batches)
+    piece = np.arange(n_pieces.sum()) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+    first = np.repeat(np.arange(len(order)) / len(order), n_pieces)
+    place = np.argsort((first + piece / np.repeat(n_pieces, n_pieces)) % 1.0, kind="stable")
+    return np.repeat(order, n_pieces)[place], np.repeat(weight / n_pieces, n_pieces)[place]
 
 
 def _share(table: TreeRows, column: int) -> Floats:

@@ -64,6 +64,7 @@ def learn_mixture(
     n_jobs: int | None,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],
+    spread: bool = True,
     responsibility: Floats | None = None,
 ) -> CutsetMixture:
     """Learn a mixture by structural EM (section 6 of the paper), the best of several starts.
@@ -92,6 +93,8 @@ def learn_mixture(
         Source of the starts.
     advance : callable
         Told of each iteration, to show progress.
+    spread : bool, default=True
+        Whether a part of each row is spread evenly over the components at the start.
     responsibility : ndarray of shape (n_rows, n_components), default=None
         Where to begin instead of k-means; there is one start then.
 
@@ -112,8 +115,8 @@ def learn_mixture(
     def one_start() -> CutsetMixture:
         label = cluster_points(start, weight, n_components, _CLUSTERING, random_state)
         n_clusters = label.max() + 1
-        even = _EVEN_PART / n_clusters
-        return continued((1 - _EVEN_PART) * np.eye(n_clusters)[label] + even)
+        part = _EVEN_PART if spread else 0.0
+        return continued((1 - part) * np.eye(n_clusters)[label] + part / n_clusters)
 
     n_starts = n_init if n_components > 1 else 1
     return max((one_start() for _ in range(n_starts)), key=lambda found: found.lower_bound)

@@ -10,6 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
 
 from skpc._arrays import Floats
+from skpc.messages._projections import solve_beta, solve_gamma_shape
+
+#: Stands for zero in logarithms.
+_TINY = 1e-300
 
 
 class Message(ABC):
@@ -80,6 +84,52 @@ class Message(ABC):
         >>> from skpc.messages import Gamma
         >>> Gamma.from_moments(2.0, 1.0)
         Gamma(shape=4.0, rate=2.0)
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
+        """Messages with these expected sufficient statistics, the inverse of `mean_parameters`.
+
+        Of all messages of the family they have the least divergence from a distribution with
+        these expectations.
+
+        Parameters
+        ----------
+        statistics : array-like of shape (..., 2)
+            Expectations of what `statistics` gives.
+
+        Returns
+        -------
+        Message
+            Improper where the family has no distribution with these expectations.
+
+        Examples
+        --------
+        >>> from skpc.messages import Gamma
+        >>> Gamma.from_mean_parameters(Gamma(4.0, 2.0).mean_parameters).parameters.round(6)
+        array([4., 2.])
+        """
+
+    @classmethod
+    @abstractmethod
+    def statistics(cls, x: ArrayLike) -> Floats:
+        """Sufficient statistics of values, shape (..., 2).
+
+        Parameters
+        ----------
+        x : array-like of shape (...)
+            Values.
+
+        Returns
+        -------
+        ndarray of shape (..., 2)
+
+        Examples
+        --------
+        >>> from skpc.messages import Gamma
+        >>> Gamma.statistics([1.0])
+        array([[ 0., -1.]])
         """
 
     @classmethod
@@ -234,6 +284,19 @@ class Normal(Message):
         """See :meth:`Message.from_moments`."""
         return cls(mean, variance)
 
+    @classmethod
+    def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
+        """See :meth:`Message.from_mean_parameters`."""
+        pair = np.asarray(statistics, float)
+        mean = pair[..., 0]
+        return cls(mean, -2.0 * pair[..., 1] - mean * mean)
+
+    @classmethod
+    def statistics(cls, x: ArrayLike) -> Floats:
+        """See :meth:`Message.statistics`."""
+        x = np.asarray(x, float)
+        return np.stack([x, -0.5 * x * x], axis=-1)
+
     @property
     def parameters(self) -> Floats:
         return np.stack([self.mean, self.variance], axis=-1)
@@ -304,6 +367,18 @@ class Beta(Message):
             total = mean * (1.0 - mean) / variance - 1.0
             return cls(mean * total, (1.0 - mean) * total)
 
+    @classmethod
+    def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
+        """See :meth:`Message.from_mean_parameters`."""
+        return cls.from_parameters(solve_beta(np.asarray(statistics, float)))
+
+    @classmethod
+    def statistics(cls, x: ArrayLike) -> Floats:
+        """See :meth:`Message.statistics`."""
+        # A value next to one has been rounded to it.
+        values = np.clip(np.asarray(x, float), _TINY, 1.0 - 2.0**-53)
+        return np.stack([np.log(values), np.log1p(-values)], axis=-1)
+
     @property
     def mean(self) -> Floats:
         alpha, beta = self.parameters[..., 0], self.parameters[..., 1]
@@ -360,6 +435,21 @@ class Gamma(Message):
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = mean / variance
             return cls(mean * rate, rate)
+
+    @classmethod
+    def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
+        """See :meth:`Message.from_mean_parameters`."""
+        pair = np.asarray(statistics, float)
+        mean_log, negative = pair[..., 0], pair[..., 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shape = solve_gamma_shape(np.log(-negative) - mean_log)
+            return cls(shape, -shape / negative)
+
+    @classmethod
+    def statistics(cls, x: ArrayLike) -> Floats:
+        """See :meth:`Message.statistics`."""
+        values = np.asarray(x, float)
+        return np.stack([np.log(np.maximum(values, _TINY)), -values], axis=-1)
 
     @property
     def mean(self) -> Floats:

@@ -18,6 +18,9 @@ from skpc.messages.families import Message
 from skpc.messages.layout import MessageLayout, message_moments
 
 _BLOCK = 256
+_PROJECTIONS = ("moments", "kl")
+#: From values and weights that sum to one to two numbers for each row.
+Estimate = Callable[[Floats, Floats], Floats]
 
 
 class MessageOperator(Protocol):
@@ -81,27 +84,41 @@ class QuadratureOracle(ShowsParameters):
         Position of the variable whose belief is wanted.
     n_nodes : int, default=100
         Number of nodes in each panel of the coordinate.
+    projection : {"moments", "kl"}, default="moments"
+        What a belief has in common with the product of factor and messages. "moments": mean and
+        variance. "kl": the expected sufficient statistics, which is the projection of least
+        divergence, eq. (1). For normals they are the same.
+
+    Raises
+    ------
+    ValueError
+        If there is no such projection.
 
     Examples
     --------
     >>> from skpc.messages import LogisticFactor, QuadratureOracle
     >>> QuadratureOracle(LogisticFactor(), target=0).project([[1.0, 1.0, 0.0, 1.0]])
     Beta(alpha=[2.38...], beta=[2.38...])
+    >>> oracle = QuadratureOracle(LogisticFactor(), target=0, projection="kl")
+    >>> oracle.project([[1.0, 1.0, 0.0, 1.0]])
+    Beta(alpha=[2.4...], beta=[2.4...])
     """
 
     factor: Factor
     target: int
     _: KW_ONLY
     n_nodes: int = 100
+    projection: str = "moments"
 
     def __post_init__(self) -> None:
+        _check_projection(self.projection)
         self.layout = MessageLayout(self.factor.distributions, self.target)
         self._nodes, self._weights = leggauss(self.n_nodes)
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
-        moments = self.moments(messages)
-        return self.layout.family.from_moments(moments[:, 0], moments[:, 1])
+        estimate = _mean_statistics(self.layout) if self.projection == "kl" else _weighted_moments
+        return _belief(self.layout, self._estimated(messages, estimate), self.projection)
 
     def moments(self, messages: ArrayLike) -> Floats:
         """Mean and variance of the target under the product of factor and messages.
@@ -116,16 +133,20 @@ class QuadratureOracle(ShowsParameters):
         ndarray of shape (n_rows, 2)
             NaN where the product cannot be normalised.
         """
+        return self._estimated(messages, _weighted_moments)
+
+    def _estimated(self, messages: ArrayLike, estimate: Estimate) -> Floats:
         rows = check_messages(messages, self.layout)
-        moments = np.empty((len(rows), 2))
+        found = np.empty((len(rows), 2))
         for start in range(0, len(rows), _BLOCK):
             block = slice(start, start + _BLOCK)
             # NaN is the answer where there is no density to normalise.
             with np.errstate(invalid="ignore"):
-                moments[block] = self._moments(rows[block])
-        return moments
+                found[block] = estimate(*self._weighted_values(rows[block]))
+        return found
 
-    def _moments(self, rows: Floats) -> Floats:
+    def _weighted_values(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Values of the target at the nodes, and their weights, which sum to one."""
         left, right = self.factor.panels(rows)
         half = 0.5 * (right - left)[:, :, np.newaxis]
         u = (left[:, :, np.newaxis] + half * (self._nodes + 1.0)).reshape(len(rows), -1)
@@ -134,7 +155,7 @@ class QuadratureOracle(ShowsParameters):
         log_density = np.where(weight > 0.0, log_density, -np.inf)  # panels may be empty
         weight *= np.exp(log_density - log_density.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
-        return _weighted_moments(self.factor.value(u, self.layout.target), weight)
+        return self.factor.value(u, self.layout.target), weight
 
 
 def _weighted_moments(values: Floats, weight: Floats) -> Floats:
@@ -142,6 +163,27 @@ def _weighted_moments(values: Floats, weight: Floats) -> Floats:
     mean = (weight * values).sum(axis=-1)
     variance = (weight * (values - mean[..., np.newaxis]) ** 2).sum(axis=-1)
     return np.stack([mean, variance], axis=-1)
+
+
+def _mean_statistics(layout: MessageLayout) -> Estimate:
+    """Means of the sufficient statistics of the target."""
+
+    def estimate(values: Floats, weight: Floats) -> Floats:
+        statistics = layout.family.statistics(values)
+        return np.asarray((weight[..., np.newaxis] * statistics).sum(axis=-2))
+
+    return estimate
+
+
+def _belief(layout: MessageLayout, found: Floats, projection: str) -> Message:
+    if projection == "kl":
+        return layout.family.from_mean_parameters(found)
+    return layout.family.from_moments(found[:, 0], found[:, 1])
+
+
+def _check_projection(projection: str) -> None:
+    if projection not in _PROJECTIONS:
+        raise ValueError(f"projection must be one of {_PROJECTIONS}, got {projection!r}.")
 
 
 def _check_output(output: Floats, inputs: Floats) -> None:
@@ -182,14 +224,17 @@ class ImportanceSamplingOracle(ShowsParameters):
         Number of particles of each answer.
     min_effective_size : float, default=100.0
         With a smaller effective sample size, (sum w)^2 / sum w^2, there is no answer.
+    projection : {"moments", "kl"}, default="moments"
+        What beliefs have in common with the particles; see `QuadratureOracle`.
     random_state : int, RandomState instance or None, default=None
         Seeds the particles. They are drawn anew for each answer.
 
     Raises
     ------
     ValueError
-        If a proposal is not one proper message, there are no particles, or the output or the target
-        do not exist; in ``project``, if the factor does not draw one number for each particle.
+        If a proposal is not one proper message, there are no particles, or the output, the target
+        or the projection do not exist; in ``project``, if the factor does not draw one number for
+        each particle.
 
     Examples
     --------
@@ -210,9 +255,11 @@ class ImportanceSamplingOracle(ShowsParameters):
     target: int
     n_particles: int = 100_000
     min_effective_size: float = 100.0
+    projection: str = "moments"
     random_state: InitVar[Any] = None
 
     def __post_init__(self, random_state: Any) -> None:
+        _check_projection(self.projection)
         self.proposal = tuple(self.proposal)
         for position, each in enumerate(self.proposal):
             if each.natural.shape != (2,) or not each.is_proper:
@@ -229,10 +276,10 @@ class ImportanceSamplingOracle(ShowsParameters):
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
         rows = check_messages(messages, self.layout)
-        moments = np.array([self._moments(rows[[row]]) for row in range(len(rows))])
-        return self.layout.family.from_moments(moments[:, 0], moments[:, 1])
+        found = np.array([self._estimated(rows[[row]]) for row in range(len(rows))])
+        return _belief(self.layout, found, self.projection)
 
-    def _moments(self, row: Floats) -> Floats:
+    def _estimated(self, row: Floats) -> Floats:
         n_particles, random_state = self.n_particles, self._random_state
         inputs = np.empty((n_particles, len(self.proposal)))
         for position, proposal in enumerate(self.proposal):
@@ -248,7 +295,7 @@ class ImportanceSamplingOracle(ShowsParameters):
         return self._estimate(output if target == 0 else inputs[:, target - 1], log_weight)
 
     def _estimate(self, values: Floats, log_weight: Floats) -> Floats:
-        """Weighted mean and variance; NaN where too few particles carry the weight."""
+        """What the projection needs; NaN where too few particles carry the weight."""
         peak = log_weight.max()
         if not np.isfinite(peak):  # no particle is possible, or one is infinitely probable
             return np.full(2, np.nan)
@@ -256,4 +303,5 @@ class ImportanceSamplingOracle(ShowsParameters):
         total = weight.sum()
         if total**2 < self.min_effective_size * (weight**2).sum():
             return np.full(2, np.nan)
-        return _weighted_moments(values, weight / total)
+        estimate = _mean_statistics(self.layout) if self.projection == "kl" else _weighted_moments
+        return estimate(values, weight / total)

@@ -1,5 +1,6 @@
 """What you may ask of a circuit, one question a file."""
 
+from skpc.queries.bd_score import bd_score
 from skpc.queries.condition import condition
 from skpc.queries.expansion import KernelExpansion
 from skpc.queries.expectation import expected_gram, expected_kernel
@@ -18,6 +19,7 @@ from skpc.queries.score_cells import score_cells
 __all__ = [
     "KernelExpansion",
     "PseudoCounts",
+    "bd_score",
     "condition",
     "expected_gram",
     "expected_kernel",

@@ -86,7 +86,9 @@ def test_gradients_are_finite_differences(n_states, kind):
     vector = random_vector(parameters, n_states, seed=1)
     codes, weight = random_rows(n_states, 12)
     states = parameters.model(vector).states_of(codes)
-    gradient = parameters.gradient(vector, parameters.model(vector).expect(states, weight))
+    gradient = np.empty_like(vector)
+    model = parameters.model(vector)
+    parameters.gradient(model, model.expect(states, weight), gradient)
 
     def value(vector):
         return weight @ parameters.model(vector).log_likelihood(states)

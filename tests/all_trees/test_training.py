@@ -189,4 +189,6 @@ def test_the_mean_of_a_pass_of_one_step_is_where_it_ends():
 
 
 def test_the_first_step_of_adam_has_the_length_of_the_rate():
-    assert_allclose(Adam.of(2).step(np.array([3.0, -0.01]), 0.1), [0.1, -0.1], rtol=1e-5)
+    vector, visited = np.zeros(2), np.zeros(2)
+    Adam.of(2).step(np.array([3.0, -0.01]), 0.1, vector, visited)
+    assert_allclose(vector, [0.1, -0.1], rtol=1e-5)

@@ -10,6 +10,10 @@ mean over the runs, and the standard error of that mean. The chains of all metho
 same, those of smaller sizes are its first samples, and the collapsed variables (25 % or 50 % of
 them, drawn anew for each sample) are the same for the Gibbs average, "ratio" and "barker".
 
+"+.01" adds 0.01 to each weight and normalises again, as in the plots of the paper. "CIS" is plain
+collapsed importance sampling: the sampled variables are drawn uniformly and weighted by their exact
+probability. (That of the paper chooses variables and proposals as it goes.)
+
 seconds are CPU seconds of one thread for the greatest size, weights and marginals.
 
 - ising: the stored 4 x 4 model (``cbbis/ising_4x4_rand_id0.uai``)
@@ -31,7 +35,7 @@ import numpy as np
 
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler, compile, load_asia, read_uai
-from skpc.queries import marginals
+from skpc.queries import log_likelihood, marginals
 
 MODELS = ("ising", "random", "asia", "grid6")
 SHARES = {"": 0.0, " 25 %": 0.25, " 50 %": 0.5}
@@ -48,11 +52,11 @@ def main() -> None:
         runs = range(options.first_run, options.first_run + options.runs)
         errors, seconds = log_errors(name, options.sizes, runs)
         print(f"\n{name}, {options.runs} runs")
-        print(f"{'method':20s}", *(f"{'N = ' + str(n):>16s}" for n in options.sizes), " seconds")
+        print(f"{'method':24s}", *(f"{'N = ' + str(n):>16s}" for n in options.sizes), " seconds")
         for method, found in errors.items():
             error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
             cells = [f"{m:7.3f} +- {e:5.3f}" for m, e in zip(found.mean(axis=0), error)]
-            print(f"{method:20s}", *cells, f"{seconds[method]:8.2f}", flush=True)
+            print(f"{method:24s}", *cells, f"{seconds.get(method, np.nan):8.2f}", flush=True)
 
 
 def model(name: str) -> tuple[FactorGraph, list[int]]:
@@ -78,8 +82,10 @@ def log_errors(
         chain = GibbsSampler(target, collapsed=collapsed, random_state=run)
         samples = chain.sample(max(sizes))
         for label, share in SHARES.items():
+            drawn = [importance_sampled(target, collapsed, share, n, run) for n in sizes]
+            errors[f"CIS{label}"].append([distance(each, exact) for each in drawn])
             for operator in ("ratio", "barker"):
-                found, equal = [], []
+                found, equal, moved = [], [], []
                 for size in sizes:
                     start = time.process_time()
                     sampler = BlackBoxImportanceSampler(
@@ -92,19 +98,45 @@ def log_errors(
                     average.weights_ = np.full(size, 1.0 / size)
                     equal.append(log_error(average, exact))
                     seconds[f"Gibbs{label}"] = time.process_time() - start
+                    average.weights_ = (sampler.weights_ + 0.01) / (1.0 + 0.01 * size)
+                    moved.append(log_error(average, exact))
                 if operator == "ratio":
                     errors[f"Gibbs{label}"].append(equal)
                 errors[f"BBIS {operator}{label}"].append(found)
+                errors[f"BBIS {operator} +.01{label}"].append(moved)
     return {method: np.array(found) for method, found in errors.items()}, seconds
 
 
 def log_error(sampler: BlackBoxImportanceSampler, exact: list[np.ndarray]) -> float:
+    return distance(sampler.marginals(), exact)
+
+
+def distance(found: list[np.ndarray], exact: list[np.ndarray]) -> float:
     """Log of the average marginal Hellinger distance."""
     distances = [
-        np.sqrt(0.5 * np.sum(np.square(np.sqrt(found) - np.sqrt(truth[0]))))
-        for found, truth in zip(sampler.marginals(), exact)
+        np.sqrt(0.5 * np.sum(np.square(np.sqrt(each) - np.sqrt(truth[0]))))
+        for each, truth in zip(found, exact)
     ]
     return float(np.log(np.mean(distances)))
+
+
+def importance_sampled(
+    target: FactorGraph, collapsed: list[int], share: float, n_samples: int, seed: int
+) -> list[np.ndarray]:
+    """Marginals by rows that are uniform where they are sampled, the rest by exact conditionals."""
+    rng = np.random.default_rng([seed, n_samples])
+    rows = np.floor(rng.random((n_samples, target.n_variables)) * target.n_states)
+    order = rng.random(rows.shape)
+    order[:, collapsed] = -1.0
+    rank = np.argsort(np.argsort(order, axis=1), axis=1)
+    rows[rank < max(int(share * target.n_variables + 1e-9), len(collapsed))] = np.nan
+    circuit = compile(target)
+    log_p = log_likelihood(circuit, rows)
+    log_q = -np.where(np.isnan(rows), 0.0, np.log(target.n_states)).sum(axis=1)
+    weight = np.exp(log_p - log_q - np.max(log_p - log_q))
+    weight /= weight.sum()
+    possible = np.where(np.isfinite(log_p)[:, np.newaxis], rows, 0.0)
+    return [weight @ posterior for posterior in marginals(circuit, possible)]
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.model_selection import train_test_split
 
 from skpc import DensityClassifier
-from tests.benchmarks.mixed_tables import CATEGORICAL
+from tests.benchmarks.mixed_tables import MIXED
 from tests.benchmarks.prediction import (
     ALONE,
     OURS,
@@ -82,7 +82,7 @@ def main() -> None:
 
 def load(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     """Columns and classes."""
-    if name in CATEGORICAL:
+    if name in MIXED:
         table = sampled(name)
         return table.iloc[:, :-1], table.iloc[:, -1].astype(str).to_numpy()
     X, y = LOADERS[name](return_X_y=True, as_frame=True)

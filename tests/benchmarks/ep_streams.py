@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -158,8 +158,8 @@ def logistic_problems(n_problems: int = 30, seed: int = 0) -> Iterator[Problem]:
         yield Problem(*rows(300), *test)
 
 
-def uci_problems() -> Iterator[tuple[str, Problem]]:
-    for name in UCI:
+def uci_problems(names: Iterable[str] = UCI) -> Iterator[tuple[str, Problem]]:
+    for name in names:
         data = np.load(folder() / f"uci_{name}.npz")
         yield name, Problem(*(data[k] for k in ("X_train", "y_train", "X_test", "y_test")))
 

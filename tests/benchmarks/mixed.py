@@ -4,15 +4,14 @@ Gaussian mixtures.
     SKPC_DATA=... python -m tests.benchmarks.mixed [names ...]
 
 Mean log-likelihood (nats a row) of training and test rows over five splits of 70 % and 30 %,
-numbers standardised on the training rows and clipped at 6 sd. Margins are plain: a likelihood with
-point masses would not compare with published ones. K is the number of components of a
+numbers standardised on the training rows and clipped at 6 sd. Margins are plain, without point
+masses. K is the number of components of a
 CutsetNetworkBD, ess its param_ess; "hard", "soft" and "refined" are SoftLearnSPN without and with
 refinement; "directed" and "undirected" are MixtureOfAllTrees. "gm" is scikit-learn's
 GaussianMixture of the numbers (components chosen among 1, 2, 3, 5, 8, 10, 15 and 20 by BIC), full
 or diagonal, with this reg_covar, times independent smoothed categories. With the default of 1e-6
 its components become spikes (sd .001) on values that repeat, and the table then shows how many rows
-are whole numbers. "LearnSPN" and "SoftLearn" are published test figures ("Soft Learning
-Probabilistic Circuits") for tables prepared in this way.
+are whole numbers. ``tests.benchmarks.papers`` has the figures of SoftLearn's paper beside ours.
 """
 
 from __future__ import annotations
@@ -30,16 +29,10 @@ import pandas as pd
 from sklearn.mixture import GaussianMixture
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
-from tests.benchmarks.mixed_tables import numbers_of, read, split
+from tests.benchmarks.debd import refuse_unknown
+from tests.benchmarks.mixed_tables import MIXED, numbers_of, present, read, split
 
 N_SPLITS = 5
-#: LearnSPN and SoftLearn.
-PUBLISHED = {
-    "bank": (-20.139, -19.993),
-    "electricity": (-11.229, -11.217),
-    "segment": (-17.517, -17.480),
-    "cmc": (-9.850, -9.811),
-}
 #: The algorithm of the paper.
 SOFT_LEARN = {"clusterer": "kmeans", "significance": 0.2, "root_test": None}
 SOFT = {
@@ -53,8 +46,9 @@ Score = Callable[[pd.DataFrame], float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(PUBLISHED))
+    parser.add_argument("names", nargs="*", default=present())
     options = parser.parse_args()
+    refuse_unknown(parser, options.names, MIXED)
     print(f"{'set':12s}{'model':>14s}{'ess':>6s}{'train':>10s}{'test':>10s}{'sd':>7s}{'fit_s':>8s}")
     for name in options.names:
         table = read(name)
@@ -70,8 +64,6 @@ def main() -> None:
             _measure(name, orientation, None, table, _density(table, model))
         for kind, floor in (("full", 1e-6), ("diag", 1e-6), ("full", 1e-2)):
             _measure(name, f"gm {kind} {floor:g}", None, table, _gaussian(kind, floor))
-        for model, figure in zip(("LearnSPN", "SoftLearn"), PUBLISHED[name]):
-            print(f"{name:12s}{model:>14s}{'':>16s}{figure:10.3f}", flush=True)
 
 
 def _measure(

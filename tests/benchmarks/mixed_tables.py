@@ -8,20 +8,31 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-#: The categorical columns of each table.
-CATEGORICAL = {
-    "bank": "job marital education default housing loan contact month poutcome y",
-    "electricity": "day class",
-    "segment": "class",
+#: Columns of categories that are written as numbers. Others are those of strings, and the target,
+#: which comes last.
+CODES = {
+    "electricity": "day",
     "cmc": "Wifes_education Husbands_education Wifes_religion Wifes_now_working "
-    "Husbands_occupation Standard-of-living_index Media_exposure Contraceptive_method_used",
+    "Husbands_occupation Standard-of-living_index Media_exposure",
 }
+#: Mixed tables of the papers; those whose file is in the folder can be read.
+MIXED = ("bank", "electricity", "segment", "german", "vowel", "cmc")
+
+
+def file_of(name: str) -> Path:
+    path = Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser()
+    return path / "mixed" / f"{name}.csv.gz"
+
+
+def present() -> list[str]:
+    return [name for name in MIXED if file_of(name).exists()]
 
 
 def read(name: str) -> pd.DataFrame:
-    path = Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser()
-    table = pd.read_csv(path / "mixed" / f"{name}.csv.gz")
-    return table.astype(dict.fromkeys(CATEGORICAL[name].split(), "category"))
+    table = pd.read_csv(file_of(name))
+    strings = table.select_dtypes(exclude="number").columns
+    categories = {*strings, *CODES.get(name, "").split(), table.columns[-1]}
+    return table.astype(dict.fromkeys(sorted(categories), "category"))
 
 
 def numbers_of(table: pd.DataFrame) -> list[str]:

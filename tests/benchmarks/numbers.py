@@ -60,7 +60,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from skpc import CutsetNetworkBD
 from skpc.datasets import fetch_debd
-from tests.benchmarks.debd import PAPER
+from tests.benchmarks.debd import SETS
 from tests.benchmarks.mixed_tables import numbers_of
 from tests.benchmarks.numbers_completion import completion
 from tests.benchmarks.numbers_mixtures import factors, gaussian
@@ -384,7 +384,7 @@ def binary(options: argparse.Namespace) -> None:
     """Print the default smoothing beside the criterion's own on the Twenty Datasets."""
     print_title("binary: test log-likelihood, default param_ess and None")
     print_row("set", "default", "None", "difference", "fit s", "fit s, None", "ratio")
-    names = tuple(PAPER)[:2] if options.quick else tuple(PAPER)
+    names = SETS[:2] if options.quick else SETS
     for name in chosen(options, names):
         data = fetch_debd(name)
         train = np.vstack([data.train, data.valid]).astype(float)

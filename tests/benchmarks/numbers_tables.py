@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
 from skpc.variables import Predictive
-from tests.benchmarks.mixed_tables import CATEGORICAL, holes, numbers_of, read
+from tests.benchmarks.mixed_tables import MIXED, holes, numbers_of, read
 
 TABLES = ("bank", "electricity", "segment", "cmc", "breast_cancer", "diabetes", "wine")
 DENSITIES = {
@@ -78,7 +78,7 @@ class Split(NamedTuple):
 
 def load(name: str, n_rows: int, seed: int = 0) -> pd.DataFrame:
     """Columns and class of a table, as they are; that many of its rows, drawn at random."""
-    if name in CATEGORICAL:
+    if name in MIXED:
         table = read(name)
     elif name == "zeros":
         table = _zero_inflated()

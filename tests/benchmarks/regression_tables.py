@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 #: Sets of SKPC_DATA/regression, and sets that need no file.
-BINNED = ("abalone", "delta-ailerons")
+BINNED = ("abalone", "delta-ailerons", "insurance", "elevators")
 NUMERIC = ("diabetes", "synthetic")
 
 
@@ -29,7 +29,18 @@ class Table(NamedTuple):
     groups: np.ndarray
 
 
+def file_of(name: str) -> Path:
+    return Path(os.environ["SKPC_DATA"]) / "regression" / f"{name}.npz"
+
+
+def present() -> list[str]:
+    """The binned tables whose file is in the folder."""
+    return [name for name in BINNED if file_of(name).exists()]
+
+
 def read(name: str) -> Table:
+    if name not in (*BINNED, *NUMERIC):
+        raise ValueError(f"unknown table {name!r}; choose from {', '.join((*BINNED, *NUMERIC))}")
     X, y, bits, groups = _read_bits(name) if name in BINNED else _read_numbers(name)
     mean, scale = y["train"].mean(), float(y["train"].std())
     y = {part: (target - mean) / scale for part, target in y.items()}
@@ -52,7 +63,7 @@ def features_of(bits: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def _read_bits(name: str):
-    data = np.load(Path(os.environ["SKPC_DATA"]) / "regression" / f"{name}.npz")
+    data = np.load(file_of(name))
     groups, n_bits = data["groups"], int(data["n_features"])
     bits, X, y = {}, {}, {}
     for part in ("train", "valid", "test"):

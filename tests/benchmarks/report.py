@@ -1,5 +1,7 @@
 """One report: the benchmarks that fit in half an hour, as a page of the documentation.
 
+It begins with rows of the ledger of the five papers (``tests.benchmarks.papers``), as they stand.
+
     SKPC_DATA=... python -m tests.benchmarks.report [--out doc/benchmarks.rst] [titles ...]
 
 Each benchmark runs in a process of its own, one after the other, on one thread. Its table goes into
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import datetime
 import io
 import os
@@ -21,31 +24,29 @@ import time
 from pathlib import Path
 
 import skpc
+from tests.benchmarks.papers.pages import escaped, list_table
 from tests.benchmarks.report_pictures import accuracy_curves, error_curves
 
-#: Title, what is shown, and the command after ``python -m tests.benchmarks.``.
-RUNS = [
+LEDGER = Path("doc/papers/ledger.csv")
+#: Title, table of the ledger, and the data sets that are shown.
+SELECTED = [
     (
-        "Likelihoods: cutset networks",
-        "Test log-likelihood (nats a row) beside the published one, seconds, rows a second.",
-        "debd nltcs plants audio jester netflix accidents retail kosarek msweb",
-    ),
-    (
-        "Likelihoods: mixtures of cutset networks",
-        "The number of components is chosen on validation rows; beside EM-CNetBD.",
-        "debd --mixtures nltcs retail kdd msnbc",
+        "Likelihoods: cutset networks and their mixtures",
+        "bayesian_scores/table_1",
+        "nltcs msnbc kdd plants audio jester netflix accidents retail kosarek msweb",
     ),
     (
         "Likelihoods: soft sum-product networks",
-        "LearnSPN, SoftLearn and refined networks with their defaults, beside SoftLearn's paper.",
-        "softlearn nltcs plants retail kosarek --defaults --seeds 1",
+        "soft_learn/table_1",
+        "nltcs plants retail kosarek",
     ),
-    (
-        "Likelihoods: mixtures of all trees",
-        "Beside what the package set out to reach (bar), MoAT, mixtures of trees, hidden Chow-Liu "
-        "trees.",
-        "moat nltcs plants jester --orientation directed",
-    ),
+    ("Likelihoods: mixtures of all trees", "all_trees/table_1", "nltcs plants jester"),
+    ("Regression on one-hot columns", "expected_kernels/figure_2", "abalone"),
+    ("Importance sampling", "expected_kernels/figure_3b", "ising"),
+    ("Learned messages", "kernel_ep/appendix_c", ""),
+]
+#: Title, what is shown, and the command after ``python -m tests.benchmarks.``.
+RUNS = [
     ("Speed of the queries", "Rows a second of one thread.", "circuit"),
     (
         "Training rows with missing cells",
@@ -69,12 +70,6 @@ RUNS = [
         "Root mean squared error beside imputers and boosting.",
         "expected_kernel quality abalone --rates .1 .5 .9 --masks 2",
     ),
-    (
-        "Importance sampling",
-        "Log Hellinger distance of estimated marginals.",
-        "cbbis --models ising --sizes 50 200 --runs 5",
-    ),
-    ("Learned messages", "A stream of logistic regressions; speeds.", "kernel_ep stream speed"),
     ("Other libraries", "Those that are installed, with their defaults.", "libraries nltcs"),
 ]
 PICTURES = {
@@ -89,11 +84,28 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("doc/benchmarks.rst"))
     options = parser.parse_args()
     wanted = [run for run in RUNS if not options.titles or _is_wanted(run[0], options.titles)]
-    parts = [_head()]
+    parts = [_head(), *(selected(*each) for each in SELECTED)]
+    options.out.write_text("\n".join(parts), encoding="utf-8")
     for title, text, command in wanted:
         print(f"{title} ...", flush=True)
         parts.append(_section(title, text, command, options.out.parent / "images"))
         options.out.write_text("\n".join(parts), encoding="utf-8")
+
+
+def selected(title: str, name: str, sets: str) -> str:
+    """A section with rows of the ledger."""
+    with open(LEDGER, encoding="utf-8") as file:
+        lines = [line for line in csv.DictReader(file) if f"{line['paper']}/{line['item']}" == name]
+    shown = [
+        [escaped(line[key]) for key in ("what", "theirs", "ours", "status")]
+        for line in lines
+        if line["ours"] and (not sets or line["command"].split()[-1] in sets.split())
+    ]
+    paper = name.split("/")[0]
+    text = f"From the ledger (:ref:`papers_{paper}`, which says how protocols differ); "
+    text += f"``python -m tests.benchmarks.papers {name}``."
+    parts = [title, "-" * len(title), "", text, ""]
+    return "\n".join([*parts, *list_table(["what", "theirs", "ours", "status"], shown)])
 
 
 def _is_wanted(title: str, titles: list[str]) -> bool:

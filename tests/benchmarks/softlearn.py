@@ -8,8 +8,8 @@ Learned from the training rows; the validation rows choose clusterer, significan
 deviations over the seeds, learned from all training rows; one seed for 20ng, bbc and ad. "hard" is
 LearnSPN, "soft" SoftLearn, "soft-2" the same with clusterings of two iterations, "refined" with EM
 on all parameters. Times are CPU seconds of one thread, warm. Published: LearnSPN or SoftLearn
-("Soft Learning Probabilistic Circuits", table 1), to be compared with the validation rows as the
-user guide explains. --defaults leaves out the choice.
+("Soft Learning Probabilistic Circuits", table 1) stand beside the validation rows, with which they
+are to be compared, as the user guide explains. --defaults leaves out the choice.
 
 With --samples: a network is learned, as many rows as in training are drawn from it, another is
 learned from these; test likelihoods of both (the protocol of table 3), means over three seeds.
@@ -31,37 +31,20 @@ import numpy as np
 
 from skpc import SoftLearnSPN
 from skpc.datasets import fetch_debd
+from tests.benchmarks.debd import KNOWN, SETS, refuse_unknown
+from tests.benchmarks.published import column
 
-#: LearnSPN and SoftLearn in the paper.
-PAPER = {
-    "nltcs": (-5.99, -5.97),
-    "msnbc": (-6.04, -6.04),
-    "kdd": (-2.35, -2.34),
-    "plants": (-12.87, -12.57),
-    "audio": (-39.84, -39.65),
-    "jester": (-53.23, -53.00),
-    "netflix": (-56.82, -56.49),
-    "accidents": (-28.89, -29.54),
-    "retail": (-11.09, -10.88),
-    "kosarek": (-11.04, -10.89),
-    "msweb": (-9.85, -9.68),
-    "book": (-34.33, -33.03),
-    "eachmovie": (-56.84, -55.22),
-    "webkb": (-159.53, -158.70),
-    "r52": (-87.93, -88.33),
-    "20ng": (-122.16, -121.09),
-    "bbc": (-247.81, -249.38),
-    "ad": (-18.53, -20.30),
-}
 ONE_SEED = ("20ng", "bbc", "ad")
 #: What is not chosen: a sum comes first, and pairs are tested one by one.
-PUBLISHED: dict[str, Any] = {"clusterer": "kmeans", "significance": 0.2, "root_test": None}
+GREEDY: dict[str, Any] = {"clusterer": "kmeans", "significance": 0.2, "root_test": None}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "hard": PUBLISHED | {"assignment": "hard", "n_refine": 0},
-    "soft-2": PUBLISHED | {"n_refine": 0, "max_iter": 2},
-    "soft": PUBLISHED | {"n_refine": 0},
-    "refined": PUBLISHED | {"n_refine": 50},
+    "hard": GREEDY | {"assignment": "hard", "n_refine": 0},
+    "soft-2": GREEDY | {"n_refine": 0, "max_iter": 2},
+    "soft": GREEDY | {"n_refine": 0},
+    "refined": GREEDY | {"n_refine": 50},
 }
+#: The tables that have the significance and the pseudo-counts of each clusterer and set.
+SETTINGS = {"hard": "table_6", "soft": "table_8"}
 SIGNIFICANCE = (0.2, 0.01, 0.001, 0.0001)
 CLUSTERERS = ("kmeans", "em")
 BETA = (20.0, 30.0, 50.0)
@@ -71,16 +54,17 @@ Options = dict[str, Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(PAPER))
+    parser.add_argument("names", nargs="*", default=list(SETS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--defaults", action="store_true")
     parser.add_argument("--samples", action="store_true")
     options = parser.parse_args()
+    refuse_unknown(parser, options.names, KNOWN)
     if options.samples:
         header = ["set", "variant", "original", "from_draws"]
     else:
-        header = ["set", "variant", "choice", "valid", "sd", "test", "sd", "paper", "fit_s"]
+        header = ["set", "variant", "choice", "valid", "sd", "paper", "test", "sd", "fit_s"]
         header += ["nodes", "edges"]
     _print_row(header)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -117,7 +101,8 @@ def _measure(name: str, n_seeds: int, n_rows: int) -> list[list[str]]:
             seconds = time.process_time() - start
             found.append((model.score(valid), model.score(test), seconds))
         mean, sd = np.mean(found, axis=0), np.std(found, axis=0)
-        likelihoods = [mean[0], sd[0], mean[1], sd[1], PAPER[name][variant != "hard"]]
+        paper = column("soft_learn/table_1", "LearnSPN" if variant == "hard" else "SoftLearn")
+        likelihoods = [mean[0], sd[0], paper.get(name, np.nan), mean[1], sd[1]]
         numbers = [*(f"{x:.3f}" for x in likelihoods), f"{mean[2]:.1f}"]
         sizes = [str(model.circuit_.n_nodes), str(model.circuit_.n_edges)]
         lines.append([name, variant, _label(model), *numbers, *sizes])
@@ -160,17 +145,64 @@ def _label(model: SoftLearnSPN) -> str:
 
 
 def _sample_quality(name: str) -> list[list[str]]:
-    train, valid, test = _read(name)
     lines = []
     for variant in ("hard", "soft", "refined"):
-        found = []
-        for seed in range(3):
-            first = _fit(VARIANTS[variant], train, valid, seed)
-            draws = first.sample(len(train) + len(valid), random_state=seed)
-            second = _fit(VARIANTS[variant], draws[: len(train)], draws[len(train) :], seed)
-            found.append((first.score(test), second.score(test)))
-        lines.append([name, variant, *(f"{x:.3f}" for x in np.mean(found, axis=0))])
+        found = score_drawn(name, VARIANTS[variant])
+        lines.append([name, variant, f"{found['test']:.3f}", f"{found['drawn']:.3f}"])
     return lines
+
+
+def tuned(name: str, n_seeds: int) -> dict[str, dict[str, float]]:
+    """Likelihoods by variant, after a choice on the validation rows."""
+    n_rows = 1000 if fetch_debd(name).n_features >= 500 else 3000
+    found = {}
+    for cells in _measure(name, n_seeds, n_rows):
+        found[cells[1]] = {"valid": float(cells[3]), "test": float(cells[6])}
+    return found
+
+
+def as_published(assignment: str, clusterer: str, name: str) -> Options:
+    """The algorithm of the paper with its significance and pseudo-counts for a set."""
+    table = f"soft_learn/{SETTINGS[assignment]}"
+    return {
+        "assignment": assignment,
+        "clusterer": clusterer,
+        "significance": column(table, f"{clusterer}-p")[name],
+        "alpha": column(table, f"{clusterer}-alpha")[name],
+        "root_test": "pairs",
+        "n_refine": 0,
+    }
+
+
+def learn_published(assignment: str, clusterer: str, name: str, n_seeds: int) -> dict[str, float]:
+    """Likelihoods of validation and test rows with the published settings, over the seeds."""
+    train, valid, test = _read(name)
+    options = as_published(assignment, clusterer, name)
+    _fit(options, train[:200], valid, 0)
+    start, found = time.process_time(), []
+    for seed in range(n_seeds):
+        model = _fit(options, train, valid, seed)
+        found.append((model.score(valid), model.score(test)))
+    means, sds = np.mean(found, axis=0), np.std(found, axis=0)
+    keys = ("valid", "test", "valid_sd", "test_sd")
+    figures = dict(zip(keys, [*means.tolist(), *sds.tolist()]))
+    return figures | {
+        "fit_s": (time.process_time() - start) / n_seeds,
+        "edges": model.circuit_.n_edges,
+    }
+
+
+def score_drawn(name: str, options: Options, n_seeds: int = 3) -> dict[str, float]:
+    """Test likelihoods of a network, and of another that is learned from rows drawn from it."""
+    train, valid, test = _read(name)
+    found = []
+    for seed in range(n_seeds):
+        first = _fit(options, train, valid, seed)
+        draws = first.sample(len(train) + len(valid), random_state=seed)
+        second = _fit(options, draws[: len(train)], draws[len(train) :], seed)
+        found.append([model.score(rows) for rows in (valid, test) for model in (first, second)])
+    keys = ("valid", "valid_drawn", "test", "drawn")
+    return dict(zip(keys, np.mean(found, axis=0).tolist()))
 
 
 if __name__ == "__main__":

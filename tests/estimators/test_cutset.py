@@ -35,6 +35,23 @@ def test_a_dependence_that_no_tree_can_hold_is_found_by_a_cut(criterion):
     assert model.score_criterion_ > tree.score_criterion_
 
 
+def test_plain_em_is_one_network_of_each_cluster_at_first():
+    """And is left as it is: no part of a row is spread, and no EM follows."""
+    rng = np.random.default_rng(0)
+    kind = np.repeat([0, 1], [150, 250])
+    X = np.column_stack([np.repeat(kind[:, np.newaxis], 6, axis=1), rng.integers(0, 2, (400, 3))])
+    options = {"param_ess": None, "categories": [[0, 1]] * 9}
+    model = CutsetNetworkBD(n_components=2, em="plain", max_iter=1, random_state=0, **options)
+    parts = [
+        CutsetNetworkBD(**options).fit(X[kind == each]).score_samples(X)
+        + np.log(np.mean(kind == each))
+        for each in (0, 1)
+    ]
+    assert_allclose(model.fit(X).score_samples(X), np.logaddexp(*parts), atol=1e-9)
+    spread = clone(model).set_params(em="auto").fit(X)
+    assert np.abs(spread.score_samples(X) - model.score_samples(X)).max() > 1e-3
+
+
 def test_independent_columns_are_not_cut():
     X = np.random.default_rng(0).integers(0, 2, (5000, 8)).astype(float)
     model = CutsetNetworkBD().fit(X)

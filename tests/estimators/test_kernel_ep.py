@@ -114,6 +114,18 @@ def test_standard_deviations_of_outputs_differ_by_their_scale():
     assert_allclose(fitted.noise_variance_, 1e-4 * y.var(axis=0))
 
 
+def test_without_standardising_variances_are_in_squared_units_of_each_output():
+    X, y = messages()
+    model = operator(standardize=False, noise_variance=1e-2, prior_variance=4.0).fit(X, y)
+    assert_array_equal(model.noise_variance_, 1e-2)
+    mean, std = model.predict(X[:20], return_std=True)
+    for output in range(2):
+        unit = y[:, output].var()
+        same = operator(noise_variance=1e-2 / unit, prior_variance=4.0 / unit).fit(X, y[:, output])
+        expected = same.predict(X[:20], return_std=True)
+        assert_allclose((mean[:, output], std[:, output]), expected, rtol=1e-6)
+
+
 def test_draws_come_from_the_predictive_normal():
     X, y = messages()
     fitted = operator(noise_variance=0.1).fit(X, y)

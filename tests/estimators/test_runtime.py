@@ -13,7 +13,7 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
-from skpc.estimators import _masked_copies, moat
+from skpc.estimators import _masked_copies, _tree_costs
 from tests.attack.models import run
 
 RNG = np.random.default_rng(0)
@@ -95,6 +95,6 @@ def test_a_mixture_of_all_trees_says_first_what_it_takes(monkeypatch, capsys):
     X = RNG.integers(0, 2, (30, 4))
     MixtureOfAllTrees(max_iter=2, verbose=1).fit(X)
     assert "2 epochs of 4 columns of 8 states may take 0.0 GiB" in capsys.readouterr().out
-    monkeypatch.setattr(moat, "_LONG", 0.0)
+    monkeypatch.setattr(_tree_costs, "_LONG", 0.0)
     with pytest.warns(RuntimeWarning, match="may take .* minutes .* Choose fewer of them"):
         MixtureOfAllTrees(max_iter=2).fit(X)

@@ -18,6 +18,7 @@ from skpc import (
     StackedDensity,
     TableMixture,
 )
+from skpc.circuit import CircuitBuilder
 from skpc.domain import merge_rows
 from skpc.queries import log_likelihood
 from tests.naive import stack as naive
@@ -254,3 +255,25 @@ def test_a_stack_is_the_density_of_a_classifier_and_of_an_imputer():
 def test_members_that_cannot_be_stacked_are_refused(estimators, error, message):
     with pytest.raises(error, match=message):
         StackedDensity(estimators).fit(table())
+
+
+def test_rows_that_are_impossible_under_one_member_are_left_to_the_others():
+    mixed = StackedDensity(members(), random_state=0).fit(table())
+    mixed.weights_ = np.array([0.4, 0.6])
+    builder = CircuitBuilder(list(STATES))
+    columns = [builder.discrete(0, [-np.inf, 0.0])]
+    columns += [builder.discrete(v, -np.log(np.full(n, n))) for v, n in enumerate(STATES) if v]
+    builder.product(columns)
+    # The second member says that the first column is always one.
+    mixed.estimators_[1].circuit_ = builder.build()
+    complete = naive.all_rows(STATES)
+    parts = [np.exp(member.score_samples(complete)) for member in mixed.estimators_]
+    truth = mixed.weights_ @ parts, complete
+    cells = [[np.log(naive.cell(*truth, row, v)) for v in range(3)] for row in complete]
+    assert_allclose(mixed.score_cells(complete), cells, atol=1e-12)
+    row = np.array([0.0, np.nan, np.nan])
+    for column in (1, 2):
+        found = mixed.marginals([row])[column].probabilities[0]
+        assert_allclose(found, naive.posterior(*truth, row, column, STATES[column]), atol=1e-12)
+    for strategy in ("mean", "mpe", "sample"):
+        assert mixed.complete([row], strategy=strategy, random_state=0)[0, 0] == 0.0

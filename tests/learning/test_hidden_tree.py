@@ -13,6 +13,7 @@ from skpc.learning import (
     learn_hidden_tree,
 )
 from skpc.learning.hidden_tree import expected_counts
+from skpc.learning.hidden_tree_search import spread_rows
 from skpc.queries import log_likelihood
 from tests.naive import hidden_tree as naive
 
@@ -134,3 +135,17 @@ def test_hidden_states_that_are_never_reached_are_left_out():
     assert len(circuit.kind) < len(hidden_tree_circuit(random_tree([-1, 0], 3, seed=10)).kind)
     rows = np.where(codes < 0, np.nan, codes)
     assert_allclose(log_likelihood(circuit, rows), tree.log_likelihood(codes), rtol=1e-12)
+
+
+def test_batches_share_the_weight_of_heavy_rows():
+    weight = np.append(np.ones(3000), [500.0, 40.0])
+    order, pieces = spread_rows(weight, 20, np.random.RandomState(0))
+    assert_allclose(np.bincount(order, pieces), weight)
+    batches = [pieces[part].sum() for part in np.array_split(np.arange(len(order)), 20)]
+    assert_allclose(batches, weight.sum() / 20, rtol=0.05)
+
+
+def test_rows_of_equal_weight_stay_whole():
+    order, pieces = spread_rows(np.full(300, 2.0), 4, np.random.RandomState(0))
+    assert_array_equal(np.sort(order), np.arange(300))
+    assert_array_equal(pieces, np.full(300, 2.0))

@@ -20,7 +20,7 @@ def two_kinds(missing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return codes, rng.gamma(2.0, 1.0, 80), 1000.0 * np.eye(2)[kind]
 
 
-def learned(codes, weight, start, *, max_iter, tol=0.0, n_components=2, n_init=1):
+def learned(codes, weight, start, *, max_iter, tol=0.0, n_components=2, n_init=1, spread=True):
     learn = partial(learn_cutset_network, n_states=N_STATES)
     rows = np.where(codes < 0, np.nan, codes)
     mixture = learn_mixture(
@@ -37,16 +37,18 @@ def learned(codes, weight, start, *, max_iter, tol=0.0, n_components=2, n_init=1
         n_jobs=None,
         random_state=np.random.RandomState(0),
         advance=lambda done: None,
+        spread=spread,
     )
     return mixture, rows, learn
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("n_iter", [1, 3])
-def test_structural_em_does_what_one_loop_over_rows_and_components_does(missing, n_iter):
+@pytest.mark.parametrize("spread", [True, False])
+def test_structural_em_does_what_one_loop_over_rows_and_components_does(missing, n_iter, spread):
     codes, weight, start = two_kinds(missing)
-    mixture, rows, learn = learned(codes, weight, start, max_iter=n_iter)
-    share = 0.7 * start / 1000.0 + 0.15
+    mixture, rows, learn = learned(codes, weight, start, max_iter=n_iter, spread=spread)
+    share = 0.7 * start / 1000.0 + 0.15 if spread else start / 1000.0
     iterates = naive.structural_em(rows, codes, weight, share, learn, cutset_circuit, n_iter)
     bound, weights = max(iterates)
     assert mixture.lower_bound == pytest.approx(bound, abs=1e-5)

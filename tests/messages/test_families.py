@@ -41,6 +41,22 @@ def test_mean_parameters_are_the_slope_of_the_log_partition(family, p, q):
 
 
 @every_family
+def test_expected_statistics_make_the_same_message_again(family, p, q):
+    scale = np.geomspace(0.05, 1e4, 7)
+    message = family([p[0], q[0]] + np.zeros((7, 2)), np.outer(scale, [p[1], q[1]]))
+    again = family.from_mean_parameters(message.mean_parameters)
+    assert_allclose(again.parameters, message.parameters, rtol=1e-7)
+    x = naive.scipy_distribution(family.name, *p).rvs(200_000, random_state=0)
+    assert_allclose(family.statistics(x).mean(axis=0), family(*p).mean_parameters, atol=0.03)
+
+
+def test_expectations_of_no_distribution_make_an_improper_message():
+    # The mean of the log is at most the log of the mean.
+    assert not Gamma.from_mean_parameters([0.1, -1.0]).is_proper
+    assert not Beta.from_mean_parameters([-0.1, -0.1]).is_proper
+
+
+@every_family
 def test_a_product_has_the_product_of_the_densities(family, p, q):
     a, b = family(*p), family(*q)
     x = naive.scipy_distribution(family.name, *p).ppf([0.2, 0.4, 0.8])

@@ -43,6 +43,44 @@ def test_compound_gamma_beliefs_have_the_moments_of_the_product(parameters, row)
     assert_allclose([belief.mean[0], belief.variance[0]], [mean, variance], rtol=1e-7)
 
 
+@pytest.mark.parametrize("row", [LOGISTIC_ROWS[i] for i in (0, 3, 6, 7)], ids=str)
+def test_logistic_beliefs_of_least_divergence_have_the_expected_logarithms(row):
+    belief = QuadratureOracle(LogisticFactor(), 0, projection="kl").project([row])
+    logs = (lambda z: -np.logaddexp(0.0, -z), lambda z: -np.logaddexp(0.0, z))
+    expected = [naive.logistic_belief(*row, log)[0] for log in logs]
+    assert_allclose(belief.mean_parameters[0], expected, rtol=1e-6)
+
+
+def test_compound_gamma_beliefs_of_least_divergence_have_the_expected_logarithm():
+    belief = QuadratureOracle(CompoundGammaFactor(), 0, projection="kl").project([[3.0, 2.0]])
+    mean = naive.compound_gamma_belief(1.0, 1.0, 1.0, 3.0, 2.0)[0]
+    mean_log = naive.compound_gamma_belief(1.0, 1.0, 1.0, 3.0, 2.0, lambda u: u)[0]
+    assert_allclose(belief.mean_parameters[0], [mean_log, -mean], rtol=1e-7)
+
+
+def test_of_normal_beliefs_both_projections_are_the_same():
+    moments, kl = (
+        QuadratureOracle(LogisticFactor(), 1, projection=projection).project(LOGISTIC_ROWS[:4])
+        for projection in ("moments", "kl")
+    )
+    assert_allclose(kl.parameters, moments.parameters, rtol=1e-9)
+
+
+def test_sampled_beliefs_of_least_divergence_approach_those_of_quadrature():
+    row = [[2.0, 1.0, 0.0, 4.0]]
+    oracle = ImportanceSamplingOracle(
+        logistic_sampler,
+        [Normal(0.0, 20.0)],
+        output="beta",
+        target=0,
+        n_particles=400_000,
+        projection="kl",
+        random_state=0,
+    )
+    exact = QuadratureOracle(LogisticFactor(), 0, projection="kl").project(row)
+    assert_allclose(oracle.project(row).parameters, exact.parameters, rtol=0.02)
+
+
 def test_the_belief_of_many_rows_is_that_of_each():
     rows = np.array(LOGISTIC_ROWS * 70)
     oracle = QuadratureOracle(LogisticFactor(), 1)
@@ -200,6 +238,7 @@ def test_a_sampler_without_an_answer_for_a_particle_is_refused():
         ({"n_particles": 0}, "n_particles must be at least 1, got 0"),
         ({"output": "point"}, "may be 'normal', 'beta', 'gamma'; found 'point'"),
         ({"target": 2}, r"one of the 2 variables .* found 2"),
+        ({"projection": "mean"}, "projection must be one of .* got 'mean'"),
     ],
 )
 def test_oracles_that_make_no_sense_are_refused(options, message):

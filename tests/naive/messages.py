@@ -130,7 +130,7 @@ def tilted_moments(log_density, low, high, value=lambda u: u, points=None):
 
 
 def logistic_belief(alpha, beta, mean, variance, target):
-    """Mean and variance of p (target 0) or z (target 1) at the logistic factor."""
+    """Mean and variance of p (target 0), z (target 1) or a function of z at the logistic factor."""
 
     def log_density(z):
         log_p, log_q = -np.logaddexp(0.0, -z), -np.logaddexp(0.0, z)
@@ -140,19 +140,20 @@ def logistic_belief(alpha, beta, mean, variance, target):
     shift = max(alpha, beta) * variance
     low, high = mean - shift - WIDE * sd, mean + shift + WIDE * sd
     inside = [0.0] if low < 0.0 < high else None
-    value = expit if target == 0 else lambda z: z
+    value = target if callable(target) else expit if target == 0 else lambda z: z
     return tilted_moments(log_density, low, high, value, inside)
 
 
-def compound_gamma_belief(s1, r1, s2, shape, rate):
-    """Mean and variance of tau under its gamma message and the compound gamma factor."""
+def compound_gamma_belief(s1, r1, s2, shape, rate, value=math.exp):
+    """Mean and variance of tau, or of a function of its log, under its gamma message and the
+    compound gamma factor."""
 
     def log_density(u):
         power = shape + s2 - 1.0
         return power * u - rate * math.exp(u) - (s1 + s2) * math.log(math.exp(u) + r1)
 
     middle = math.log(shape / rate)
-    return tilted_moments(log_density, middle - 30.0, middle + 6.0, math.exp, [middle])
+    return tilted_moments(log_density, middle - 30.0, middle + 6.0, value, [middle])
 
 
 def serial_ep(X, observed, project, n_iter, damping=0.0):

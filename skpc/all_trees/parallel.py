@@ -1,0 +1,37 @@
+"""Parts of work in threads: kernels leave Python's lock to others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
+
+
+def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Let :func:`in_threads` use some threads; None leaves it to ``joblib.parallel_config``."""
+    if n_jobs is None:
+        return nullcontext()
+    return parallel_config(backend="threading", n_jobs=n_jobs)
+
+
+def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
+    """Do the same with each part; list the results in their order.
+
+    The number of threads is the one of :func:`threads`, one by default. Parts must not depend on
+    it, so that results do not.
+    """
+    listed = list(parts)
+    if len(listed) < 2 or effective_n_jobs(None) == 1:
+        return [work(part) for part in listed]
+    # joblib looks for results every ten milliseconds: small parts do not pay.
+    return list(Parallel(n_jobs=None, require="sharedmem")(delayed(work)(part) for part in listed))
+
+
+def slices(n: int, size: int) -> list[slice]:
+    """Divide ``n`` rows into parts of some size; there may be none."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -1,0 +1,76 @@
+"""What it costs to train mixtures of all trees, said before it begins."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+from skpc._arrays import check_memory
+from skpc.estimators._progress import announce
+
+#: Numbers that training holds for each pair of states, as measured.
+_NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
+#: Seconds on one core, as measured: for each row and cubed number of columns, in tables of so many
+#: columns and in wider ones; and for each step and squared number of states.
+_ROW, _WIDEST, _WIDE_ROW, _STEP = 2e-10, 220, 8e-11, 2e-8
+#: Fits that are guessed to take longer are announced.
+_LONG = 3600.0
+
+
+class TreeCosts(NamedTuple):
+    """The sizes that the cost of training hangs on.
+
+    Parameters
+    ----------
+    n_columns, n_states : int
+        Columns, and the states of all of them.
+    n_components : int
+        Number of components.
+    solver : {"adam", "lbfgs"}
+        How they are trained.
+    """
+
+    n_columns: int
+    n_states: int
+    n_components: int
+    solver: str
+
+    def refuse_excess(self) -> float:
+        """The memory that training takes, in GiB; refuse more than there is."""
+        n_numbers = _NUMBERS[self.solver] * self.n_components * float(self.n_states) ** 2
+        what = f"Mixtures of all trees over {self.n_columns:,} columns of {self.n_states:,} states"
+        remedy = "Choose fewer columns, merge rare states, or take fewer bins or components."
+        check_memory(n_numbers, what, remedy)
+        return n_numbers * 8.0 / 2**30
+
+    def tell(self, n_rows: int, n_steps: float, max_iter: int, verbose: int) -> None:
+        """Say what training takes, if it is to say anything or takes hours.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of distinct rows.
+        n_steps : float
+            Steps of an epoch.
+        max_iter : int
+            Number of epochs.
+        verbose : int
+            Whether to say anything.
+        """
+        memory = self.refuse_excess()
+        of_row = _ROW if self.n_columns <= _WIDEST else _WIDE_ROW
+        of_rows = of_row * float(self.n_columns) ** 3 * (n_rows + 8.0 * n_steps)
+        of_steps = _STEP * float(self.n_states) ** 2 * n_steps
+        seconds = max_iter * self.n_components * (of_rows + of_steps)
+        text = (
+            f"{max_iter} epochs of {self.n_columns:,} columns of {self.n_states:,} states may take "
+            f"{memory:.1f} GiB of memory and {seconds / 60.0:,.1f} minutes (a rough guess)"
+        )
+        announce(text, verbose)
+        if seconds > _LONG:
+            warnings.warn(
+                text + ": time grows with the cube of the number of columns, and with the square "
+                "of the number of states. Choose fewer of them, or a smaller max_iter.",
+                RuntimeWarning,
+                stacklevel=2,
+            )

@@ -1,0 +1,198 @@
+"""Rows of the ledger, the measurements behind them, and how the two are compared."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import sklearn
+
+import skpc
+from tests.benchmarks.published import TABLES, column
+
+#: What may stand at the beginning of a status.
+STATUSES = ("reproduced", "beaten", "short", "refuted", "not run")
+#: Likelihoods and errors that differ by less than this share of the published one are alike...
+SHARE = 5e-4
+#: ... or by less than this.
+NATS = 5e-3
+Figures = dict[str, Any]
+#: From the figures of the jobs of a row: what is ours, as text, and the status.
+Judge = Callable[[Mapping[str, Figures]], tuple[str, str]]
+
+
+class Job(NamedTuple):
+    """One measurement: a function of a module, called in a process of its own."""
+
+    work: Callable[..., Figures]
+    arguments: tuple[Any, ...] = ()
+    #: Whether it belongs to the half hour of ``--quick``.
+    quick: bool = False
+    #: A file of SKPC_DATA that it cannot do without.
+    file: str = ""
+
+    def is_possible(self) -> bool:
+        return not self.file or (data_home() / self.file).exists()
+
+
+class Row(NamedTuple):
+    """A published figure or group of figures, and what it takes to compare with it."""
+
+    paper: str
+    item: str
+    what: str
+    theirs: str
+    jobs: tuple[str, ...] = ()
+    judge: Judge | None = None
+    #: Without jobs: the status. With jobs: how the protocols differ.
+    note: str = ""
+    #: The data set, if there is one.
+    data: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.paper}/{self.item}"
+
+
+class Line(NamedTuple):
+    """A row as it stands in the ledger."""
+
+    paper: str
+    item: str
+    what: str
+    theirs: str
+    ours: str
+    command: str
+    status: str
+    note: str
+    seconds: str
+    measured: str
+
+
+#: Begins the versions of figures that an earlier page of the guide had.
+TAKEN_OVER = "taken over from the guide"
+
+
+def data_home() -> Path:
+    return Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser()
+
+
+def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> Line:
+    """Judge a row by the figures that have been measured."""
+    command = f"python -m tests.benchmarks.papers {row.name}"
+    command += f" --sets {row.data}" if row.data else ""
+    fixed = row.paper, row.item, row.what, row.theirs
+    if not row.jobs:
+        return Line(*fixed, "", "", row.note, "", "", "")
+    absent = [name for name in row.jobs if name not in cache]
+    if absent or row.judge is None:
+        files = [jobs[name].file for name in absent if not jobs[name].is_possible()]
+        why = f"{files[0]} is not in the folder" if files else "not measured yet"
+        return Line(*fixed, "", command, f"not run ({why})", row.note, "", "")
+    found = [cache[name] for name in row.jobs]
+    ours, status = row.judge({name: each["figures"] for name, each in zip(row.jobs, found)})
+    seconds = f"{sum(each['seconds'] for each in found):.0f}"
+    measured = max(f"{each['date']}, {each['versions']}" for each in found)
+    return Line(*fixed, ours, command, status, row.note, seconds, measured)
+
+
+def measure(job: Job) -> Figures:
+    """Figures of a job with its CPU seconds, date and versions."""
+    start = time.process_time()
+    figures = {key: _plain(value) for key, value in job.work(*job.arguments).items()}
+    return {
+        "figures": figures,
+        "seconds": round(time.process_time() - start, 1),
+        "date": datetime.date.today().isoformat(),
+        "versions": f"skpc {skpc.__version__}, python {platform.python_version()}, "
+        f"numpy {np.__version__}, numba {numba.__version__}, scikit-learn {sklearn.__version__}",
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Rounded to what a ledger needs, and known to json."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{float(value):.6g}")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def read_cache(path: Path) -> dict[str, Figures]:
+    found: dict[str, Figures] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def write_cache(path: Path, cache: Mapping[str, Figures]) -> None:
+    lines = [f" {json.dumps(name)}: {json.dumps(cache[name])}" for name in sorted(cache)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def greater(theirs: float, ours: float) -> str:
+    """Status of a figure that should be great, such as a log-likelihood."""
+    gap = ours - theirs
+    if abs(gap) <= max(SHARE * abs(theirs), NATS):
+        return "reproduced"
+    return "beaten" if gap > 0 else f"short (by {-gap:.3g})"
+
+
+def smaller(theirs: float, ours: float) -> str:
+    """Status of a figure that should be small: seconds, errors, sizes."""
+    if abs(ours - theirs) <= SHARE * abs(theirs):
+        return "reproduced"
+    return "beaten" if ours < theirs else f"short (by {ours - theirs:.3g})"
+
+
+def likelihood(job: str, theirs: float, key: str = "test_ll") -> Judge:
+    """A judge of one log-likelihood."""
+    return lambda found: (f"{found[job][key]:.3f}", greater(theirs, found[job][key]))
+
+
+def claim(job: str, holds: Callable[[Figures], bool], ours: Callable[[Figures], str]) -> Judge:
+    """A judge of something that the paper says without a figure."""
+
+    def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
+        figures = found[job]
+        return ours(figures), "reproduced" if holds(figures) else "refuted (see ours)"
+
+    return judge
+
+
+def quoted(table: str, data: str, columns: tuple[str, ...], note: str = "") -> Row:
+    """The figures of other methods in a row of a table."""
+    paper, item = table.split("/")
+    text = ", ".join(f"{name} {column(table, name)[data]:g}" for name in columns)
+    reason = note or "figures of other methods, quoted"
+    return Row(paper, item, f"{data}: others", text, note=f"not run ({reason})", data=data)
+
+
+def illustration(paper: str, item: str, what: str) -> Row:
+    return Row(paper, item, what, "", note="not run (an illustration without figures)")
+
+
+def shapes_row(table: str, data: str) -> Row:
+    """Rows and columns of a binary set beside those that a paper prints."""
+    paper, item = table.split("/")
+    theirs = dict(zip(TABLES[table].columns, TABLES[table].rows[data]))
+    job = f"shapes/{data}"
+
+    def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
+        ours = {key: found[job][key] for key in theirs}
+        # Densities are printed with three digits.
+        off = [key for key in theirs if abs(ours[key] - theirs[key]) > 6e-4]
+        text = ", ".join(f"{key} {value:.6g}" for key, value in ours.items())
+        return text, f"refuted ({', '.join(off)})" if off else "reproduced"
+
+    text = ", ".join(f"{key} {value:g}" for key, value in theirs.items())
+    return Row(paper, item, f"{data}: rows and columns", text, (job,), judge, data=data)

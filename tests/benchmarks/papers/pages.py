@@ -1,0 +1,117 @@
+"""The ledger as a table for programs, and as a page of the documentation for each paper."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.benchmarks.papers.ledger import STATUSES, TAKEN_OVER, Line
+from tests.benchmarks.published import PAPERS
+
+#: How a row of the csv differs from what is shown on a page.
+_SHOWN = ("what", "theirs", "ours", "status", "note")
+#: What stands above the rows of an item.
+_PICTURES = {
+    ("bayesian_scores", "figure_2"): [
+        ".. image:: /images/papers_pareto.png",
+        "   :alt: Test log-likelihood against learning time for each set, our two networks in full",
+        "      colour, those of the paper as circles, the other published learners in grey.",
+    ]
+}
+
+
+def write_pages(lines: Sequence[Line], folder: Path) -> None:
+    """Write ledger.csv and a page for each paper, and the page that counts the rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "ledger.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Line._fields)
+        writer.writerows(lines)
+    for paper, title in PAPERS.items():
+        of_paper = [line for line in lines if line.paper == paper]
+        (folder / f"{paper}.rst").write_text(_page(paper, title, of_paper), encoding="utf-8")
+    (folder / "index.rst").write_text(_index(lines), encoding="utf-8")
+
+
+def kind(status: str) -> str:
+    """The first word or two of a status, one of those that are allowed."""
+    found = next((each for each in STATUSES if status.startswith(each)), None)
+    if found is None:
+        raise ValueError(f"a status starts with one of {STATUSES}, got {status!r}")
+    return found
+
+
+_INTRODUCTION = """\
+Every table and figure of the five papers that skpc comes from has rows here: what is printed there
+beside what the same thing gives here. ``python -m tests.benchmarks.papers`` measures, and writes
+these pages. :download:`ledger.csv` has all rows with commands, CPU seconds of one thread, dates and
+versions.
+
+A row is *reproduced* if it is within half a thousandth of the published figure or .005 nats, or if
+what the paper says holds; *beaten* if it is better than that; *short* (by how much); *refuted*
+(what is said does not hold here); or *not run* (why: a figure of another method, an illustration,
+something is missing).
+"""
+
+
+def _index(lines: Sequence[Line]) -> str:
+    """How many rows of each status the papers have."""
+    head = ["paper", "tables and figures", "rows", *STATUSES]
+    cells = [[f":doc:`{paper}`", *_counts(lines, paper)] for paper in PAPERS]
+    cells.append(["all", *_counts(lines, None)])
+    tree = [".. toctree::", "   :hidden:", "", *(f"   {paper}" for paper in PAPERS), ""]
+    parts = [".. _papers:", "", *_title("The five papers", "="), _INTRODUCTION]
+    return "\n".join([*parts, *list_table(head, cells), *tree])
+
+
+def _counts(lines: Iterable[Line], paper: str | None) -> list[str]:
+    chosen = [line for line in lines if paper in (None, line.paper)]
+    counts = Counter(kind(line.status) for line in chosen)
+    items = len({(line.paper, line.item) for line in chosen})
+    return [str(items), str(len(chosen)), *(str(counts[status]) for status in STATUSES)]
+
+
+def _page(paper: str, title: str, lines: Sequence[Line]) -> str:
+    parts = [f".. _papers_{paper}:", "", *_title(title, "=")]
+    for item in dict.fromkeys(line.item for line in lines):
+        of_item = [line for line in lines if line.item == item]
+        parts += _title(item.replace("_", " ").capitalize(), "-")
+        parts += [f"``python -m tests.benchmarks.papers {paper}/{item}``", ""]
+        texts = [_shown(line) for line in of_item]
+        shown = [key for key in _SHOWN if any(text[key] for text in texts)]
+        cells = [[escaped(text[key]) for key in shown] for text in texts]
+        if (paper, item) in _PICTURES:
+            parts += [*_PICTURES[paper, item], ""]
+        parts += list_table(shown, cells)
+        measured = sorted({line.measured for line in of_item if TAKEN_OVER not in line.measured})
+        measured = [each for each in measured if each]
+        if measured:
+            parts += [f"Measured {'; '.join(measured)}.", ""]
+    return "\n".join(parts)
+
+
+def _shown(line: Line) -> dict[str, str]:
+    """The columns of a page; what an earlier page of the guide had says so."""
+    note = line.note
+    if TAKEN_OVER in line.measured:
+        note += f"; {line.measured}"
+    return {key: getattr(line, key) for key in _SHOWN} | {"note": note}
+
+
+def _title(text: str, underline: str) -> list[str]:
+    return [text, underline * len(text), ""]
+
+
+def escaped(text: str) -> str:
+    """Text in which nothing is markup."""
+    return text.replace("*", r"\*").replace("_", r"\_").replace("`", r"\`").replace("|", r"\|")
+
+
+def list_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table of the documentation, line by line."""
+    found = [".. list-table::", "   :header-rows: 1", ""]
+    for cells in (head, *rows):
+        found += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(cells)]
+    return [*found, ""]

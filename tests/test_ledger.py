@@ -1,0 +1,145 @@
+"""The ledger of the five papers: what it holds, and how it compares and refuses."""
+
+import ast
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.papers import __main__ as papers
+from tests.benchmarks.papers.ledger import (
+    STATUSES,
+    Job,
+    Row,
+    compare,
+    greater,
+    likelihood,
+    measure,
+    read_cache,
+    smaller,
+    write_cache,
+)
+from tests.benchmarks.papers.pages import kind, write_pages
+from tests.benchmarks.published import PAPERS, PUBLISHED, TABLES, column
+
+DOC = Path(__file__).parents[1] / "doc" / "papers"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_of_a_published_table_is_in_the_ledger(table):
+    held = {row.data for row in papers.all_rows() if row.name == table}
+    assert held == set(TABLES[table].rows)
+
+
+def test_every_paper_has_rows_and_every_row_has_measurements_or_a_reason():
+    rows, jobs = papers.all_rows(), papers.all_jobs()
+    assert {row.paper for row in rows} == set(PAPERS)
+    for row in rows:
+        assert set(row.jobs) <= set(jobs)
+        assert (row.judge is None) == (not row.jobs)
+        assert row.jobs or kind(row.note) == "not run"
+
+
+def test_rows_are_told_apart_by_paper_item_and_what():
+    names = [(row.name, row.what) for row in papers.all_rows()]
+    assert len(names) == len(set(names))
+
+
+def test_the_pages_in_the_docs_hold_what_was_measured():
+    cache, jobs = read_cache(DOC / "measured.json"), papers.all_jobs()
+    assert set(cache) <= set(jobs)
+    with open(DOC / "ledger.csv", encoding="utf-8") as file:
+        written = {
+            (line["paper"], line["item"], line["what"]): line for line in csv.DictReader(file)
+        }
+    for row in papers.all_rows():
+        line = compare(row, jobs, cache)
+        assert kind(line.status) in STATUSES
+        if line.ours:
+            found = written[row.paper, row.item, row.what]
+            assert found == line._asdict()
+
+
+def test_unknown_names_are_refused_with_those_that_are_known(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["papers", "soft_lern"])
+    with pytest.raises(SystemExit):
+        papers.main()
+    said = capsys.readouterr().err
+    assert "soft_lern" in said
+    assert "soft_learn/table_8" in said
+
+
+def test_a_name_selects_the_measurements_of_a_paper_or_of_a_table():
+    rows = papers.all_rows()
+    assert papers.wanted_jobs(rows, ["all_trees/figure_1"], []) == ["moat/figure_1"]
+    assert papers.wanted_jobs(rows, ["bayesian_scores/table_4"], ["ad"]) == [
+        "cutset/bd/ad",
+        "cutset/bic/ad",
+    ]
+    of_paper = papers.wanted_jobs(rows, ["kernel_ep"], [])
+    assert of_paper
+    assert all(name.startswith("ep/") for name in of_paper)
+
+
+def test_a_missing_file_is_named_and_a_measurement_is_judged(monkeypatch, tmp_path):
+    monkeypatch.setenv("SKPC_DATA", str(tmp_path))
+    row = Row("paper", "table_1", "a set", "-6.0", ("job",), likelihood("job", -6.0))
+    jobs = {"job": Job(dict, ([("test_ll", -5.5)],), file="debd/absent.npz")}
+    assert compare(row, jobs, {}).status == "not run (debd/absent.npz is not in the folder)"
+    (tmp_path / "debd").mkdir()
+    (tmp_path / "debd" / "absent.npz").touch()
+    assert compare(row, jobs, {}).status == "not run (not measured yet)"
+    cache = {"job": measure(jobs["job"])}
+    line = compare(row, jobs, cache)
+    assert (line.ours, line.status) == ("-5.500", "beaten")
+    assert "skpc" in line.measured
+    write_cache(tmp_path / "measured.json", cache)
+    assert read_cache(tmp_path / "measured.json") == cache
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "status"),
+    [
+        (-6.0, -6.004, "reproduced"),
+        (-100.0, -99.96, "reproduced"),
+        (-100.0, -99.9, "beaten"),
+        (-6.0, -6.25, "short (by 0.25)"),
+    ],
+)
+def test_likelihoods_are_alike_within_half_a_thousandth(theirs, ours, status):
+    assert greater(theirs, ours) == status
+
+
+def test_small_figures_are_better():
+    assert smaller(10.0, 9.0) == "beaten"
+    assert smaller(10.0, 10.5) == "short (by 0.5)"
+    assert smaller(10.0, 10.0) == "reproduced"
+
+
+def test_a_status_outside_of_the_list_is_refused(tmp_path):
+    row = Row("soft_learn", "figure_1", "a picture", "", note="fine")
+    with pytest.raises(ValueError, match="'fine'"):
+        write_pages([compare(row, {}, {})], tmp_path)
+
+
+def test_the_best_published_figures_are_those_of_test_rows():
+    assert PUBLISHED["bbc"] == column("all_trees/table_1", "MoAT")["bbc"]
+    # SoftLearn's own likelihoods of kdd look like those of validation rows.
+    assert PUBLISHED["kdd"] == column("soft_learn/table_10", "LearnPSDD")["kdd"] == -2.12
+    assert len(PUBLISHED) == 20
+
+
+def test_no_benchmark_has_published_figures_of_its_own():
+    """No dictionary of decimal numbers by the names of binary sets outside of the one source."""
+    folder = Path(papers.__file__).parents[1]
+    for path in folder.rglob("*.py"):
+        if path.name in ("published.py", "twenty.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Dict):
+                keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+                parts = [part for value in node.values for part in ast.walk(value)]
+                numbers = [part for part in parts if isinstance(part, ast.Constant)]
+                decimal = any(isinstance(number.value, float) for number in numbers)
+                assert not (decimal and len(keys & set(PUBLISHED)) > 3), f"{path}:{node.lineno}"
