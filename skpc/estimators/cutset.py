@@ -136,9 +136,9 @@ class CutsetNetworkBD(CircuitDensity):
         the probability of such a category, the share of the training rows whose category is seen
         once.
     n_jobs : int, default=None
-        Number of components learned at a time, by joblib; of a single network the number of cuts
-        of a large node that are tried at a time, by threads. None means 1 unless in a
-        ``joblib.parallel_config`` context. The result is the same.
+        Number of components learned at a time, by joblib, or of cuts tried at a time in a large
+        node of a single network, by threads; the result is the same. None means 1 unless in a
+        ``joblib.parallel_config`` context.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
         network of complete rows is learned without chance.
@@ -463,7 +463,7 @@ class CutsetNetworkBD(CircuitDensity):
                 rows,
                 self.domain_.codes(rows),
                 weight,
-                complete_points(self.domain_, rows, weight),
+                np.empty((len(rows), 0)) if single else complete_points(self.domain_, rows, weight),
                 self._learner(only_trees, advance if single else None),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
