@@ -11,7 +11,7 @@ of all trees on wide tables most of them.
 
 All rows are then written to ``ledger.csv``, and a page for each paper. The status of a row is
 
-- reproduced: within half a thousandth of the published figure, or .005 nats; or what is said holds;
+- reproduced: within half a thousandth of the published figure, or .01 nats; or what is said holds;
 - beaten: better than that;
 - short (by how much);
 - refuted (why): what is said does not hold here, and the command shows it;
