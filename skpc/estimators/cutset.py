@@ -16,6 +16,7 @@ from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, Str
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
+from skpc.estimators._filling import fill_rows
 from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import prepare_blocks
@@ -35,7 +36,6 @@ from skpc.queries import (
     PseudoCounts,
     fit_parameters,
     log_likelihood,
-    sample_missing,
     uniform_pseudo_counts,
 )
 
@@ -44,14 +44,6 @@ _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
-#: Chow-Liu trees in the mixture that fills missing cells: this many, fewer where each would have
-#: less than 100 rows or missing cells, but at least ``n_components``. Networks filled no better.
-_FILLING_TREES = 20
-_ROWS_OF_TREE = 100
-#: Mixtures learned for that in turn, each but the first from rows filled by the one before.
-_FILLINGS = 2
-#: Distinct rows from which these are learned: they draw no better after more, which take longer.
-_FILLING_ROWS = 20_000
 
 
 class CutsetNetworkBD(CircuitDensity):
@@ -408,18 +400,15 @@ class CutsetNetworkBD(CircuitDensity):
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
-        some, some_weight = rows, weight
-        if len(rows) > _FILLING_ROWS:
-            chosen = random_state.choice(len(rows), _FILLING_ROWS, replace=False)
-            some, some_weight = rows[chosen], weight[chosen]
-        n_trees = int(min(some_weight.sum(), _missing_cells(some, some_weight))) // _ROWS_OF_TREE
-        n_trees = max(self.n_components, min(_FILLING_TREES, n_trees))
-        complete = some
-        for then in [some] * (_FILLINGS - 1) + [rows]:
-            trees = self._mixture(complete, some_weight, n_trees, random_state, only_trees=True)
-            circuit = self._parametrised(some, some_weight, trees, self._given_param_ess)
-            complete = sample_missing(circuit, then, random_state)
-        return complete
+        learn = self._learner(only_trees=True)
+        return fill_rows(
+            self.domain_,
+            rows,
+            weight,
+            lambda codes, weight: learn(codes, weight).trees[0],
+            self.n_components,
+            random_state,
+        )
 
     def _learner(
         self, only_trees: bool = False, advance: Callable[[float], object] | None = None
@@ -444,11 +433,10 @@ class CutsetNetworkBD(CircuitDensity):
         weight: Floats,
         n_components: int,
         random_state: np.random.RandomState,
-        only_trees: bool = False,
         param_ess: float | None = None,
         responsibility: Floats | None = None,
     ) -> CutsetMixture:
-        """Learn networks, or Chow-Liu trees, from complete encoded rows."""
+        """Learn networks from complete encoded rows."""
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
         param_ess = self._given_param_ess if param_ess is None else param_ess
@@ -458,7 +446,7 @@ class CutsetNetworkBD(CircuitDensity):
                 self.domain_.codes(rows),
                 weight,
                 complete_points(self.domain_, rows, weight),
-                self._learner(only_trees, advance if single else None),
+                self._learner(advance=advance if single else None),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
                 max_iter=self.max_iter,
