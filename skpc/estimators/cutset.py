@@ -324,7 +324,7 @@ class CutsetNetworkBD(CircuitDensity):
             mixture, self.circuit_ = self._shrunken(rows, complete, weight, random_state)
         else:
             mixture = self._mixture(complete, weight, self.n_components, random_state)
-            self.param_ess_ = self._single_param_ess(mixture.networks[0], complete, weight)
+            self.param_ess_ = self._single_param_ess(mixture.networks[0], rows, complete, weight)
             self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
         networks, circuit = mixture.networks, self.circuit_
         self.weights_ = np.ones(1)
@@ -337,12 +337,12 @@ class CutsetNetworkBD(CircuitDensity):
         self.score_criterion_ = sum(network.score for network in networks)
 
     def _single_param_ess(
-        self, network: CutsetNetwork, complete: Floats, weight: Floats
+        self, network: CutsetNetwork, rows: Floats, complete: Floats, weight: Floats
     ) -> float | None:
         """The equivalent sample size of the parameters of a single network."""
         if self.param_ess == "auto":
-            codes = self.domain_.codes(complete)
-            return choose_param_ess(network, codes, weight, self.structured)
+            codes, shown = self.domain_.codes(complete), self.domain_.codes(rows)
+            return choose_param_ess(network, codes, weight, self.structured, shown)
         return self._given_param_ess
 
     @property
@@ -357,7 +357,8 @@ class CutsetNetworkBD(CircuitDensity):
         codes, axes = self.domain_.codes(complete), self.domain_.axes
         learn = self._learner()
         network = learn(codes, weight)
-        param_ess = choose_param_ess(network, codes, weight)
+        shown = self.domain_.codes(rows)
+        param_ess = choose_param_ess(network, codes, weight, shown=shown)
 
         def learn_components(
             some: NDArray[np.bool_], weight: Floats, responsibility: Floats | None
