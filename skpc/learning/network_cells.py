@@ -139,9 +139,7 @@ def _with_counts(tree: ChowLiuTree, counts: Floats) -> ChowLiuTree:
 
 
 @kernel
-def _count(
-    cells: NetworkCells, codes: Codes, shown: Codes, weight: Floats, counts: Floats
-) -> None:
+def _count(cells: NetworkCells, codes: Codes, shown: Codes, weight: Floats, counts: Floats) -> None:
     variable, child_ptr, child, leaf = cells.variable, cells.child_ptr, cells.child, cells.leaf
     first_of_cut, tree_ptr, vertex = cells.first_of_cut, cells.tree_ptr, cells.vertex
     above, first, n_states = cells.above, cells.first, cells.n_states
