@@ -38,12 +38,17 @@ from skpc.queries import (
     log_likelihood,
     uniform_pseudo_counts,
 )
+from skpc.queries.parameters import em_step
 
 #: Iterations of EM on the parameters once the structure stands.
 _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
+#: There the rows of all iterations together are no more than this, but for those of the first: many
+#: rows say nearly as much once their missing cells are filled. On 200,000 rows, 20 % of the cells
+#: missing, the second iteration gained .005 nats a training row and lost .009 a test row.
+_EM_ROWS = 200_000
 
 
 class CutsetNetworkBD(CircuitDensity):
@@ -472,9 +477,14 @@ class CutsetNetworkBD(CircuitDensity):
         if self.criterion == "bd" or param_ess is not None:
             ess = self.ess if param_ess is None else param_ess
             counts = uniform_pseudo_counts(circuit, ess * len(networks))
-        tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
+        max_iter, tol = _EM_ITERATIONS, 1e-4
+        if n_missing:
+            max_iter = min(max_iter, _EM_ROWS // len(rows))
+            tol = _EM_TOL * n_missing / weight.sum()
+        if max_iter < 2:
+            return em_step(circuit, rows, weight, counts)
         return fit_parameters(
-            circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
+            circuit, rows, weight, pseudo_count=counts, max_iter=max_iter, tol=tol
         )
 
 

@@ -26,8 +26,8 @@ _ESS = 30.0
 #: Number of rows, distributed like all rows, that are added to those of each component.
 _STRENGTH = 3.0
 #: Times that missing cells are drawn to learn, and after how many of them counts are averaged.
-_SWEEPS = 30
-_SETTLING = 15
+_SWEEPS = 20
+_SETTLING = 10
 #: Factors taken into a product before it is looked at whether it becomes too small for a float.
 _FACTORS = 4
 _SMALL = 1e-60
