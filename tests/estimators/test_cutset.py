@@ -111,12 +111,16 @@ def small_numbers(n_rows, seed):
 @pytest.mark.parametrize("proportion", [0.0, 0.2])
 @pytest.mark.parametrize("n_components", [2, 5])
 def test_a_mixture_is_no_worse_than_one_network_on_a_small_table(n_components, proportion):
+    """On average over draws of the missing cells: one draw moves either by a tenth of a nat."""
     train, test = small_numbers(150, 0), small_numbers(2000, 1)
     train[np.random.default_rng(3).random(train.shape) < proportion] = np.nan
-    single = CutsetNetworkBD(random_state=0).fit(train)
-    mixture = CutsetNetworkBD(n_components=n_components, random_state=0).fit(train)
+    gains = []
+    for random_state in range(3 if proportion else 1):
+        single = CutsetNetworkBD(random_state=random_state).fit(train)
+        mixture = clone(single).set_params(n_components=n_components).fit(train)
+        gains.append(mixture.score(test) - single.score(test))
     plain = clone(mixture).set_params(param_ess=None).fit(train)
-    assert mixture.score(test) > single.score(test) - 0.05
+    assert np.mean(gains) > -0.05
     assert mixture.score(test) > plain.score(test) + 0.3
     assert 1 < len(mixture.weights_) <= n_components
     assert mixture.weights_.sum() == pytest.approx(1.0)

@@ -68,8 +68,7 @@ def test_tables_are_counts_drawn_towards_those_of_all_rows(n_components):
     learned = trees.with_counts(counts)
     for table, found in zip(trees.tables(counts), trees.tables(learned.prob), strict=True):
         truth = naive.smoothed(table, filling._ESS, filling._STRENGTH)
-        assert_allclose(found.transpose(2, 0, 1).reshape(truth_shape := np.shape(truth)), truth)
-        assert truth_shape[1] == found.shape[1]
+        assert_allclose(found.transpose(2, 0, 1).reshape(-1, found.shape[1]), truth)
 
 
 def test_observed_cells_stay_and_columns_outside_the_tree_get_state_0():
@@ -117,8 +116,8 @@ def test_filled_rows_depend_on_each_other_as_complete_rows_do():
         drawn = draw_states(trees, codes, random_state)
         return np.abs(np.corrcoef(drawn.T) - np.corrcoef(complete.T)).max()
 
-    assert worst(4) < 0.06
-    assert worst(1) > 0.12
+    assert worst(4) < 0.05
+    assert worst(1) > 0.08
 
 
 def test_draws_depend_on_the_seed_alone():

@@ -63,8 +63,8 @@ def test_cells_that_were_missing_are_not_predicted():
     assert_allclose(found, expected, rtol=1e-10)
 
 
-def test_rows_filled_by_a_copying_tree_do_not_make_the_tables_sharper():
-    """Where all missing cells agree with the network, the observed ones still tell how to smooth."""
+def test_cells_filled_by_copies_do_not_make_the_tables_sharper():
+    """Where all filled cells agree with the network, the observed ones still tell how to smooth."""
     codes = dependent_codes(300)
     network = network_of(codes)
     shown = np.where(np.random.default_rng(2).random(codes.shape) < 0.4, np.int16(-1), codes)
