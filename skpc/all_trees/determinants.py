@@ -32,8 +32,8 @@ _WIDEST = 220
 _OPERATIONS = 2e8
 #: Entries of inverses that are worth a thread, and children whose edges are added together.
 _ENTRIES, _TOGETHER = 5e6, 4
-#: Numbers of inverses that threads hold together.
-_HELD = 2**24
+#: Numbers of inverses that are held together: memory that the system does not take back each time.
+_HELD = 2**22
 
 
 @kernel
@@ -329,7 +329,8 @@ def add_expected_edges(
     if n <= _WIDEST and len(_parts(len(index), n)) < 2:
         _expect_rows(factor, index, weight, symmetric, log_weight, expected)
         return log_weight
-    for rows in slices(len(index), LANES * max(1, _HELD // (LANES * n * n))):
+    least = LANES if n <= _WIDEST else 4
+    for rows in slices(len(index), least * max(1, _HELD // (least * n * n))):
         inverse = _inverses(factor, index[rows], symmetric, log_weight[rows])
         _add_block(inverse, factor, index[rows], weight[rows], symmetric, expected)
     return log_weight

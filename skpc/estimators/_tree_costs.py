@@ -10,9 +10,11 @@ from skpc.estimators._progress import announce
 
 #: Numbers that training holds for each pair of states, as measured.
 _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
-#: Seconds on one core: for each row and cubed number of columns, and for each step and squared
-#: number of states. Fits that are guessed to take longer than the last are announced.
-_ELIMINATION, _STEP, _LONG = 2e-10, 4e-8, 3600.0
+#: Seconds on one core, as measured: for each row and cubed number of columns, in tables of so many
+#: columns and in wider ones; and for each step and squared number of states.
+_ROW, _WIDEST, _WIDE_ROW, _STEP = 2e-10, 220, 8e-11, 2e-8
+#: Fits that are guessed to take longer are announced.
+_LONG = 3600.0
 
 
 class TreeCosts(NamedTuple):
@@ -56,7 +58,8 @@ class TreeCosts(NamedTuple):
             Whether to say anything.
         """
         memory = self.refuse_excess()
-        of_rows = _ELIMINATION * float(self.n_columns) ** 3 * (n_rows + 8.0 * n_steps)
+        of_row = _ROW if self.n_columns <= _WIDEST else _WIDE_ROW
+        of_rows = of_row * float(self.n_columns) ** 3 * (n_rows + 8.0 * n_steps)
         of_steps = _STEP * float(self.n_states) ** 2 * n_steps
         seconds = max_iter * self.n_components * (of_rows + of_steps)
         text = (

@@ -6,14 +6,15 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, check_memory
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
-from skpc.estimators._fitting import hold_out
+from skpc.estimators._fitting import hold_out, threads
 from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import fit_parameters
@@ -29,6 +30,11 @@ _NUMBERS = 0.25
 #: cluster, and loose tests make leaves of few rows: categories gain by both, numbers lose.
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
 _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
+#: Of more distinct rows so many tell the structure. Parameters are then refined on all but some
+#: rows that are held out, about so many, by at least so many iterations.
+_MOST_ROWS, _ASKED, _AFTER_SAMPLE = 100_000, 5_000, 2
+#: Covariances that are held at a time when a division is weighed.
+_COVARIANCES = 40.0
 #: A rise of the likelihood that is worth an iteration of refinement, in nats per cell.
 _TOL = 4e-5
 
@@ -115,6 +121,10 @@ class SoftLearnSPN(CircuitDensity):
         once.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts of the clusterings and the choice of the rows held out.
+    n_jobs : int, default=None
+        Number of threads: folds that weigh a division, components, and parts of the rows in
+        refinement. None is one unless in a ``joblib.parallel_config`` context, -1 all cores. The
+        result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the cells of ``X`` that have reached the leaves (a line at the
         end where tqdm is not installed).
@@ -146,6 +156,9 @@ class SoftLearnSPN(CircuitDensity):
     within the clusters that the part comes from; four-fold cross-validation chooses how much (two
     folds above 600 rows). A network of blocks is mixed with a background of wide Gaussians, with
     the weight of one row: it keeps unusual rows from having next to no density.
+
+    Of more than 100,000 distinct rows so many, drawn at random, tell the structure. Two iterations
+    of refinement at least, on the other rows too, follow; about 5,000 rows are held out for it.
 
     The paper is reproduced with ``leaves="univariate"``, ``margins="plain"``,
     ``clusterer="kmeans"``, ``significance`` as a number, ``root_test="pairs"`` and ``n_refine=0``.
@@ -187,6 +200,7 @@ class SoftLearnSPN(CircuitDensity):
         "smallest_sd": [POSITIVE],
         "leaves": [StrOptions({"block", "univariate"})],
         "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "n_jobs": [None, Integral],
     }
 
     def __init__(
@@ -212,6 +226,7 @@ class SoftLearnSPN(CircuitDensity):
         bounds: Any = None,
         handle_unknown: str = "unseen",
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.assignment = assignment
@@ -234,6 +249,7 @@ class SoftLearnSPN(CircuitDensity):
         self.bounds = bounds
         self.handle_unknown = handle_unknown
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -267,6 +283,10 @@ class SoftLearnSPN(CircuitDensity):
         return self._fit(X, sample_weight, X_val)
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        with threads(self.n_jobs):
+            self._learn_circuit(rows, weight, rows_val)
+
+    def _learn_circuit(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         domain = self.domain_ = replace(self.domain_, axes=None)
         numbers = domain.numbers or (None,) * domain.n_features
@@ -274,9 +294,27 @@ class SoftLearnSPN(CircuitDensity):
         options, n_refine = self._decided(domain)
         if rows_val is None and n_refine:
             rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
-        with progress(weight.sum() * rows.shape[1], "cells", self.verbose) as advance:
+        if options.blocks:
+            n_numbers = int((domain.n_states == 0).sum())
+            what = f"Covariances of {n_numbers:,} columns of numbers"
+            remedy = 'Choose fewer columns, or leaves="univariate".'
+            check_memory(_COVARIANCES * float(n_numbers) ** 2, what, remedy)
+        of_structure: Any = slice(None)
+        if len(rows) > _MOST_ROWS:
+            n_refine = max(n_refine, _AFTER_SAMPLE)
+            if rows_val is None:
+                held_out = hold_out(rows, weight, _ASKED / len(rows), random_state)
+                rows, weight, rows_val, weight_val = held_out
+            of_structure = np.sort(random_state.permutation(len(rows))[:_MOST_ROWS])
+        with progress(weight[of_structure].sum() * rows.shape[1], "cells", self.verbose) as advance:
             circuit = learn_soft_circuit(
-                rows, weight, domain.n_states, numbers, options, random_state, advance
+                rows[of_structure],
+                weight[of_structure],
+                domain.n_states,
+                numbers,
+                options,
+                random_state,
+                advance,
             )
         self.n_iter_ = 0
         if n_refine:

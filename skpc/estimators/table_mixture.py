@@ -14,6 +14,7 @@ from skpc._arrays import Floats, Ints, check_memory
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
+from skpc.estimators._fitting import threads
 from skpc.estimators._folds import deal
 from skpc.estimators._progress import progress
 from skpc.estimators.streaming import by_blocks
@@ -79,8 +80,9 @@ class TableMixture(CircuitDensity):
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means clusters from which EM starts, and the choice of the rows held out.
     n_jobs : int, default=None
-        Mixtures that are learned at a time, by threads: those of several parts held out, and those
-        that are mixed in the end. None is one, -1 all cores. The result is the same.
+        Number of threads: mixtures that are learned at a time (those of several parts held out,
+        those that are mixed in the end), parts of the rows, and components. None is one unless in a
+        ``joblib.parallel_config`` context, -1 all cores. The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the choices made (a line at the end where tqdm is not
         installed).
@@ -119,6 +121,9 @@ class TableMixture(CircuitDensity):
     rows, four below 600, two below 1,500, and else one part of 2,500 rows or a quarter; above
     10,000 rows the choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get
     the weights that suit the held-out rows best; those above 0.05 are learned anew from all rows.
+
+    Of more than 30,000 distinct rows so many, drawn at random, make the choices and the first
+    parameters; two steps of EM on all rows follow.
 
     An int for ``n_components`` gives a single mixture, for which all the rest is chosen; the
     likeliest of ten starts is kept.
@@ -229,14 +234,20 @@ class TableMixture(CircuitDensity):
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         table = TableRows(rows, weight, domain.n_states, numbers, self._keeps_atoms)
-        if self._choices is not None:
-            found = learn_chosen(table, self._choices, seed, self.n_jobs)
-        else:
-            parts = _parts(rows, weight, random_state)
-            if rows_val is not None:
-                parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
-            with progress(N_STAGES, "choices", self.verbose) as advance:
-                found = learn_table_mixture(table, parts, n_components, seed, self.n_jobs, advance)
+        with threads(self.n_jobs):
+            some = table.sampled(seed)
+            rows, weight = some.rows, some.weight
+            if self._choices is not None:
+                found = learn_chosen(some, self._choices, seed, self.n_jobs)
+            else:
+                parts = _parts(rows, weight, random_state)
+                if rows_val is not None:
+                    parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
+                with progress(N_STAGES, "choices", self.verbose) as advance:
+                    found = learn_table_mixture(
+                        some, parts, n_components, seed, self.n_jobs, advance
+                    )
+            found = found if some is table else found.refitted(table)
         own = dict(zip(found.columns.numbers.tolist(), found.columns.scored))
         numbers = tuple(
             n and n._replace(score=own[v].score, atoms=own[v].atoms) for v, n in enumerate(numbers)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from skpc._arrays import Floats, Ints
+from skpc._threads import each
 from skpc.learning.factorised import Design
 from skpc.variables import ScoredColumn
 from skpc.variables.gaussians import Gaussians, log_densities, statistics
@@ -284,14 +285,17 @@ def weigh_division(
     n_rows = len(rows.weight)
     n_folds = min(n_folds, n_rows)
     fold = random_state.permutation(n_rows) % n_folds
-    alone, several = [], []
-    for number in range(n_folds):
+
+    def fit(number: int, start: Floats, strength_within: float) -> tuple[BlockFit, BlockRows]:
         held_out = fold == number
         train, test = rows.chosen(~held_out), rows.chosen(held_out)
-        start = np.ones((1, len(train.weight)))
-        alone.append((fit_blocks(train, start, shrinkage, 0.0, max_iter), test))
-        start = np.ascontiguousarray(membership[:, ~held_out])
-        several.append((fit_blocks(train, start, shrinkage, USUAL_STRENGTH, max_iter), test))
+        start = np.ascontiguousarray(start[:, ~held_out])
+        return fit_blocks(train, start, shrinkage, strength_within, max_iter), test
+
+    starts = (np.ones((1, n_rows)), 0.0), (membership, USUAL_STRENGTH)
+    tasks = ((number, *start) for start in starts for number in range(n_folds))
+    fits = each(fit, tasks, float(n_rows) * shrinkage.target.size)
+    alone, several = fits[:n_folds], fits[n_folds:]
     target = shrinkage.target
     whole = [(Shrinkage(target, strength), 0.0) for strength in _STRENGTHS]
     (one, _), reached_alone = _best(alone, whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -170,12 +171,9 @@ class TableColumns(NamedTuple):
     def _background(self, cells: TableCells) -> Floats:
         """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
         found = np.zeros(len(cells.scores))
-        for column, centre, scale in zip(cells.scores.T, self.centre, self.scale):
-            seen = ~np.isnan(column)
-            away = (column[seen] - centre)[:, np.newaxis] / (scale * BACKGROUND_SDS)
-            peak = np.log(BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * scale * BACKGROUND_SDS))
-            with np.errstate(over="ignore"):
-                found[seen] += np.logaddexp.reduce(peak - 0.5 * away**2, axis=1)
+        sds = self.scale[:, np.newaxis] * BACKGROUND_SDS
+        log_peak = np.log(BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * sds))
+        _add_log_normals(cells.scores, self.centre, sds, log_peak, found)
         if len(self.share):
             here = np.zeros((1, len(found)))
             add_log_tables(np.log(self.share)[np.newaxis], self.state_ptr, cells.codes, here)
@@ -223,6 +221,31 @@ def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
     low, centre, high = points[np.searchsorted(reached, [0.1, 0.5, 0.9])]
     scale = (high - low) / _TENTHS or (points[-1] - points[0]) / _TENTHS or 1.0
     return float(centre), float(scale)
+
+
+@kernel
+def _add_log_normals(
+    scores: Floats, centre: Floats, sds: Floats, log_peak: Floats, found: Floats
+) -> None:
+    """Add the log densities of cells that are seen under mixtures of normal distributions."""
+    n_parts = sds.shape[1]
+    log_part = np.empty(n_parts)
+    for r in range(len(scores)):
+        for v in range(scores.shape[1]):
+            if math.isnan(scores[r, v]):
+                continue
+            highest = -math.inf
+            for j in range(n_parts):
+                away = (scores[r, v] - centre[v]) / sds[v, j]
+                log_part[j] = log_peak[v, j] - 0.5 * away * away
+                highest = max(highest, log_part[j])
+            if highest == -math.inf:
+                found[r] = highest
+                continue
+            total = 0.0
+            for j in range(n_parts):
+                total += math.exp(log_part[j] - highest)
+            found[r] += highest + math.log(total)
 
 
 @kernel

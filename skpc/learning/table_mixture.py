@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
+from skpc._threads import each
 from skpc.counting.clustering import cluster_points
 from skpc.learning.low_rank import factored
 from skpc.learning.table_cells import (
@@ -37,6 +39,8 @@ _CLUSTERING = 30
 _NOTHING = 1e-100
 #: Rows that are looked at together.
 _ROWS = 64
+#: Steps of EM on all rows after a model has been learned from some, which are read in such parts.
+_PASSES, _ROWS_OF_PART = 2, 16_384
 
 
 class Recipe(NamedTuple):
@@ -217,6 +221,64 @@ def clustered(
     return np.ascontiguousarray((np.arange(label.max() + 1)[:, np.newaxis] == label) * 1.0)
 
 
+def refit_components(
+    columns: TableColumns, rows: Floats, weight: Floats, model: TableModel, recipe: Recipe
+) -> TableModel:
+    """Fit a model that has been learned from some rows to all of them, a part at a time.
+
+    Parameters
+    ----------
+    columns : TableColumns
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    model : TableModel
+        Where to begin.
+    recipe : Recipe
+        What the mixture is.
+
+    Returns
+    -------
+    TableModel
+    """
+    for _ in range(_PASSES):
+        model = _after_pass(columns, rows, weight, model, recipe)
+    return model
+
+
+def _after_pass(
+    columns: TableColumns, rows: Floats, weight: Floats, model: TableModel, recipe: Recipe
+) -> TableModel:
+    """The model after a step of EM on all rows."""
+
+    def read(part: slice) -> tuple[_Maximiser, _Sums]:
+        cells = columns.cells(rows[part])
+        share = model.joint(columns, cells)
+        _share_rows(share, cells, columns)
+        learner = _Maximiser(columns, cells, recipe)
+        return learner, learner.sums(model, share * weight[part], cells)
+
+    parts = ((part,) for part in gen_batches(len(rows), _ROWS_OF_PART))
+    found = each(read, parts, float(rows.size) * model.gaussians.mean.size)
+    together = _Sums(*(sum(terms) for terms in zip(*(sums for _, sums in found))))
+    return found[0][0].of_sums(model, together)
+
+
+class _Sums(NamedTuple):
+    """What rows tell of components, to be added up.
+
+    The first two are the weights by component and width, and by component and state; the others are
+    those of :func:`skpc.variables.gaussians.statistics`.
+    """
+
+    by_width: Floats
+    counts: Floats
+    weight: Floats
+    total: Floats
+    square: Floats
+
+
 class _Maximiser:
     """The M-step of a recipe on some rows."""
 
@@ -237,23 +299,31 @@ class _Maximiser:
 
     def maximised(self, model: TableModel, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""
-        columns, cells, n_components = self.columns, self.cells, len(model.weights)
-        share = share.reshape(n_components, -1, share.shape[1])
-        rows, by_width = share.sum(axis=1), np.maximum(share.sum(axis=2), _NOTHING)
+        return self.of_sums(model, self.sums(model, share, self.cells))
+
+    def sums(self, model: TableModel, share: Floats, cells: TableCells) -> _Sums:
+        """What rows tell of the components, from their weights in each Gaussian."""
+        share = share.reshape(len(model.weights), -1, share.shape[1])
+        rows = share.sum(axis=1)
         # A row in a wide Gaussian tells less about the mean and the covariance.
         told = np.einsum("kwr,w->kr", share, self.precision)
-        sums = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
-        weight, total, square = np.maximum(sums[0], _NOTHING)[:, np.newaxis], *sums[1:]
-        shift = total / weight
+        counts = np.zeros_like(model.log_table)
+        count_states(rows, self.columns.state_ptr, cells.codes, counts)
+        found = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
+        return _Sums(share.sum(axis=2), counts, *found)
+
+    def of_sums(self, model: TableModel, sums: _Sums) -> TableModel:
+        """The next model, from what all rows tell."""
+        columns, by_width = self.columns, np.maximum(sums.by_width, _NOTHING)
+        weight, square = np.maximum(sums.weight, _NOTHING)[:, np.newaxis], sums.square
+        shift = sums.total / weight
         square -= weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
         mean, count = model.gaussians.mean + shift, by_width.sum(axis=1)
         covariance = self._covariances(count, square, columns.smallest_variances(mean))
-        counts = np.zeros_like(model.log_table)
-        count_states(rows, columns.state_ptr, cells.codes, counts)
         like = by_width.sum(axis=0) / count.sum()
         part = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
         weights = count / count.sum()
-        return self._model(weights, self._log_tables(counts), mean, covariance, part)
+        return self._model(weights, self._log_tables(sums.counts), mean, covariance, part)
 
     def _covariances(self, count: Floats, square: Floats, smallest: Floats) -> Floats:
         """Covariances drawn to the pooled one, from sums of squares; shape (n_components, d, d)."""

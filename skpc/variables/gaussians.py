@@ -25,15 +25,24 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotri
+from sklearn.utils import gen_even_slices
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
+from skpc._threads import each
 from skpc.variables.gaussian_blocks import condition, fill, split_columns
 from skpc.variables.gaussian_rows import add_rows, measure_rows
 from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
+#: From so many numbers on LAPACK is asked for each matrix by itself: it knows that factors are
+#: triangular.
+_LAPACK_FROM = 32
+#: Rows that are taken together, whatever the number of threads.
+_ROWS = 8192
 
 
 class Gaussians(NamedTuple):
@@ -71,12 +80,24 @@ class Gaussians(NamedTuple):
         numpy.linalg.LinAlgError
             If a covariance is not positive definite.
         """
-        root = np.linalg.cholesky(covariance)
+        root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        half = np.linalg.inv(root)
-        precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+        precision = _inverses(root)
         mean, covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
         return cls(mean, covariance, precision, log_det)
+
+
+def _inverses(root: Floats) -> Floats:
+    """Inverses of matrices from their Cholesky factors, shape (n, d, d)."""
+    if root.shape[1] < _LAPACK_FROM:
+        half = np.linalg.inv(root)
+        return np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+    found = np.empty_like(root)
+    for one, factor in zip(found, root):
+        # To Fortran a C-contiguous lower triangle is an upper one.
+        one[:] = np.tril(dpotri(factor.T)[0].T)
+        one += np.tril(one, -1).T
+    return found
 
 
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
@@ -138,8 +159,13 @@ def squared_distances(
     if wanted is None:
         wanted = np.ones((len(gaussians.mean), len(scores)), dtype=bool)
     square, log_det = np.full(wanted.shape, np.inf), np.zeros(wanted.shape)
-    some = np.ascontiguousarray(wanted[:, patterns.order])
-    measure_rows(*gaussians, scores[patterns.order], *patterns, some, square, log_det)
+
+    def measure(part: Patterns) -> None:
+        some = np.ascontiguousarray(wanted[:, part.order])
+        measure_rows(*gaussians, scores[part.order], *part, some, square, log_det)
+
+    parts = ((part,) for part in patterns.parts(_ROWS))
+    each(measure, parts, float(scores.size) * gaussians.mean.size)
     # Of scores whose squares overflow, differences of infinities are left.
     square[np.isnan(square)] = np.inf
     return square, log_det
@@ -178,11 +204,18 @@ def statistics(
     """
     n_components, d = gaussians.mean.shape
     total, square = np.zeros((n_components, d)), np.zeros((n_components, d, d))
-    ordered = np.ascontiguousarray(weight[:, patterns.order])
-    spread = ordered
-    if spread_weight is not None:
-        spread = np.ascontiguousarray(spread_weight[:, patterns.order])
-    add_rows(*gaussians, scores[patterns.order], *patterns, ordered, spread, total, square)
+    spread = weight if spread_weight is None else spread_weight
+
+    def add(some: slice) -> None:
+        own = Gaussians(*(of_each[some] for of_each in gaussians))
+        for part in patterns.parts(_ROWS):
+            mine = np.take(weight[some], part.order, axis=1)
+            of_spread = mine if spread is weight else np.take(spread[some], part.order, axis=1)
+            add_rows(*own, scores[part.order], *part, mine, of_spread, total[some], square[some])
+
+    n_tasks = min(n_components, effective_n_jobs(None))
+    tasks = ((some,) for some in gen_even_slices(n_components, n_tasks))
+    each(add, tasks, float(scores.size) * total.size)
     return weight.sum(axis=1), total, square
 
 

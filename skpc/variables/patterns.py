@@ -54,6 +54,19 @@ class Patterns(NamedTuple):
         order = np.argsort(rank[pattern], kind="stable").astype(np.int64, copy=False)
         return cls(order, ptr, np.ascontiguousarray(seen[first[fewest_first]]))
 
+    def parts(self, size: int) -> list[Patterns]:
+        """Consecutive parts of so many rows; their order is that among all rows."""
+        n_rows = len(self.order)
+        if n_rows <= size:
+            return [self]
+        found = []
+        for begin in range(0, n_rows, size):
+            end = min(begin + size, n_rows)
+            first, last = np.searchsorted(self.ptr, (begin, end - 1), side="right").tolist()
+            ptr = np.clip(self.ptr[first - 1 : last + 1], begin, end) - begin
+            found.append(Patterns(self.order[begin:end].copy(), ptr, self.seen[first - 1 : last]))
+        return found
+
     @property
     def n_seen(self) -> Ints:
         """Number of observed cells of each row, shape (n_rows,)."""

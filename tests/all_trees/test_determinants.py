@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.all_trees import determinants
+from skpc.all_trees import determinants, threads, wide_rows
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from tests.naive.spanning_trees import directed_log_weights, log_sum, undirected_log_weights
 
@@ -33,10 +33,17 @@ def enumerated(factor, states, symmetric):
     return log_total, probability
 
 
-@pytest.fixture(params=["side by side", "by LAPACK"])
+@pytest.fixture(params=["side by side", "by LAPACK", "by halves", "in threads"])
 def way(request, monkeypatch):
-    if request.param == "by LAPACK":
+    if request.param in ("by LAPACK", "by halves"):
         monkeypatch.setattr(determinants, "_WIDEST", 0)
+    if request.param == "by halves":
+        monkeypatch.setattr(wide_rows, "_LEAF", 1)
+    if request.param == "in threads":
+        monkeypatch.setattr(determinants, "_OPERATIONS", 1.0)
+        monkeypatch.setattr(determinants, "_ENTRIES", 1.0)
+    with threads(2 if request.param == "in threads" else None):
+        yield
 
 
 @pytest.mark.usefixtures("way")
@@ -110,3 +117,22 @@ def test_vertices_out_of_reach_give_a_finite_number():
     found, expected = expected_edges(into, np.arange(3)[np.newaxis], np.ones(1), False)
     assert found[0] < -1000
     assert np.all(np.isfinite(expected))
+
+
+@pytest.mark.parametrize("widest", [0, 220])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_threads_change_no_bit(symmetric, widest, monkeypatch):
+    factor, index = random_factors(21, 2, symmetric, seed=3)
+    index, weight = np.repeat(index, 3, axis=0), np.linspace(0.5, 2.0, 33)
+    monkeypatch.setattr(determinants, "_WIDEST", widest)
+    alone = expected_edges(factor, index, weight, symmetric)
+    forward = log_tree_weights(factor, index, symmetric)
+    for name in ("_OPERATIONS", "_ENTRIES"):
+        monkeypatch.setattr(determinants, name, 1.0)
+    for held in (2**24, 1):
+        monkeypatch.setattr(determinants, "_HELD", held)
+        with threads(2):
+            together = expected_edges(factor, index, weight, symmetric)
+            assert np.array_equal(log_tree_weights(factor, index, symmetric), forward)
+        assert np.array_equal(together[0], alone[0])
+        assert np.array_equal(together[1], alone[1])

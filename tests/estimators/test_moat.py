@@ -247,3 +247,28 @@ def test_importance_and_gibbs_answer_the_same_questions():
         found.append(np.array([p.probabilities[0, 1] for p in model.marginals(incomplete)]))
     assert_allclose(found[1], found[0], atol=0.12)
     assert_allclose(found[2], found[0], atol=0.12)
+
+
+@pytest.mark.parametrize("n_components", [1, 2])
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_threads_change_no_bit_of_fits_and_answers(orientation, n_components, monkeypatch):
+    for place in ("determinants._OPERATIONS", "determinants._ENTRIES", "training._PARAMETERS"):
+        monkeypatch.setattr(f"skpc.all_trees.{place}", 1000)
+    monkeypatch.setattr("skpc.all_trees.conditional_tables._ENTRIES", 1)
+    for place in ("incomplete", "gibbs"):
+        monkeypatch.setattr(f"skpc.all_trees.{place}._ROWS", 3)
+    X = with_missing_cells(chain_rows(150, 9), 0.3)
+    found = []
+    for n_jobs in (None, 2):
+        model = MixtureOfAllTrees(
+            orientation=orientation,
+            n_components=n_components,
+            max_iter=2,
+            n_inference_samples=10,
+            random_state=0,
+            n_jobs=n_jobs,
+        ).fit(X)
+        model.partial_fit(X[:50])
+        found.append((model.score_samples(X), model.complete(X), model.marginals(X)[0].mean()))
+    for one, other in zip(*found):
+        assert_array_equal(one, other)

@@ -5,8 +5,15 @@ import pytest
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skpc import CutsetNetworkBD, ExpectedKernelSVR, MixtureOfAllTrees, SoftLearnSPN, TableMixture
-from skpc.estimators import _masked_copies, moat
+from skpc import (
+    CutsetNetworkBD,
+    ExpectedKernelSVR,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    TableMixture,
+)
+from skpc.estimators import _masked_copies, _tree_costs
 from tests.attack.models import run
 
 RNG = np.random.default_rng(0)
@@ -34,6 +41,9 @@ HUNGRY = {
     "all trees": (MixtureOfAllTrees(), RNG.integers(0, 2, (10, 300)), "300 columns of 600 states"),
     "structured": (CutsetNetworkBD(structured=True), RNG.integers(0, 2, (10, 300)), "300 columns"),
     "soft": (SoftLearnSPN(n_refine=0), RNG.integers(0, 2, (10, 300)), "states of 300 columns"),
+    "network": (CutsetNetworkBD(), RNG.integers(0, 2, (10, 300)), "pairs of 300 columns"),
+    "hidden": (HiddenChowLiuTree(), RNG.integers(0, 2, (10, 300)), "pairs of 300 columns"),
+    "blocks": (SoftLearnSPN(), RNG.normal(size=(10, 300)), "Covariances of 300 columns"),
     "mixture": (TableMixture(), RNG.normal(size=(10, 300)), "Covariances of 300 columns"),
     "kernels": (
         ExpectedKernelSVR(),
@@ -85,6 +95,6 @@ def test_a_mixture_of_all_trees_says_first_what_it_takes(monkeypatch, capsys):
     X = RNG.integers(0, 2, (30, 4))
     MixtureOfAllTrees(max_iter=2, verbose=1).fit(X)
     assert "2 epochs of 4 columns of 8 states may take 0.0 GiB" in capsys.readouterr().out
-    monkeypatch.setattr(moat, "_LONG", 0.0)
+    monkeypatch.setattr(_tree_costs, "_LONG", 0.0)
     with pytest.warns(RuntimeWarning, match="may take .* minutes .* Choose fewer of them"):
         MixtureOfAllTrees(max_iter=2).fit(X)

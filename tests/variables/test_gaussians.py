@@ -127,3 +127,15 @@ def test_conditional_covariances_may_have_weights_of_their_own():
     for k, each in enumerate(components(gaussians)):
         spread = [w * naive.conditional(row, *each)[1] for row, w in zip(scores, weight[k])]
         assert_allclose(both[k] - once[k], sum(spread), rtol=1e-8, atol=1e-8)
+
+
+def test_parts_of_patterns_are_all_rows_with_their_patterns():
+    scores = np.random.default_rng(0).normal(size=(40, 3))
+    scores[np.random.default_rng(1).random(scores.shape) < 0.4] = np.nan
+    whole = Patterns.of(scores)
+    parts = whole.parts(7)
+    assert [len(part.order) for part in parts] == [7] * 5 + [5]
+    np.testing.assert_array_equal(np.concatenate([part.order for part in parts]), whole.order)
+    for part in parts:
+        seen = np.repeat(part.seen, np.diff(part.ptr), axis=0)
+        np.testing.assert_array_equal(seen, ~np.isnan(scores[part.order]))
