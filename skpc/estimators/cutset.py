@@ -174,10 +174,11 @@ class CutsetNetworkBD(CircuitDensity):
 
     Notes
     -----
-    Rows may have missing cells in ``fit`` too. A mixture of Chow-Liu trees is learned from them
-    first, pairs of columns being counted on the rows that show both. It draws what is missing, and
-    from these rows the structure is learned. The parameters are those of the rows as they are, by
-    exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
+    Rows may have missing cells in ``fit`` too. A mixture of trees that share the edges of one
+    Chow-Liu tree is learned from them first, by stochastic approximation EM. It draws what is
+    missing, and from these rows the structure is learned. The parameters are those of the rows as
+    they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the
+    criterion; of more than 200,000 rows one iteration.
 
     With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size of greatest
     leave-one-out likelihood, where there are ten rows or more for each free parameter. Elsewhere,
