@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, check_memory
 from skpc.counting.bit_counts import BitRows, fits_bits
 from skpc.counting.counted_rows import CountedRows
 from skpc.counting.state_bits import StateRows, fits_state_bits
@@ -28,6 +28,11 @@ def count_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variabl
     n_states, variables : array of shape (m,)
         Number of states of each column, and the variable it shows.
 
+    Raises
+    ------
+    MemoryError
+        If what is known of all pairs of columns would take more memory than there is.
+
     Examples
     --------
     >>> import numpy as np
@@ -37,6 +42,8 @@ def count_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variabl
     >>> rows.state_counts(1)
     array([0., 2.])
     """
+    m = len(n_states)
+    check_memory(3.0 * m**2, f"The pairs of {m:,} columns", "Choose fewer columns.")
     if fits_bits(codes, weight, n_states):
         return BitRows.pack(codes, weight, variables)
     if fits_state_bits(codes, weight, n_states):

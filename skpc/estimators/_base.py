@@ -151,7 +151,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         """A clone that has learned from other rows, with what this one has chosen, if anything."""
         return clone(self).fit_rows(domain, rows, weight)
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit_rows(
         self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
     ) -> Self:

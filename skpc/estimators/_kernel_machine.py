@@ -161,11 +161,16 @@ def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
         )
     _hand_down(machine, density)
     density.fit(table, sample_weight=weight)
-    if not isinstance(getattr(density, "circuit_", None), Circuit):
+    try:
+        circuit, reason = density.circuit_, ""
+    except AttributeError as error:
+        circuit, reason = None, f" ({error})" if hasattr(type(density), "circuit_") else ""
+    if not isinstance(circuit, Circuit):
         wanted = "what its to_mixture() returns" if hasattr(density, "to_mixture") else "another"
         raise ValueError(
             "density must have a circuit_ once it has been fitted, but "
-            f"{type(density).__name__} has none; use {wanted}, or CutsetNetworkBD(structured=True)"
+            f"{type(density).__name__} has none{reason}; use {wanted}, or "
+            "CutsetNetworkBD(structured=True)"
         )
     return density
 

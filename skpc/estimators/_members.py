@@ -51,7 +51,7 @@ def named(given: Any, parameter: str) -> list[tuple[str, Any]]:
     pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in given]
     if not pairs or not all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise ValueError(
-            f"{parameter} must be an estimator or a list of pairs (name, estimator); got {given!r}."
+            f"{parameter} must hold pairs (name, estimator), at least one; got {given!r}."
         )
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
@@ -141,6 +141,11 @@ def check_rates(missing_rates: Any) -> list[float]:
 
 def refuse_other_density(density: Any, owner: str) -> None:
     """Raise a TypeError if this is not a density of skpc."""
+    if isinstance(density, type):
+        raise TypeError(
+            f"{owner} needs an estimator, not the class {density.__name__}; give "
+            f"{density.__name__}()."
+        )
     lacking = [name for name in (*_METHODS, *_DECLARATIONS) if not hasattr(density, name)]
     if lacking:
         raise TypeError(

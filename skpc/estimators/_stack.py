@@ -55,7 +55,9 @@ class StackedAnswers(NamedTuple):
             for row in np.flatnonzero(impossible):
                 found[row] = log_weight + _log_without_each(member, rows[row])
             others.append(found)
-        return np.asarray(_total(joint)[:, np.newaxis] - np.logaddexp.reduce(others, axis=0))
+        with np.errstate(invalid="ignore"):
+            # Cells that are missing have no score.
+            return np.asarray(_total(joint)[:, np.newaxis] - np.logaddexp.reduce(others, axis=0))
 
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""

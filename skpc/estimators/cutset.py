@@ -15,6 +15,7 @@ from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.estimators._circuit_density import CircuitDensity, root_weights
+from skpc.estimators._filling import fill_rows
 from skpc.estimators._fitting import complete_points
 from skpc.estimators._progress import progress
 from skpc.estimators.blocks import EncodedBlocks
@@ -36,23 +37,19 @@ from skpc.queries import (
     PseudoCounts,
     fit_parameters,
     log_likelihood,
-    sample_missing,
     uniform_pseudo_counts,
 )
+from skpc.queries.parameters import em_step
 
 #: Iterations of EM on the parameters once the structure stands.
 _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
-#: Chow-Liu trees in the mixture that fills missing cells: this many, fewer where each would have
-#: less than 100 rows or missing cells, but at least ``n_components``. Networks filled no better.
-_FILLING_TREES = 20
-_ROWS_OF_TREE = 100
-#: Mixtures learned for that in turn, each but the first from rows filled by the one before.
-_FILLINGS = 2
-#: Distinct rows from which these are learned: they draw no better after more, which take longer.
-_FILLING_ROWS = 20_000
+#: There the rows of all iterations together are no more than this, but for those of the first: many
+#: rows say nearly as much once their missing cells are filled. On 200,000 rows, 20 % of the cells
+#: missing, the second iteration gained .005 nats a training row and lost .009 a test row.
+_EM_ROWS = 200_000
 
 
 class CutsetNetworkBD(CircuitDensity):
@@ -136,9 +133,9 @@ class CutsetNetworkBD(CircuitDensity):
         the probability of such a category, the share of the training rows whose category is seen
         once.
     n_jobs : int, default=None
-        Number of components learned at a time, by joblib; of a single network the number of cuts
-        of a large node that are tried at a time, by threads. None means 1 unless in a
-        ``joblib.parallel_config`` context. The result is the same.
+        Number of components learned at a time, by joblib, or of cuts tried at a time in a large
+        node of a single network, by threads; the result is the same. None means 1 unless in a
+        ``joblib.parallel_config`` context.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
         network of complete rows is learned without chance.
@@ -177,10 +174,11 @@ class CutsetNetworkBD(CircuitDensity):
 
     Notes
     -----
-    Rows may have missing cells in ``fit`` too. A mixture of Chow-Liu trees is learned from them
-    first, pairs of columns being counted on the rows that show both. It draws what is missing, and
-    from these rows the structure is learned. The parameters are those of the rows as they are, by
-    exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the criterion.
+    Rows may have missing cells in ``fit`` too. A mixture of trees that share the edges of one
+    Chow-Liu tree is learned from them first, by stochastic approximation EM. It draws what is
+    missing, and from these rows the structure is learned. The parameters are those of the rows as
+    they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the
+    criterion; of more than 200,000 rows one iteration.
 
     With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size of greatest
     leave-one-out likelihood, where there are ten rows or more for each free parameter. Elsewhere,
@@ -324,7 +322,7 @@ class CutsetNetworkBD(CircuitDensity):
             mixture, self.circuit_ = self._shrunken(rows, complete, weight, random_state)
         else:
             mixture = self._mixture(complete, weight, self.n_components, random_state)
-            self.param_ess_ = self._single_param_ess(mixture.networks[0], complete, weight)
+            self.param_ess_ = self._single_param_ess(mixture.networks[0], rows, complete, weight)
             self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
         self._describe(mixture.networks)
         self.lower_bound_ = float(np.average(log_likelihood(self.circuit_, rows), weights=weight))
@@ -349,18 +347,19 @@ class CutsetNetworkBD(CircuitDensity):
             self.weights_ = root_weights(self.circuit_, self.weights_)
             return
         told = param_ess_by_counts(network) if self.param_ess == "auto" else None
-        self.param_ess_ = told or self._single_param_ess(network, rows, weight)
+        self.param_ess_ = told or self._single_param_ess(network, rows, rows, weight)
         self.circuit_ = cutset_circuit(network, self.domain_.axes, self.param_ess_)
         self._describe([network])
         self.n_iter_, self.converged_, self._n_learned = 1, True, blocks.n_rows
         self.lower_bound_ = blocks.mean_log_likelihood(self.circuit_)
 
     def _single_param_ess(
-        self, network: CutsetNetwork, complete: Floats, weight: Floats
+        self, network: CutsetNetwork, rows: Floats, complete: Floats, weight: Floats
     ) -> float | None:
         """The equivalent sample size of the parameters of a single network."""
         if self.param_ess == "auto":
-            return choose_param_ess(network, self.domain_.codes(complete), weight, self.structured)
+            codes, shown = map(self.domain_.codes, (complete, rows))
+            return choose_param_ess(network, codes, weight, self.structured, shown)
         return self._given_param_ess
 
     @property
@@ -375,7 +374,8 @@ class CutsetNetworkBD(CircuitDensity):
         codes, axes = self.domain_.codes(complete), self.domain_.axes
         learn = self._learner()
         network = learn(codes, weight)
-        param_ess = choose_param_ess(network, codes, weight)
+        shown = self.domain_.codes(rows)
+        param_ess = choose_param_ess(network, codes, weight, shown=shown)
 
         def learn_components(
             some: NDArray[np.bool_], weight: Floats, responsibility: Floats | None
@@ -418,18 +418,15 @@ class CutsetNetworkBD(CircuitDensity):
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
-        some, some_weight = rows, weight
-        if len(rows) > _FILLING_ROWS:
-            chosen = random_state.choice(len(rows), _FILLING_ROWS, replace=False)
-            some, some_weight = rows[chosen], weight[chosen]
-        n_trees = int(min(some_weight.sum(), _missing_cells(some, some_weight))) // _ROWS_OF_TREE
-        n_trees = max(self.n_components, min(_FILLING_TREES, n_trees))
-        complete = some
-        for then in [some] * (_FILLINGS - 1) + [rows]:
-            trees = self._mixture(complete, some_weight, n_trees, random_state, only_trees=True)
-            circuit = self._parametrised(some, some_weight, trees, self._given_param_ess)
-            complete = sample_missing(circuit, then, random_state)
-        return complete
+        learn = self._learner(only_trees=True)
+        return fill_rows(
+            self.domain_,
+            rows,
+            weight,
+            lambda codes, weight: learn(codes, weight).trees[0],
+            self.n_components,
+            random_state,
+        )
 
     def _learner(
         self, only_trees: bool = False, advance: Callable[[float], object] | None = None
@@ -450,11 +447,10 @@ class CutsetNetworkBD(CircuitDensity):
         weight: Floats,
         n_components: int,
         random_state: np.random.RandomState,
-        only_trees: bool = False,
         param_ess: float | None = None,
         responsibility: Floats | None = None,
     ) -> CutsetMixture:
-        """Learn networks, or Chow-Liu trees, from complete encoded rows."""
+        """Learn networks from complete encoded rows."""
         single = n_components == 1
         amount = weight.sum() if single else self.max_iter * self.n_init
         param_ess = self._given_param_ess if param_ess is None else param_ess
@@ -463,8 +459,8 @@ class CutsetNetworkBD(CircuitDensity):
                 rows,
                 self.domain_.codes(rows),
                 weight,
-                complete_points(self.domain_, rows, weight),
-                self._learner(only_trees, advance if single else None),
+                np.empty((len(rows), 0)) if single else complete_points(self.domain_, rows, weight),
+                self._learner(advance=advance if single else None),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
                 n_components=n_components,
                 max_iter=self.max_iter,
@@ -490,9 +486,14 @@ class CutsetNetworkBD(CircuitDensity):
         if self.criterion == "bd" or param_ess is not None:
             ess = self.ess if param_ess is None else param_ess
             counts = uniform_pseudo_counts(circuit, ess * len(networks))
-        tol = _EM_TOL * n_missing / weight.sum() if n_missing else 1e-4
+        max_iter, tol = _EM_ITERATIONS, 1e-4
+        if n_missing:
+            max_iter = min(max_iter, _EM_ROWS // len(rows))
+            tol = _EM_TOL * n_missing / weight.sum()
+        if max_iter < 2:
+            return em_step(circuit, rows, weight, counts)
         return fit_parameters(
-            circuit, rows, weight, pseudo_count=counts, max_iter=_EM_ITERATIONS, tol=tol
+            circuit, rows, weight, pseudo_count=counts, max_iter=max_iter, tol=tol
         )
 
 

@@ -232,8 +232,12 @@ class HiddenChowLiuTree(CircuitDensity):
         held_out = CodedRows(self.domain_.codes(rows_val), weight_val)
         n_hidden = None if self.n_hidden == "auto" else int(self.n_hidden)
         table = self._table(rows, weight)
+        is_categorical = self.domain_.is_categorical
+        n_categories = int(table.n_states[is_categorical].max(initial=1))
         with progress(MAX_EPOCHS, "epochs", self.verbose) as advance:
-            return choose_hidden_tree(table, held_out, n_hidden, seed, self.n_jobs, advance)
+            return choose_hidden_tree(
+                table, held_out, n_hidden, n_categories, seed, self.n_jobs, advance
+            )
 
     def _table(self, rows: Floats, weight: Floats) -> TreeRows:
         coded = CodedRows(self.domain_.codes(rows), weight)

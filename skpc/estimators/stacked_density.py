@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._validation import BaseComposition, fit_context
@@ -46,13 +47,15 @@ class StackedDensity(BaseComposition, TableDensity):
     Parameters
     ----------
     estimators : list of (str, density estimator), default=None
-        Names and densities, which are cloned. What they say of columns (``categorical_features``,
-        ``atoms`` and so on) does not matter: all share the columns of the stack. None: a
+        Names and densities, which are cloned; "drop" in place of a density leaves it out. What they
+        say of columns (``categorical_features``, ``atoms`` and so on) does not matter: all share
+        the columns of the stack, and the greatest ``n_bins`` that one of them asks for. None: a
         :class:`HiddenChowLiuTree`, two :class:`SoftLearnSPN` of different seeds, a mixture of
         :class:`CutsetNetworkBD` and, where there are numbers, a :class:`TableMixture`.
     cv : int, splitter of scikit-learn or iterable of (train, test) row numbers, default=5
         Folds in which the members are learned to weigh them, where ``fit`` gets no ``X_val``. With
-        an int, of more than 10,000 distinct rows one part of about 5,000 is held out instead.
+        an int, of more than 10,000 distinct rows one part of about 5,000 is held out instead. None
+        means five.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -74,7 +77,7 @@ class StackedDensity(BaseComposition, TableDensity):
     n_jobs : int, default=None
         Members, and folds of them, that are learned at a time, by joblib.
     random_state : int, RandomState instance or None, default=None
-        Seeds the default members and the folds.
+        Seeds the default members and the folds. Members that are given have seeds of their own.
     verbose : int, default=0
         With 1, members that are learned are counted.
 
@@ -225,7 +228,7 @@ class StackedDensity(BaseComposition, TableDensity):
             negative or all zero.
         """
         with all_or_nothing(self):
-            if not isinstance(self.cv, Integral) and X_val is None:
+            if self.cv is not None and not isinstance(self.cv, Integral) and X_val is None:
                 self._splits = self._given_splits(X, sample_weight)
             self._fit(X, sample_weight, X_val)
             self._splits = None
@@ -244,10 +247,12 @@ class StackedDensity(BaseComposition, TableDensity):
         domain, rows, _ = self._prepare(X, sample_weight)
         table, _, _ = self._training_rows(X, sample_weight, reset=False)
         distinct = group_rows(domain.encode(table))[1]
-        splits = given_splits(self.cv, X, None, sample_weight, distinct, False)
+        splits = cast("list[Split]", given_splits(self.cv, X, None, sample_weight, distinct, False))
+        if not splits:
+            raise ValueError(f"cv must have at least one pair (train, test), got {self.cv!r}")
         return [
             (with_some_cell(domain, rows, kept)[1], with_some_cell(domain, rows, held)[1])
-            for kept, held in cast("list[Split]", splits)
+            for kept, held in splits
         ]
 
     @property
@@ -259,11 +264,13 @@ class StackedDensity(BaseComposition, TableDensity):
     @property
     def named_estimators_(self) -> Bunch:
         """The members by their names."""
+        check_is_fitted(self)
         return Bunch(**dict(zip(self._names, self.estimators_)))
 
     @cached_property
     def circuit_(self) -> Circuit:
         """One circuit, a sum over those of the members."""
+        check_is_fitted(self)
         asked = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k] for k in asked]
         if not all(isinstance(member, CircuitDensity) for member in members):
@@ -271,9 +278,11 @@ class StackedDensity(BaseComposition, TableDensity):
         try:
             return mixture([member.circuit_ for member in members], self.weights_[asked])
         except ValueError as error:
+            names = [self._names[k] for k in asked]
             raise AttributeError(
                 "circuit_ needs members that read numbers alike (all in bins, or all by the same "
-                f"scores): {error}"
+                f"scores), which {names} do not; a stack of HiddenChowLiuTree and CutsetNetworkBD "
+                "has one"
             ) from error
 
     @property
@@ -288,6 +297,10 @@ class StackedDensity(BaseComposition, TableDensity):
         """Names and members, as given or by default; the latter for numbers or without any."""
         if self.estimators is not None:
             members = named(self.estimators, "estimators")
+            self._validate_names([name for name, _ in members])
+            members = [(name, member) for name, member in members if not _is_dropped(member)]
+            if not members:
+                raise ValueError("estimators are all 'drop'; a stack needs at least one density")
             for _, member in members:
                 refuse_other_density(member, type(self).__name__)
             return members
@@ -336,7 +349,7 @@ class StackedDensity(BaseComposition, TableDensity):
             told_weight = np.ones(len(rows_val))
         else:
             group = np.zeros(len(rows), dtype=np.int64)
-            splits = self._splits or int(cast("int", self.cv))
+            splits = self._splits or int(cast("int", self.cv or 5))
             folds = hold_out_folds(rows, weight, group, splits, [0.0], random_state)
             if folds:
                 parts = parallel(
@@ -351,6 +364,10 @@ class StackedDensity(BaseComposition, TableDensity):
         with np.errstate(divide="ignore"):
             stacked = np.logaddexp.reduce(told + np.log(self.weights_), axis=1)
         self.scores_ = np.average(np.column_stack([told, stacked]), axis=0, weights=told_weight)
+
+
+def _is_dropped(member: Any) -> bool:
+    return isinstance(member, str) and member == "drop"
 
 
 def _fitted(

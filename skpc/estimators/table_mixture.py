@@ -123,6 +123,9 @@ class TableMixture(CircuitDensity):
     10,000 rows the choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get
     the weights that suit the held-out rows best; those above 0.05 are learned anew from all rows.
 
+    Of more than 30,000 distinct rows so many, drawn at random, make the choices and the first
+    parameters; two steps of EM on all rows follow.
+
     An int for ``n_components`` gives a single mixture, for which all the rest is chosen; the
     likeliest of ten starts is kept.
 
@@ -234,16 +237,19 @@ class TableMixture(CircuitDensity):
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         table = TableRows(rows, weight, domain.n_states, numbers, self._keeps_atoms)
         with threads(self.n_jobs):
+            some = table.sampled(seed)
+            rows, weight = some.rows, some.weight
             if self._choices is not None:
-                found = learn_chosen(table, self._choices, seed, self.n_jobs)
+                found = learn_chosen(some, self._choices, seed, self.n_jobs)
             else:
                 parts = _parts(rows, weight, random_state)
                 if rows_val is not None:
                     parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
                 with progress(N_STAGES, "choices", self.verbose) as advance:
                     found = learn_table_mixture(
-                        table, parts, n_components, seed, self.n_jobs, advance
+                        some, parts, n_components, seed, self.n_jobs, advance
                     )
+            found = found if some is table else found.refitted(table)
         own = dict(zip(found.columns.numbers.tolist(), found.columns.scored))
         numbers = tuple(
             n and n._replace(score=own[v].score, atoms=own[v].atoms) for v, n in enumerate(numbers)

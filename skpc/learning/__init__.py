@@ -7,6 +7,7 @@ from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.cutset_blocks import learn_cutset_network_of_blocks
 from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.factors import Factors
+from skpc.learning.filling import draw_states, learn_shared_trees
 from skpc.learning.hidden_tree import CodedRows, HiddenTree
 from skpc.learning.hidden_tree_circuit import hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
@@ -53,6 +54,7 @@ __all__ = [
     "choose_hidden_tree",
     "choose_param_ess",
     "cutset_circuit",
+    "draw_states",
     "fit_shrunken",
     "hidden_tree_circuit",
     "independent_groups",
@@ -61,6 +63,7 @@ __all__ = [
     "learn_cutset_network_of_blocks",
     "learn_hidden_tree",
     "learn_mixture",
+    "learn_shared_trees",
     "learn_shrunken_mixture",
     "learn_soft_circuit",
     "learn_table_mixture",

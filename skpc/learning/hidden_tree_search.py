@@ -12,7 +12,8 @@ from skpc.counting import BayesDirichlet, count_rows
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 from skpc.learning.table_mixture import clustered
 
-#: Numbers of hidden states to choose from. The walk begins with the one in the middle.
+#: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
+#: that is not below the number of categories.
 _N_HIDDEN, _MIDDLE = (2, 4, 8, 16, 32), 8
 #: Rows from which the start is made, at most.
 _START_ROWS = 20_000
@@ -68,6 +69,7 @@ def choose_hidden_tree(
     table: TreeRows,
     held_out: CodedRows,
     n_hidden: int | None,
+    n_categories: int,
     seed: int,
     n_jobs: int | None,
     advance: Callable[[float], object],
@@ -82,6 +84,8 @@ def choose_hidden_tree(
         Rows that choose when EM ends, the start, and the number of hidden states.
     n_hidden : int or None
         The number of hidden states; None chooses.
+    n_categories : int
+        The greatest number of categories of a column.
     seed : int
         Seeds the clusters, the noise and the batches.
     n_jobs : int or None
@@ -110,7 +114,8 @@ def choose_hidden_tree(
             tried[size, by_value] = learner.learn(held_out, count)
         return tried[size, by_value][0]
 
-    middle = n_hidden or _MIDDLE
+    at_least = min(max(_MIDDLE, n_categories), _N_HIDDEN[-1])
+    middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
     of_clusters = score(middle, False)
     by_value = middle > 1 and score(middle, True) > of_clusters
     for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():

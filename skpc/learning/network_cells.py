@@ -83,10 +83,14 @@ class NetworkCells(NamedTuple):
             np.concatenate([even_in_cuts, np.repeat(even_in_tables, rows * states)]),
         )
 
-    def counts(self, codes: Codes, weight: Floats) -> Floats:
-        """Weight of complete rows in each cell."""
+    def counts(self, codes: Codes, weight: Floats, shown: Codes | None = None) -> Floats:
+        """Weight of complete rows in each cell.
+
+        Given the codes as they were before missing cells were filled, only what these show counts:
+        the states of a vertex where neither it nor its parent is missing.
+        """
         found = np.zeros(len(self.even))
-        _count(self, codes, weight, found)
+        _count(self, codes, codes if shown is None else shown, weight, found)
         return found
 
     @staticmethod
@@ -140,7 +144,7 @@ def _with_counts(tree: ChowLiuTree, counts: Floats) -> ChowLiuTree:
 
 
 @kernel
-def _count(cells: NetworkCells, codes: Codes, weight: Floats, counts: Floats) -> None:
+def _count(cells: NetworkCells, codes: Codes, shown: Codes, weight: Floats, counts: Floats) -> None:
     variable, child_ptr, child, leaf = cells.variable, cells.child_ptr, cells.child, cells.leaf
     first_of_cut, tree_ptr, vertex = cells.first_of_cut, cells.tree_ptr, cells.vertex
     above, first, n_states = cells.above, cells.first, cells.n_states
@@ -149,14 +153,18 @@ def _count(cells: NetworkCells, codes: Codes, weight: Floats, counts: Floats) ->
         node = np.int64(0)
         while variable[node] >= 0:
             state = codes[row, variable[node]]
-            counts[first_of_cut[node] + state] += of_row
+            if shown[row, variable[node]] >= 0:
+                counts[first_of_cut[node] + state] += of_row
             node = child[child_ptr[node] + state]
         tree = leaf[node]
         for i in range(tree_ptr[tree], tree_ptr[tree + 1]):
             cell = first[i] + codes[row, vertex[i]]
+            is_shown = shown[row, vertex[i]] >= 0
             if above[i] >= 0:
                 cell += codes[row, above[i]] * n_states[i]
-            counts[cell] += of_row
+                is_shown &= shown[row, above[i]] >= 0
+            if is_shown:
+                counts[cell] += of_row
 
 
 @kernel

@@ -25,7 +25,11 @@ _ENOUGH_ROWS = 1000
 
 
 def choose_param_ess(
-    network: CutsetNetwork, codes: Codes, weight: Floats, structured: bool = False
+    network: CutsetNetwork,
+    codes: Codes,
+    weight: Floats,
+    structured: bool = False,
+    shown: Codes | None = None,
 ) -> float:
     """Choose the equivalent sample size of a network's parameters.
 
@@ -44,6 +48,9 @@ def choose_param_ess(
         Their weights; a row of weight n counts as n rows.
     structured : bool, default=False
         Whether the trees of all leaves have the same edges.
+    shown : array of shape (n_rows, n_features), default=None
+        The states before missing cells were filled, -1 where they are missing: only what is shown
+        is to be predicted. What fills a cell is easier to predict than what would have been there.
 
     Returns
     -------
@@ -60,14 +67,15 @@ def choose_param_ess(
     100.0
     """
     if network.n_parameters <= _MOST_PARAMETERS * weight.sum():
-        return float(PARAM_ESS[np.argmax(leave_one_out(network, codes, weight, PARAM_ESS))])
+        return float(PARAM_ESS[np.argmax(leave_one_out(network, codes, weight, PARAM_ESS, shown))])
     found, n_held = np.zeros(len(PARAM_ESS)), 0.0
+    shown = codes if shown is None else shown
     for kept, held in quarters(weight):
         some = kept > 0
         relearned = relearned_trees(network, codes[some], kept[some], structured)
         cells = NetworkCells.of(relearned)
         seen = cells.counts(codes[some], kept[some])
-        told = cells.counts(codes[held > 0], held[held > 0])
+        told = cells.counts(codes[held > 0], held[held > 0], shown[held > 0])
         found += _log_likelihood(cells, told, seen, cells.row_sums(seen), PARAM_ESS)
         n_held += held.sum()
         if n_held >= _ENOUGH_ROWS:
@@ -76,7 +84,11 @@ def choose_param_ess(
 
 
 def leave_one_out(
-    network: CutsetNetwork, codes: Codes, weight: Floats, param_ess: Floats
+    network: CutsetNetwork,
+    codes: Codes,
+    weight: Floats,
+    param_ess: Floats,
+    shown: Codes | None = None,
 ) -> Floats:
     """Log-likelihood (nats) of rows, each under tables from which it has been removed.
 
@@ -84,7 +96,7 @@ def leave_one_out(
 
     Parameters
     ----------
-    network, codes, weight
+    network, codes, weight, shown
         See :func:`choose_param_ess`.
     param_ess : array of shape (n,)
         Equivalent sample sizes.
@@ -97,7 +109,8 @@ def leave_one_out(
     cells = NetworkCells.of(network)
     count = cells.counts(codes, weight)
     of_one = cells.counts(codes, weight * _weight_of_one(weight))
-    return _without_one(cells, count, of_one, param_ess)
+    told = count if shown is None else cells.counts(codes, weight, shown)
+    return _without_one(cells, told, count, of_one, param_ess)
 
 
 def param_ess_by_counts(network: CutsetNetwork) -> float | None:
@@ -111,16 +124,18 @@ def param_ess_by_counts(network: CutsetNetwork) -> float | None:
         n_rows = float(network.trees[0].tables.weight[: network.trees[0].tables.ptr[1]].sum())
     if network.n_parameters > _MOST_PARAMETERS * n_rows:
         return None
-    found = _without_one(NetworkCells.of(network), count, count, PARAM_ESS)
+    found = _without_one(NetworkCells.of(network), count, count, count, PARAM_ESS)
     return float(PARAM_ESS[np.argmax(found)])
 
 
-def _without_one(cells: NetworkCells, count: Floats, of_one: Floats, param_ess: Floats) -> Floats:
-    """Log-likelihood (nats) of counted rows under tables from which each has been removed."""
+def _without_one(
+    cells: NetworkCells, told: Floats, count: Floats, of_one: Floats, param_ess: Floats
+) -> Floats:
+    """Log-likelihood (nats) of cells ``told`` under tables from which each row has been removed."""
     total = cells.row_sums(count)
     others = count - of_one / np.where(count > 0, count, 1.0)
     others_in_row = total - cells.row_sums(of_one) / np.where(total > 0, total, 1.0)
-    return _log_likelihood(cells, count, others, others_in_row, param_ess)
+    return _log_likelihood(cells, told, others, others_in_row, param_ess)
 
 
 def quarters(weight: Floats) -> Iterator[tuple[Floats, Floats]]:

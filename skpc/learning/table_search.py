@@ -20,6 +20,7 @@ from skpc.learning.table_mixture import (
     clustered,
     fit_components,
     next_model,
+    refit_components,
 )
 from skpc.variables import Number
 
@@ -47,6 +48,8 @@ _NEAR, _SMALLEST = 2.0, 0.05
 #: if taking them for values does not gain so many nats a row, where no cell counts for less than
 #: the last.
 _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
+#: Of more distinct rows so many make the choices; parameters are those of all.
+_MOST_ROWS = 30_000
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: A single mixture of a given number of components is the likeliest of so many starts.
@@ -67,6 +70,14 @@ class TableRows(NamedTuple):
     n_states: Ints
     numbers: Sequence[Number | None]
     keeps_atoms: bool = False
+
+    def sampled(self, seed: int) -> TableRows:
+        """The rows, or some of very many."""
+        if len(self.rows) <= _MOST_ROWS:
+            return self
+        chosen = np.random.RandomState(seed).permutation(len(self.rows))[:_MOST_ROWS]
+        chosen.sort()
+        return self._replace(rows=self.rows[chosen], weight=self.weight[chosen])
 
 
 class HeldOutRows(NamedTuple):
@@ -126,37 +137,47 @@ class LearnedMixture(NamedTuple):
         What they are made by.
     n_parameters : int
         Number of free parameters.
-    parts : list of TableModel
-        The mixtures of the candidates.
+    models : list of TableModel
+        Those that are mixed, one for each candidate.
     """
 
     columns: TableColumns
     model: TableModel
     choices: Choices
     n_parameters: int
-    parts: list[TableModel]
+    models: list[TableModel]
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of encoded rows, shape (n_rows,)."""
         return self.model.log_density(self.columns, self.columns.cells(rows))
 
+    def refitted(self, table: TableRows) -> LearnedMixture:
+        """The mixture with parameters of all rows, where it has been learned from some."""
+        columns = self.columns._replace(n_rows=float(table.weight.sum()))
+        models = [
+            refit_components(columns, table.rows, table.weight, model, candidate.recipe)
+            for model, candidate in zip(self.models, self.choices.candidates)
+        ]
+        model = TableModel.stacked(models, self.choices.weights)
+        return self._replace(columns=columns, model=model, models=models)
+
     def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
         """The E-step of each candidate, on encoded rows; of weight one, if none is given."""
         weight = np.ones(len(rows)) if weight is None else weight
-        return tuple(Sums.expected(part, self.columns, rows, weight) for part in self.parts)
+        return tuple(Sums.expected(part, self.columns, rows, weight) for part in self.models)
 
     def before(self, n_rows: float) -> tuple[Sums, ...]:
         """What so many rows distributed like each candidate would tell."""
-        return tuple(Sums.like(part, n_rows) for part in self.parts)
+        return tuple(Sums.like(part, n_rows) for part in self.models)
 
     def told_by(self, sums: Sequence[Sums]) -> LearnedMixture:
         """The M-step, from sums over all rows."""
         weights, candidates = self.choices
         parts = [
             next_model(part, of_part, self.columns, candidate.recipe)
-            for part, of_part, candidate in zip(self.parts, sums, candidates)
+            for part, of_part, candidate in zip(self.models, sums, candidates)
         ]
-        return self._replace(model=TableModel.stacked(parts, weights), parts=parts)
+        return self._replace(model=TableModel.stacked(parts, weights), models=parts)
 
 
 def learn_table_mixture(
@@ -201,9 +222,14 @@ def learn_table_mixture(
         advance(1.0)
     choices = search.stack() if n_components is None else Choices(np.ones(1), [search.best])
     n_starts = _N_STARTS if (n_components or 1) > 1 else 1
-    tried = [learn_chosen(table, choices, seed, n_jobs, start) for start in range(n_starts)]
+    if n_starts == 1:
+        tried = [learn_chosen(table, choices, seed, n_jobs)]
+    else:
+        tried = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(learn_chosen)(table, choices, seed, 1, start) for start in range(n_starts)
+        )
     advance(N_STAGES - steps)
-    if len(tried) == 1:
+    if n_starts == 1:
         return tried[0]
     scores = [table.weight @ found.log_density(table.rows) for found in tried]
     return tried[int(np.argmax(scores))]

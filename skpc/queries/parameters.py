@@ -264,6 +264,15 @@ def fit_to_sums(
     return circuit, statistics.log_likelihood
 
 
+def em_step(
+    circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
+) -> Circuit:
+    """One iteration of EM, without its objective, which takes another pass over the rows."""
+    counts = _pseudo_counts(circuit, pseudo_count)
+    mean, sd = column_moments(leaf_cells(circuit, rows)[1], weight)
+    return _maximised(circuit, expected_statistics(circuit, rows, weight), counts, mean, sd)
+
+
 def _evenly_spread(circuit: Circuit) -> Circuit:
     """The same structure with equal weights and equal probabilities of what is possible."""
     parent = circuit.edge_parent

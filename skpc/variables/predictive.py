@@ -182,12 +182,16 @@ class Predictive:
         terms, known = self._numbers()
         if len(terms) == 1:
             return self._on_lattice(known, terms[0].quantiles(level))
-        bounds = np.array([term.quantiles(level) for term in terms])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # A term of weight zero has no quantiles.
+            bounds = np.array(
+                [np.where(term.prob.any(axis=1), term.quantiles(level), np.nan) for term in terms]
+            )
 
         def reached(x: Floats) -> Any:
             return sum(term.below(x) for term in terms) >= level
 
-        found = bisected(reached, bounds.min(axis=0), bounds.max(axis=0))
+        found = bisected(reached, np.nanmin(bounds, axis=0), np.nanmax(bounds, axis=0))
         for atom in self.atoms:
             # Halving an interval comes close to zero, but hardly ever there.
             at = np.full(len(found), atom)

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 
 from skpc import CutsetNetworkBD
-from skpc.estimators import cutset
+from skpc.estimators import _filling
 from skpc.exceptions import IncompatibleError
 from skpc.kernels import ExponentialHamming
 from skpc.learning import cutset_circuit, learn_cutset_network
@@ -128,12 +128,16 @@ def small_numbers(n_rows, seed):
 @pytest.mark.parametrize("proportion", [0.0, 0.2])
 @pytest.mark.parametrize("n_components", [2, 5])
 def test_a_mixture_is_no_worse_than_one_network_on_a_small_table(n_components, proportion):
+    """On average over draws of the missing cells: one draw moves either by a tenth of a nat."""
     train, test = small_numbers(150, 0), small_numbers(2000, 1)
     train[np.random.default_rng(3).random(train.shape) < proportion] = np.nan
-    single = CutsetNetworkBD(random_state=0).fit(train)
-    mixture = CutsetNetworkBD(n_components=n_components, random_state=0).fit(train)
+    gains = []
+    for random_state in range(3 if proportion else 1):
+        single = CutsetNetworkBD(random_state=random_state).fit(train)
+        mixture = clone(single).set_params(n_components=n_components).fit(train)
+        gains.append(mixture.score(test) - single.score(test))
     plain = clone(mixture).set_params(param_ess=None).fit(train)
-    assert mixture.score(test) > single.score(test) - 0.05
+    assert np.mean(gains) > -0.05
     assert mixture.score(test) > plain.score(test) + 0.3
     assert 1 < len(mixture.weights_) <= n_components
     assert mixture.weights_.sum() == pytest.approx(1.0)
@@ -362,7 +366,7 @@ def test_many_rows_with_missing_cells_are_filled_from_what_some_of_them_teach(mo
     X[rng.random(X.shape) < 0.3] = np.nan
     model = CutsetNetworkBD(categorical_features=[0, 1, 2, 3, 4], random_state=0)
     from_all = clone(model).fit(X[:4_000]).score(test)
-    monkeypatch.setattr(cutset, "_FILLING_ROWS", 1_000)
+    monkeypatch.setattr(_filling, "_ROWS", 1_000)
     from_some = clone(model).fit(X[:4_000]).score(test)
     assert from_some == pytest.approx(from_all, abs=0.02)
     assert from_some != from_all

@@ -26,7 +26,7 @@ def all_work_pays(monkeypatch):
     monkeypatch.setattr("skpc.learning.hidden_tree._WORK_FOR_THREADS", 0.0)
 
 
-def rows(missing, n_rows=400):
+def rows(missing, n_rows=250):
     rng = np.random.default_rng(0)
     side = rng.integers(0, 2, n_rows)
     X = rng.normal(size=(n_rows, 5)) + 2.0 * side[:, np.newaxis]

@@ -5,7 +5,14 @@ import pytest
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skpc import CutsetNetworkBD, ExpectedKernelSVR, MixtureOfAllTrees, SoftLearnSPN, TableMixture
+from skpc import (
+    CutsetNetworkBD,
+    ExpectedKernelSVR,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    TableMixture,
+)
 from skpc.estimators import _masked_copies, _tree_costs
 from tests.attack.models import run
 
@@ -34,6 +41,9 @@ HUNGRY = {
     "all trees": (MixtureOfAllTrees(), RNG.integers(0, 2, (10, 300)), "300 columns of 600 states"),
     "structured": (CutsetNetworkBD(structured=True), RNG.integers(0, 2, (10, 300)), "300 columns"),
     "soft": (SoftLearnSPN(n_refine=0), RNG.integers(0, 2, (10, 300)), "states of 300 columns"),
+    "network": (CutsetNetworkBD(), RNG.integers(0, 2, (10, 300)), "pairs of 300 columns"),
+    "hidden": (HiddenChowLiuTree(), RNG.integers(0, 2, (10, 300)), "pairs of 300 columns"),
+    "blocks": (SoftLearnSPN(), RNG.normal(size=(10, 300)), "Covariances of 300 columns"),
     "mixture": (TableMixture(), RNG.normal(size=(10, 300)), "Covariances of 300 columns"),
     "kernels": (
         ExpectedKernelSVR(),

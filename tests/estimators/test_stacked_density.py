@@ -13,6 +13,7 @@ from skpc import (
     CutsetNetworkBD,
     DensityClassifier,
     ExpectedKernelSVR,
+    HiddenChowLiuTree,
     MixtureOfAllTrees,
     SoftLearnSPN,
     StackedDensity,
@@ -249,7 +250,7 @@ def test_a_stack_is_the_density_of_a_classifier_and_of_an_imputer():
     [
         ([("a", CutsetNetworkBD()), ("a", CutsetNetworkBD())], ValueError, "must differ"),
         ([("a", SVC())], TypeError, "Give a density of skpc"),
-        ([], ValueError, "list of pairs"),
+        ([], ValueError, "pairs"),
     ],
 )
 def test_members_that_cannot_be_stacked_are_refused(estimators, error, message):
@@ -277,3 +278,44 @@ def test_rows_that_are_impossible_under_one_member_are_left_to_the_others():
         assert_allclose(found, naive.posterior(*truth, row, column, STATES[column]), atol=1e-12)
     for strategy in ("mean", "mpe", "sample"):
         assert mixed.complete([row], strategy=strategy, random_state=0)[0, 0] == 0.0
+
+
+def test_quantiles_are_those_of_the_members_that_count_beside_a_far_cell():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 1))
+    X = np.hstack([x, x + rng.normal(size=(300, 1))])
+    pair = [("net", CutsetNetworkBD(random_state=0)), ("mix", TableMixture(random_state=0))]
+    found = StackedDensity(pair, random_state=0, cv=2).fit(X).interval([[np.nan, 1000.0]])
+    assert np.isfinite(found[0][0]).all()
+
+
+def test_parameters_of_members_are_checked():
+    wrong = [("tree", HiddenChowLiuTree(n_hidden=0)), ("net", CutsetNetworkBD())]
+    with pytest.raises(ValueError, match="n_hidden"):
+        StackedDensity(wrong).fit(table(40))
+
+
+def test_scores_of_incomplete_rows_come_without_a_warning(stack):
+    found = stack.score_cells([[1.0, np.nan, 1.0]])
+    assert np.isnan(found).tolist() == [[False, True, False]]
+
+
+def test_dropped_members_are_left_out():
+    found = StackedDensity(members(), cv=2).set_params(two="drop").fit(table(40))
+    assert list(found.named_estimators_) == ["one"]
+    with pytest.raises(ValueError, match="all 'drop'"):
+        found.set_params(one="drop").fit(table(40))
+
+
+def test_five_folds_are_the_default_as_in_scikit_learn():
+    X = table(60)
+    found = [StackedDensity(members(), cv=cv, random_state=0).fit(X).weights_ for cv in (None, 5)]
+    assert_array_equal(*found)
+    with pytest.raises(ValueError, match="at least one pair"):
+        StackedDensity(members(), cv=[]).fit(X)
+
+
+@pytest.mark.parametrize("name", ["a__b", "cv"])
+def test_names_that_parameters_have_are_refused(name):
+    with pytest.raises(ValueError, match="Estimator names"):
+        StackedDensity([(name, CutsetNetworkBD())]).fit(table(40))

@@ -110,7 +110,7 @@ def test_a_tree_of_hidden_variables_is_learned_nearly_as_good_as_the_true_one():
         sampled(true, n, seed) for n, seed in ((8000, 0), (1000, 1), (3000, 2))
     )
     table, watched = table_of(codes, [4] * 6), CodedRows(held_out, np.ones(1000))
-    tree, choice = choose_hidden_tree(table, watched, None, 0, None, lambda done: None)
+    tree, choice = choose_hidden_tree(table, watched, None, 2, 0, None, lambda done: None)
     best = true.log_likelihood(fresh).mean()
     assert tree.log_likelihood(fresh).mean() > best - 0.03
     again = learn_hidden_tree(table, choice, 0, None)
@@ -120,7 +120,7 @@ def test_a_tree_of_hidden_variables_is_learned_nearly_as_good_as_the_true_one():
 def test_columns_without_a_second_state_are_leaves_of_the_product():
     codes = np.column_stack([np.zeros(50, np.int64), np.arange(50) % 2, np.arange(50) % 2])
     table = table_of(codes, [1, 2, 2])
-    tree, _ = choose_hidden_tree(table, table.rows, 2, 0, None, lambda done: None)
+    tree, _ = choose_hidden_tree(table, table.rows, 2, 2, 0, None, lambda done: None)
     assert tree.parent.tolist() == [1, -1, 1]
     assert_allclose(log_likelihood(hidden_tree_circuit(tree), [[0.0, np.nan, np.nan]]), [0.0])
 

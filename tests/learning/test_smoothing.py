@@ -52,6 +52,29 @@ def test_leave_one_out_is_that_of_tables_without_the_row(size):
     assert_allclose(found, expected, rtol=1e-10)
 
 
+def test_cells_that_were_missing_are_not_predicted():
+    codes = dependent_codes(60)
+    network = network_of(dependent_codes(400))
+    assert network.n_cuts > 0
+    shown = np.where(np.random.default_rng(2).random(codes.shape) < 0.3, np.int16(-1), codes)
+    found = leave_one_out(network, codes, np.ones(60), np.array([0.1, 7.0]), shown)
+    rows = [(row, 1.0) for row in codes.tolist()]
+    expected = [naive.leave_one_out(network, rows, ess, shown.tolist()) for ess in (0.1, 7.0)]
+    assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_cells_filled_by_copies_do_not_make_the_tables_sharper():
+    """Where all filled cells agree with the network, the observed ones still tell how to smooth."""
+    codes = dependent_codes(300)
+    network = network_of(codes)
+    shown = np.where(np.random.default_rng(2).random(codes.shape) < 0.4, np.int16(-1), codes)
+    filled = np.where(shown < 0, np.int16(0), codes)
+    filled[:, 1] = np.where(shown[:, 1] < 0, filled[:, 0], codes[:, 1])
+    by_all = choose_param_ess(network, filled, np.ones(300))
+    by_observed = choose_param_ess(network, filled, np.ones(300), shown=shown)
+    assert by_observed >= by_all
+
+
 def test_a_row_of_weight_three_is_left_out_as_three_rows():
     codes = dependent_codes(50)
     network = network_of(codes)

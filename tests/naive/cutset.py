@@ -223,22 +223,30 @@ def evaluate(circuit, x, node=-1):
     return sum(math.exp(circuit.log_weight[edge]) * p for edge, p in zip(edges, below))
 
 
-def predictive(network, rows, codes, param_ess):
-    """Log probability of a row of codes under a network's structure, its tables from other rows."""
+def predictive(network, rows, codes, param_ess, shown=None):
+    """Log probability of a row of codes under a network's structure, its tables from other rows.
+
+    Only what ``shown`` tells counts: states that are not -1 there, below parents that are not.
+    """
+    shown = codes if shown is None else shown
     node, score = 0, 0.0
     while network.variable[node] >= 0:
         v, below = network.variable[node], network.branches(node)
-        score += smoothed(rows, v, codes[v], len(below), param_ess)
+        if shown[v] >= 0:
+            score += smoothed(rows, v, codes[v], len(below), param_ess)
         rows = [(other, weight) for other, weight in rows if other[v] == codes[v]]
         node, param_ess = below[codes[v]], param_ess / len(below)
     tree = network.trees[network.leaf[node]]
     for v, place in zip(tree.variables, tree.parent):
         k, k_parent, agreeing = network.n_states[v], 1, rows
+        is_shown = shown[v] >= 0
         if place >= 0:
             p = tree.variables[place]
             k_parent = network.n_states[p]
             agreeing = [(other, weight) for other, weight in rows if other[p] == codes[p]]
-        score += smoothed(agreeing, v, codes[v], k, param_ess / k_parent)
+            is_shown = is_shown and shown[p] >= 0
+        if is_shown:
+            score += smoothed(agreeing, v, codes[v], k, param_ess / k_parent)
     return score
 
 
@@ -249,10 +257,11 @@ def smoothed(rows, v, state, k, ess_of_row):
     return math.log((in_state + ess_of_row / k) / (total + ess_of_row))
 
 
-def leave_one_out(network, rows, param_ess):
-    """Log-likelihood of rows, each under tables of all others."""
+def leave_one_out(network, rows, param_ess, shown=None):
+    """Log-likelihood of rows, or of what is shown of each, under tables of all others."""
+    shown = [codes for codes, _ in rows] if shown is None else shown
     parts = ((i, codes, weight) for i, (codes, weight) in enumerate(rows))
     return sum(
-        weight * predictive(network, rows[:i] + rows[i + 1 :], codes, param_ess)
+        weight * predictive(network, rows[:i] + rows[i + 1 :], codes, param_ess, shown[i])
         for i, codes, weight in parts
     )

@@ -49,7 +49,7 @@ beside what the same thing gives here. ``python -m tests.benchmarks.papers`` mea
 these pages. :download:`ledger.csv` has all rows with commands, CPU seconds of one thread, dates and
 versions.
 
-A row is *reproduced* if it is within half a thousandth of the published figure or .005 nats, or if
+A row is *reproduced* if it is within half a thousandth of the published figure or .01 nats, or if
 what the paper says holds; *beaten* if it is better than that; *short* (by how much); *refuted*
 (what is said does not hold here); or *not run* (why: a figure of another method, an illustration,
 something is missing).
