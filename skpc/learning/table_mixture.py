@@ -252,17 +252,18 @@ def _after_pass(
 ) -> TableModel:
     """The model after a step of EM on all rows."""
 
-    def read(part: slice) -> tuple[_Maximiser, _Sums]:
+    learner = _Maximiser(columns, columns.cells(rows[:1]), recipe)
+
+    def read(part: slice) -> _Sums:
         cells = columns.cells(rows[part])
         share = model.joint(columns, cells)
         _share_rows(share, cells, columns)
-        learner = _Maximiser(columns, cells, recipe)
-        return learner, learner.sums(model, share * weight[part], cells)
+        return learner.sums(model, share * weight[part], cells)
 
     parts = ((part,) for part in gen_batches(len(rows), _ROWS_OF_PART))
     found = each(read, parts, float(rows.size) * model.gaussians.mean.size)
-    together = _Sums(*(sum(terms) for terms in zip(*(sums for _, sums in found))))
-    return found[0][0].of_sums(model, together)
+    together = _Sums(*(sum(terms) for terms in zip(*found)))
+    return learner.of_sums(model, together)
 
 
 class _Sums(NamedTuple):
