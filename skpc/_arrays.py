@@ -1,4 +1,4 @@
-"""Types of arrays, the memory they need, and lists of unequal lengths laid end to end."""
+"""Types of arrays, the memory they need, sums of them, and lists of unequal lengths end to end."""
 
 from __future__ import annotations
 
@@ -83,3 +83,15 @@ def log_or_inf(probability: Floats) -> Floats:
     """Logarithm of probabilities, -inf for zero."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(probability))
+
+
+def added(one: Any, other: Any) -> Any:
+    """The sum of two results: of arrays and numbers; lists become longer; tuples by their parts.
+
+    Arrays and lists of the first result are changed in place.
+    """
+    if not isinstance(one, tuple):
+        one += other
+        return one
+    parts = map(added, one, other)
+    return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, added
 from skpc._files import kept
 from skpc._validation import check_table, frame_library
 from skpc.circuit import Circuit
@@ -38,18 +38,6 @@ _FEW_STATES = 127
 
 _Sum = TypeVar("_Sum")
 Codes = NDArray[np.signedinteger[Any]]
-
-
-def added(one: Any, other: Any) -> Any:
-    """The sum of two results: of arrays and numbers; lists become longer; tuples by their parts.
-
-    Arrays and lists of the first result are changed in place.
-    """
-    if not isinstance(one, tuple):
-        one += other
-        return one
-    parts = map(added, one, other)
-    return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
 
 
 class TableBlocks:

@@ -7,11 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
-from skpc._threads import each
 from skpc.counting.clustering import cluster_points
 from skpc.learning.low_rank import factored
 from skpc.learning.table_cells import (
@@ -39,8 +37,6 @@ _CLUSTERING = 30
 _NOTHING = 1e-100
 #: Rows that are looked at together.
 _ROWS = 64
-#: Steps of EM on all rows after a model has been learned from some, which are read in such parts.
-_PASSES, _ROWS_OF_PART = 2, 16_384
 
 
 class Recipe(NamedTuple):
@@ -286,45 +282,6 @@ def clustered(
     """Clusters of rows by k-means, as parts of one and zero; shape (n_clusters, n_rows)."""
     label = cluster_points(points, weight, n_components, _CLUSTERING, random_state)
     return np.ascontiguousarray((np.arange(label.max() + 1)[:, np.newaxis] == label) * 1.0)
-
-
-def refit_components(
-    columns: TableColumns, rows: Floats, weight: Floats, model: TableModel, recipe: Recipe
-) -> TableModel:
-    """Fit a model that has been learned from some rows to all of them, a part at a time.
-
-    Parameters
-    ----------
-    columns : TableColumns
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded rows, NaN where missing.
-    weight : ndarray of shape (n_rows,)
-        Positive.
-    model : TableModel
-        Where to begin.
-    recipe : Recipe
-        What the mixture is.
-
-    Returns
-    -------
-    TableModel
-    """
-    for _ in range(_PASSES):
-        model = _after_pass(columns, rows, weight, model, recipe)
-    return model
-
-
-def _after_pass(
-    columns: TableColumns, rows: Floats, weight: Floats, model: TableModel, recipe: Recipe
-) -> TableModel:
-    """The model after a step of EM on all rows."""
-
-    def read(part: slice) -> Sums:
-        return Sums.expected(model, columns, rows[part], weight[part])
-
-    parts = ((part,) for part in gen_batches(len(rows), _ROWS_OF_PART))
-    found = each(read, parts, float(rows.size) * model.gaussians.mean.size)
-    return next_model(model, Sums(*(sum(terms) for terms in zip(*found))), columns, recipe)
 
 
 class _Maximiser:

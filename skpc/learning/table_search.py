@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, added
+from skpc._threads import each
 from skpc.learning.simplex import mixture_weights
 from skpc.learning.table_cells import TableCells, TableColumns
 from skpc.learning.table_mixture import (
@@ -20,7 +23,6 @@ from skpc.learning.table_mixture import (
     clustered,
     fit_components,
     next_model,
-    refit_components,
 )
 from skpc.variables import Number
 
@@ -50,6 +52,8 @@ _NEAR, _SMALLEST = 2.0, 0.05
 _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 #: Of more distinct rows so many make the choices; parameters are those of all.
 _MOST_ROWS = 30_000
+#: Steps of EM on all rows that follow, which are read in such parts.
+_PASSES, _ROWS_OF_PART = 2, 16_384
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: A single mixture of a given number of components is the likeliest of so many starts.
@@ -153,13 +157,15 @@ class LearnedMixture(NamedTuple):
 
     def refitted(self, table: TableRows) -> LearnedMixture:
         """The mixture with parameters of all rows, where it has been learned from some."""
-        columns = self.columns._replace(n_rows=float(table.weight.sum()))
-        models = [
-            refit_components(columns, table.rows, table.weight, model, candidate.recipe)
-            for model, candidate in zip(self.models, self.choices.candidates)
-        ]
-        model = TableModel.stacked(models, self.choices.weights)
-        return self._replace(columns=columns, model=model, models=models)
+        found = self._replace(columns=self.columns._replace(n_rows=float(table.weight.sum())))
+        work = float(table.rows.size) * self.model.gaussians.mean.size
+        for _ in range(_PASSES):
+            parts = (
+                (found, table.rows[part], table.weight[part])
+                for part in gen_batches(len(table.rows), _ROWS_OF_PART)
+            )
+            found = found.told_by(reduce(added, each(LearnedMixture.expected, parts, work)))
+        return found
 
     def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
         """The E-step of each candidate, on encoded rows; of weight one, if none is given."""
