@@ -33,12 +33,7 @@ from skpc.learning import (
     mixture_circuit,
     param_ess_by_counts,
 )
-from skpc.queries import (
-    PseudoCounts,
-    fit_parameters,
-    log_likelihood,
-    uniform_pseudo_counts,
-)
+from skpc.queries import PseudoCounts, fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.parameters import em_step
 
 #: Iterations of EM on the parameters once the structure stands.
