@@ -1,29 +1,52 @@
-"""Independent parts of work, done by the threads of ``joblib.parallel_config`` where that pays."""
+"""Independent parts of work, done by threads: kernels leave Python's lock to others.
+
+Results do not depend on the number of threads if the parts do not, and write nothing that others
+read or write.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
 #: Products (or the like) of all parts together from which on threads pay: they take a millisecond
 #: to start.
 _WORTH_IT = 1e7
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
+
+
+def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Let :func:`in_threads` use some threads; None leaves it to ``joblib.parallel_config``."""
+    if n_jobs is None:
+        return nullcontext()
+    return parallel_config(backend="threading", n_jobs=n_jobs)
+
+
+def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
+    """Do the same with each part; list the results in their order.
+
+    The number of threads is the one of :func:`threads`, one by default.
+    """
+    listed = list(parts)
+    if len(listed) < 2 or effective_n_jobs(None) == 1:
+        return [work(part) for part in listed]
+    # joblib looks for results every ten milliseconds: small parts do not pay.
+    return list(Parallel(n_jobs=None, require="sharedmem")(delayed(work)(part) for part in listed))
 
 
 def each(
-    work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], n_products: float
-) -> list[Any]:
-    """Call ``work(*task)`` for each task and list what it returns.
+    work: Callable[..., _Result], tasks: Iterable[tuple[Any, ...]], n_products: float
+) -> list[_Result]:
+    """Call ``work(*task)`` for each task, in threads where that pays, and list what it returns."""
+    if n_products < _WORTH_IT:
+        return [work(*task) for task in tasks]
+    return in_threads(lambda task: work(*task), tasks)
 
-    The result does not depend on the number of threads if the tasks do not, and write nothing that
-    others read or write.
-    """
-    listed = list(tasks)
-    if len(listed) < 2 or n_products < _WORTH_IT or effective_n_jobs(None) == 1:
-        return [work(*task) for task in listed]
-    found: list[Any] = Parallel(n_jobs=None, require="sharedmem")(
-        delayed(work)(*task) for task in listed
-    )
-    return found
+
+def slices(n: int, size: int) -> list[slice]:
+    """Divide ``n`` rows into parts of some size; there may be none."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

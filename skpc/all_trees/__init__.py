@@ -7,7 +7,6 @@ from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.components import ComponentParameters, Components
 from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.directed import DirectedParameters
-from skpc.all_trees.parallel import threads
 from skpc.all_trees.training import (
     Adam,
     IncompleteRows,
@@ -31,7 +30,6 @@ __all__ = [
     "UndirectedParameters",
     "adam_pass",
     "start_trees",
-    "threads",
     "train_trees",
     "usual_batch_size",
 ]

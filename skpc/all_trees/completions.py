@@ -14,9 +14,9 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import fast_exp, inlined, kernel
+from skpc._threads import in_threads
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, Request
-from skpc.all_trees.parallel import in_threads
 
 #: Joint states of all variables that are evaluated once for all rows, at most: 32 MiB.
 _MOST_STATES = 2**22

@@ -10,7 +10,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import fast_exp, kernel
-from skpc.all_trees.parallel import in_threads, slices
+from skpc._threads import in_threads, slices
 
 #: Entries of tables that are worth a thread.
 _ENTRIES = 4e6

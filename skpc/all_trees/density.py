@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats, Ints
 from skpc._random import row_seeds
+from skpc._threads import threads
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, Request
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
-from skpc.all_trees.parallel import threads
 from skpc.all_trees.sampled_trees import add_sampled_trees
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.domain import Domain, group_codes

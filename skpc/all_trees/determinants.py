@@ -19,7 +19,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, add_products, fast_log, inlined, kernel
-from skpc.all_trees.parallel import in_threads, slices
+from skpc._threads import in_threads, slices
 from skpc.all_trees.wide_rows import invert_laplacian, log_weight_of_trees
 
 #: Vertices eliminated together.

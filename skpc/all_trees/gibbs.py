@@ -12,10 +12,10 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc._random import Streams, start_streams
+from skpc._threads import in_threads, slices
 from skpc.all_trees.collapsed import collapsed_row
 from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.laplacian import scale_rows
-from skpc.all_trees.parallel import in_threads, slices
 from skpc.all_trees.spanning_trees import eliminate_graph, new_elimination, split_trees
 from skpc.all_trees.tree_inference import draw_down, pass_up, tree_order, tree_workspace
 from skpc.all_trees.tree_tables import TreeTables

@@ -13,13 +13,13 @@ from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints, within
 from skpc._random import Streams, row_seeds, start_streams
+from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.collapsed import collapsed_row, importance_row
 from skpc.all_trees.completions import sum_completions
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, PreparedTrees, Request, RowTask
 from skpc.all_trees.gibbs import gibbs_row, redraw_missing
-from skpc.all_trees.parallel import in_threads, slices
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import draw_each
 

@@ -11,10 +11,10 @@ from scipy.optimize import OptimizeResult, minimize
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
+from skpc._threads import in_threads, slices
 from skpc.all_trees.components import ComponentParameters, Components
 from skpc.all_trees.incomplete import estimate_missing, redraw_rows
 from skpc.all_trees.pair_tables import PairTables
-from skpc.all_trees.parallel import in_threads, slices
 from skpc.all_trees.workspace import Workspace
 from skpc.counting.clustering import as_numbers, cluster_rows
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from joblib import parallel_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
@@ -63,16 +62,6 @@ def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     if seen is None:
         return point
     return point + (1.0 - seen) * (weight @ point / (weight @ seen))
-
-
-@contextmanager
-def threads(n_jobs: int | None) -> Iterator[None]:
-    """Let kernels read parts of the rows by threads; None leaves it to joblib's configuration."""
-    if n_jobs is None:
-        yield
-        return
-    with parallel_config(backend="threading", n_jobs=n_jobs):
-        yield
 
 
 @contextmanager

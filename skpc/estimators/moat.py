@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.all_trees import (
     Adam,
@@ -21,7 +22,6 @@ from skpc.all_trees import (
     UndirectedParameters,
     adam_pass,
     start_trees,
-    threads,
     train_trees,
     usual_batch_size,
 )

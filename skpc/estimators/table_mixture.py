@@ -11,10 +11,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, added, check_memory
+from skpc._threads import threads
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
 from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
-from skpc.estimators._fitting import threads
 from skpc.estimators._folds import deal
 from skpc.estimators._progress import progress
 from skpc.estimators.blocks import EncodedBlocks

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.all_trees import determinants, threads, wide_rows
+from skpc._threads import threads
+from skpc.all_trees import determinants, wide_rows
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from tests.naive.spanning_trees import directed_log_weights, log_sum, undirected_log_weights
 
