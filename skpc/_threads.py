@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs, parallel_config
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
 
 #: Products (or the like) of all parts together from which on threads pay: they take a millisecond
 #: to start.
@@ -32,10 +32,13 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
     The number of threads is the one of :func:`threads`, one by default.
     """
     listed = list(parts)
-    if len(listed) < 2 or effective_n_jobs(None) == 1:
+    # None would mean one thread wherever the configuration is of processes, joblib's default.
+    n_threads = min(effective_n_jobs(None), cpu_count())
+    if len(listed) < 2 or n_threads == 1:
         return [work(part) for part in listed]
     # joblib looks for results every ten milliseconds: small parts do not pay.
-    return list(Parallel(n_jobs=None, require="sharedmem")(delayed(work)(part) for part in listed))
+    parallel = Parallel(n_jobs=n_threads, require="sharedmem")
+    return list(parallel(delayed(work)(part) for part in listed))
 
 
 def each(

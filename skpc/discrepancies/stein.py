@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel as compiled
+from skpc._threads import in_threads
 from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import (
@@ -212,8 +212,7 @@ def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[Column
         space = _Workspace(tables, np.empty(n_messages), first, others)
         _fill_rows(rows, terms, space, start, min(start + _STRIPE, n_rows), gram)
 
-    starts = range(0, n_rows, _STRIPE)
-    Parallel(n_jobs=None, require="sharedmem")(delayed(work)(start) for start in starts)
+    in_threads(work, range(0, n_rows, _STRIPE))
     return gram
 
 

@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -48,7 +49,9 @@ def by_blocks(method: _Method) -> _Method:
         seeded = _seeded(call, len(blocks))
         calls = (call | {"X": X[block]} for call, block in zip(seeded, blocks))
         # The kernels leave Python's lock to others. Other processes know "answer" by its name.
-        parts = Parallel(prefer="threads", return_as="generator")(
+        # None would mean one where the configuration is of processes, joblib's default.
+        n_jobs = effective_n_jobs(None)
+        parts = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
             delayed(_answer)(partial(answer, **call), block) for call, block in zip(calls, blocks)
         )
         try:

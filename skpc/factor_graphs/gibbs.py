@@ -9,13 +9,13 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 from skpc._random import Streams, start_streams, uniform
 from skpc._repr import ShowsParameters
+from skpc._threads import in_threads
 from skpc._validation import check_n_samples
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
@@ -122,9 +122,7 @@ class GibbsSampler(ShowsParameters):
             out[chain :: self.n_chains] = mine
 
         if len(moving):
-            Parallel(n_jobs=None, require="sharedmem")(
-                delayed(run)(c) for c in range(self.n_chains)
-            )
+            in_threads(run, range(self.n_chains))
         found = out.astype(np.float64)
         found[:, collapsed] = np.nan
         return found

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
+from skpc._threads import in_threads
 from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.variables import Columns
@@ -83,10 +83,7 @@ def over_chunks(rows: Floats, work: Callable[[Floats, int], Any], chunk: int = C
         # A read-only array (a memory map, say) would compile every kernel again.
         return work(part if part.flags.writeable else part.copy(), start)
 
-    starts = range(0, len(rows), chunk)
-    if len(starts) < 2 or effective_n_jobs(None) == 1:
-        return [task(start) for start in starts]
-    return Parallel(n_jobs=None, require="sharedmem")(delayed(task)(start) for start in starts)
+    return in_threads(task, range(0, len(rows), chunk))
 
 
 class Cells(NamedTuple):
