@@ -50,7 +50,8 @@ def choose_param_ess(
         Whether the trees of all leaves have the same edges.
     shown : array of shape (n_rows, n_features), default=None
         The states before missing cells were filled, -1 where they are missing: only what is shown
-        is to be predicted. What fills a cell is easier to predict than what would have been there.
+        counts. What fills a cell is easier to predict than what would have been there, and tables
+        would seem to be of more rows than they are.
 
     Returns
     -------
@@ -74,7 +75,7 @@ def choose_param_ess(
         some = kept > 0
         relearned = relearned_trees(network, codes[some], kept[some], structured)
         cells = NetworkCells.of(relearned)
-        seen = cells.counts(codes[some], kept[some])
+        seen = cells.counts(codes[some], kept[some], shown[some])
         told = cells.counts(codes[held > 0], held[held > 0], shown[held > 0])
         found += _log_likelihood(cells, told, seen, cells.row_sums(seen), PARAM_ESS)
         n_held += held.sum()
@@ -107,10 +108,9 @@ def leave_one_out(
         Summed over the rows.
     """
     cells = NetworkCells.of(network)
-    count = cells.counts(codes, weight)
-    of_one = cells.counts(codes, weight * _weight_of_one(weight))
-    told = count if shown is None else cells.counts(codes, weight, shown)
-    return _without_one(cells, told, count, of_one, param_ess)
+    count = cells.counts(codes, weight, shown)
+    of_one = cells.counts(codes, weight * _weight_of_one(weight), shown)
+    return _without_one(cells, count, of_one, param_ess)
 
 
 def param_ess_by_counts(network: CutsetNetwork) -> float | None:
@@ -124,18 +124,16 @@ def param_ess_by_counts(network: CutsetNetwork) -> float | None:
         n_rows = float(network.trees[0].tables.weight[: network.trees[0].tables.ptr[1]].sum())
     if network.n_parameters > _MOST_PARAMETERS * n_rows:
         return None
-    found = _without_one(NetworkCells.of(network), count, count, count, PARAM_ESS)
+    found = _without_one(NetworkCells.of(network), count, count, PARAM_ESS)
     return float(PARAM_ESS[np.argmax(found)])
 
 
-def _without_one(
-    cells: NetworkCells, told: Floats, count: Floats, of_one: Floats, param_ess: Floats
-) -> Floats:
-    """Log-likelihood (nats) of cells ``told`` under tables from which each row has been removed."""
+def _without_one(cells: NetworkCells, count: Floats, of_one: Floats, param_ess: Floats) -> Floats:
+    """Log-likelihood (nats) of counted cells under tables from which each row has been removed."""
     total = cells.row_sums(count)
     others = count - of_one / np.where(count > 0, count, 1.0)
     others_in_row = total - cells.row_sums(of_one) / np.where(total > 0, total, 1.0)
-    return _log_likelihood(cells, told, others, others_in_row, param_ess)
+    return _log_likelihood(cells, count, others, others_in_row, param_ess)
 
 
 def quarters(weight: Floats) -> Iterator[tuple[Floats, Floats]]:

@@ -370,3 +370,15 @@ def test_many_rows_with_missing_cells_are_filled_from_what_some_of_them_teach(mo
     from_some = clone(model).fit(X[:4_000]).score(test)
     assert from_some == pytest.approx(from_all, abs=0.02)
     assert from_some != from_all
+
+
+def test_groups_that_lack_most_of_their_cells_keep_their_means():
+    """Cells that are missing more often in one group are not drawn to those of the other."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 1000)
+    number = 18.0 + 18.0 * kind + 6.0 * rng.normal(size=1000)
+    lost = rng.random(1000) < np.where(kind == 1, 0.7, 0.1)
+    X = np.column_stack([kind, np.where(lost, np.nan, number)])
+    shown = X[(kind == 1) & ~lost, 1].mean()
+    filled = CutsetNetworkBD(random_state=0).fit(X).complete([[1.0, np.nan]])
+    assert abs(filled[0, 1] - shown) < 1.0

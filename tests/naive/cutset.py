@@ -226,15 +226,17 @@ def evaluate(circuit, x, node=-1):
 def predictive(network, rows, codes, param_ess, shown=None):
     """Log probability of a row of codes under a network's structure, its tables from other rows.
 
-    Only what ``shown`` tells counts: states that are not -1 there, below parents that are not.
+    Rows are codes, weights and what is shown of the codes. Only what is shown counts, here and in
+    the tables: states that are not -1 there, below parents that are not.
     """
     shown = codes if shown is None else shown
     node, score = 0, 0.0
     while network.variable[node] >= 0:
         v, below = network.variable[node], network.branches(node)
         if shown[v] >= 0:
-            score += smoothed(rows, v, codes[v], len(below), param_ess)
-        rows = [(other, weight) for other, weight in rows if other[v] == codes[v]]
+            told = [row for row in rows if row[2][v] >= 0]
+            score += smoothed(told, v, codes[v], len(below), param_ess)
+        rows = [row for row in rows if row[0][v] == codes[v]]
         node, param_ess = below[codes[v]], param_ess / len(below)
     tree = network.trees[network.leaf[node]]
     for v, place in zip(tree.variables, tree.parent):
@@ -243,25 +245,26 @@ def predictive(network, rows, codes, param_ess, shown=None):
         if place >= 0:
             p = tree.variables[place]
             k_parent = network.n_states[p]
-            agreeing = [(other, weight) for other, weight in rows if other[p] == codes[p]]
+            agreeing = [row for row in rows if row[0][p] == codes[p] and row[2][p] >= 0]
             is_shown = is_shown and shown[p] >= 0
         if is_shown:
-            score += smoothed(agreeing, v, codes[v], k, param_ess / k_parent)
+            told = [row for row in agreeing if row[2][v] >= 0]
+            score += smoothed(told, v, codes[v], k, param_ess / k_parent)
     return score
 
 
 def smoothed(rows, v, state, k, ess_of_row):
     """Log of the posterior mean of the probability of a state."""
-    in_state = sum(weight for codes, weight in rows if codes[v] == state)
-    total = sum(weight for _, weight in rows)
+    in_state = sum(weight for codes, weight, _ in rows if codes[v] == state)
+    total = sum(weight for _, weight, _ in rows)
     return math.log((in_state + ess_of_row / k) / (total + ess_of_row))
 
 
 def leave_one_out(network, rows, param_ess, shown=None):
     """Log-likelihood of rows, or of what is shown of each, under tables of all others."""
     shown = [codes for codes, _ in rows] if shown is None else shown
-    parts = ((i, codes, weight) for i, (codes, weight) in enumerate(rows))
+    parts = [(codes, weight, told) for (codes, weight), told in zip(rows, shown)]
     return sum(
-        weight * predictive(network, rows[:i] + rows[i + 1 :], codes, param_ess, shown[i])
-        for i, codes, weight in parts
+        weight * predictive(network, parts[:i] + parts[i + 1 :], codes, param_ess, told)
+        for i, (codes, weight, told) in enumerate(parts)
     )
