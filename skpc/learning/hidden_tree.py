@@ -24,7 +24,7 @@ from skpc.learning.hidden_tree_passes import FlatTree, count_rows, measure_rows
 
 #: Rows are read in parts of so many, but no more parts than that. The counts of each part are added
 #: up by themselves, so that threads change nothing; of less work they would take longer to start.
-_PART_ROWS, _MOST_PARTS, _WORK_FOR_THREADS = 256, 16, 5e6
+_PART_ROWS, _MOST_PARTS, _WORK_FOR_THREADS = 256, 16, 2e8
 #: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
 #: without a parent; and of the states of a column given each hidden state, drawn to the column.
 _TRANSITION, _EMISSION = 0.5, 0.1
