@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
 
-#: Products (or the like) of all parts together from which on threads pay: they take a millisecond
-#: to start.
-_WORTH_IT = 1e7
+#: Products (or the like) of all parts together from which on threads pay: some tenths of a second.
+#: joblib looks for results every ten milliseconds.
+_WORTH_IT = 3e8
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 
@@ -36,7 +36,6 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
     n_threads = min(effective_n_jobs(None), cpu_count())
     if len(listed) < 2 or n_threads == 1:
         return [work(part) for part in listed]
-    # joblib looks for results every ten milliseconds: small parts do not pay.
     parallel = Parallel(n_jobs=n_threads, require="sharedmem")
     return list(parallel(delayed(work)(part) for part in listed))
 

@@ -202,10 +202,12 @@ def candidates(node: Node, n_candidates: int) -> list[int]:
 def _try_cuts(node: Node, columns: list[int], n_jobs: int | None) -> Iterable[Cut]:
     """The cuts on some columns, by threads where they pay."""
     n_pairs = node.weight * len(node.learned.entropy) ** 2
-    if n_pairs < _PAIRS_FOR_THREADS or effective_n_jobs(n_jobs) == 1:
+    n_threads = effective_n_jobs(n_jobs)
+    if n_pairs < _PAIRS_FOR_THREADS or n_threads == 1:
         return (try_cut(node, column) for column in columns)
-    threads = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    found: Iterable[Cut] = threads(delayed(try_cut)(node, column) for column in columns)
+    # One after the other, as only the best is kept.
+    parallel = Parallel(n_jobs=n_threads, require="sharedmem", return_as="generator")
+    found: Iterable[Cut] = parallel(delayed(try_cut)(node, column) for column in columns)
     return found
 
 

@@ -14,17 +14,17 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import gen_even_slices
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc._threads import each, threads
 from skpc.counting import children_first
 from skpc.learning.hidden_tree_passes import FlatTree, count_rows, measure_rows
 
 #: Rows are read in parts of so many, but no more parts than that. The counts of each part are added
-#: up by themselves, so that threads change nothing; of less work they would take longer to start.
-_PART_ROWS, _MOST_PARTS, _WORK_FOR_THREADS = 256, 16, 2e8
+#: up by themselves, so that threads change nothing.
+_PART_ROWS, _MOST_PARTS = 256, 16
 #: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
 #: without a parent; and of the states of a column given each hidden state, drawn to the column.
 _TRANSITION, _EMISSION = 0.5, 0.1
@@ -172,14 +172,9 @@ def expected_counts(tree: HiddenTree, rows: CodedRows, n_jobs: int | None) -> Co
     """
     flat, n_rows = _flat(tree), len(rows.weight)
     n_parts = min(-(-n_rows // _PART_ROWS), _MOST_PARTS)
-    parts = gen_even_slices(n_rows, n_parts)
-    work = float(n_rows) * flat.transition.size
-    if n_parts == 1 or work < _WORK_FOR_THREADS or effective_n_jobs(n_jobs) == 1:
-        return reduce(Counts.plus, (_counts(flat, rows, part) for part in parts))
-    found = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-        delayed(_counts)(flat, rows, part) for part in parts
-    )
-    return reduce(Counts.plus, found)
+    tasks = ((flat, rows, part) for part in gen_even_slices(n_rows, n_parts))
+    with threads(n_jobs):
+        return reduce(Counts.plus, each(_counts, tasks, float(n_rows) * flat.transition.size))
 
 
 def _counts(tree: FlatTree, rows: CodedRows, part: slice) -> Counts:

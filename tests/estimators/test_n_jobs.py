@@ -23,7 +23,6 @@ def all_work_pays(monkeypatch):
     monkeypatch.setattr("skpc.variables.gaussians._ROWS", 50)
     monkeypatch.setattr("skpc.learning.cutset._PAIRS_FOR_THREADS", 0.0)
     monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 50)
-    monkeypatch.setattr("skpc.learning.hidden_tree._WORK_FOR_THREADS", 0.0)
 
 
 def rows(missing, n_rows=250):

@@ -319,3 +319,10 @@ def test_five_folds_are_the_default_as_in_scikit_learn():
 def test_names_that_parameters_have_are_refused(name):
     with pytest.raises(ValueError, match="Estimator names"):
         StackedDensity([(name, CutsetNetworkBD())]).fit(table(40))
+
+
+def test_a_kernel_machine_says_why_a_stack_has_no_circuit():
+    X = load_wine().data[:60, :3]
+    pair = [("net", CutsetNetworkBD(random_state=0)), ("mix", TableMixture(random_state=0))]
+    with pytest.raises(ValueError, match="read numbers alike"):
+        ExpectedKernelSVR(StackedDensity(pair, random_state=0, cv=2)).fit(X, X[:, 0])

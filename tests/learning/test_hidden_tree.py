@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skpc import HiddenChowLiuTree
 from skpc.learning import (
     CodedRows,
     HiddenTree,
@@ -65,7 +66,7 @@ def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeyp
     tree = random_tree(parent, 3, seed=4)
     rows = CodedRows(random_rows(tree, 15, seed=5), np.random.default_rng(6).uniform(1, 3, 15))
     monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 4)
-    monkeypatch.setattr("skpc.learning.hidden_tree._WORK_FOR_THREADS", 0)
+    monkeypatch.setattr("skpc._threads._WORTH_IT", 0.0)
     found = expected_counts(tree, rows, n_jobs)
     first, transition, emission = naive.expected_counts(*tree, *rows)
     assert_allclose(found.first, first, rtol=1e-10)
@@ -149,3 +150,16 @@ def test_rows_of_equal_weight_stay_whole():
     order, pieces = spread_rows(np.full(300, 2.0), 4, np.random.RandomState(0))
     assert_array_equal(np.sort(order), np.arange(300))
     assert_array_equal(pieces, np.full(300, 2.0))
+
+
+def test_a_column_of_many_categories_starts_with_as_many_hidden_states():
+    """The start is chosen at the size that is kept, not at a smaller one."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 60, 1500)
+    other = np.where(rng.random(1500) < 0.7, kind, rng.integers(0, 60, 1500))
+    X = np.column_stack([kind, other]).astype(str)
+    chosen, given = (
+        HiddenChowLiuTree(n_hidden=n, random_state=0).fit(X[:1000]) for n in ("auto", 32)
+    )
+    assert chosen.n_hidden_ == 32
+    assert chosen.score(X[1000:]) >= given.score(X[1000:])
