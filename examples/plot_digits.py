@@ -28,7 +28,7 @@ both_states = [[0, 1]] * 64
 models = {
     "one network": CutsetNetworkBD(categories=both_states),
     "10 components": CutsetNetworkBD(n_components=10, categories=both_states, random_state=0),
-    "50 components": CutsetNetworkBD(n_components=50, categories=both_states, random_state=0),
+    "30 components": CutsetNetworkBD(n_components=30, categories=both_states, random_state=0),
 }
 for model in models.values():
     model.fit(train)
@@ -55,7 +55,7 @@ weights = np.exp(circuit.log_weight[first:])
 joint = np.log(weights) + np.transpose([log_likelihood(each, test) for each in components])
 member = joint.argmax(axis=1)
 
-_, axes = plt.subplots(2, 5, figsize=(7.5, 3.6), layout="constrained")
+_, axes = plt.subplots(2, 5, figsize=(8, 3.6), layout="constrained")
 for index, ax in enumerate(axes.flat):
     ink = [states[0, 1] for states in marginals(components[index], np.full((1, 64), np.nan))]
     ax.imshow(np.reshape(ink, (8, 8)), cmap="gray_r", vmin=0, vmax=1)

@@ -40,7 +40,7 @@ sizes = [10, 30, 100, 300]
 estimates = {"two samples": [], "a circuit and a sample": []}
 for n in sizes:
     both, one = [], []
-    for seed in range(30):
+    for seed in range(12):
         left = sample(parts[0], n, random_state=seed)
         right = sample(parts[1], n, random_state=1000 + seed)
         both.append(mmd2(left, right, kernel))
@@ -49,7 +49,7 @@ for n in sizes:
     estimates["a circuit and a sample"].append(one)
 
 # %%
-_, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+_, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for (name, found), color, shift, marker in zip(
     estimates.items(), ("#D55E00", "#0072B2"), (0.94, 1.06), ("s", "o")
 ):
