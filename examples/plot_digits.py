@@ -28,7 +28,7 @@ both_states = [[0, 1]] * 64
 models = {
     "one network": CutsetNetworkBD(categories=both_states),
     "10 components": CutsetNetworkBD(n_components=10, categories=both_states, random_state=0),
-    "30 components": CutsetNetworkBD(n_components=30, categories=both_states, random_state=0),
+    "20 components": CutsetNetworkBD(n_components=20, categories=both_states, random_state=0),
 }
 for model in models.values():
     model.fit(train)
@@ -117,9 +117,9 @@ for name, model in models.items():
     )
 
 # %%
-# Fifty components are hardly better than ten: 1347 rows leave 27 for each of them. By themselves
+# Twenty components are a little better than ten: 1347 rows leave 67 for each. By themselves
 # such components would give probabilities near one to pixels that never varied in their rows, and a
 # new digit that differs in some of these would cost many nats. So ``fit`` shrinks their tables
 # towards those of the whole table, as strongly as held-out rows ask for. Without that
-# (``param_ess=None``) fifty components score -19.9. :doc:`plot_n_components` chooses the number of
+# (``param_ess=None``) twenty components score -18.0. :doc:`plot_n_components` chooses the number of
 # components by likelihood.

@@ -38,11 +38,11 @@ def distance(estimates):
 # %%
 # Samples, weighted and collapsed
 # -------------------------------
-# The first 25, 50 and 100 samples of six chains are used: with equal weights, and weighted by
+# The first 25, 50 and 100 samples of four chains are used: with equal weights, and weighted by
 # each of the two Stein operators; complete, and with half of the variables of each sample
 # collapsed, other ones in each. (A sampler whose weights are all the same is the plain average.)
 sizes = [25, 50, 100]
-n_chains = 6
+n_chains = 4
 errors = {}
 for seed in range(n_chains):
     samples = GibbsSampler(target, random_state=seed).sample(max(sizes))
