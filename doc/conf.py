@@ -2,6 +2,8 @@
 
 import re
 
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+
 import skpc
 
 project = "skpc"

@@ -1,4 +1,4 @@
-"""The quadratic program of black-box importance sampling; the only home of cvxopt."""
+"""The quadratic program of black-box importance sampling; no other file uses cvxopt."""
 
 from __future__ import annotations
 
