@@ -156,7 +156,8 @@ class Axis(NamedTuple):
         """What a missing value adds to a maximum (nats), for each state with all the mass.
 
         It is the greatest log density of the state. For an axis with atoms it is zero for every
-        state: bins and atoms compete by their probabilities, or the unit of the column would decide.
+        state: bins and atoms compete by their probabilities, because the unit of the column would
+        decide otherwise.
         """
         if len(self.atoms):
             return np.zeros(self.n_states)

@@ -111,13 +111,13 @@ class Stretched(NamedTuple):
         return self.total() * self.middle
 
     def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
+        """Mean square of each distribution around its own centre."""
         middle = self.middle
         around = self.form.mean_squares(middle) * (self.prob @ self.factors**2)
         return around + self.total() * (middle - centre) ** 2
 
     def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        """Probability under each distribution that a draw is at most its own ``x``."""
         middle = self.middle
         copies = [self.form.below(middle + (x - middle) / factor) for factor in self.factors]
         return (self.prob * np.array(copies).T).sum(axis=1)
@@ -130,7 +130,7 @@ class Stretched(NamedTuple):
         return bisected(lambda x: self.below(x) >= wanted, ends.min(axis=0), ends.max(axis=0))
 
     def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at an ``x`` of its own."""
+        """Log density (nats) of each distribution at its own ``x``."""
         copies = self.log_densities(x) + log_or_inf(self.prob)
         return np.asarray(np.logaddexp.reduce(copies, axis=1))
 
