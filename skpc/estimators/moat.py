@@ -440,7 +440,8 @@ class MixtureOfAllTrees(TableDensity):
         n_trees : int
             Number of trees drawn from the mixture; they get equal weights.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same trees.
+            The same seed gives the same trees. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------

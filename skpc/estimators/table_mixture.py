@@ -329,6 +329,25 @@ class TableMixture(CircuitDensity):
         """
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ints:
+        """Learn the mixture, and tell the most probable component of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Numbers of components.
+        """
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of the model on rows; lower is better.
 
@@ -345,6 +364,21 @@ class TableMixture(CircuitDensity):
         """
         scores = self.score_samples(X)
         return float(-2.0 * scores.sum() + self._mixture.n_parameters * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion of the model on rows; lower is better.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        float
+            Minus twice the log-likelihood (nats), plus two for each free parameter.
+        """
+        return float(2.0 * (self._mixture.n_parameters - self.score_samples(X).sum()))
 
 
 def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:
