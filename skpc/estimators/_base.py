@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from numbers import Real
 from typing import Any, Self
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, check_memory
 from skpc._validation import (
+    N_JOBS,
     StrOptions,
     check_n_samples,
     check_table,
@@ -21,6 +21,7 @@ from skpc._validation import (
     column_of,
     fit_context,
 )
+from skpc._warnings import warn
 from skpc.densities import Density
 from skpc.domain import Domain, group_rows, merge_rows
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
@@ -52,6 +53,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         "atoms": [StrOptions({"auto"}), dict],
         "bounds": [dict, None],
         "handle_unknown": [StrOptions({"unseen", "missing", "error"})],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -88,7 +90,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     ) -> None:
         """Learn from a table in blocks; the rows that come with it are a sample of all."""
         n_rows = f"{weight.sum():,.0f} of the {blocks.n_rows:,.0f} rows that come in blocks"
-        warnings.warn(f"{type(self).__name__} learns from a sample of {n_rows}.", stacklevel=2)
+        warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
         self.fit_rows(blocks.domain, rows, weight, rows_val)
 
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:

@@ -160,7 +160,7 @@ def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
     density = clone(machine.density)
     if not hasattr(density, "categorical_features"):
         raise ValueError(
-            f"density must be a density estimator of this package, got {density!r}; use "
+            f"density must be a density estimator of skpc, got {density!r}; use "
             "CutsetNetworkBD(structured=True)"
         )
     _hand_down(machine, density)

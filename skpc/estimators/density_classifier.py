@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._validation import (
+    N_JOBS,
     StrOptions,
     check_labels,
     check_n_samples,
@@ -170,7 +170,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         "classifiers": ["array-like", None],
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -268,7 +268,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         ]
         names = [member.name for member in members]
         if len(set(names)) < len(names):
-            raise ValueError(f"The names of densities and classifiers must differ; got {names}.")
+            raise ValueError(
+                f"The names of densities and classifiers must differ, got {names}; rename one."
+            )
         return densities, members
 
     def _learn(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
 from skpc._validation import (
+    N_JOBS,
     check_n_samples,
     check_target,
     fit_context,
@@ -151,7 +151,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         "regressors": ["array-like", None],
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -241,7 +241,9 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         ]
         names = [member.name for member in members]
         if len(set(names)) < len(names):
-            raise ValueError(f"The names of densities and regressors must differ; got {names}.")
+            raise ValueError(
+                f"The names of densities and regressors must differ, got {names}; rename one."
+            )
         return densities, members
 
     @by_blocks
@@ -307,7 +309,9 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         """
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if wanted.ndim > 1:
-            raise ValueError(f"levels must be one number or a list, got shape {wanted.shape}.")
+            raise ValueError(
+                f"levels must be one number or a list of them; found shape {wanted.shape}."
+            )
 
         def quantiles(part: Predictive) -> Floats:
             return (

@@ -32,8 +32,9 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     ----------
     density : estimator, default=None
         A density estimator of this package that has a ``circuit_`` once fitted; it is cloned. None
-        chooses one (see Notes). Missing cells in ``fit`` need a structured-decomposable
-        circuit.
+        chooses one (see Notes). Missing cells in ``fit`` need a circuit that is
+        structured-decomposable. That of ``CutsetNetworkBD(structured=True)`` always is; small
+        circuits of other densities may be, and are accepted.
     standardize : bool, default=True
         Whether the kernel sees each column of numbers divided by its standard deviation in the
         training rows, missing cells skipped. Rows stay in their own units everywhere else.

@@ -56,7 +56,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     density : estimator, default=None
         A density estimator of this package that has a ``circuit_`` once fitted; it is cloned. None
         chooses one as :class:`skpc.ExpectedKernelSVR` does. Missing cells in ``fit`` need a
-        structured-decomposable circuit.
+        circuit that is structured-decomposable. That of ``CutsetNetworkBD(structured=True)`` always
+        is; small circuits of other densities may be, and are accepted.
     calibration : {"sigmoid", "temperature"} or None, default=None
         How :meth:`predict_proba` turns the margin of each class against its closest rival into
         probabilities. "sigmoid": Platt scaling, one class against the others. "temperature":

@@ -379,7 +379,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             self._flat = flat
         elif targets.shape[1] != len(self.y_mean_):
             raise ValueError(
-                f"y has {targets.shape[1]} outputs, but the first call had {len(self.y_mean_)}."
+                f"y must have the {len(self.y_mean_)} outputs of the first call; found "
+                f"{targets.shape[1]}. Call fit to begin anew."
             )
         return rows, targets, self._moments(rows)
 

@@ -190,7 +190,6 @@ class MixtureOfAllTrees(TableDensity):
         "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
         "n_inference_samples": [AT_LEAST_ONE],
         "n_bins": [None, AT_LEAST_ONE],
-        "n_jobs": [None, Integral],
     }
 
     _adam: Adam

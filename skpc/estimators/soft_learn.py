@@ -201,7 +201,6 @@ class SoftLearnSPN(CircuitDensity):
         "smallest_sd": [POSITIVE],
         "leaves": [StrOptions({"block", "univariate"})],
         "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "n_jobs": [None, Integral],
     }
 
     def __init__(

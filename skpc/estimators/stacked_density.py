@@ -129,7 +129,6 @@ class StackedDensity(BaseComposition, TableDensity):
         **TableDensity._parameter_constraints,
         "estimators": [None, list],
         "cv": ["cv_object"],
-        "n_jobs": [None, Integral],
     }
     #: Scores and atoms are what the members have in common.
     margins = "auto"
@@ -276,7 +275,14 @@ class StackedDensity(BaseComposition, TableDensity):
         asked = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k] for k in asked]
         if not all(isinstance(member, CircuitDensity) for member in members):
-            raise AttributeError("circuit_ needs members that are circuits; one of them is not")
+            others = [
+                self._names[k]
+                for k, member in zip(asked, members)
+                if not isinstance(member, CircuitDensity)
+            ]
+            raise AttributeError(
+                f"circuit_ needs members that are circuits, which {others} are not; leave them out"
+            )
         try:
             return mixture([member.circuit_ for member in members], self.weights_[asked])
         except ValueError as error:

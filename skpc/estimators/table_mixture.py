@@ -145,7 +145,6 @@ class TableMixture(CircuitDensity):
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
     }
     #: Scores and atoms are what the model is made for.
     margins = "auto"

@@ -3,6 +3,8 @@
 import inspect
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, clone
 
@@ -82,3 +84,38 @@ def test_verbose_tells_what_is_done(estimator, shown, capsys):
     assert any(part in said for part in shown.split("|"))
     if hasattr(quiet, "predict"):
         np.testing.assert_array_equal(loud.predict(X), quiet.predict(X))
+
+
+@every_estimator
+def test_no_thread_at_all_is_refused(estimator):
+    if "n_jobs" in inspect.signature(estimator.__init__).parameters:
+        with pytest.raises(ValueError, match=r"'n_jobs' .* must be .* Got 0 instead"):
+            estimator(n_jobs=0).fit(np.eye(9), np.arange(9) % 2)
+
+
+def test_warnings_point_to_the_line_that_called_the_package():
+    X = np.array([["a", "b"], ["b", "a"]] * 9, dtype=object)
+    model = CutsetNetworkBD().fit(X)
+    with pytest.warns(UserWarning, match="categories that fit has not seen") as caught:
+        model.score([["c", "a"]])
+    X = np.column_stack([X, np.full(len(X), None)])
+    with pytest.warns(UserWarning, match="no value in the rows of fit") as others:
+        CircuitImputer(model).fit(X)
+    assert {each.filename for each in [*caught, *others]} == {__file__}
+
+
+def test_a_lazy_frame_is_refused_where_answers_are_asked_for():
+    frame = pl.DataFrame({"a": [0.0, 1.0] * 9})
+    model = CutsetNetworkBD().fit(frame)
+    for ask in (model.score, model.complete, model.score_samples, model.marginals):
+        with pytest.raises(TypeError, match=r"found a polars LazyFrame.*Pass X.collect\(\)"):
+            ask(frame.lazy())
+
+
+def test_cells_that_are_no_table_are_refused_with_the_column_and_the_way_out():
+    frame = pd.DataFrame({"a": [0.0, 1.0], "b": [0, "one"]})
+    with pytest.raises(TypeError, match=r"column 'b' holds both 'one' and 0. Convert one kind"):
+        CutsetNetworkBD().fit(frame)
+    frame = frame.assign(b=pd.Series([{1}, {2}]))
+    with pytest.raises(TypeError, match=r"found \{1\} of type set in column 'b'. Turn dates"):
+        CutsetNetworkBD().fit(frame)
