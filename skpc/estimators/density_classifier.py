@@ -100,8 +100,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         The members of the pool: names of densities, with " joint" added for those of columns and
         class together, and names of classifiers.
     weights_ : ndarray of shape (2, n_members)
-        How much the log odds of each member count: in rows of which hardly a cell is seen, and in
-        complete rows; between them in proportion. Members that weigh nothing in both were not
+        How much the log odds of each member count: in rows with hardly a cell, and in complete
+        rows; between them in proportion. Members that weigh nothing in both were not
         learned again from all rows.
     offsets_ : ndarray of shape (n_classes,)
         What is added to the log odds of a complete row.

@@ -30,7 +30,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
     they are. Rows with missing cells are used in ``fit`` too. Cells stay missing only in a column
-    of strings that names the rows, of which ``fit`` warns.
+    of strings that names the rows; ``fit`` warns of it.
 
     Parameters
     ----------

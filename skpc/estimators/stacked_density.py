@@ -95,8 +95,8 @@ class StackedDensity(BaseComposition, TableDensity):
         Mean log density (nats) of the held-out rows under each member, and under the stack.
     circuit_ : Circuit
         One circuit over encoded rows, a sum over those of the members of positive weight, made when
-        it is read first. There is none (an AttributeError says why) where a member is no circuit,
-        or members read numbers in different ways.
+        it is read first. There is none (an AttributeError says why) where a member has no
+        circuit, or members read numbers in different ways.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back.
     n_features_in_ : int
