@@ -20,9 +20,9 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import TableEstimator
 from skpc.estimators._default_density import fit_for_cells
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._table import TableEstimator
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
@@ -30,7 +30,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
     they are. Rows with missing cells are used in ``fit`` too. Cells stay missing only in a column
-    of strings that names the rows, of which ``fit`` warns.
+    of strings that names the rows; ``fit`` warns of it.
 
     Parameters
     ----------
@@ -53,6 +53,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
         same table alike, another seed fills it another time. Seeds the default density too.
+    verbose : int, default=0
+        With 1, progress bars of the default densities (a line at the end of each where tqdm is not
+        installed). A density that is given has a ``verbose`` of its own.
 
     Attributes
     ----------
@@ -119,6 +122,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         "keep_empty_features": ["boolean"],
         "add_indicator": ["boolean"],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -129,12 +133,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         keep_empty_features: bool = False,
         add_indicator: bool = False,
         random_state: Any = None,
+        verbose: int = 0,
     ):
         self.density = density
         self.strategy = strategy
         self.keep_empty_features = keep_empty_features
         self.add_indicator = add_indicator
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
@@ -170,7 +176,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             if density is None:
-                self.density_ = fit_for_cells(table, weight, self.random_state)
+                self.density_ = fit_for_cells(table, weight, self.random_state, self.verbose)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             self.indicator_, missing = None, _missing(table)
