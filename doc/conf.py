@@ -26,6 +26,11 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
+# A reference that leads nowhere is a warning. Docstrings inherited from scikit-learn refer to its own
+# pages, and modules have sections instead of pages.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"sklearn\..*"), ("py:mod", r"skpc\..*")]
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",

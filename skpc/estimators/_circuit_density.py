@@ -96,7 +96,7 @@ class CircuitDensity(TableDensity):
     def fit_rows(
         self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
     ) -> Self:
-        """Learn from encoded rows under a domain that is known; see :class:`TableDensity`."""
+        """Learn from encoded rows under a domain that is known."""
         super().fit_rows(domain, rows, weight, rows_val)
         # partial_fit goes on from here.
         self._n_learned = float(weight.sum())
