@@ -46,6 +46,7 @@ class ExpectedKernelMachine(TableEstimator):
         "tol": [POSITIVE],
         "cache_size": [POSITIVE],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "n_jobs": [Integral, None],
     } | {
         name: TableDensity._parameter_constraints[name]
         for name in ("categorical_features", "random_state")

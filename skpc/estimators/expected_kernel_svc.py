@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skpc._arrays import Floats, Ints
+from skpc._threads import in_threads, threads
 from skpc._validation import StrOptions, check_labels, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
 from skpc.estimators._calibration import (
@@ -81,6 +82,10 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     random_state : int, RandomState instance or None, default=None
         Seeds the choice of the density and the densities chosen from, and what is held out and
         removed for the calibration.
+    n_jobs : int, default=None
+        Number of threads: folds of the calibration, densities that are compared, and what each of
+        them does in threads. None is one unless in a ``joblib.parallel_config`` context, -1 all
+        cores. The result is the same.
 
     Attributes
     ----------
@@ -160,6 +165,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         max_iter: int = -1,
         categorical_features: Any = "auto",
         random_state: Any = None,
+        n_jobs: int | None = None,
     ):
         self.density = density
         self.calibration = calibration
@@ -171,6 +177,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         self.max_iter = max_iter
         self.categorical_features = categorical_features
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVC:
@@ -197,7 +204,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             have missing cells and the circuit of the density is not structured-decomposable, or a
             calibration has one row of each class only.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), threads(self.n_jobs):
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
             if len(self.classes_) < 2:
@@ -220,7 +227,9 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "
                 f"row of each of the {len(self.classes_)} classes; use calibration=None"
             )
-        evidence = [self._without(rows, fold.kept, code)._evidence(fold.asked) for fold in folds]
+        evidence = in_threads(
+            lambda fold: self._without(rows, fold.kept, code)._evidence(fold.asked), folds
+        )
         self._calibrator = _CALIBRATIONS[self.calibration].fit(
             np.concatenate(evidence),
             code[np.concatenate([fold.rows for fold in folds])],

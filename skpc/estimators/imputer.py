@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._threads import threads
 from skpc._validation import (
     StrOptions,
     check_table,
@@ -53,6 +55,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
         same table alike, another seed fills it another time. Seeds the default density too.
+    n_jobs : int, default=None
+        Number of threads, of ``fit`` and of ``transform``: densities that are compared, what each
+        of them does in threads, and parts of the rows. A ``density`` with ``n_jobs`` of its own
+        learns by these. None is one unless in a ``joblib.parallel_config`` context, -1 all cores.
+        The result is the same.
 
     Attributes
     ----------
@@ -119,6 +126,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         "keep_empty_features": ["boolean"],
         "add_indicator": ["boolean"],
         "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -129,12 +137,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         keep_empty_features: bool = False,
         add_indicator: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ):
         self.density = density
         self.strategy = strategy
         self.keep_empty_features = keep_empty_features
         self.add_indicator = add_indicator
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
@@ -161,7 +171,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         ValueError
             If the density refuses the table: no value at all, an infinite cell, bad weights.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), threads(self.n_jobs):
             density = self.density
             if density is not None and not hasattr(density, "complete"):
                 raise TypeError(
@@ -195,9 +205,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         """
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
-        filled = self.density_.complete(
-            table, strategy=self.strategy, random_state=self.random_state
-        )
+        with threads(self.n_jobs):
+            filled = self.density_.complete(
+                table, strategy=self.strategy, random_state=self.random_state
+            )
         for column in np.flatnonzero(self._is_empty)[::-1].tolist():
             filled = (
                 _with_zeros(filled, column)
