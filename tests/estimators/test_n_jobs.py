@@ -55,8 +55,8 @@ def test_the_circuit_does_not_depend_on_the_number_of_threads(learner, missing):
 
 
 def test_machines_imputers_and_operators_do_not_depend_on_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr("skpc.estimators.kernel_ep._FEATURE_ROWS", 60)
-    X, incomplete = rows(0.0), rows(0.2)
+    monkeypatch.setattr("skpc.estimators.kernel_ep._FEATURE_ROWS", 30)
+    X, incomplete = rows(0.0, 120), rows(0.2, 120)
     y = X[:, 0] + X[:, 1]
 
     def answers(n_jobs):
