@@ -101,18 +101,18 @@ def measure_all(
     name, missing = row
     if missing and name == "KernelEPOperator":
         return
-    seconds, before = 0.0, 1
+    seconds: float | None = 0.0
+    before = 1
     for size in sizes:
-        if seconds * size / before > _MORE[figures.axis] * limit:
-            # It is not tried.
+        # Nothing larger is tried after a fit that has not come to an end, or where one would not.
+        if seconds is None or seconds * size / before > _MORE[figures.axis] * limit:
             figures.enter(name, missing, size, None, None)
-            break
+            seconds = None
+            continue
         cost = in_process(_measure, (figures.axis, name, missing, size, max(sizes), folder), limit)
         cells = ("-" if cell is None else f"{cell:.2f}" for cell in cost[:-1])
         print_row((name, missing, f"{size:,}", *cells, cost.note))
         figures.enter(name, missing, size, cost.seconds, cost.mebibytes)
-        if cost.seconds is None:
-            break
         seconds, before = cost.seconds, size
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 _DOTS = "..."
+#: The least seconds and MiB that are drawn.
+_LEAST = 0.01, 1.0
 
 
 class Figures:
     """What has been measured along an axis: a table in a file of the guide, and its picture.
 
-    A cell of the table is seconds / MiB, or dots where a fit has not come to an end.
+    A cell of the table is seconds / MiB, dots where a fit has not come to an end, or empty where
+    none has been measured.
     """
 
     def __init__(self, axis: str, folder: Path, order: list[str]):
@@ -51,12 +54,12 @@ class Figures:
             writer = csv.writer(out, lineterminator="\n")
             writer.writerow(["", "missing", *(f"{size:,}" for size in sizes)])
             for name, missing in self._rows():
-                cells = [self._cells.get((name, missing, size), _DOTS) for size in sizes]
+                cells = [self._cells.get((name, missing, size), "") for size in sizes]
                 writer.writerow([name, f"{100 * missing:.0f} %", *cells])
 
     def _draw(self) -> None:
         rates = sorted({missing for _, missing in self._rows()})
-        with plt.style.context("tableau-colorblind10"):
+        with plt.style.context(["tableau-colorblind10", {"svg.fonttype": "none"}]):
             fig, axes = plt.subplots(
                 2,
                 len(rates),
@@ -69,10 +72,12 @@ class Figures:
             for column, rate in enumerate(rates):
                 for number, name in enumerate(self._order):
                     curve = self._curve(name, rate)
+                    if not curve:
+                        continue
                     for row in range(2):
                         axes[row, column].loglog(
                             [size for size, *_ in curve],
-                            [max(both[row], 1e-2) for _, *both in curve],
+                            [max(both[row], _LEAST[row]) for _, *both in curve],
                             label=name,
                             color=f"C{number}",
                             marker="o",
@@ -92,7 +97,7 @@ class Figures:
         """Sizes, seconds and MiB."""
         found = list[tuple[int, float, float]]()
         for (own, missing, size), cell in sorted(self._cells.items()):
-            if (own, missing) == (name, rate) and cell != _DOTS:
+            if (own, missing) == (name, rate) and cell not in (_DOTS, ""):
                 seconds, mebibytes = cell.split(" / ")
                 found.append((size, float(seconds), float(mebibytes.replace(",", ""))))
         return found
