@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
 from skpc._validation import (
     AT_LEAST_ONE,
+    N_JOBS,
     POSITIVE,
     StrOptions,
     check_magnitude,
@@ -82,6 +84,10 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Whether to keep all rows, for `refit_features`.
     random_state : int, RandomState instance or None, default=None
         Seeds the random features.
+    n_jobs : int, default=None
+        Number of threads that compute the features of rows, a few thousand at a time, in ``fit``
+        and in ``predict``. None is one unless in a ``joblib.parallel_config`` context, -1 all
+        cores. The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the rows learned (a line at the end where tqdm is not
         installed).
@@ -152,6 +158,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "standardize": ["boolean"],
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 
@@ -168,6 +175,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         standardize: bool = True,
         keep_rows: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.input_distributions = input_distributions
@@ -180,6 +188,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.standardize = standardize
         self.keep_rows = keep_rows
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -401,9 +410,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _feature_blocks(self, moments: Moments) -> Iterator[tuple[Floats, slice]]:
         """Features of a few thousand rows at a time: those of all would take much memory."""
-        for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
-            part = Moments(moments.mean[block], moments.variance[block])
-            yield self.features_.transform(part), block
+        blocks = list(gen_batches(len(moments.mean), _FEATURE_ROWS))
+        parts = (Moments(moments.mean[block], moments.variance[block]) for block in blocks)
+        if len(blocks) == 1:
+            # Loops of messages ask row by row.
+            return zip(map(self.features_.transform, parts), blocks)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        return zip(parallel(delayed(self.features_.transform)(part) for part in parts), blocks)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
