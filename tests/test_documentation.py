@@ -47,7 +47,8 @@ def test_files_that_a_page_names_exist(text):
     words = text.read_text()
     named = re.findall(r"``((?:skpc|tests|examples|doc)/[\w/]+\.\w+)``", words)
     named += [
-        f"{module.replace('.', '/')}" for module in re.findall(r"-m (tests[.\w]+\w|skpc[.\w]*\w)", words)
+        f"{module.replace('.', '/')}"
+        for module in re.findall(r"-m (tests[.\w]+\w|skpc[.\w]*\w)", words)
     ]
     missing = [
         name

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
+from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._circuit_density import CircuitDensity
@@ -123,7 +124,7 @@ def _fit_best(
     kept, kept_weight, *asked = _split(domain, rows, weight, check_random_state(random_state))
     # Axes that held-out rows have a part in would speak for densities with bins.
     without = domain.with_axes_of(kept, kept_weight)
-    fitted = [clone(one).fit_rows(without, kept, kept_weight) for one in candidates]
+    fitted = in_threads(lambda one: clone(one).fit_rows(without, kept, kept_weight), candidates)
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num(scores_of(fitted, *asked), nan=-np.inf)
     scores[0] += worth

@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
 
 from skpc._arrays import Floats
+from skpc._threads import threads
 from skpc._validation import NOT_NEGATIVE, check_n_samples, check_target, fit_context
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
@@ -56,6 +57,9 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         density, which must not have been told otherwise.
     random_state : int, RandomState instance or None, default=None
         Seeds the choice of the density and the densities chosen from.
+    n_jobs : int, default=None
+        Number of threads: densities that are compared, and what each of them does in threads. None
+        is one unless in a ``joblib.parallel_config`` context, -1 all cores. The result is the same.
     verbose : int, default=0
         With 1, progress bars of the default densities (a line at the end of each where tqdm is not
         installed), and a line as the solver begins. A density that is given has a ``verbose`` of
@@ -148,6 +152,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         max_iter: int = -1,
         categorical_features: Any = "auto",
         random_state: Any = None,
+        n_jobs: int | None = None,
         verbose: int = 0,
     ):
         self.density = density
@@ -160,6 +165,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         self.max_iter = max_iter
         self.categorical_features = categorical_features
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -186,7 +192,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             If a cell or a target is infinite, the density has no circuit, or rows have missing
             cells and the circuit of the density is not structured-decomposable.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), threads(self.n_jobs):
             rows_and_target = self._training_rows(X, sample_weight, y, check_target)
             self._learn(SVR(epsilon=self.epsilon), *rows_and_target)
         return self
