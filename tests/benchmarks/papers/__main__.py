@@ -41,8 +41,9 @@ from tests.benchmarks.papers import (
     kernel_ep,
     soft_learn,
 )
+from tests.benchmarks.papers.estimates import ESTIMATES
 from tests.benchmarks.papers.ledger import Job, Row, compare, measure, read_cache, write_cache
-from tests.benchmarks.papers.pages import write_pages
+from tests.benchmarks.papers.pages import not_run, write_pages
 from tests.benchmarks.papers.pictures import PARETO, draw_pareto
 
 #: Measurements before processes are started anew, which takes seconds.
@@ -80,7 +81,10 @@ def main() -> None:
         write_cache(cache_path, cache)
         print(f"{found['seconds']:8.1f} s  {name}", flush=True)
     draw_pareto(cache, options.out.parent / "images" / PARETO)
-    write_pages([compare(row, jobs, cache) for row in rows], options.out)
+    lines = [compare(row, jobs, cache) for row in rows]
+    rest = [ESTIMATES.get(name, 0) for name in jobs if name not in cache]
+    write_pages(lines, options.out, sum(each["seconds"] for each in cache.values()), sum(rest))
+    print(not_run(lines))
 
 
 def all_jobs() -> dict[str, Job]:

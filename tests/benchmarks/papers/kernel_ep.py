@@ -303,7 +303,7 @@ def _batch() -> list[Row]:
     ours = f"ep/mean-logvar/{list(KERNELS)[-1]}"
     histogram = Row(PAPER, "figure_3a", "log KL at 1, 50 and 99 %", "mean -8.97", (ours,))
     found = [
-        Row(PAPER, "figure_1", "incoming messages of four tables", "", note="not run (a picture)"),
+        illustration(PAPER, "figure_1", "incoming messages of four tables"),
         illustration(PAPER, "figure_2", "the factor graph of logistic regression"),
         histogram._replace(judge=_percentiles_judge(ours), note=MESSAGES),
         illustration(PAPER, "figure_3b", "predicted messages"),
