@@ -22,9 +22,9 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import TableEstimator
 from skpc.estimators._default_density import fit_for_cells
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._table import TableEstimator
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
@@ -32,7 +32,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
     they are. Rows with missing cells are used in ``fit`` too. Cells stay missing only in a column
-    of strings that names the rows, of which ``fit`` warns.
+    of strings that names the rows; ``fit`` warns of it.
 
     Parameters
     ----------
@@ -60,6 +60,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         of them does in threads, and parts of the rows. A ``density`` with ``n_jobs`` of its own
         learns by these. None is one unless in a ``joblib.parallel_config`` context, -1 all cores.
         The result is the same.
+    verbose : int, default=0
+        With 1, progress bars of the default densities (a line at the end of each where tqdm is not
+        installed). A density that is given has a ``verbose`` of its own.
 
     Attributes
     ----------
@@ -127,6 +130,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         "add_indicator": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -138,6 +142,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         add_indicator: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.density = density
         self.strategy = strategy
@@ -145,6 +150,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         self.add_indicator = add_indicator
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
@@ -180,7 +186,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             if density is None:
-                self.density_ = fit_for_cells(table, weight, self.random_state)
+                self.density_ = fit_for_cells(table, weight, self.random_state, self.verbose)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             self.indicator_, missing = None, _missing(table)

@@ -25,6 +25,7 @@ from skpc._validation import (
     unmasked,
 )
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._progress import progress
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
@@ -87,6 +88,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Number of threads that compute the features of rows, a few thousand at a time, in ``fit``
         and in ``predict``. None is one unless in a ``joblib.parallel_config`` context, -1 all
         cores. The result is the same.
+    verbose : int, default=0
+        With 1, a progress bar counts the rows learned (a line at the end where tqdm is not
+        installed).
 
     Attributes
     ----------
@@ -155,6 +159,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -171,6 +176,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         keep_rows: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.input_distributions = input_distributions
         self.n_inner = n_inner
@@ -183,6 +189,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.keep_rows = keep_rows
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:
@@ -294,7 +301,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         n_samples : int, default=1
             Number of draws for each row.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same draws.
+            The same seed gives the same draws. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------
@@ -358,8 +366,10 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         standardised = (targets - self.y_mean_) / self.y_scale_
-        for features, block in self._feature_blocks(moments):
-            self.posterior_ = self.posterior_.update(features, standardised[block])
+        with progress(len(rows), "rows", self.verbose) as advance:
+            for features, block in self._feature_blocks(moments):
+                self.posterior_ = self.posterior_.update(features, standardised[block])
+                advance(len(features))
         self.n_samples_seen_ = self.posterior_.n_rows
         # The density of the targets themselves, and not of the standardised ones.
         jacobian = self.n_samples_seen_ * np.log(self.y_scale_).sum()
@@ -378,7 +388,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             self._flat = flat
         elif targets.shape[1] != len(self.y_mean_):
             raise ValueError(
-                f"y has {targets.shape[1]} outputs, but the first call had {len(self.y_mean_)}."
+                f"y must have the {len(self.y_mean_)} outputs of the first call; found "
+                f"{targets.shape[1]}. Call fit to begin anew."
             )
         return rows, targets, self._moments(rows)
 

@@ -192,7 +192,6 @@ class MixtureOfAllTrees(TableDensity):
         "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
         "n_inference_samples": [AT_LEAST_ONE],
         "n_bins": [None, AT_LEAST_ONE],
-        "n_jobs": [None, Integral],
     }
 
     _adam: Adam
@@ -445,7 +444,8 @@ class MixtureOfAllTrees(TableDensity):
         n_trees : int
             Number of trees drawn from the mixture; they get equal weights.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same trees.
+            The same seed gives the same trees. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------
