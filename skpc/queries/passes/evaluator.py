@@ -95,7 +95,9 @@ class Evaluator:
         table, cells = self.tables.log_table, batch.cells
         of_leaf = np.empty((1, 1))
         for leaf, node in enumerate(leaves.node):
-            leaf_values(self.plan.leaves, leaf, table, cells.codes, cells.values, 1, TRUE, of_leaf, 0)
+            leaf_values(
+                self.plan.leaves, leaf, table, cells.codes, cells.values, 1, TRUE, of_leaf, 0
+            )
             value[node] = of_leaf[0, 0]
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
