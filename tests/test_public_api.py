@@ -116,7 +116,16 @@ PUBLIC = {
         "leaf_second_moments",
     ],
     "skpc.discrepancies": ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"],
-    "skpc.datasets": ["URLS", "fetch_debd", "make_chow_liu", "make_ising", "make_missing"],
+    "skpc.datasets": [
+        "URLS",
+        "fetch_debd",
+        "load_digit_bits",
+        "load_tumours",
+        "load_wines",
+        "make_chow_liu",
+        "make_ising",
+        "make_missing",
+    ],
     "skpc.domain": [
         "Domain",
         "LogMass",

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
 from skpc._validation import (
     AT_LEAST_ONE,
+    N_JOBS,
     POSITIVE,
     StrOptions,
     check_magnitude,
@@ -23,6 +25,7 @@ from skpc._validation import (
     unmasked,
 )
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._progress import progress
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
@@ -84,6 +87,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Whether to keep all rows, for `refit_features`.
     random_state : int, RandomState instance or None, default=None
         Seeds the random features.
+    n_jobs : int, default=None
+        Number of threads that compute the features of rows, a few thousand at a time, in ``fit``
+        and in ``predict``. None is one unless in a ``joblib.parallel_config`` context, -1 all
+        cores. The result is the same.
+    verbose : int, default=0
+        With 1, a progress bar counts the rows learned (a line at the end where tqdm is not
+        installed).
 
     Attributes
     ----------
@@ -153,6 +163,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "standardize": ["boolean"],
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
+        "n_jobs": N_JOBS,
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -168,6 +180,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         standardize: bool = True,
         keep_rows: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.input_distributions = input_distributions
         self.n_inner = n_inner
@@ -179,6 +193,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.standardize = standardize
         self.keep_rows = keep_rows
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:
@@ -291,7 +307,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         n_samples : int, default=1
             Number of draws for each row.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same draws.
+            The same seed gives the same draws. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------
@@ -384,8 +401,10 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         standardised = self._standardised(targets)
-        for features, block in self._feature_blocks(moments):
-            self.posterior_ = self.posterior_.update(features, standardised[block])
+        with progress(len(rows), "rows", self.verbose) as advance:
+            for features, block in self._feature_blocks(moments):
+                self.posterior_ = self.posterior_.update(features, standardised[block])
+                advance(len(features))
         self.n_samples_seen_ = self.posterior_.n_rows
         # The density of the targets themselves, and not of the standardised ones.
         jacobian = self.n_samples_seen_ * np.log(self.y_scale_).sum()
@@ -404,7 +423,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             self._flat = flat
         elif targets.shape[1] != len(self.y_mean_):
             raise ValueError(
-                f"y has {targets.shape[1]} outputs, but the first call had {len(self.y_mean_)}."
+                f"y must have the {len(self.y_mean_)} outputs of the first call; found "
+                f"{targets.shape[1]}. Call fit to begin anew."
             )
         return rows, targets, self._moments(rows)
 
@@ -425,9 +445,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _feature_blocks(self, moments: Moments) -> Iterator[tuple[Floats, slice]]:
         """Features of a few thousand rows at a time: those of all would take much memory."""
-        for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
-            part = Moments(moments.mean[block], moments.variance[block])
-            yield self.features_.transform(part), block
+        blocks = list(gen_batches(len(moments.mean), _FEATURE_ROWS))
+        parts = (Moments(moments.mean[block], moments.variance[block]) for block in blocks)
+        if len(blocks) == 1:
+            # Loops of messages ask row by row.
+            return zip(map(self.features_.transform, parts), blocks)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        return zip(parallel(delayed(self.features_.transform)(part) for part in parts), blocks)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Batches of rows with the values of every node kept, for passes that go back down."""
+"""Batches of rows with the values of every node kept, for passes that go down again."""
 
 from __future__ import annotations
 

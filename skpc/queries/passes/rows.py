@@ -1,4 +1,4 @@
-"""The door for rows of numbers, and the blocks in which kernels see them."""
+"""Checks of encoded rows, and the blocks in which kernels read them."""
 
 from __future__ import annotations
 
