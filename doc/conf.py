@@ -2,6 +2,8 @@
 
 import re
 
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+
 import skpc
 
 project = "skpc"
@@ -23,6 +25,11 @@ default_role = "literal"
 autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+
+# A reference that leads nowhere is a warning. Docstrings inherited from scikit-learn refer to pages
+# of its own, and modules have sections instead of pages.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"sklearn\..*"), ("py:mod", r"skpc\..*")]
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

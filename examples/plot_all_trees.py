@@ -29,7 +29,7 @@ edge = model.edge_probabilities_
 names = [name.replace("_", " ") for name in table.columns]
 names[names.index("od280/od315 of diluted wines")] = "od280/od315"
 
-_, ax = plt.subplots(figsize=(7.5, 6.5), layout="constrained")
+_, ax = plt.subplots(figsize=(8, 6.5), layout="constrained")
 image = ax.imshow(np.where(np.eye(14) > 0, np.nan, edge), cmap="cividis", vmin=0.0)
 ax.set_xticks(range(14), names, rotation=90)
 ax.set_yticks(range(14), names)
@@ -60,7 +60,7 @@ print(f"{model.score(test):.2f} nats a row on new digits")
 # the mean of all digits. Most join neighbours; pixels at the margin, which are hardly ever black,
 # may hang anywhere and have no such edge, or hang from each other. On the right are samples: a tree
 # is drawn, and a digit given the tree, for each anew.
-_, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
+_, (left, right) = plt.subplots(1, 2, figsize=(8, 3.7), layout="constrained")
 paper = ListedColormap(["white", "black"])
 left.imshow(train.mean(axis=0).reshape(8, 8), cmap="Oranges", alpha=0.6, vmax=1.5)
 first, second = np.triu_indices(64, 1)

@@ -73,7 +73,7 @@ for name, (by_likelihood, by_forest) in results.items():
 
 places = np.arange(len(results))
 by_likelihood, by_forest = np.transpose(list(results.values()))
-_, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+_, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 ax.hlines(places, by_likelihood, by_forest, color="#BBBBBB", zorder=1)
 ax.scatter(by_likelihood, places, s=60, marker="o", color="#0072B2", label="likelihood (skpc)")
 ax.scatter(by_forest, places, s=60, marker="s", color="#D55E00", label="isolation forest")

@@ -56,16 +56,16 @@ for name, means in found.items():
     print(name, *(f"({x:.2f}, {y:.2f})" for x, y in means))
 
 # %%
-_, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
+_, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
 ax.plot(*X.T, ".", color="#BBBBBB", ms=2, zorder=0)
 ax.axvline(0, color="black", lw=1)
-ax.text(0.05, 0, "the cut", va="center")
+ax.text(-0.05, 0, "the cut", va="center", ha="right")
 for x in (-0.5, 0.5):
     ax.plot(x, 4 * x, "+", color="black", ms=24, label="centres of the clouds" if x > 0 else None)
 for (name, means), marker, colour in zip(found.items(), "vD", ("#D55E00", "#0072B2")):
     ax.plot(*means.T, marker, color=colour, ms=7, label=name)
 ax.set(xlabel="first column", ylabel="second column")
-ax.legend(loc="center right")
+ax.legend(loc="center right", frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 

@@ -50,7 +50,7 @@ for rate in rates:
         errors[name].append(np.sqrt(np.mean((model.predict(incomplete) - y[test]) ** 2)))
 
 # %%
-_, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+_, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 styles = {
     "expectation, mixtures": ("#0072B2", "o-", -0.03),
     "expectation, tree": ("#56B4E9", "D-", 0.03),

@@ -51,14 +51,14 @@ filled = {
 truth = table.loc[lost[:, 0], "bmi"]
 bins = np.linspace(18, 43, 26)
 colors = {"mean": "#0072B2", "mpe": "#D55E00", "sample": "#009E73"}
-_, axes = plt.subplots(1, 3, figsize=(9, 3.2), sharex=True, sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 3, figsize=(8, 2.8), sharex=True, sharey=True, layout="constrained")
 for ax, (strategy, completed) in zip(axes, filled.items()):
     values = completed.loc[lost[:, 0], "bmi"]
     ax.hist(truth, bins, color="#CCCCCC", label=f"lost cells: sd {truth.std():.1f}")
     label = f"filled cells: sd {values.std():.1f}"
     ax.hist(values, bins, histtype="step", color=colors[strategy], linewidth=2, label=label)
     ax.set(title=f'strategy="{strategy}"', xlabel="body mass index")
-    ax.legend(loc="upper right", frameon=False, fontsize=9)
+    ax.legend(loc="upper right", frameon=False)
 axes[0].set_ylabel("cells")
 axes[0].set_ylim(top=1.25 * axes[0].get_ylim()[1])
 plt.show()
@@ -106,7 +106,7 @@ results = {
     "complete rows only": regress(incomplete.dropna()),
 }
 
-_, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 3, figsize=(8, 2.7), sharey=True, layout="constrained")
 for name, (coef, variance, freedom) in results.items():
     half = student.ppf(0.975, freedom) * np.sqrt(variance)
     print(f"{name:26s}", *(f"{c:6.1f} +- {h:4.1f}" for c, h in zip(coef, half)))

@@ -75,7 +75,7 @@ print(
 # %%
 # What a log KL means: three of the test messages with their true beliefs and the learned ones.
 figure, axes = plt.subplots(
-    1, 4, figsize=(10, 3), layout="constrained", width_ratios=[1.3, 1, 1, 1]
+    1, 4, figsize=(8, 2.4), layout="constrained", width_ratios=[1.3, 1, 1, 1]
 )
 axes[0].hist(error, bins=40, color="#0072B2")
 axes[0].set(xlabel="log KL", ylabel="messages", title="2000 other messages")
@@ -106,7 +106,7 @@ lines = {
     "line 1": np.exp(-0.02 * mean - 1.5),
     "line 2": np.exp(0.02 * mean**2 - 1.5),
 }
-figure, axes = plt.subplots(3, 2, figsize=(9, 8), layout="constrained", sharex=True, sharey="row")
+figure, axes = plt.subplots(3, 2, figsize=(8, 7.1), layout="constrained", sharex=True, sharey="row")
 for column, (name, variance) in zip(axes.T, lines.items()):
     messages = np.column_stack([np.ones(300), np.full(300, 2.0), mean, variance])
     predicted, std = operator.predict(messages, return_std=True)

@@ -40,7 +40,7 @@ for rate in rates:
     shares.append(np.mean((low <= y_test) & (y_test <= high)))
     widths.append(np.mean(high - low))
 
-_, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+_, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 for name, color, style in (("pool", "#0072B2", "o-"), ("boosting", "#D55E00", "^:")):
     left.plot(100 * rates, errors[name], style, color=color, label=name, linewidth=2)
 left.axhline(y_test.std(), color="#999999", linewidth=1, zorder=0)
@@ -50,7 +50,8 @@ left.legend(frameon=False)
 right.plot(100 * rates, widths, "o-", color="#0072B2", linewidth=2)
 for rate, width, share in zip(rates, widths, shares):
     right.annotate(f"{share:.0%}", (100 * rate, width - 12), ha="center", color="#666666")
-right.set(xlabel="lost cells (%)", ylabel="width of the 80 % interval", ylim=(0, 1.2 * max(widths)))
+right.set(xlabel="lost cells (%)", ylabel="width of the 80 % interval")
+right.set(xlim=(-8, 88), ylim=(0, 1.2 * max(widths)))
 plt.show()
 
 # %%
@@ -63,7 +64,7 @@ partly, hardly = patient.copy(), np.full_like(patient, np.nan)
 partly[:, 2:4] = np.nan
 hardly[:, :2] = patient[:, :2]
 grid = np.linspace(0, 400, 401)
-_, ax = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
+_, ax = plt.subplots(figsize=(8, 3.4), layout="constrained")
 for row, name, color in (
     (patient, "all measures", "#0072B2"),
     (partly, "no body mass index, no blood pressure", "#E69F00"),

@@ -32,7 +32,7 @@ models = {
 }
 
 # %%
-_, axes = plt.subplots(4, figsize=(9, 3.2), layout="constrained")
+_, axes = plt.subplots(4, figsize=(8, 2.8), layout="constrained")
 strips = {name: model.sample(14, random_state=0) for name, model in models.items()}
 for ax, (name, rows) in zip(axes, ({"training rows": train[:14]} | strips).items()):
     ax.imshow(np.hstack(np.pad(rows.reshape(-1, 8, 8), ((0, 0), (0, 0), (1, 1)))), cmap="gray_r")

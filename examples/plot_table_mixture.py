@@ -1,7 +1,7 @@
 """
-========================================
-A Gaussian mixture of a table with holes
-========================================
+================================================
+A Gaussian mixture of a table with missing cells
+================================================
 
 A Gaussian mixture is a strong model of numbers that depend on each other, until a cell is missing.
 Then the table has to be filled first, and the mixture learns what the filling made up. This example
@@ -49,7 +49,7 @@ def gaussian_mixture(rows):
     return min(candidates, key=lambda model: model.bic(rows))
 
 
-shares = [0.0, 0.1, 0.2, 0.3, 0.4]
+shares = [0.0, 0.15, 0.3]
 draws = np.random.default_rng(0).random(train.shape)
 scores = {name: [] for name in ("TableMixture", *imputers)}
 for share in shares:
@@ -64,7 +64,7 @@ for share in shares:
         incomplete, compared = rows, models
 
 colors = dict(zip(scores, ("#009E73", "#D55E00", "#CC79A7", "#0072B2")))
-_, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+_, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for name, found in scores.items():
     label = name if name == "TableMixture" else f"GaussianMixture, {name}"
     ax.plot(shares, found, "o-", color=colors[name], label=label)
@@ -83,7 +83,7 @@ plt.show()
 # Draws show what a density has learned of two columns, here with three cells in ten missing, before
 # the rows that were held out (grey). An area is nearly a square of the radius. Column means draw
 # the mixture away from that curve, and neighbours blur it.
-_, axes = plt.subplots(1, 4, figsize=(10, 3), sharex=True, sharey=True, layout="constrained")
+_, axes = plt.subplots(1, 4, figsize=(8, 2.4), sharex=True, sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, compared.items()):
     # GaussianMixture returns components as well.
     drawn = model.sample(300) if name == "TableMixture" else model.sample(300)[0]

@@ -53,7 +53,7 @@ methods = {
 }
 sizes = [10, 30, 100, 300, 1000]
 seeds = np.arange(10, dtype=np.uint64)
-_, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
+_, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained", sharey=True)
 for ax, orientation in zip(axes, ("undirected", "directed")):
     model = MixtureOfAllTrees(
         orientation=orientation, categories=[[0, 1]] * 14, random_state=0

@@ -33,6 +33,7 @@ _MOST_DRAWS = 2**40
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+N_JOBS: list[Any] = [Interval(Integral, None, -1, closed="right"), AT_LEAST_ONE, None]
 
 
 def frame_library(table: Any) -> str | None:
@@ -135,14 +136,15 @@ def eager(X: Any) -> Any:
     """
     if isinstance(X, Iterator):
         raise TypeError(
-            "X argument must be a table, an array or a DataFrame; found an iterator "
-            f"({type(X).__name__}). Only the fit of a density takes a table in blocks."
+            "X must be a table, an array or a DataFrame; found an iterator "
+            f"({type(X).__name__}). Only the fit of a density takes a table in blocks: pass its "
+            "blocks one by one."
         )
     lazy = getattr(sys.modules.get("polars"), "LazyFrame", None)
     if lazy is not None and isinstance(X, lazy):
         raise TypeError(
-            "X argument must be a table, an array or a DataFrame; found a polars LazyFrame. "
-            "Pass X.collect()."
+            "X must be a table, an array or a DataFrame; found a polars LazyFrame. "
+            "Pass X.collect(); only the fit of a density takes it as it is."
         )
     return unmasked(X)
 
@@ -315,7 +317,9 @@ def check_n_samples(n_samples: Any) -> int:
         raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
     n_draws = int(n_samples)
     if n_draws > _MOST_DRAWS:
-        raise ValueError(f"n_samples must be at most {_MOST_DRAWS}, got {n_draws}")
+        raise ValueError(
+            f"n_samples must be at most {_MOST_DRAWS}, got {n_draws}; draw fewer at a time"
+        )
     return n_draws
 
 
@@ -419,17 +423,21 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         return next(cell for cell in held.tolist() if _kind_of_type(type(cell)) in wanted)
 
     if "complex" in kinds:
-        raise ValueError(f"Complex data not supported; found {example('complex')} in {where}.")
+        raise ValueError(
+            f"Complex data not supported; found {example('complex')} in {where}. Take its parts."
+        )
     if "other" in kinds:
         cell = example("other")
         raise TypeError(
-            "Each cell argument must be a string or a number (None or NaN where missing); "
-            f"found {cell!r} of type {type(cell).__name__} in {where}. Convert dates to numbers."
+            "The X argument must be a table of strings and numbers (None or NaN where missing); "
+            f"found {cell!r} of type {type(cell).__name__} in {where}. Turn dates into numbers, "
+            "other objects into strings."
         )
     if "string" in kinds:
         raise TypeError(
-            "The cells of a column argument must be all strings or all numbers; "
-            f"{where} holds both {example('string')!r} and {example('number', 'bool')!r}."
+            "The cells of a column must be all strings or all numbers; "
+            f"{where} holds both {example('string')!r} and {example('number', 'bool')!r}. "
+            "Convert one kind to the other."
         )
 
 

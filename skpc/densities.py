@@ -35,8 +35,8 @@ class Density(Protocol):
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
         """Distribution of the cells of each column (of all where None) given the observed ones.
 
-        From it follow marginals, means, intervals and, with :meth:`Predictive.mixture`, those of
-        several densities together.
+        From it follow marginals, means, intervals and, with
+        :meth:`~skpc.variables.Predictive.mixture`, those of several densities together.
         """
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:

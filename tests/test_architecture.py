@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
-    {"_sources"},
+    {"_sources", "_warnings"},
     {"_jit", "_arrays", "_files", "_repr", "_threads", "_version", "exceptions"},
     {"_random", "_validation"},
     {"variables"},

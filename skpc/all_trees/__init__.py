@@ -8,6 +8,7 @@ from skpc.all_trees.components import ComponentParameters, Components
 from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.directed import DirectedParameters
 from skpc.all_trees.training import (
+    EPOCH_ROWS,
     Adam,
     IncompleteRows,
     TrainingOptions,
@@ -19,6 +20,7 @@ from skpc.all_trees.training import (
 from skpc.all_trees.undirected import UndirectedParameters
 
 __all__ = [
+    "EPOCH_ROWS",
     "Adam",
     "AllTrees",
     "AllTreesDensity",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skpc._arrays import Floats, Ints
 from skpc._random import row_seeds
 from skpc._threads import threads
+from skpc._warnings import warn
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, Request
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
@@ -249,11 +249,10 @@ def _warn_of_few_trees(size: Floats) -> None:
     """Say how many rows have answers that hang on a handful of trees."""
     n_poor = int((size < _FEW_TREES).sum())
     if n_poor:
-        warnings.warn(
+        warn(
             f"The answers for {n_poor} of {len(size)} rows are worth fewer than {_FEW_TREES} "
             "independent trees each (see effective_sample_size): log densities may be wrong by "
             "tenths of a nat, probabilities by a tenth. Raise n_inference_samples, or fit with "
             "orientation='undirected', where trees differ less.",
             ConvergenceWarning,
-            stacklevel=3,
         )

@@ -40,6 +40,8 @@ _CELLS, _FEWEST_ROWS, _MOST_ROWS = 25_600, 16, 256
 _STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
 _MOST_COPIES = 2_000_000
+#: Rows of an epoch, at most; the next one draws others.
+EPOCH_ROWS = 100_000
 #: Parameters whose steps are worth a thread.
 _PARAMETERS = 2**22
 
@@ -334,14 +336,15 @@ def _epochs(
 ) -> Floats:
     """Epochs of Adam whose rate falls with a cosine, until the watch says stop."""
     options = watch.options
-    n_steps = options.max_iter * _n_batches(_copies(rows.weight), options.batch_size)
+    n_rows = min(int(_copies(rows.weight).sum()), EPOCH_ROWS)
+    n_steps = options.max_iter * _n_batches(n_rows, options.batch_size)
 
     def rate(step: int) -> float:
         return 0.5 * options.learning_rate_init * (1.0 + np.cos(np.pi * step / n_steps))
 
     for _ in range(n_epochs):
         vector, mean, score = adam_pass(
-            watch.parameters, vector, rows, options.batch_size, adam, rate, random_state
+            watch.parameters, vector, rows, options.batch_size, adam, rate, random_state, n_rows
         )
         if watch.see(mean, score):
             break
@@ -356,8 +359,9 @@ def adam_pass(
     adam: Adam,
     rate: Callable[[int], float],
     random_state: np.random.RandomState,
+    n_rows: int | None = None,
 ) -> tuple[Floats, Floats, float]:
-    """Take Adam through all rows once, batch by batch.
+    """Take Adam through all rows once, or through some, batch by batch.
 
     Parameters
     ----------
@@ -375,6 +379,8 @@ def adam_pass(
         Takes the number of steps taken so far and returns the learning rate.
     random_state : RandomState
         Deals the rows out to batches.
+    n_rows : int, default=None
+        Number of rows, drawn from all; None takes all of them.
 
     Returns
     -------
@@ -385,19 +391,20 @@ def adam_pass(
     score : float
         Mean log-likelihood of the rows on the way, in nats.
     """
-    score, total = 0.0, rows.weight.sum()
+    score, total = 0.0, 0.0
     vector, visited = vector.copy(), np.zeros_like(vector)
     n_steps, workspace = 0, Workspace()
-    for batch, weight in _batches(rows.weight, batch_size, random_state):
+    for batch, weight in _batches(rows.weight, batch_size, random_state, n_rows):
         part = weight.sum()
         log_likelihood, gradient = parameters.ascent(
             vector, rows.states[batch], weight / part, workspace
         )
-        score += float(weight @ log_likelihood) / total
+        score += float(weight @ log_likelihood)
+        total += float(part)
         adam.step(gradient, rate(int(adam.n_steps[0])), vector, visited)
         n_steps += 1
     visited /= n_steps
-    return vector, visited, score
+    return vector, visited, score / total
 
 
 def _copies(weight: Floats) -> Ints:
@@ -406,16 +413,19 @@ def _copies(weight: Floats) -> Ints:
     return np.ceil(weight * scale).astype(np.int64)
 
 
-def _n_batches(copies: Ints, batch_size: int) -> int:
-    return max(1, round(int(copies.sum()) / batch_size))
+def _n_batches(n_rows: int, batch_size: int) -> int:
+    return max(1, round(n_rows / batch_size))
 
 
 def _batches(
-    weight: Floats, batch_size: int, random_state: np.random.RandomState
+    weight: Floats,
+    batch_size: int,
+    random_state: np.random.RandomState,
+    n_rows: int | None = None,
 ) -> Iterator[tuple[Ints, Floats]]:
     """Deal out the rows in random order; yield the distinct rows of each batch, and weights."""
     copies = _copies(weight)
-    order = random_state.permutation(np.repeat(np.arange(len(weight)), copies))
-    for part in np.array_split(order, _n_batches(copies, batch_size)):
+    order = random_state.permutation(np.repeat(np.arange(len(weight)), copies))[:n_rows]
+    for part in np.array_split(order, _n_batches(len(order), batch_size)):
         batch, count = np.unique(part, return_counts=True)
         yield batch, count * (weight[batch] / copies[batch])

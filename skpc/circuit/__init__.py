@@ -1,4 +1,4 @@
-"""What a circuit is: the value, its builder, its structural properties, save and load."""
+"""Circuits: the value, its builder, its structural properties, save and load."""
 
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._io import load_circuit, save_circuit

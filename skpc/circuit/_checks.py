@@ -1,7 +1,7 @@
-"""What every circuit is checked for, once: when it is built, and when it is read from a file.
+"""The checks of every circuit, made once: when it is built, and when it is read from a file.
 
-Kernels and answers rely on all of it and check nothing. What only variables and leaves know stands
-in ``skpc.variables.checks``.
+Kernels and answers rely on all of them and check nothing. Checks that need to know variables and
+leaves stand in ``skpc.variables.checks``.
 """
 
 from __future__ import annotations

@@ -21,12 +21,11 @@ _OF_STRUCTURE = ("n_nodes", "n_edges", "n_features", "leaf_var", *_DTYPES)
 class Circuit:
     """A probabilistic circuit: an immutable value of flat arrays.
 
-    A circuit is a directed acyclic graph of leaves (univariate distributions), products
-    (independent parts) and sums (mixtures). It describes a joint distribution over encoded
+    A circuit is a directed acyclic graph of leaves (distributions of one or several variables),
+    products (independent parts) and sums (mixtures). It describes a joint distribution over encoded
     rows: float64 rows in which a categorical variable holds its state code 0, 1, ..., a numeric
-    variable its value, and NaN marks a missing cell. Circuits are made by
-    :class:`skpc.circuit.CircuitBuilder` or by a learner, and questions are asked of them with
-    the functions of :mod:`skpc.queries`.
+    variable its value, and NaN marks a missing cell. :class:`skpc.circuit.CircuitBuilder` or a
+    learner makes circuits, and the functions of :mod:`skpc.queries` ask them questions.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ class Circuit:
         Parameters of the leaves: log probabilities of the states or bins, or mean and standard
         deviation of a Gaussian.
     observed : array-like of shape (n_features,), default=None
-        The value a variable has been conditioned on, NaN where it has not.
+        The value that a variable has been conditioned on; NaN for other variables.
 
     Attributes
     ----------
@@ -46,7 +45,7 @@ class Circuit:
         Sizes.
     kind, child_ptr, child, scope_ptr, scope, leaf_var, leaf_family, param_ptr, decision_var,
     decision_state, n_states, axis_ptr, axis : arrays
-        Those of the structure (see :class:`skpc.circuit.Structure`).
+        The arrays of the structure (see :class:`skpc.circuit.Structure`).
     smooth, decomposable, deterministic, structured_decomposable : bool
         Structural properties, computed once.
 

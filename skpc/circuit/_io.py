@@ -31,15 +31,15 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
     circuit : Circuit
         The circuit.
     path : str or path
-        The file to write; ``.npz`` is the customary ending and is not added. It appears whole or
-        not at all, and so does a new circuit in the place of an old one.
+        The file to write; ``.npz`` is the usual ending and is not added. The file appears whole or
+        not at all, also if it replaces an old one.
 
     Raises
     ------
     TypeError
-        If it is no circuit, but an estimator, say.
+        If it is not a circuit, for instance an estimator.
     ValueError
-        If the weights or parameters are no distribution, so that the file could not be loaded.
+        If the weights or parameters are not a distribution, so that the file would not load.
 
     See Also
     --------
@@ -70,7 +70,7 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
 def load_circuit(path: str | PathLike[str]) -> Circuit:
     """Load a circuit that was saved by :func:`save_circuit`.
 
-    Nothing in the file is executed. Whatever is checked when a circuit is built is checked anew:
+    Loading executes nothing in the file. It makes all checks of the builder again:
     nodes and edges, the decisions of sums, the axes of variables, and that weights and
     probabilities sum to one (to 1e-6) and all other parameters are in their ranges.
 

@@ -29,7 +29,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     Returns
     -------
     Circuit
-        Smooth and decomposable; the circuit itself where there is only one.
+        Smooth and decomposable. If there is only one circuit, it is returned itself.
 
     Raises
     ------

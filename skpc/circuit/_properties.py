@@ -87,7 +87,7 @@ def is_structured_decomposable(structure: Structure) -> bool:
 
 
 def scope_text(scope: int, most: int = 8) -> str:
-    """A scope for people, cut short where it is long.
+    """Text of a scope for people, shortened if it is long.
 
     Parameters
     ----------

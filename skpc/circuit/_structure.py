@@ -1,4 +1,4 @@
-"""What a circuit is made of: nodes, edges and the variables they speak of."""
+"""What a circuit is made of: nodes, edges and the variables that they describe."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DTYPES = {
 class Structure:
     """The part of a circuit that never changes, shared by all its parametrisations.
 
-    Nodes are numbered so that children stand before their parents; the root is the last one.
+    Children have smaller numbers than their parents; the root is the last node.
     The children of node ``i`` are ``child[child_ptr[i]:child_ptr[i + 1]]``, and so are its
     edges. The parameters of leaf ``i`` are ``param[param_ptr[i]:param_ptr[i + 1]]``.
 
@@ -50,14 +50,14 @@ class Structure:
     leaf_family : int8 array of shape (n_nodes,)
         Number of the family (see :mod:`skpc.variables`); -1 at inner nodes.
     param_ptr : int64 array of shape (n_nodes + 1,)
-        Where the parameters of each leaf stand.
+        Where the parameters of each leaf begin.
     decision_var : int64 array of shape (n_nodes,)
         For a sum that decides on an observed variable, that variable; else -1.
     decision_state : int64 array of shape (n_edges,)
         The state (or bin) under which a deciding sum takes this child; else -1.
     n_states : int64 array of shape (n_features,)
-        Number of states of each variable (of bins, tails included, where it has a histogram
-        axis); 0 for a numeric variable without one.
+        Number of states of each variable. For a variable with a histogram axis it is the number of
+        bins, including the tails; for a numeric variable without one it is 0.
     axis_ptr, axis : int64 and float64 arrays
         What the leaves of variable ``v`` have in common is ``axis[axis_ptr[v]:axis_ptr[v + 1]]``:
         a histogram axis (see :class:`skpc.variables.Axis`), a zero followed by atoms and a score
@@ -118,7 +118,7 @@ class Structure:
         return len(self.n_states)
 
     def axis_of(self, var: int) -> Axis | None:
-        """The histogram axis of a variable; None where it has none."""
+        """The histogram axis of a variable, or None."""
         return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Building circuits node by node, and the checks every circuit passes once."""
+"""Building circuits node by node, and the checks that every circuit passes once."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from skpc.variables.checks import TOLERANCE, check_formula, check_gaussians, che
 class CircuitBuilder:
     """Build a circuit from the leaves up.
 
-    Every method adds one node and returns its number. Children are added before their
-    parents and the node added last is the root.
+    Every method adds one node and returns its number. Add children before their parents. The node
+    that is added last is the root.
 
     Parameters
     ----------
     n_states : sequence of int of shape (n_features,)
         Number of states of each variable; 0 for a numeric variable.
     axes : sequence, default=None
-        For each variable None, its histogram axis (a :class:`skpc.variables.Axis`, or the tuple
-        ``(edges, lower_scale, upper_scale)``, whose states are the lower tail, the bins
-        ``[edges[i], edges[i + 1])`` and the upper tail), or a
-        :class:`skpc.variables.ScoredColumn`. The variable has as many states as that.
+        One entry for each variable: None; a histogram axis (a :class:`skpc.variables.Axis`, or the
+        tuple ``(edges, lower_scale, upper_scale)``, whose states are the lower tail, the bins
+        ``[edges[i], edges[i + 1])`` and the upper tail); or a
+        :class:`skpc.variables.ScoredColumn`. The variable has as many states as its axis.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class CircuitBuilder:
     def discrete(self, var: int, log_prob: Any) -> int:
         """Add a leaf over the states of a variable.
 
-        It is a categorical leaf, or a histogram where the variable has an axis.
+        It is a histogram if the variable has an axis, otherwise a categorical leaf.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class CircuitBuilder:
         log_prob : array-like of shape (n_states[var],)
             Log probability (nats) of each atom, and of all other values together.
         mean, sd : float
-            Mean and standard deviation of the scores of these; ``sd`` is positive.
+            Mean and standard deviation of the scores of the other values; ``sd`` is positive.
 
         Returns
         -------
@@ -210,12 +210,12 @@ class CircuitBuilder:
         Parameters
         ----------
         variables : sequence of int of shape (n_columns,)
-            Variables whose axes are :class:`skpc.variables.ScoredColumn`, increasing.
+            Variables whose axes are :class:`skpc.variables.ScoredColumn`, in increasing order.
         log_probs : sequence of array-like
             For each of them the log probabilities (nats) of its atoms, and of all other values.
         mean, covariance : array-like of shape (n_columns,) and (n_columns, n_columns)
-            Of the scores of these; the covariance is symmetric and positive definite. Cells that
-            hold atoms have no score, and are integrated out.
+            Of the scores of the other values; the covariance is symmetric and positive definite.
+            Cells that hold atoms have no score, and are integrated out.
 
         Returns
         -------
@@ -289,7 +289,7 @@ class CircuitBuilder:
         return self._inner(SUM, children, log_weight, decision_var, states)
 
     def build(self) -> Circuit:
-        """Freeze what has been added into a circuit whose root is the last node.
+        """Make a circuit of all nodes; the last node is its root.
 
         Returns
         -------
@@ -299,7 +299,7 @@ class CircuitBuilder:
         Raises
         ------
         StructureError
-            If a sum is not smooth, a product is not decomposable, the root does not speak of
+            If a sum is not smooth, a product is not decomposable, the root does not describe
             every variable, or a node cannot be reached from the root. The message names the
             node and the scopes.
         """

@@ -161,6 +161,8 @@ def make_missing(
 ) -> Any:
     """Remove cells of a complete table by a known mechanism.
 
+    Pictures of the mechanisms are in :ref:`datasets`.
+
     Parameters
     ----------
     X : array-like of numbers, or DataFrame, of shape (n_samples, n_features)

@@ -1,4 +1,4 @@
-"""How far apart are two distributions? And weights that bring samples closer to one."""
+"""Distances between distributions, and weights that bring samples closer to a distribution."""
 
 from skpc.discrepancies.importance import BlackBoxImportanceSampler
 from skpc.discrepancies.kdsd import kdsd

@@ -1,14 +1,14 @@
 """Collapsed rows as the terms of a Stein operator, in flat arrays.
 
-A collapsed row knows the states of its sampled variables :math:`x_s`; the others are distributed as
-:math:`p(x_c \\mid x_s)`. Averaged over them, the part of a Stein operator that belongs to the
-sampled variable :math:`i` is
+A collapsed row knows the states of its sampled variables :math:`x_s`. The other variables have the
+distribution :math:`p(x_c \\mid x_s)`. Averaged over them, the part of a Stein operator that belongs
+to the sampled variable :math:`i` is
 
 .. math::
 
    \\alpha_i \\, \\mathrm{E}[f_i(m_i x_s, X_c)] - \\beta_i \\, \\mathrm{E}[f_i(x_s, X_c)],
 
-where :math:`n_i` steps the variable to its next state and :math:`m_i` back, and one of the two
+where :math:`n_i` moves the variable to its next state and :math:`m_i` moves it back. One of the two
 expectations is under the conditional at a neighbour:
 
 - "ratio": :math:`\\alpha_i = 1` under :math:`p(x_c \\mid x_s)`, and

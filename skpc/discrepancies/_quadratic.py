@@ -1,14 +1,13 @@
-"""The quadratic program of black-box importance sampling; the only home of cvxopt."""
+"""The quadratic program of black-box importance sampling; no other file uses cvxopt."""
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 from cvxopt import matrix, solvers
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats
+from skpc._warnings import warn
 
 #: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
 #: diagonal, where the optimum is zero up to rounding.
@@ -55,11 +54,10 @@ def least_on_simplex(gram: Floats) -> tuple[Floats, float]:
         if reached[1] < bound:
             best, (value, bound) = weights, reached
     if bound > max(_TOLERANCE * value, nothing):
-        warnings.warn(
+        warn(
             f"the weights are not optimal: w'Kw = {value:.6g} may be as much as {bound:.3g} above "
             f"its minimum (wanted: {max(_TOLERANCE * value, nothing):.3g})",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return best, value
 

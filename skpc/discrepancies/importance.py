@@ -1,4 +1,4 @@
-"""Black-box importance sampling: weights for samples of whatever origin."""
+"""Black-box importance sampling: weights for samples of any origin."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ _MOST_COMPLETIONS = 2**16
 
 @dataclass(repr=False, eq=False)
 class BlackBoxImportanceSampler(ShowsParameters):
-    """Weight samples so that they stand for a factor graph, wherever they come from.
+    """Weight samples from any source so that they represent a factor graph.
 
     The weights minimise the kernelised discrete Stein discrepancy of the weighted samples to the
     target, ``w' K w`` with the Gram matrix of a Stein kernel (:func:`stein_gram`), among all
-    non-negative weights that sum to one. Neither the distribution of the samples nor the constant
-    of the target need be known. Samples can be *collapsed*: some variables, other ones in each
-    sample, are left to their exact conditional distribution given the rest. Of the target only such
-    conditionals are compiled, so it may be too dense itself.
+    non-negative weights that sum to one. You need to know neither the distribution of the samples
+    nor the constant of the target. Samples can be *collapsed*: some variables, different ones in
+    each sample, are replaced by their exact conditional distribution given the rest. Only these
+    conditionals of the target are compiled, so the target itself may be too dense to compile.
 
     Parameters
     ----------
     target : FactorGraph
-        The distribution that the samples shall stand for. It is positive everywhere, except at
+        The distribution that the samples shall represent. It must be positive everywhere, except at
         states of variables that are collapsed in all samples.
     kernel : Kernel, default=None
         The base kernel between states; None is ``ExponentialHamming(1 / n_variables)``.
     stein_operator : {"ratio", "barker"}, default="ratio"
         The Stein operator; see :func:`stein_gram`. "ratio" is the one of the literature. Its values
-        grow with the ratios of probabilities of neighbouring states; where those are large,
+        grow with the ratios of probabilities of neighbouring states. If these are large,
         "barker", which is bounded, gives better weights.
     collapse : float, default=0.0
-        Proportion of the variables to collapse in each sample, drawn anew for each; NaN cells
-        count.
+        Proportion of the variables to collapse in each sample, drawn separately for each; NaN cells
+        count towards it.
     random_state : int, RandomState instance or None, default=None
         Draws the variables to collapse.
 
@@ -60,7 +60,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
     samples_ : ndarray of shape (n_samples, n_variables)
         The samples, NaN in collapsed cells.
     weights_ : ndarray of shape (n_samples,)
-        Their weights. Equal samples share theirs equally.
+        Their weights. Equal samples have equal weights.
     discrepancy_ : float
         The squared discrepancy that the weights reach.
 
@@ -110,7 +110,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         Parameters
         ----------
         samples : array-like of shape (n_samples, n_variables)
-            Rows of states, from anywhere; NaN cells are collapsed.
+            Rows of states, from any source; NaN cells are collapsed.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         Returns
         -------
         ndarray
-            The mean, of the shape of one value of the function.
+            The mean, with the shape of one value of the function.
 
         Raises
         ------
@@ -209,14 +209,14 @@ class BlackBoxImportanceSampler(ShowsParameters):
         return np.asarray(total)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
-        """Draw states: a sample by its weight, and its collapsed cells given the others.
+        """Draw rows: a sample by its weight, and its collapsed cells given the others.
 
         Parameters
         ----------
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            Draws.
+            The seed of the draws.
 
         Returns
         -------

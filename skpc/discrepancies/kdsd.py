@@ -29,8 +29,8 @@ def kdsd(
 
     It is :math:`\\mathrm{E}\\, k_p(x, x')` with independent x and x' of q and the Stein kernel of
     :func:`stein_gram` (equation 6 of the paper): zero if and only if q equals p, if the kernel is
-    strictly positive definite and both are positive everywhere. Unlike :func:`mmd2`, it reads p by
-    ratios of probabilities only, so the constant of p need not be known.
+    strictly positive definite and both are positive everywhere. Unlike :func:`mmd2`, it needs only
+    ratios of probabilities of p, so the constant of p need not be known.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def kdsd(
         A circuit compatible with p, or samples; cells that are NaN are collapsed
         (:func:`stein_gram`).
     p : Circuit or FactorGraph
-        The distribution q is compared with, positive everywhere. A circuit q needs a circuit p that
-        is deterministic (corollary 4.7).
+        The distribution that q is compared with, positive everywhere. If q is a circuit, p must be
+        a deterministic circuit (corollary 4.7).
     kernel : Kernel, default=None
         The base kernel; None is ``ExponentialHamming(1 / n_variables)``.
     stein_operator : {"ratio", "barker"}, default="ratio"
@@ -52,8 +52,8 @@ def kdsd(
     Returns
     -------
     float
-        The squared discrepancy. It is not clipped: rounding leaves about 1e-16 of either sign
-        between equal circuits.
+        The squared discrepancy. It is not clipped: the rounding error between equal circuits is
+        about 1e-16, of either sign.
 
     Raises
     ------
@@ -62,8 +62,8 @@ def kdsd(
     StructureError
         If a circuit p is not deterministic although q is a circuit.
     ValueError
-        If p has a state (of samples: a sample has a neighbour) of probability zero, which the
-        message names; if an unbiased estimate is asked from one sample.
+        If p has a state of probability zero (for samples: if a neighbour of a sample has), which
+        the message names; if one sample is too few for an unbiased estimate.
 
     Examples
     --------

@@ -24,17 +24,18 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     kernel : Kernel
         The kernel.
     unbiased : bool, default=True
-        Whether the mean kernel within a sample leaves out the pairs of a row with itself: the
-        U-statistic, whose expectation is that of the distribution behind the sample. False counts
-        them: the distance from the sample as it is, not negative. Circuits know no difference.
+        Whether the mean kernel within a sample leaves out the pairs of a row with itself. True
+        gives the U-statistic: its expectation is the discrepancy of the distribution behind the
+        sample. False counts these pairs: the distance from the sample itself, never negative. For
+        circuits it makes no difference.
 
     Returns
     -------
     float
-        ``E k(x, x') + E k(y, y') - 2 E k(x, y)`` with x, x' of p and y, y' of q; numbers are
-        compared by their scores where a circuit has some. It is not clipped:
-        rounding leaves about 1e-16 of either sign between equal circuits, and an unbiased estimate
-        may be negative.
+        ``E k(x, x') + E k(y, y') - 2 E k(x, y)`` with x, x' of p and y, y' of q. Numbers are
+        compared by their scores if a circuit has scores. The result is not clipped:
+        the rounding error between equal circuits is about 1e-16, of either sign, and an unbiased
+        estimate may be negative.
 
     Raises
     ------
@@ -42,8 +43,8 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
         If two circuits split a scope in different ways, or a circuit is not
         structured-decomposable.
     ValueError
-        If an unbiased estimate is asked from a sample of one row, rows are not complete, or a side
-        is neither a circuit nor numbers.
+        If a sample of one row is too small for an unbiased estimate, rows are not complete, or a
+        side is neither a circuit nor numbers.
 
     Examples
     --------

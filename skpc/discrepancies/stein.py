@@ -42,16 +42,16 @@ def stein_gram(
     """Stein kernel between all pairs of samples.
 
     A Stein operator of a distribution p turns functions :math:`f_i` (one for each variable) into
-    one whose mean under p is zero. With the step :math:`n_i` of variable i to its next state,
-    cyclic, and its inverse :math:`m_i`, the two operators are
+    one whose mean under p is zero. Let :math:`n_i` move variable i to its next state (the first
+    one follows the last), and :math:`m_i` move it back. The two operators are
 
     - "ratio": :math:`T f(x) = \\sum_i f_i(m_i x) - \\frac{p(n_i x)}{p(x)} f_i(x)`;
     - "barker": :math:`T f(x) = \\sum_i \\frac{p(m_i x)}{p(x) + p(m_i x)} f_i(m_i x)
       - \\frac{p(n_i x)}{p(x) + p(n_i x)} f_i(x)`, whose coefficients lie between 0 and 1.
 
-    Applied to both arguments of a kernel k they give the Stein kernel :math:`k_p(x, x')`. The first
-    one is equation 6 of the paper for two states; for more, the paper uses one permutation where
-    two are needed.
+    Applied to both arguments of a kernel k they give the Stein kernel :math:`k_p(x, x')`. For two
+    states, "ratio" is equation 6 of the paper; for more states, the paper uses one permutation
+    where it needs two.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def stein_gram(
         distribution given the others of the row. For "ratio" the result is the mean of
         :math:`k_p` over all completions (equation 9). For "barker" the operator is that of the
         marginal :math:`p(x_s)` of the sampled variables, applied to :math:`\\mathrm{E}[f_i \\mid
-        x_s]`: another kernel than the mean, with the same properties.
+        x_s]`: a different kernel than the mean, with the same properties.
     target : FactorGraph or Circuit
-        The distribution p, which is positive everywhere. Of a factor graph only conditionals of
+        The distribution p, which is positive everywhere. For a factor graph only conditionals of
         collapsed variables are compiled. With a circuit the samples must be complete.
     kernel : Kernel, default=None
         The kernel k; None is ``ExponentialHamming(1 / n_variables)``.
@@ -82,9 +82,9 @@ def stein_gram(
 
     Notes
     -----
-    Of two complete rows, an entry costs a visit for each variable. Of collapsed ones, it costs four
-    expectations of the kernel under pairs of conditionals for each variable that is sampled in
-    both. ``joblib.parallel_config(n_jobs=...)`` spreads the rows over threads.
+    An entry for two complete rows costs a visit for each variable. For collapsed rows it costs four
+    expectations of the kernel under pairs of conditionals, for each variable that is sampled in
+    both. ``joblib.parallel_config(n_jobs=...)`` shares the rows among threads.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats
 from skpc._validation import frame_library, unmasked
 from skpc.domain._codes import decode_column
+from skpc.domain._columns import column_numbers
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.domain._writing import (
@@ -128,26 +130,47 @@ class TableWriter:
 
         Parameters
         ----------
-        given : array-like, pandas Series or DataFrame
-            One row. A Series or a DataFrame may lack columns: these cells are missing.
+        given : dict, array-like, pandas Series or DataFrame
+            One row. A dict has columns (names or numbers) and their values. A dict, a Series or a
+            DataFrame may lack columns: these cells are missing.
 
         Returns
         -------
         table : DataFrame or array-like
             A DataFrame with all columns where the domain was fitted on one.
+
+        Raises
+        ------
+        ValueError
+            If a dict names a column that is not there, or there are not as many cells as columns.
         """
+        if isinstance(given, Mapping):
+            given = self._cells_of(given)
         if hasattr(given, "to_frame") and hasattr(given, "index"):
             given = given.to_frame().T
         given = unmasked(given)
         given = [list(given)] if np.ndim(given) == 1 else given
-        names = self.feature_names
-        if names is None or np.ndim(given) != 2:
+        names, n_columns = self.feature_names, len(self.categories)
+        if frame_library(given) is None and np.shape(given)[1:] != (n_columns,):
+            raise ValueError(
+                f"given must be one row of {n_columns} cells, NaN or None in the columns to draw, "
+                f"or a dict from columns to their values; found {np.size(given)} cells"
+            )
+        if names is None:
             return given
-        if frame_library(given) is None and len(names) == len(given[0]):
+        if frame_library(given) is None:
             given = frame_of(given, names, self.form.library)
         if frame_library(given) is not None and set(given.columns) <= set(names):
             given = with_all_columns(given, names)
         return given
+
+    def _cells_of(self, given: Mapping[Any, Any]) -> list[Any]:
+        """The cells of a row of which a dict knows some, None elsewhere."""
+        cells: list[Any] = [None] * len(self.categories)
+        numbers = column_numbers(np.array([*given]), len(cells), self.feature_names, "given")
+        for column, value in zip(numbers.tolist(), given.values()):
+            cells[column] = value
+        return cells
 
     @cached_property
     def _holds_codes(self) -> bool:

@@ -1,5 +1,6 @@
 """What each column of a table is: the states of a category, or a numeric axis."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
@@ -198,6 +199,11 @@ class Domain(TableWriter):
         ValueError
             If there is no such column.
         """
+        if isinstance(chosen, Mapping):
+            raise ValueError(
+                f"{parameter} must say which columns are meant, by names, numbers or a mask; found "
+                f"a dict. Pass list({parameter}), and the values as cells of X."
+            )
         return column_numbers(
             np.atleast_1d(np.asarray(chosen)), self.n_features, self.feature_names, parameter
         )

@@ -13,7 +13,6 @@ is the same in all rows.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums
 from skpc._validation import describe_column
+from skpc._warnings import warn
 
 #: A column of strings names the rows if it has this many observed cells ...
 _NAMES_FROM = 50
@@ -243,12 +243,11 @@ class Unseen:
         if is_unseen.any():
             place = int(is_unseen.any(axis=0).argmax())
             column, row = int(mass.columns[place]), int(is_unseen[:, place].argmax())
-            warnings.warn(
+            warn(
                 f"Found categories that fit has not seen in {int(is_unseen.any(axis=1).sum())} of "
                 f"{len(is_unseen)} rows, the first {strings[column][row]!r} in "
                 f"{describe_column(column, feature_names)}, row {row}. They count as missing, "
                 "except that log densities count how probable an unseen category is.",
-                stacklevel=6,
             )
 
     def warn_of_hidden(self, feature_names: Sequence[Any] | None) -> None:
@@ -265,4 +264,4 @@ class Unseen:
             columns = np.flatnonzero(is_chosen).tolist()
             if columns:
                 found = ", ".join(describe_column(column, feature_names) for column in columns)
-                warnings.warn(f"Some columns {what}. Found {found}.", stacklevel=3)
+                warn(f"Some columns {what}. Found {found}.")

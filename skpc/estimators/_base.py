@@ -1,20 +1,19 @@
-"""What all estimators of tables have in common, and those of densities."""
+"""What densities of tables have in common."""
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.base import DensityMixin, clone
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, check_memory
 from skpc._validation import (
+    N_JOBS,
     StrOptions,
     check_n_samples,
     check_table,
@@ -22,10 +21,11 @@ from skpc._validation import (
     column_of,
     fit_context,
 )
+from skpc._warnings import warn
 from skpc.densities import Density
-from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
+from skpc.domain import Domain, group_rows, merge_rows
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
-from skpc.estimators._progress import announce
+from skpc.estimators._table import TableEstimator
 from skpc.estimators.blocks import EncodedBlocks, sampled
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
@@ -35,41 +35,6 @@ _N_BINS = {"auto": 20, "plain": 10}
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
-
-
-class TableEstimator(BaseEstimator):
-    """An estimator that learns from tables of numbers and categories with missing cells."""
-
-    domain_: Domain
-
-    def _training_rows(
-        self,
-        X: Any,
-        sample_weight: Any,
-        y: Any = None,
-        check_y: Callable[[Any, Any, int], Any] | None = None,
-        reset: bool = True,
-    ) -> tuple[Any, Floats, Any]:
-        """The checked table, its weights and its targets, without the rows of weight zero."""
-        table = check_table(self, X, reset=reset)
-        target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
-        weight = check_weight(sample_weight, len(table))
-        return *present_rows(table, weight), target[weight > 0.0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
-
-    def _encode(self, X: Any) -> tuple[Any, Floats]:
-        return self._encode_with_mass(X)[:2]
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        """The checked table, its encoded rows, and what its cells add to their log densities."""
-        check_is_fitted(self)
-        table = check_table(self, X, reset=False)
-        return table, *self.domain_.encode_with_mass(table)
 
 
 class TableDensity(DensityMixin, TableEstimator, ABC):
@@ -88,6 +53,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         "atoms": [StrOptions({"auto"}), dict],
         "bounds": [dict, None],
         "handle_unknown": [StrOptions({"unseen", "missing", "error"})],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -124,16 +90,12 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     ) -> None:
         """Learn from a table in blocks; the rows that come with it are a sample of all."""
         n_rows = f"{weight.sum():,.0f} of the {blocks.n_rows:,.0f} rows that come in blocks"
-        warnings.warn(f"{type(self).__name__} learns from a sample of {n_rows}.", stacklevel=2)
+        warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
         self.fit_rows(blocks.domain, rows, weight, rows_val)
 
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
         """Learn the domain; return it with the distinct encoded rows and their weights."""
         table, weight, _ = self._training_rows(X, sample_weight)
-        announce(
-            f"{type(self).__name__}: {len(weight):,} rows of {self.n_features_in_:,} columns",
-            getattr(self, "verbose", 0),
-        )
         domain = Domain.fit(
             table,
             categorical_features=self.categorical_features,
@@ -241,7 +203,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         known = None if given is None else self.domain_.columns(given, "given")
         return mass.with_rows(self._density.log_density(rows, known), known)
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean log density of the rows.
 
         Parameters
@@ -250,13 +212,23 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             Rows; NaN (or None) marks missing cells.
         y : Ignored
             Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean.
 
         Returns
         -------
         float
             Nats per row; greater is better.
+
+        Raises
+        ------
+        ValueError
+            If the weights are negative or all zero.
         """
-        return float(np.mean(self.score_samples(X)))
+        scores = np.asarray(self.score_samples(X))
+        weight = check_weight(sample_weight, len(scores))
+        # A row of weight zero is absent, also where its density is zero.
+        return float(np.average(scores[weight > 0.0], weights=weight[weight > 0.0]))
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
         """Draw rows from the fitted distribution.
@@ -268,11 +240,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         random_state : int, RandomState instance or None, default=None
             The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
             own ``random_state`` is not used.
-        given : array-like, pandas Series or DataFrame of one row, default=None
-            What is known of the rows; NaN (or None) marks the columns to draw. The rows drawn have
-            these cells, and the others jointly given them. A category that is not known counts as
-            missing, and so do the columns that a Series or a DataFrame lacks. None draws all
-            columns.
+        given : dict, array-like, pandas Series or DataFrame of one row, default=None
+            What is known of the rows: a dict from columns (names or numbers) to values, or one row
+            in which NaN (or None) marks the columns to draw. The rows drawn have these cells, and
+            the others jointly given them. A category that is not known counts as missing, and so do
+            the columns that a dict, a Series or a DataFrame lacks. None draws all columns.
 
         Returns
         -------
@@ -284,14 +256,14 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Raises
         ------
         ValueError
-            If ``n_samples`` is negative, or ``given`` is not one row.
+            If ``n_samples`` is negative, or ``given`` is not one row of the columns of ``fit``.
 
         Examples
         --------
         >>> import numpy as np
         >>> from skpc import CutsetNetworkBD
         >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
-        >>> CutsetNetworkBD().fit(X).sample(2, random_state=0, given=[1.0, np.nan])
+        >>> CutsetNetworkBD().fit(X).sample(2, random_state=0, given={0: 1.0})
         array([[1., 1.],
                [1., 1.]])
         """
@@ -360,7 +332,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             cell by itself. "mpe": the jointly most probable completion; with numeric columns it
             depends on their units. "sample": one joint draw a row.
         random_state : int, RandomState instance or None, default=None
-            Used by "sample".
+            Used by "sample": the same seed gives the same cells, ``None`` draws anew at each call.
 
         Returns
         -------

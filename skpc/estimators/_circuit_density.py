@@ -40,8 +40,8 @@ class CircuitDensity(TableDensity):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Adjust the parameters to more rows, by a step of EM.
 
-        What has been learned before counts as so many rows, distributed like the circuit. The first
-        call is ``fit``; later ones leave the structure, and what the columns are, as they are.
+        The rows learned before count with their whole weight, as if distributed like the circuit.
+        The first call is ``fit``; later ones keep the structure, and what the columns are.
 
         Parameters
         ----------
@@ -96,7 +96,7 @@ class CircuitDensity(TableDensity):
     def fit_rows(
         self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
     ) -> Self:
-        """Learn from encoded rows under a domain that is known; see :class:`TableDensity`."""
+        """Learn from encoded rows under a domain that is known."""
         super().fit_rows(domain, rows, weight, rows_val)
         # partial_fit goes on from here.
         self._n_learned = float(weight.sum())

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain
@@ -15,6 +15,7 @@ from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import HeldOut, Split, hold_out_folds, share_seen
 from skpc.estimators._log_pool import LogPool
 from skpc.estimators._masked_copies import fit_on_copies
+from skpc.estimators._progress import followed, progress
 from skpc.learning import mixture_weights
 
 
@@ -67,10 +68,6 @@ class Lesson(NamedTuple):
             return CopiesClassifier([], count)
         random_state = np.random.RandomState(seed)
         return CopiesClassifier(fit_on_copies(member.model, *part, self.rates, random_state), count)
-
-    def learn_density(self, member: Member, weight: Floats, seed: int) -> Any:
-        """Learn a member if it is a density; else None."""
-        return None if member.joint is None else self.learn(member, weight, seed)
 
     def ask(
         self, member: Member, chosen: Any, fold: HeldOut, seed: int, log_prior: Floats
@@ -133,6 +130,7 @@ class ClassPool(NamedTuple):
         splits: int | list[Split],
         n_jobs: int | None,
         random_state: np.random.RandomState,
+        verbose: int,
     ) -> ClassPool:
         """Weigh members by what they say of held-out rows, and learn those that count.
 
@@ -147,33 +145,35 @@ class ClassPool(NamedTuple):
         n_jobs : int or None
             How many members and folds are learned side by side.
         random_state : RandomState instance
+        verbose : int
+            Whether to show progress.
         """
         folds = hold_out_folds(lesson.rows, weight, lesson.code, splits, lesson.rates, random_state)
         seeds = random_state.randint(2**31, size=len(members)).tolist()
-        log_prior, parallel = _log_shares(lesson, weight), Parallel(n_jobs=n_jobs)
-        # What densities choose, such as a number of components, they choose once, by all rows.
-        learned = parallel(
-            delayed(lesson.learn_density)(member, weight, seed)
-            for member, seed in zip(members, seeds)
-        )
-        said = parallel(
-            delayed(lesson.ask)(member, learned[m], fold, seeds[m], log_prior)
-            for fold in folds
-            for m, member in enumerate(members)
-        )
-        answers = _Answers.gather(lesson, members, folds, said)
-        pool, losses = answers.pool(log_prior)
-        counts = np.asarray(pool.weights.any(axis=0))
-        mixture = answers.mixture(counts)
-        counts |= mixture > 0.0
-        classifiers = [m for m in np.flatnonzero(counts).tolist() if learned[m] is None]
-        learned = [one if used else None for one, used in zip(learned, counts)]
-        refitted = parallel(
-            delayed(lesson.learn)(members[m], weight, seeds[m]) for m in classifiers
-        )
-        for m, classifier in zip(classifiers, refitted):
-            learned[m] = classifier
-        return cls(learned, pool, mixture, losses)
+        log_prior = _log_shares(lesson, weight)
+        with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
+            run = followed(n_jobs, advance)
+
+            def learn(some: list[int]) -> dict[int, Any]:
+                calls = (delayed(lesson.learn)(members[m], weight, seeds[m]) for m in some)
+                return dict(zip(some, run(calls)))
+
+            # What densities choose, such as a number of components, they choose once, by all rows.
+            learned = learn([m for m, member in enumerate(members) if member.joint is not None])
+            said = run(
+                delayed(lesson.ask)(member, learned.get(m), fold, seeds[m], log_prior)
+                for fold in folds
+                for m, member in enumerate(members)
+            )
+            answers = _Answers.gather(lesson, members, folds, said)
+            pool, losses = answers.pool(log_prior)
+            counts = np.asarray(pool.weights.any(axis=0))
+            mixture = answers.mixture(counts)
+            counts |= mixture > 0.0
+            used = np.flatnonzero(counts).tolist()
+            learned |= learn([m for m in used if m not in learned])
+        kept = [learned[m] if m in used else None for m in range(len(members))]
+        return cls(kept, pool, mixture, losses)
 
     def log_odds(self, rows: Floats, domain: Domain) -> Floats:
         """Log odds of the classes beyond their priors, shape (n_rows, n_classes)."""

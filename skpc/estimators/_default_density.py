@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
+from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._circuit_density import CircuitDensity
@@ -33,7 +34,7 @@ _WORTH_NATS, _WORTH_VARIANCE = 0.02, 0.005
 _ROWS = 1024
 
 
-def fit_for_cells(table: Any, weight: Floats, random_state: Any) -> CircuitDensity:
+def fit_for_cells(table: Any, weight: Floats, random_state: Any, verbose: int) -> CircuitDensity:
     """Fit what fills missing cells: a cutset network, or a TableMixture where there are numbers.
 
     Of two, the one whose completions explain more of removed cells of held-out rows learns from all
@@ -47,18 +48,21 @@ def fit_for_cells(table: Any, weight: Floats, random_state: Any) -> CircuitDensi
         Their positive weights.
     random_state : int, RandomState instance or None
         Seeds the densities, and what is held out and removed.
+    verbose : int
+        Whether the densities show progress.
     """
-    network = CutsetNetworkBD(random_state=random_state)
+    shared = {"random_state": random_state, "verbose": verbose}
+    network = CutsetNetworkBD(**shared)
     domain = Domain.fit(table, n_bins=network._n_bins, sample_weight=weight)
     rows, weight = merge_rows(domain.encode(table), weight)
-    others = [] if domain.is_categorical.all() else [TableMixture(random_state=random_state)]
+    others = [] if domain.is_categorical.all() else [TableMixture(**shared)]
     candidates = [network, *others]
     explained = partial(_explained, _variances(domain, rows, weight))
     return _fit_best(candidates, domain, rows, weight, random_state, explained, _WORTH_VARIANCE)
 
 
 def fit_for_kernels(
-    table: Any, weight: Floats, categorical_features: Any, random_state: Any
+    table: Any, weight: Floats, categorical_features: Any, random_state: Any, verbose: int
 ) -> CircuitDensity:
     """Fit the density of a kernel machine: a cutset network, SoftLearnSPN or TableMixture.
 
@@ -76,8 +80,14 @@ def fit_for_kernels(
         As of the densities.
     random_state : int, RandomState instance or None
         Seeds the densities, and what is held out and removed.
+    verbose : int
+        Whether the densities show progress.
     """
-    shared = {"categorical_features": categorical_features, "random_state": random_state}
+    shared = {
+        "categorical_features": categorical_features,
+        "random_state": random_state,
+        "verbose": verbose,
+    }
     network = CutsetNetworkBD(structured=True, **shared)
     domain = Domain.fit(
         table,
@@ -114,7 +124,7 @@ def _fit_best(
     kept, kept_weight, *asked = _split(domain, rows, weight, check_random_state(random_state))
     # Axes that held-out rows have a part in would speak for densities with bins.
     without = domain.with_axes_of(kept, kept_weight)
-    fitted = [clone(one).fit_rows(without, kept, kept_weight) for one in candidates]
+    fitted = in_threads(lambda one: clone(one).fit_rows(without, kept, kept_weight), candidates)
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num(scores_of(fitted, *asked), nan=-np.inf)
     scores[0] += worth

@@ -13,11 +13,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, check_memory
-from skpc._validation import POSITIVE, Interval, StrOptions
+from skpc._validation import N_JOBS, POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
-from skpc.estimators._base import TableDensity, TableEstimator
+from skpc.estimators._base import TableDensity
 from skpc.estimators._default_density import fit_for_kernels
+from skpc.estimators._progress import announce
+from skpc.estimators._table import TableEstimator
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows
@@ -46,9 +48,10 @@ class ExpectedKernelMachine(TableEstimator):
         "tol": [POSITIVE],
         "cache_size": [POSITIVE],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "n_jobs": N_JOBS,
     } | {
         name: TableDensity._parameter_constraints[name]
-        for name in ("categorical_features", "random_state")
+        for name in ("categorical_features", "random_state", "verbose")
     }
 
     def _learn(
@@ -84,6 +87,7 @@ class ExpectedKernelMachine(TableEstimator):
             numbers = expected_gram(self.density_.circuit_, rows, None, self._product_kernel())
         else:
             solver.set_params(kernel="rbf", gamma=self.gamma_)
+        announce(f"{type(solver).__name__}: {len(rows):,} distinct rows", self.verbose)
         # libsvm ends the process where memory is short: what it may take is asked for before.
         cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
         _ = np.empty(int(cache) + _LIBSVM_BYTES * len(rows), dtype=np.uint8)
@@ -152,11 +156,12 @@ class ExpectedKernelMachine(TableEstimator):
 def _fitted_density(machine: Any, table: Any, weight: Floats) -> Any:
     """Fit a clone of the density of a machine, or the default, and check that it has a circuit."""
     if machine.density is None:
-        return fit_for_kernels(table, weight, machine.categorical_features, machine.random_state)
+        chosen = machine.categorical_features, machine.random_state, machine.verbose
+        return fit_for_kernels(table, weight, *chosen)
     density = clone(machine.density)
     if not hasattr(density, "categorical_features"):
         raise ValueError(
-            f"density must be a density estimator of this package, got {density!r}; use "
+            f"density must be a density estimator of skpc, got {density!r}; use "
             "CutsetNetworkBD(structured=True)"
         )
     _hand_down(machine, density)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+from sklearn.utils.parallel import Parallel
 
 
 def announce(text: str, verbose: int) -> None:
@@ -52,3 +55,19 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
             bar.update(round(finished) - bar.n)
 
         yield advance
+
+
+def followed(
+    n_jobs: int | None, advance: Callable[[float], None]
+) -> Callable[[Iterable[Any]], list[Any]]:
+    """What runs delayed calls by joblib, and tells ``advance`` of each that is done."""
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+
+    def run(calls: Iterable[Any]) -> list[Any]:
+        found = []
+        for answer in parallel(calls):
+            found.append(answer)
+            advance(1.0)
+        return found
+
+    return run

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 from skpc._arrays import check_memory
+from skpc._warnings import warn
 from skpc.estimators._progress import announce
 
 #: Numbers that training holds for each pair of states, as measured.
@@ -68,9 +68,8 @@ class TreeCosts(NamedTuple):
         )
         announce(text, verbose)
         if seconds > _LONG:
-            warnings.warn(
+            warn(
                 text + ": time grows with the cube of the number of columns, and with the square "
                 "of the number of states. Choose fewer of them, or a smaller max_iter.",
                 RuntimeWarning,
-                stacklevel=2,
             )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.estimators._fitting import without_warnings
 from skpc.estimators._folds import hold_out_folds
 from skpc.estimators._linear_pool import log_weights
+from skpc.estimators._progress import followed, progress
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_lesson import Answers, Lesson, Member, Report, Spread
 from skpc.estimators._value_members import (
@@ -138,6 +139,7 @@ def learn_pool(
     splits: Any,
     n_jobs: int | None,
     random_state: np.random.RandomState,
+    verbose: int,
 ) -> tuple[ValuePool, Report]:
     """Weigh members by what they say of held-out rows, and learn those that count.
 
@@ -153,46 +155,46 @@ def learn_pool(
     n_jobs : int or None
         How many members and folds are learned side by side.
     random_state : RandomState instance
+    verbose : int
+        Whether to show progress.
     """
     folds = []
     if len(members) > 1:
         group = lesson.target.atom_of(lesson.values) + 1
         folds = hold_out_folds(lesson.rows, weight, group, splits, lesson.rates, random_state)
     seeds = random_state.randint(2**31, size=len(members)).tolist()
-    parallel = Parallel(n_jobs=n_jobs)
-    if not folds:
-        return _learn_equals(lesson, members, weight, parallel)
-    # What densities choose, such as a number of components, they choose once, by all rows.
-    learned = parallel(
-        delayed(lesson.learn)(member, weight, seed)
-        for member, seed in zip(members, seeds)
-        if member.is_density
-    )
-    chosen = [*learned, *[None] * (len(members) - len(learned))]
-    said = parallel(
-        delayed(without.ask)(member, chosen[m], fold, seeds[m])
-        for without, fold in zip([lesson.without(fold) for fold in folds], folds)
-        for m, member in enumerate(members)
-    )
-    found = Answers.gather(lesson, members, folds, said).weigh(lesson)
-    used = found.report.used
+    with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
+        run = followed(n_jobs, advance)
+        if not folds:
+            return _learn_equals(lesson, members, weight, run)
+
+        def learn(some: list[int]) -> list[Any]:
+            return run(delayed(lesson.learn)(members[m], weight, seeds[m]) for m in some)
+
+        # What densities choose, such as a number of components, they choose once, by all rows.
+        learned = learn([m for m, member in enumerate(members) if member.is_density])
+        chosen = [*learned, *[None] * (len(members) - len(learned))]
+        said = run(
+            delayed(without.ask)(member, chosen[m], fold, seeds[m])
+            for without, fold in zip([lesson.without(fold) for fold in folds], folds)
+            for m, member in enumerate(members)
+        )
+        found = Answers.gather(lesson, members, folds, said).weigh(lesson)
+        used = found.report.used
+        regressors = learn([m for m in used if not members[m].is_density])
     densities = [learned[m] for m in used if members[m].is_density]
-    regressors = parallel(
-        delayed(lesson.learn)(members[m], weight, seeds[m])
-        for m in used
-        if not members[m].is_density
+    pool = ValuePool(
+        lesson.target, densities, found.mixture, list(zip(regressors, found.laws)), found.gate
     )
-    regressors = list(zip(regressors, found.laws))
-    pool = ValuePool(lesson.target, densities, found.mixture, regressors, found.gate)
     return pool, found.report
 
 
 def _learn_equals(
-    lesson: Lesson, members: Sequence[Member], weight: Floats, parallel: Any
+    lesson: Lesson, members: Sequence[Member], weight: Floats, run: Callable[..., list[Any]]
 ) -> tuple[ValuePool, Report]:
     """A pool of densities that nothing weighs: there is a single one, or a single row."""
     is_density = np.array([member.is_density for member in members])
-    densities = parallel(
+    densities = run(
         delayed(lesson.learn)(member, weight, 0) for member in members if member.is_density
     )
     share = np.full(len(densities), 1.0 / len(densities))

@@ -6,7 +6,6 @@ Whatever is learned of such a table is a sum over its blocks, or comes from a sa
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -22,6 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skpc._arrays import Floats, added
 from skpc._files import kept
 from skpc._validation import check_table, frame_library
+from skpc._warnings import warn
 from skpc.circuit import Circuit
 from skpc.domain import Domain, present_rows
 from skpc.estimators._fitting import noted, with_some_cell
@@ -140,7 +140,10 @@ def sampled(estimator: Any, X: Any, sample_weight: Any) -> tuple[Any, TableBlock
     if blocks is None:
         return X, None
     if sample_weight is not None:
-        raise ValueError("sample_weight needs a table in memory; X comes in blocks.")
+        raise ValueError(
+            "sample_weight needs a table in memory, but X comes in blocks. Leave it out, or pass "
+            "the whole table."
+        )
     table, is_whole = blocks.sample(estimator)
     return table, None if is_whole else blocks
 
@@ -184,10 +187,9 @@ class EncodedBlocks(NamedTuple):
         look = partial(_look, reader, domain, replace(domain, handle_unknown="error"))
         n_rows, n_missing, unknown = blocks.total(look, added, found.n_jobs)
         if unknown:
-            warnings.warn(
+            warn(
                 "Categories that are not in the sample of rows that tells the columns count as "
                 f"missing. {unknown[0]}",
-                stacklevel=2,
             )
         return found._replace(n_rows=float(n_rows), is_complete=n_missing == 0)
 

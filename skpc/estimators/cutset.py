@@ -223,7 +223,6 @@ class CutsetNetworkBD(CircuitDensity):
         "n_init": [AT_LEAST_ONE],
         "em": [StrOptions({"auto", "plain"})],
         "n_bins": [None, AT_LEAST_ONE],
-        "n_jobs": [None, Integral],
     }
 
     def __init__(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._validation import (
+    N_JOBS,
     StrOptions,
     check_labels,
     check_n_samples,
     fit_context,
 )
 from skpc.domain import group_rows, merge_rows
-from skpc.estimators._base import TableEstimator
 from skpc.estimators._class_members import ClassDensities
 from skpc.estimators._class_pool import ClassPool, Lesson, Member
 from skpc.estimators._fitting import all_or_nothing
@@ -32,6 +31,7 @@ from skpc.estimators._members import (
     named_models,
     shared_domain,
 )
+from skpc.estimators._table import TableEstimator
 from skpc.estimators.streaming import by_blocks
 from skpc.estimators.table_mixture import TableMixture
 
@@ -84,6 +84,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         ``joblib.parallel_config`` context.
     random_state : int, RandomState instance or None, default=None
         Deals the folds, removes cells, and seeds boosting and the default densities.
+    verbose : int, default=0
+        With 1, a progress bar counts the members learned, from all rows and without each fold (a
+        line at the end where tqdm is not installed).
 
     Attributes
     ----------
@@ -97,8 +100,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         The members of the pool: names of densities, with " joint" added for those of columns and
         class together, and names of classifiers.
     weights_ : ndarray of shape (2, n_members)
-        How much the log odds of each member count: in rows of which hardly a cell is seen, and in
-        complete rows; between them in proportion. Members that weigh nothing in both were not
+        How much the log odds of each member count: in rows with hardly a cell, and in complete
+        rows; between them in proportion. Members that weigh nothing in both were not
         learned again from all rows.
     offsets_ : ndarray of shape (n_classes,)
         What is added to the log odds of a complete row.
@@ -167,8 +170,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         "classifiers": ["array-like", None],
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -182,6 +186,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ):
         self.density = density
         self.priors = priors
@@ -191,6 +196,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         self.missing_rates = missing_rates
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:
@@ -262,7 +268,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         ]
         names = [member.name for member in members]
         if len(set(names)) < len(names):
-            raise ValueError(f"The names of densities and classifiers must differ; got {names}.")
+            raise ValueError(
+                f"The names of densities and classifiers must differ, got {names}; rename one."
+            )
         return densities, members
 
     def _learn(
@@ -277,7 +285,9 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         if len(members) == 1:
             self._pool = ClassPool.of_one(lesson, members[0], weight)
         else:
-            self._pool = ClassPool.learn(lesson, members, weight, splits, self.n_jobs, random_state)
+            self._pool = ClassPool.learn(
+                lesson, members, weight, splits, self.n_jobs, random_state, self.verbose
+            )
             *of_members, self.log_loss_ = self._pool.losses
             self.member_log_losses_ = np.array(of_members)
         self.member_names_ = [member.name for member in members]
@@ -393,7 +403,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         n_samples : int, default=1
             Number of rows.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same rows.
+            The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------

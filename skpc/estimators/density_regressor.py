@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
 from skpc._validation import (
+    N_JOBS,
     check_n_samples,
     check_target,
     fit_context,
 )
 from skpc.domain import group_rows, merge_rows
-from skpc.estimators._base import TableEstimator
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._folds import given_splits
 from skpc.estimators._members import (
@@ -27,6 +26,7 @@ from skpc.estimators._members import (
     named_models,
     shared_domain,
 )
+from skpc.estimators._table import TableEstimator
 from skpc.estimators._value_lesson import Lesson, Member
 from skpc.estimators._value_members import Target
 from skpc.estimators._value_pool import learn_pool
@@ -78,6 +78,9 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         ``joblib.parallel_config`` context.
     random_state : int, RandomState instance or None, default=None
         Deals the folds, removes cells, and seeds boosting and the default densities.
+    verbose : int, default=0
+        With 1, a progress bar counts the members learned, from all rows and without each fold (a
+        line at the end where tqdm is not installed).
 
     Attributes
     ----------
@@ -148,8 +151,9 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         "regressors": ["array-like", None],
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -161,6 +165,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ):
         self.density = density
         self.regressors = regressors
@@ -168,6 +173,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         self.missing_rates = missing_rates
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityRegressor:
@@ -211,7 +217,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
             rows, values = np.ascontiguousarray(together[:, :-1]), together[:, -1].copy()
             lesson = Lesson(rows, target, values, rates)
             self._pool, report = learn_pool(
-                lesson, members, weight, splits, self.n_jobs, random_state
+                lesson, members, weight, splits, self.n_jobs, random_state, self.verbose
             )
             self.member_names_ = [member.name for member in members]
             self.weights_ = report.weights
@@ -235,7 +241,9 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         ]
         names = [member.name for member in members]
         if len(set(names)) < len(names):
-            raise ValueError(f"The names of densities and regressors must differ; got {names}.")
+            raise ValueError(
+                f"The names of densities and regressors must differ, got {names}; rename one."
+            )
         return densities, members
 
     @by_blocks
@@ -301,7 +309,9 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         """
         wanted = np.atleast_1d(np.asarray(levels, dtype=np.float64))
         if wanted.ndim > 1:
-            raise ValueError(f"levels must be one number or a list, got shape {wanted.shape}.")
+            raise ValueError(
+                f"levels must be one number or a list of them; found shape {wanted.shape}."
+            )
 
         def quantiles(part: Predictive) -> Floats:
             return (
@@ -353,7 +363,8 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         n_samples : int, default=1
             Number of draws a row.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same draws.
+            The same seed gives the same draws. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------

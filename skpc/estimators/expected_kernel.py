@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
 
 from skpc._arrays import Floats
+from skpc._threads import threads
 from skpc._validation import NOT_NEGATIVE, check_n_samples, check_target, fit_context
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
@@ -32,8 +33,9 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     ----------
     density : estimator, default=None
         A density estimator of this package that has a ``circuit_`` once fitted; it is cloned. None
-        chooses one (see Notes). Missing cells in ``fit`` need a structured-decomposable
-        circuit.
+        chooses one (see Notes). Missing cells in ``fit`` need a circuit that is
+        structured-decomposable. That of ``CutsetNetworkBD(structured=True)`` always is; small
+        circuits of other densities may be, and are accepted.
     standardize : bool, default=True
         Whether the kernel sees each column of numbers divided by its standard deviation in the
         training rows, missing cells skipped. Rows stay in their own units everywhere else.
@@ -55,6 +57,13 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         density, which must not have been told otherwise.
     random_state : int, RandomState instance or None, default=None
         Seeds the choice of the density and the densities chosen from.
+    n_jobs : int, default=None
+        Number of threads: densities that are compared, and what each of them does in threads. None
+        is one unless in a ``joblib.parallel_config`` context, -1 all cores. The result is the same.
+    verbose : int, default=0
+        With 1, progress bars of the default densities (a line at the end of each where tqdm is not
+        installed), and a line as the solver begins. A density that is given has a ``verbose`` of
+        its own.
 
     Attributes
     ----------
@@ -143,6 +152,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         max_iter: int = -1,
         categorical_features: Any = "auto",
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.density = density
         self.standardize = standardize
@@ -154,6 +165,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         self.max_iter = max_iter
         self.categorical_features = categorical_features
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:
@@ -179,7 +192,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             If a cell or a target is infinite, the density has no circuit, or rows have missing
             cells and the circuit of the density is not structured-decomposable.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), threads(self.n_jobs):
             rows_and_target = self._training_rows(X, sample_weight, y, check_target)
             self._learn(SVR(epsilon=self.epsilon), *rows_and_target)
         return self
@@ -234,7 +247,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         n_samples : int, default=1
             Number of draws a row.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same draws.
+            The same seed gives the same draws. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------

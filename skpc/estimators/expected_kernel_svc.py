@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skpc._arrays import Floats, Ints
+from skpc._threads import in_threads, threads
 from skpc._validation import StrOptions, check_labels, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
 from skpc.estimators._calibration import (
@@ -22,8 +23,9 @@ from skpc.estimators._calibration import (
     Temperature,
 )
 from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators._folds import hold_out_folds
+from skpc.estimators._folds import HeldOut, hold_out_folds
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
+from skpc.estimators._progress import progress
 from skpc.estimators.streaming import by_blocks
 
 _CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
@@ -55,7 +57,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     density : estimator, default=None
         A density estimator of this package that has a ``circuit_`` once fitted; it is cloned. None
         chooses one as :class:`skpc.ExpectedKernelSVR` does. Missing cells in ``fit`` need a
-        structured-decomposable circuit.
+        circuit that is structured-decomposable. That of ``CutsetNetworkBD(structured=True)`` always
+        is; small circuits of other densities may be, and are accepted.
     calibration : {"sigmoid", "temperature"} or None, default=None
         How :meth:`predict_proba` turns the margin of each class against its closest rival into
         probabilities. "sigmoid": Platt scaling, one class against the others. "temperature":
@@ -81,6 +84,14 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     random_state : int, RandomState instance or None, default=None
         Seeds the choice of the density and the densities chosen from, and what is held out and
         removed for the calibration.
+    n_jobs : int, default=None
+        Number of threads: folds of the calibration, densities that are compared, and what each of
+        them does in threads. None is one unless in a ``joblib.parallel_config`` context, -1 all
+        cores. The result is the same.
+    verbose : int, default=0
+        With 1, progress bars of the default densities (a line at the end of each where tqdm is not
+        installed), a line as the solver begins, and a bar that counts the folds of the calibration.
+        A density that is given has a ``verbose`` of its own.
 
     Attributes
     ----------
@@ -160,6 +171,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         max_iter: int = -1,
         categorical_features: Any = "auto",
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.density = density
         self.calibration = calibration
@@ -171,6 +184,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         self.max_iter = max_iter
         self.categorical_features = categorical_features
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVC:
@@ -197,7 +212,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             have missing cells and the circuit of the density is not structured-decomposable, or a
             calibration has one row of each class only.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), threads(self.n_jobs):
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
             if len(self.classes_) < 2:
@@ -220,7 +235,14 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "
                 f"row of each of the {len(self.classes_)} classes; use calibration=None"
             )
-        evidence = [self._without(rows, fold.kept, code)._evidence(fold.asked) for fold in folds]
+
+        def asked(fold: HeldOut) -> Floats:
+            found = self._without(rows, fold.kept, code)._evidence(fold.asked)
+            advance(1.0)
+            return found
+
+        with progress(len(folds), "folds", self.verbose) as advance:
+            evidence = in_threads(asked, folds)
         self._calibrator = _CALIBRATIONS[self.calibration].fit(
             np.concatenate(evidence),
             code[np.concatenate([fold.rows for fold in folds])],
@@ -230,7 +252,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
     def _without(self, rows: Floats, kept: Floats, code: Ints) -> ExpectedKernelSVC:
         """The machine learned from the weight of each encoded row that is kept, same domain."""
-        machine = clone(self)
+        machine = clone(self).set_params(verbose=0)
         machine.classes_, machine.domain_ = self.classes_, self.domain_
         some = kept > 0.0
         rows, weight = rows[some], kept[some]
@@ -238,7 +260,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         # A column without a cell that is not held out cannot be learned.
         if not np.isnan(rows).all(axis=0).any():
             merged = merge_rows(rows, weight)
-            machine.density_ = clone(self.density_).fit_rows(self.domain_, *merged)
+            density = clone(self.density_).set_params(verbose=0)
+            machine.density_ = density.fit_rows(self.domain_, *merged)
         machine._solve(SVC(), rows, weight, code[some])
         return machine
 

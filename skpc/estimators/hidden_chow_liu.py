@@ -129,7 +129,6 @@ class HiddenChowLiuTree(CircuitDensity):
         **CircuitDensity._parameter_constraints,
         "n_hidden": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "n_bins": [None, AT_LEAST_ONE],
-        "n_jobs": [None, Integral],
     }
     #: Bins know atoms and the space between them.
     margins = "auto"

@@ -10,7 +10,9 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._threads import threads
 from skpc._validation import (
+    N_JOBS,
     StrOptions,
     check_table,
     column_of,
@@ -20,9 +22,9 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import TableEstimator
 from skpc.estimators._default_density import fit_for_cells
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._table import TableEstimator
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
@@ -30,7 +32,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
     they are. Rows with missing cells are used in ``fit`` too. Cells stay missing only in a column
-    of strings that names the rows, of which ``fit`` warns.
+    of strings that names the rows; ``fit`` warns of it.
 
     Parameters
     ----------
@@ -53,6 +55,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
         same table alike, another seed fills it another time. Seeds the default density too.
+    n_jobs : int, default=None
+        Number of threads, of ``fit`` and of ``transform``: densities that are compared, what each
+        of them does in threads, and parts of the rows. A ``density`` with ``n_jobs`` of its own
+        learns by these. None is one unless in a ``joblib.parallel_config`` context, -1 all cores.
+        The result is the same.
+    verbose : int, default=0
+        With 1, progress bars of the default densities (a line at the end of each where tqdm is not
+        installed). A density that is given has a ``verbose`` of its own.
 
     Attributes
     ----------
@@ -119,6 +129,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         "keep_empty_features": ["boolean"],
         "add_indicator": ["boolean"],
         "random_state": ["random_state"],
+        "n_jobs": N_JOBS,
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -129,12 +141,16 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         keep_empty_features: bool = False,
         add_indicator: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.density = density
         self.strategy = strategy
         self.keep_empty_features = keep_empty_features
         self.add_indicator = add_indicator
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
@@ -161,7 +177,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         ValueError
             If the density refuses the table: no value at all, an infinite cell, bad weights.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), threads(self.n_jobs):
             density = self.density
             if density is not None and not hasattr(density, "complete"):
                 raise TypeError(
@@ -170,7 +186,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             if density is None:
-                self.density_ = fit_for_cells(table, weight, self.random_state)
+                self.density_ = fit_for_cells(table, weight, self.random_state, self.verbose)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             self.indicator_, missing = None, _missing(table)
@@ -195,9 +211,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         """
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
-        filled = self.density_.complete(
-            table, strategy=self.strategy, random_state=self.random_state
-        )
+        with threads(self.n_jobs):
+            filled = self.density_.complete(
+                table, strategy=self.strategy, random_state=self.random_state
+            )
         for column in np.flatnonzero(self._is_empty)[::-1].tolist():
             filled = (
                 _with_zeros(filled, column)

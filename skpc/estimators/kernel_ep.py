@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
 from skpc._validation import (
     AT_LEAST_ONE,
+    N_JOBS,
     POSITIVE,
     StrOptions,
     check_magnitude,
@@ -23,12 +25,15 @@ from skpc._validation import (
     unmasked,
 )
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._progress import progress
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
     Moments,
+    SeparateRegressions,
     inner_length_scale_sq,
     message_moments,
+    noise_of_greatest_evidence,
     outer_length_scale_sq,
 )
 
@@ -68,9 +73,10 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     outer_length_scale_sq : "median" or float, default="median"
         Squared length scale of the outer kernel. "median": the median of the squared distances
         between mean embeddings, of all pairs of at most 1000 rows.
-    noise_variance : float, default=1e-4
-        Variance of the noise of each output, in units of the variance of that output in the first
-        call (but see `standardize`).
+    noise_variance : float, array-like of shape (n_outputs,) or "evidence", default=1e-4
+        Variance of the noise, for all outputs or for each, in units of the variance of the output
+        in the first call (but see `standardize`). One number is what [1]_ has. "evidence": for each
+        output that under which the targets of the first call are most probable.
     prior_variance : float, default=1.0
         Prior variance of the weights of the features, in the same units.
     standardize : bool, default=True
@@ -81,6 +87,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Whether to keep all rows, for `refit_features`.
     random_state : int, RandomState instance or None, default=None
         Seeds the random features.
+    n_jobs : int, default=None
+        Number of threads that compute the features of rows, a few thousand at a time, in ``fit``
+        and in ``predict``. None is one unless in a ``joblib.parallel_config`` context, -1 all
+        cores. The result is the same.
+    verbose : int, default=0
+        With 1, a progress bar counts the rows learned (a line at the end where tqdm is not
+        installed).
 
     Attributes
     ----------
@@ -90,8 +103,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Squared length scale of the outer kernel.
     features_ : MessageFeatures
         The random features.
-    posterior_ : BayesianRegression
-        Posterior of the weights, for standardised targets.
+    posterior_ : BayesianRegression or SeparateRegressions
+        Posterior of the weights, for standardised targets: one for all outputs if their noise
+        variances are the same.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Mean and standard deviation of the targets of the first call, by which all targets are
         standardised; a deviation of one with ``standardize=False``.
@@ -112,8 +126,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     Beta and gamma messages enter the kernel as normals of the same mean and variance; "log-gamma"
     as the normal of the mean and variance of the logarithm of the variable.
 
-    All outputs share features, noise and prior, and so one posterior covariance; their predictive
-    variances differ by the square of their scale.
+    All outputs share features and prior. Those of one noise variance share the posterior covariance
+    too, and their predictive variances differ by the square of their scale. Outputs whose noise
+    differs have a regression each, at the cost of one each.
 
     Another number of BLAS threads rounds products of matrices in another order: predictions then
     differ in the last digits, by some 1e-9.
@@ -143,11 +158,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "n_outer": [AT_LEAST_ONE],
         "inner_length_scale_sq": [StrOptions({"mean-variance"}), POSITIVE, "array-like"],
         "outer_length_scale_sq": [StrOptions({"median"}), POSITIVE],
-        "noise_variance": [POSITIVE],
+        "noise_variance": [POSITIVE, StrOptions({"evidence"}), "array-like"],
         "prior_variance": [POSITIVE],
         "standardize": ["boolean"],
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
+        "n_jobs": N_JOBS,
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -158,11 +175,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         n_outer: int = 500,
         inner_length_scale_sq: Any = "mean-variance",
         outer_length_scale_sq: Any = "median",
-        noise_variance: float = 1e-4,
+        noise_variance: Any = 1e-4,
         prior_variance: float = 1.0,
         standardize: bool = True,
         keep_rows: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.input_distributions = input_distributions
         self.n_inner = n_inner
@@ -174,6 +193,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.standardize = standardize
         self.keep_rows = keep_rows
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:
@@ -195,7 +216,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         ------
         ValueError
             If a cell is missing, infinite or beyond 1e150, a parameter is outside its family, or
-            the number of columns does not fit `input_distributions`.
+            the number of columns does not fit `input_distributions`, or that of noise variances
+            the outputs.
         """
         with all_or_nothing(self):
             self._start(*self._check_rows(X, y, reset=True))
@@ -285,7 +307,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         n_samples : int, default=1
             Number of draws for each row.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same draws.
+            The same seed gives the same draws. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------
@@ -304,7 +327,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         parts = [self.posterior_.predict(features) for features, _ in blocks]
         mean, variance = map(np.concatenate, zip(*parts))
         mean = self.y_mean_ + self.y_scale_ * mean
-        std = np.sqrt(variance)[:, np.newaxis] * self.y_scale_
+        # One variance for all outputs, or one each.
+        std = np.sqrt(variance.reshape(len(rows), -1)) * self.y_scale_
         return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
 
     def _start(self, rows: Floats, targets: Floats, moments: Moments) -> None:
@@ -326,14 +350,42 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
         self.y_mean_ = targets.mean(axis=0)
         self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
-        self.noise_variance_ = self.noise_variance * self.y_scale_**2
-        self.posterior_ = BayesianRegression.prior(
-            self.n_outer,
-            targets.shape[1],
-            prior_variance=self.prior_variance,
-            noise_variance=self.noise_variance,
+        noise = self._noise_variance(targets, moments)
+        self.noise_variance_ = noise * self.y_scale_**2
+        prior_variance = self.prior_variance
+        self.posterior_ = (
+            BayesianRegression.prior(
+                self.n_outer,
+                len(noise),
+                prior_variance=prior_variance,
+                noise_variance=float(noise[0]),
+            )
+            if (noise == noise[0]).all()
+            else SeparateRegressions.prior(
+                self.n_outer, prior_variance=prior_variance, noise_variance=noise
+            )
         )
         self._learn(rows, targets, moments)
+
+    def _noise_variance(self, targets: Floats, moments: Moments) -> Floats:
+        """The noise variance of each output, for standardised targets."""
+        n_outputs = targets.shape[1]
+        if isinstance(self.noise_variance, str):
+            blocks = self._feature_blocks(moments)
+            return noise_of_greatest_evidence(
+                ((features, self._standardised(targets[block])) for features, block in blocks),
+                self.prior_variance,
+            )
+        noise = np.asarray(self.noise_variance, dtype=np.float64)
+        if noise.shape not in ((), (n_outputs,)) or not (noise > 0.0).all():
+            raise ValueError(
+                f"noise_variance needs one positive number, or one for each of the {n_outputs} "
+                f"outputs; found {self.noise_variance!r}."
+            )
+        return np.broadcast_to(noise, n_outputs).copy()
+
+    def _standardised(self, targets: Floats) -> Floats:
+        return (targets - self.y_mean_) / self.y_scale_
 
     def _inner_length_scale_sq(self, moments: Moments) -> Floats:
         if isinstance(self.inner_length_scale_sq, str):
@@ -348,9 +400,11 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         return np.broadcast_to(length_sq, n_variables).copy()
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
-        standardised = (targets - self.y_mean_) / self.y_scale_
-        for features, block in self._feature_blocks(moments):
-            self.posterior_ = self.posterior_.update(features, standardised[block])
+        standardised = self._standardised(targets)
+        with progress(len(rows), "rows", self.verbose) as advance:
+            for features, block in self._feature_blocks(moments):
+                self.posterior_ = self.posterior_.update(features, standardised[block])
+                advance(len(features))
         self.n_samples_seen_ = self.posterior_.n_rows
         # The density of the targets themselves, and not of the standardised ones.
         jacobian = self.n_samples_seen_ * np.log(self.y_scale_).sum()
@@ -369,7 +423,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
             self._flat = flat
         elif targets.shape[1] != len(self.y_mean_):
             raise ValueError(
-                f"y has {targets.shape[1]} outputs, but the first call had {len(self.y_mean_)}."
+                f"y must have the {len(self.y_mean_)} outputs of the first call; found "
+                f"{targets.shape[1]}. Call fit to begin anew."
             )
         return rows, targets, self._moments(rows)
 
@@ -390,9 +445,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     def _feature_blocks(self, moments: Moments) -> Iterator[tuple[Floats, slice]]:
         """Features of a few thousand rows at a time: those of all would take much memory."""
-        for block in gen_batches(len(moments.mean), _FEATURE_ROWS):
-            part = Moments(moments.mean[block], moments.variance[block])
-            yield self.features_.transform(part), block
+        blocks = list(gen_batches(len(moments.mean), _FEATURE_ROWS))
+        parts = (Moments(moments.mean[block], moments.variance[block]) for block in blocks)
+        if len(blocks) == 1:
+            # Loops of messages ask row by row.
+            return zip(map(self.features_.transform, parts), blocks)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        return zip(parallel(delayed(self.features_.transform)(part) for part in parts), blocks)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

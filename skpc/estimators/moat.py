@@ -13,6 +13,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.all_trees import (
+    EPOCH_ROWS,
     Adam,
     AllTreesDensity,
     ComponentParameters,
@@ -63,7 +64,8 @@ class MixtureOfAllTrees(TableDensity):
         Rows of a mini-batch. "auto": 25,600 cells, but 16 to 256 rows; in small tables no more
         than a tenth of the rows, or 64.
     max_iter : int, default=50
-        Greatest number of epochs, or of iterations of L-BFGS.
+        Greatest number of epochs, or of iterations of L-BFGS. An epoch takes 100,000 rows at
+        most, others each time.
     tol : float, default=1e-4
         Training stops when the mean log-likelihood has not improved by this, in nats a row, in
         ``n_iter_no_change`` epochs.
@@ -190,7 +192,6 @@ class MixtureOfAllTrees(TableDensity):
         "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
         "n_inference_samples": [AT_LEAST_ONE],
         "n_bins": [None, AT_LEAST_ONE],
-        "n_jobs": [None, Integral],
     }
 
     _adam: Adam
@@ -292,8 +293,11 @@ class MixtureOfAllTrees(TableDensity):
                 validation = IncompleteRows(held, held_weight, random_state)
                 n_held = held_weight.sum()
         options = self._options(weight.sum(), codes.shape[1])
-        n_steps = max(1.0, weight.sum() / options.batch_size) if self.solver == "adam" else 1.0
-        self._costs.tell(len(codes), n_steps, self.max_iter, self.verbose)
+        n_rows, n_steps = len(codes), 1.0
+        if self.solver == "adam":
+            n_rows = min(n_rows, EPOCH_ROWS)
+            n_steps = max(1.0, min(weight.sum(), EPOCH_ROWS) / options.batch_size)
+        self._costs.tell(n_rows, n_steps, self.max_iter, self.verbose)
         with progress(self.max_iter, "epochs", self.verbose) as advance, threads(self.n_jobs):
             parameters, vector = self._start(codes, weight, random_state, n_held)
             trained = train_trees(
@@ -440,7 +444,8 @@ class MixtureOfAllTrees(TableDensity):
         n_trees : int
             Number of trees drawn from the mixture; they get equal weights.
         random_state : int, RandomState instance or None, default=None
-            The same seed gives the same trees.
+            The same seed gives the same trees. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
 
         Returns
         -------

@@ -158,7 +158,7 @@ class SoftLearnSPN(CircuitDensity):
     folds above 600 rows). A network of blocks is mixed with a background of wide Gaussians, with
     the weight of one row: it keeps unusual rows from having next to no density.
 
-    Of more than 100,000 distinct rows so many, drawn at random, tell the structure. Two iterations
+    Of more than 100,000 distinct rows, 100,000 drawn at random tell the structure. Two iterations
     of refinement at least, on the other rows too, follow; about 5,000 rows are held out for it.
 
     The paper is reproduced with ``leaves="univariate"``, ``margins="plain"``,
@@ -201,7 +201,6 @@ class SoftLearnSPN(CircuitDensity):
         "smallest_sd": [POSITIVE],
         "leaves": [StrOptions({"block", "univariate"})],
         "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "n_jobs": [None, Integral],
     }
 
     def __init__(

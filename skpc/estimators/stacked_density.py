@@ -8,9 +8,9 @@ from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import Bunch, check_random_state
+from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
@@ -23,6 +23,7 @@ from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._fitting import all_or_nothing, with_some_cell
 from skpc.estimators._folds import Split, given_splits, hold_out_folds
 from skpc.estimators._members import named, refuse_other_density
+from skpc.estimators._progress import followed, progress
 from skpc.estimators._stack import StackedAnswers
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
@@ -79,7 +80,8 @@ class StackedDensity(BaseComposition, TableDensity):
     random_state : int, RandomState instance or None, default=None
         Seeds the default members and the folds. Members that are given have seeds of their own.
     verbose : int, default=0
-        With 1, members that are learned are counted.
+        With 1, a progress bar counts the members learned, from all rows and without each fold (a
+        line at the end where tqdm is not installed).
 
     Attributes
     ----------
@@ -93,8 +95,8 @@ class StackedDensity(BaseComposition, TableDensity):
         Mean log density (nats) of the held-out rows under each member, and under the stack.
     circuit_ : Circuit
         One circuit over encoded rows, a sum over those of the members of positive weight, made when
-        it is read first. There is none (an AttributeError says why) where a member is no circuit,
-        or members read numbers in different ways.
+        it is read first. There is none (an AttributeError says why) where a member has no
+        circuit, or members read numbers in different ways.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back.
     n_features_in_ : int
@@ -127,7 +129,6 @@ class StackedDensity(BaseComposition, TableDensity):
         **TableDensity._parameter_constraints,
         "estimators": [None, list],
         "cv": ["cv_object"],
-        "n_jobs": [None, Integral],
     }
     #: Scores and atoms are what the members have in common.
     margins = "auto"
@@ -274,7 +275,14 @@ class StackedDensity(BaseComposition, TableDensity):
         asked = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k] for k in asked]
         if not all(isinstance(member, CircuitDensity) for member in members):
-            raise AttributeError("circuit_ needs members that are circuits; one of them is not")
+            others = [
+                self._names[k]
+                for k, member in zip(asked, members)
+                if not isinstance(member, CircuitDensity)
+            ]
+            raise AttributeError(
+                f"circuit_ needs members that are circuits, which {others} are not; leave them out"
+            )
         try:
             return mixture([member.circuit_ for member in members], self.weights_[asked])
         except ValueError as error:
@@ -317,15 +325,15 @@ class StackedDensity(BaseComposition, TableDensity):
         return members
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
-        parallel = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)
         like = self._like
         if like is not None:
             self._names, self.weights_, self.scores_ = like._names, like.weights_, like.scores_
-            self.estimators_ = parallel(
-                delayed(_again)(member, self.domain_, rows, weight) for member in like.estimators_
-            )
+            with progress(len(like.estimators_), "fits", self.verbose) as advance:
+                self.estimators_ = followed(self.n_jobs, advance)(
+                    delayed(_again)(one, self.domain_, rows, weight) for one in like.estimators_
+                )
         else:
-            self._weigh(rows, weight, rows_val, parallel)
+            self._weigh(rows, weight, rows_val)
         # The circuit of an earlier fit.
         self.__dict__.pop("circuit_", None)
         asked = np.flatnonzero(self.weights_).tolist()
@@ -333,32 +341,33 @@ class StackedDensity(BaseComposition, TableDensity):
             # The cells of a number are not those of bins alone.
             self.domain_ = replace(self.domain_, axes=None)
 
-    def _weigh(
-        self, rows: Floats, weight: Floats, rows_val: Floats | None, parallel: Parallel
-    ) -> None:
+    def _weigh(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         """Learn the members, and their weights from what they say of rows that are held out."""
         random_state = check_random_state(self.random_state)
         numeric = not bool(self.domain_.is_categorical.all())
         members = self._members(random_state, numeric, float(weight.sum()))
-        fitted = parallel(
-            delayed(_fitted)(member, self.domain_, rows, weight, rows_val) for _, member in members
-        )
+        folds = []
+        if rows_val is None:
+            group = np.zeros(len(rows), dtype=np.int64)
+            splits = self._splits or int(cast("int", self.cv or 5))
+            folds = hold_out_folds(rows, weight, group, splits, [0.0], random_state)
+        with progress(len(members) * (1 + len(folds)), "fits", self.verbose) as advance:
+            run = followed(self.n_jobs, advance)
+            fitted = run(
+                delayed(_fitted)(one, self.domain_, rows, weight, rows_val) for _, one in members
+            )
+            parts = run(
+                delayed(_held_out)(member, self.domain_, rows, fold.kept, fold.asked)
+                for member in fitted
+                for fold in folds
+            )
         told, told_weight = np.zeros((1, len(members))), np.ones(1)
         if rows_val is not None:
             told = np.column_stack([member._density.log_density(rows_val) for member in fitted])
             told_weight = np.ones(len(rows_val))
-        else:
-            group = np.zeros(len(rows), dtype=np.int64)
-            splits = self._splits or int(cast("int", self.cv or 5))
-            folds = hold_out_folds(rows, weight, group, splits, [0.0], random_state)
-            if folds:
-                parts = parallel(
-                    delayed(_held_out)(member, self.domain_, rows, fold.kept, fold.asked)
-                    for member in fitted
-                    for fold in folds
-                )
-                told = np.concatenate(parts).reshape(len(members), -1).T
-                told_weight = np.concatenate([fold.weight for fold in folds])
+        elif folds:
+            told = np.concatenate(parts).reshape(len(members), -1).T
+            told_weight = np.concatenate([fold.weight for fold in folds])
         self._names, self.estimators_ = [name for name, _ in members], fitted
         self.weights_ = mixture_weights(told, told_weight)
         with np.errstate(divide="ignore"):

@@ -113,7 +113,7 @@ class TableMixture(CircuitDensity):
     -----
     The choices are made one after another, each around the best so far: the number of components
     (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), which scores are linear instead of bent by a power
-    (none, those of which the other columns explain more than 0.9, or all), heavy tails (a component
+    (none, those that the other columns explain by more than 0.9, or all), heavy tails (a component
     is then four Gaussians of one mean, 0.6, 1, 1.7 and 3 times as wide), the weight of the pooled
     covariance (0.1, 0.5, 2 or 8 rows for each numeric column), the part of it that is drawn to its
     diagonal (0, 0.1, 0.4 or 1), and again. Atoms become values like others, unless one of them is
@@ -123,7 +123,7 @@ class TableMixture(CircuitDensity):
     10,000 rows the choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get
     the weights that suit the held-out rows best; those above 0.05 are learned anew from all rows.
 
-    Of more than 30,000 distinct rows so many, drawn at random, make the choices and the first
+    Of more than 30,000 distinct rows, 30,000 drawn at random make the choices and the first
     parameters; two steps of EM on all rows follow.
 
     An int for ``n_components`` gives a single mixture, for which all the rest is chosen; the
@@ -145,7 +145,6 @@ class TableMixture(CircuitDensity):
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
     }
     #: Scores and atoms are what the model is made for.
     margins = "auto"
@@ -327,6 +326,25 @@ class TableMixture(CircuitDensity):
         """
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ints:
+        """Learn the mixture, and tell the most probable component of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Numbers of components.
+        """
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
     def bic(self, X: Any) -> float:
         """Bayesian information criterion of the model on rows; lower is better.
 
@@ -343,6 +361,21 @@ class TableMixture(CircuitDensity):
         """
         scores = self.score_samples(X)
         return float(-2.0 * scores.sum() + self._mixture.n_parameters * np.log(len(scores)))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion of the model on rows; lower is better.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        float
+            Minus twice the log-likelihood (nats), plus two for each free parameter.
+        """
+        return float(2.0 * (self._mixture.n_parameters - self.score_samples(X).sum()))
 
 
 def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:

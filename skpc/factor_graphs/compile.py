@@ -17,22 +17,22 @@ _CIRCUIT_BYTES = 1024
 
 
 def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circuit:
-    """Compile a factor graph, or what is left of it given evidence, into a circuit.
+    """Compile a factor graph into a circuit, or the rest of the graph given evidence.
 
-    The cost is exponential in the number of variables that a variable of the vtree depends on, its
-    induced width, and linear in the number of variables.
+    The cost is linear in the number of variables and exponential in the induced width: the number
+    of variables that a variable of the vtree depends on.
 
     Parameters
     ----------
     graph : FactorGraph
         The graph.
     vtree : array-like of int of shape (n_variables,), default=None
-        The parent of each variable, -1 for roots; variables of one factor stand one above the
-        other. None makes one by min-fill. Circuits compiled on one vtree, with whatever evidence,
-        are compatible with each other.
+        The parent of each variable, -1 for roots. Variables of one factor must stand one above the
+        other. None makes a vtree by min-fill. Circuits compiled on one vtree are compatible with
+        each other, whatever their evidence.
     evidence : array-like of shape (n_variables,), default=None
-        The states of known variables, NaN elsewhere. Fewer variables depend on each other then, so
-        that a graph that is too dense by itself may be compiled given enough evidence.
+        The states of known variables, NaN for the others. With evidence fewer variables depend on
+        each other, so enough evidence can make a dense graph compile.
 
     Returns
     -------

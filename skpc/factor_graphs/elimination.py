@@ -1,4 +1,4 @@
-"""Variable elimination on a vtree: conditional tables, and what they need of memory."""
+"""Variable elimination on a vtree: conditional tables, and the memory that they need."""
 
 from __future__ import annotations
 
@@ -222,10 +222,10 @@ def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
 
 
 def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
-    """The factor graph of the remaining variables, the given ones summed out.
+    """The factor graph of the remaining variables, with the given ones summed out.
 
-    Each variable is replaced by a factor of all that it shares a factor with. So this is the way to
-    get rid of few variables; the cost is exponential in the number of neighbours.
+    A factor of all its neighbours (the variables that it shares a factor with) replaces each
+    variable. Use this for few variables; the cost is exponential in the number of neighbours.
 
     Parameters
     ----------
@@ -237,12 +237,12 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     Returns
     -------
     FactorGraph
-        A graph of the same variables in which those summed out have one state and no factor.
+        A graph with the same variables; those summed out have one state and no factor.
 
     Raises
     ------
     ValueError
-        If a variable is not there, or a new factor would need too much memory.
+        If a variable does not exist, or a new factor would need too much memory.
 
     Examples
     --------

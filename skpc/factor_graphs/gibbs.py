@@ -1,4 +1,4 @@
-"""Gibbs sampling of factor graphs, some variables summed out if wanted."""
+"""Gibbs sampling of factor graphs, optionally with some variables summed out."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ class GibbsSampler(ShowsParameters):
     """Draw dependent samples by updating one variable at a time given all others.
 
     An update draws a variable from its conditional distribution given the current states of the
-    others, at a cost linear in the number of factors it is in. Chains start from uniform random
-    states.
+    others. Its cost is linear in the number of factors of the variable. Chains start from uniform
+    random states.
 
     Parameters
     ----------
     graph : FactorGraph
         The distribution to sample.
     collapsed : sequence of int, default=()
-        Variables that are summed out before (:func:`sum_out`) and come back as NaN. It is what to
-        do with a variable that is a function of others: updates by themselves could never change
-        it, nor them.
+        Variables that are summed out before sampling (:func:`sum_out`); their cells are NaN. Use
+        it for a variable that is a function of others: single updates could never change it, nor
+        the others.
     scan : {"systematic", "random"}, default="systematic"
-        Update the variables in turn, or a random one each time.
+        "systematic" updates the variables in turn, "random" updates a random one each time.
     burn_in : int, default=2000
         Updates of single variables before the first sample of a chain.
     thinning : int, default=1000
         Updates of single variables from each sample of a chain to the next, 1 or more.
     n_chains : int, default=1
-        Chains, each with a start and random numbers of its own. Row ``r`` of the samples is of
-        chain ``r % n_chains``. ``joblib.parallel_config(n_jobs=...)`` spreads them over threads.
+        Number of chains. Each has its own start and random numbers. Row ``r`` of the samples comes
+        from chain ``r % n_chains``. ``joblib.parallel_config(n_jobs=...)`` runs them in threads.
     random_state : int, RandomState instance or None, default=None
         The same seed gives the same samples on any number of threads.
 

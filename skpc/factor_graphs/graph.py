@@ -21,8 +21,8 @@ Factor = tuple[Sequence[int], Any]
 class FactorGraph:
     """A product of non-negative tables, each of a few discrete variables.
 
-    It describes the distribution :math:`p(x) = \\frac{1}{Z} \\prod_f \\phi_f(x_f)`, whose constant
-    ``Z`` need not be known. Rows are encoded as circuits read them: float64, the states of a
+    It describes the distribution :math:`p(x) = \\frac{1}{Z} \\prod_f \\phi_f(x_f)`; you need not
+    know the constant ``Z``. Rows are encoded as for circuits: float64, the states of a
     variable are 0, 1, ..., and NaN marks a cell that is not known.
 
     Parameters
@@ -30,8 +30,9 @@ class FactorGraph:
     n_states : sequence of int of shape (n_variables,)
         Number of states of each variable, 1 or more.
     factors : iterable of (variables, log_table)
-        The variables of each factor, none twice, and the logs of its values in an array with one
-        axis for each of them: ``log_table.shape == tuple(n_states[v] for v in variables)``.
+        The variables of each factor, without repetition, and the logs of its values in an array
+        with one axis for each variable:
+        ``log_table.shape == tuple(n_states[v] for v in variables)``.
         ``-inf`` stands for the value 0.
 
     Attributes
@@ -48,13 +49,13 @@ class FactorGraph:
     Raises
     ------
     ValueError
-        If a number of states is not positive, a factor names a variable twice or one that is not
-        there, or a table has another shape, NaN, or an infinite value.
+        If a number of states is not positive, a factor names a variable twice or one that does not
+        exist, or a table has the wrong shape, NaN, or an infinite value.
 
     See Also
     --------
     read_uai : Reads one from a file.
-    compile : Makes a circuit of it.
+    compile : Makes a circuit from it.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class FactorGraph:
         Raises
         ------
         ValueError
-            If the shape is wrong, or a cell is missing or no state.
+            If the shape is wrong, or a cell is missing or is not a state.
         """
         rows = self.check_rows(X)
         if np.isnan(rows).any():
@@ -169,9 +170,9 @@ class FactorGraph:
     def ising_grid(
         cls, rows: int, cols: int, coupling: Any = None, field: Any = None, random_state: Any = None
     ) -> FactorGraph:
-        """Binary variables on a grid, with a factor for each two neighbours.
+        """Binary variables on a grid, with a factor for each pair of neighbours.
 
-        Variables are numbered row by row. The factors of horizontal neighbours stand first, then
+        Variables are numbered row by row. The factors of horizontal neighbours come first, then
         those of vertical ones, then those of single variables. State 0 is the spin -1.
 
         Parameters
@@ -184,7 +185,7 @@ class FactorGraph:
         field : float or array-like of shape (rows * cols,), default=None
             The factor of a variable is exp(field * spin). None adds no such factors.
         random_state : int, RandomState instance or None, default=None
-            Draws the tables where ``coupling`` is None.
+            Draws the tables if ``coupling`` is None.
 
         Returns
         -------
@@ -224,7 +225,7 @@ class FactorGraph:
         ----------
         cpts : sequence of (parents, table), one for each variable
             ``table[states of the parents][state]`` is the probability of a state of the variable:
-            the last axis is its own.
+            the last axis belongs to the variable itself.
 
         Returns
         -------

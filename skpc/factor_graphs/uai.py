@@ -30,7 +30,7 @@ def read_uai(path: str | os.PathLike[str]) -> FactorGraph:
     their numbers of states; the number of factors and, for each, the number of its variables and
     the variables; then for each factor the number of its entries and the entries, the last variable
     fastest. A ``#`` starts a comment that ends with the line, and lines whose first word is ``c``
-    are comments. After the word BAYES, too, factors are read as they are: tables that do not sum to
+    are comments. The word BAYES changes nothing for the factors: tables that do not sum to
     one are accepted. Entries too small for a float64, such as 1e-400, keep their logarithms.
 
     Parameters
@@ -68,7 +68,7 @@ def read_uai(path: str | os.PathLike[str]) -> FactorGraph:
 def load_asia() -> FactorGraph:
     """The ASIA network of Lauritzen and Spiegelhalter (1988), which comes with the package.
 
-    Eight binary variables, state 1 meaning yes: 0 visit to Asia, 1 tuberculosis, 2 smoking, 3 lung
+    Eight binary variables; state 1 means yes: 0 visit to Asia, 1 tuberculosis, 2 smoking, 3 lung
     cancer, 4 bronchitis, 5 either (tuberculosis or lung cancer), 6 positive X-ray, 7 dyspnoea.
     Variable 5 is a function of 1 and 3, so that half of the 256 states have probability zero.
 
@@ -102,14 +102,14 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
     path : str or path
         The file to write. It appears whole or not at all.
     header : {"MARKOV", "BAYES"}, default="MARKOV"
-        The first word. BAYES needs one factor for each variable, which stands last in its scope and
-        whose probabilities sum to one.
+        The first word. BAYES needs one factor for each variable; the variable comes last in the
+        scope of its factor, and its probabilities sum to one.
 
     Raises
     ------
     ValueError
-        If the header is another word, BAYES does not fit the graph, or a value is too great or too
-        small for a float64 without its logarithm.
+        If the header is a different word, BAYES does not fit the graph, or a value is too large or
+        too small for a float64 without its logarithm.
 
     See Also
     --------

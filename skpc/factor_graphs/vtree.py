@@ -1,8 +1,8 @@
-"""Vtrees of factor graphs: in which order variables are decided, and what each decision depends on.
+"""Vtrees of factor graphs: the order of the variables, and what each variable depends on.
 
 A vtree is given here by the parent of each variable: the variable that is decided before it. Two
-variables in one factor must stand one above the other (a pseudo-tree). The scope of a variable and
-all below it is then split into the variable itself and the scopes of its children, and circuits
+variables in one factor must stand one above the other (a pseudo-tree). So the scope of a variable
+and all below it splits into the variable itself and the scopes of its children, and circuits
 compiled on one vtree are compatible with each other.
 """
 
@@ -22,9 +22,10 @@ from skpc.factor_graphs.graph import FactorGraph
 def min_fill_vtree(graph: FactorGraph) -> Ints:
     """A vtree by the min-fill heuristic.
 
-    Variables are eliminated one by one; the next is always one whose neighbours lack the fewest
-    links among each other (of those, one with the fewest neighbours), and its neighbours are linked
-    then. The parent of a variable is the first of its neighbours to be eliminated after it.
+    Variables are eliminated one by one. The next variable is always one whose neighbours need the
+    fewest new links among each other (if there are several, one with the fewest neighbours); then
+    its neighbours are linked. The parent of a variable is its first neighbour to be eliminated
+    after it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The one table of expectations: column kernels by families of univariate distributions."""
+"""Expectations of column kernels: one table of column kernels by families of distributions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     Returns
     -------
     ndarray of shape (n_left, n_right)
-        ``E k(x, y)`` with x from a distribution on the left and an independent y from one on the
-        right.
+        ``E k(x, y)`` with x from a distribution of ``left`` and an independent y from one of
+        ``right``.
 
     Raises
     ------
     TypeError
-        If it is no column kernel, or there is no formula for it and a distribution has a density. A
-        kernel without any formula is summed over values that have a probability.
+        If it is not a column kernel, or there is no formula for it and a distribution has a
+        density. A kernel without any formula is summed over values that have a probability.
 
     Examples
     --------

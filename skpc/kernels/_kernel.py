@@ -17,8 +17,8 @@ from skpc._validation import unmasked
 class Kernel:
     """A positive definite kernel between rows: a positive sum of products of column kernels.
 
-    This form makes expectations under circuits tractable. A kernel is called with two tables
-    of encoded rows to evaluate it at their points.
+    This form makes expectations under circuits tractable. Call a kernel with two tables
+    of encoded rows to get its values between their rows.
     """
 
     def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
@@ -75,7 +75,7 @@ class ColumnKernel(Kernel):
     """A kernel between the cells of one column; between rows, its product over all columns.
 
     A subclass of your own needs :meth:`of_points`. Its expectations are sums over the values of
-    categories, counts and atoms; numbers that have a density need a formula, as :class:`RBF` has.
+    categories, counts and atoms. Numbers with a density need a formula, as :class:`RBF` has.
 
     Examples
     --------
@@ -101,8 +101,8 @@ class RBF(ColumnKernel):
     """The Gaussian kernel ``exp(-gamma (x - y)^2)``.
 
     Between rows it is ``exp(-gamma |x - y|^2)``, scikit-learn's ``rbf_kernel``. The states of a
-    categorical column count as the numbers 0, 1, ...; :class:`ExponentialHamming` treats them
-    alike.
+    categorical column count as the numbers 0, 1, ...; for :class:`ExponentialHamming` all different
+    states are equally far apart.
 
     Parameters
     ----------
@@ -162,8 +162,8 @@ class ExponentialHamming(ColumnKernel):
 class Delta(ColumnKernel):
     """The kernel ``[x == y]``.
 
-    Its expectation between two distributions is the probability that their draws coincide, which
-    is 0 where a column is continuous.
+    Its expectation between two distributions is the probability that their draws coincide. This
+    is 0 if a column is continuous.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class ProductKernel(Kernel):
     Parameters
     ----------
     columns : sequence of Kernel
-        The kernel of each column. A sum of m kernels there makes m products of each.
+        The kernel of each column. A sum of m kernels for a column makes m products of each product.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class ProductKernel(Kernel):
                 )
 
     def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
-        """The kernel as one product, or one for each choice among the parts of sums."""
+        """The kernel as one product, or as one for each choice among the parts of sums."""
         if len(self.columns) != n_features:
             raise ValueError(
                 f"the kernel has a factor for each of {len(self.columns)} columns, but the rows "

@@ -1,14 +1,14 @@
 r"""Expectations of products of column kernels under leaves of several numbers, at points.
 
-A Gaussian kernel with :math:`G = \operatorname{diag}(\sqrt{2 \gamma_v})` has under normal scores of
-mean m and covariance S the expectation
+Let :math:`G = \operatorname{diag}(\sqrt{2 \gamma_v})`. Under normal scores with mean m and
+covariance S a Gaussian kernel has the expectation
 
 .. math:: |I + G S G|^{-1/2} \exp(-\tfrac12 |L^{-1} G (c - m)|^2), \qquad L L^T = I + G S G,
 
-at a point c. A missing cell with atoms is at one of them, or in the Gaussian: the expectation is a
-sum over all sets of such cells. A cell at an atom is left out of G, and counts the mean of its
-kernel over the atoms. Other kernels see only whether two cells are one and the same number: of each
-column they have one factor, whatever the other columns do.
+at a point c. A missing cell with atoms is at one of them, or in the Gaussian. So the expectation is
+a sum over all sets of such cells. A cell at an atom is left out of G, and counts with the mean of
+its kernel over the atoms. Other kernels see only whether two cells are equal. They have one factor
+for each column, whatever the other columns do.
 """
 
 from __future__ import annotations

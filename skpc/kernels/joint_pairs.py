@@ -1,10 +1,11 @@
 r"""Expectations of products of column kernels between two leaves of several numbers.
 
-The difference of independent normal scores is normal, so that a Gaussian kernel has the expectation
-of :mod:`skpc.kernels.joint` with the sum of both covariances and the difference of the means. Where
-both cells of a column are known it has a factor of its own. Else each side is at an atom, if the
-cell is missing and there are some, or in its Gaussian: all choices are visited depth first, one
-column after the other, and share the rows of the Cholesky factor of the columns before.
+The difference of independent normal scores is normal. So a Gaussian kernel has the expectation
+of :mod:`skpc.kernels.joint` with the sum of both covariances and the difference of the means. If
+both cells of a column are known, the column has a factor of its own. Otherwise each side is at an
+atom, if the cell is missing and the column has atoms, or in its Gaussian. All choices are visited
+depth first, one column after the other, and share the rows of the Cholesky factor of the columns
+before.
 """
 
 from __future__ import annotations

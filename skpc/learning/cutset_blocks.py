@@ -32,8 +32,9 @@ from skpc.learning.cutset import (
 )
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
-#: Numbers that are counted in a pass, and the most that a single table may have.
-_NUMBERS, _MOST = 2**22, 2**26
+#: Numbers that are counted in a pass, and the most that a single table may have. More of them in a
+#: pass would save few passes: memory is to be the same for any number of rows.
+_NUMBERS, _MOST = 2**20, 2**26
 #: Codes that take the memory of a number.
 _CODES = 4
 

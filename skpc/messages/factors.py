@@ -78,14 +78,14 @@ class LogisticFactor(NamedTuple):
         return left, right
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
-        """See :class:`Factor`, which has an example."""
+        """See ``Factor``, which has an example."""
         alpha, beta, mean, variance = (column[:, np.newaxis] for column in rows.T)
         normal = -0.5 * (u - mean) ** 2 / variance
         # log(1 - p) is log(p) - z.
         return np.asarray(normal + (alpha + beta - 2.0) * log_expit(u) - (beta - 1.0) * u)
 
     def value(self, u: Floats, variable: int) -> Floats:
-        """See :class:`Factor`, which has an example."""
+        """See ``Factor``, which has an example."""
         return np.asarray(expit(u)) if variable == 0 else u
 
 
@@ -172,11 +172,11 @@ class CompoundGammaFactor:
         return np.stack([low[0], high[0]], axis=1), np.stack([low[1], high[1]], axis=1)
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
-        """See :class:`Factor`, which has an example."""
+        """See ``Factor``, which has an example."""
         shape, rate = (column[:, np.newaxis] for column in rows.T)
         compound = -(self.s1 + self.s2) * np.logaddexp(u, np.log(self.r1))
         return np.asarray((shape + self.s2 - 1.0) * u - rate * np.exp(u) + compound)
 
     def value(self, u: Floats, variable: int) -> Floats:
-        """See :class:`Factor`, which has an example."""
+        """See ``Factor``, which has an example."""
         return np.exp(u)

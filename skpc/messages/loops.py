@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from sklearn.utils import check_array, check_consistent_length
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_magnitude, unmasked
+from skpc._warnings import warn
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
 
@@ -163,12 +163,11 @@ class LinearEP(ShowsParameters):
 
     def _warn_if_moving(self, state: _State) -> None:
         if state.moved > _SETTLED:
-            warnings.warn(
+            warn(
                 f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
                 f"moved a weight by {state.moved:.2g} standard deviations. Centre and scale the "
                 "columns, raise n_iter, or use schedule='serial'.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     def _parallel_sweep(self, state: _State, observed: Floats) -> None:

@@ -1,4 +1,4 @@
-"""How variables and their states are called in drawings."""
+"""Names of variables and of their states in drawings."""
 
 from __future__ import annotations
 

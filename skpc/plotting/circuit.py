@@ -21,19 +21,19 @@ _MAX_NODES = 200
 class CircuitDisplay(ShowsParameters):
     """Drawing of a circuit.
 
-    A cutset network is drawn for readers: the cuts as a decision tree, each branch with its
-    category or bin and its probability; below, the variables of each Chow-Liu tree, with an arrow
-    from every variable to those that depend on it directly. Any other circuit is drawn as the
-    graph that it is: sums, products and leaves.
+    A cutset network is drawn for readers. The cuts are a decision tree; each branch has its
+    category or bin and its probability. Below are the variables of each Chow-Liu tree, with an
+    arrow from every variable to those that depend on it directly. Any other circuit is drawn as a
+    graph of sums, products and leaves.
 
-    It is recommended to use :meth:`from_estimator`. All parameters are stored as attributes.
+    Use :meth:`from_estimator` to make a display. All parameters are stored as attributes.
 
     Parameters
     ----------
     circuit : Circuit
         The circuit.
     domain : Domain, default=None
-        Names of the variables and their categories. None: variables are called x0, x1, ... and
+        Names of the variables and their categories. With None, variables are called x0, x1, ... and
         states by their numbers.
 
     Attributes
@@ -45,7 +45,7 @@ class CircuitDisplay(ShowsParameters):
 
     See Also
     --------
-    MarginalsDisplay : What a model says of the missing cells of a row.
+    MarginalsDisplay : What a model says about the missing cells of a row.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class CircuitDisplay(ShowsParameters):
             A fitted estimator with a circuit inside, such as :class:`skpc.CutsetNetworkBD`.
         max_depth : int, default=None
             Draw a cutset network down to this many edges below its first cut (or the root of its
-            tree), and say how much there is below. None draws everything.
+            tree), and state how much is below. None draws everything.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a figure that is large enough.
 

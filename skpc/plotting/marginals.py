@@ -1,4 +1,4 @@
-"""Drawings of what a model says of the missing cells of a row."""
+"""Drawings of what a model says about the missing cells of a row."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _NARROWEST_PANEL = 2.4
 class MarginalsDisplay(ShowsParameters):
     """Drawing of the posterior distribution of each cell of one row.
 
-    A missing category has one bar for each of its states, a missing number a density: if the
-    model has bins for it, flat within each of them and exponential in the tails. An observed cell
+    A missing category has one bar for each of its states. A missing number has a density: if the
+    model has bins for it, it is flat within each bin and exponential in the tails. An observed cell
     is a single mark.
 
-    It is recommended to use :meth:`from_estimator`. All parameters are stored as attributes.
+    Use :meth:`from_estimator` to make a display. All parameters are stored as attributes.
 
     Parameters
     ----------
     marginals : list of Predictive
-        For each column the distribution of its one cell, as ``marginals`` of an estimator gives it.
+        The distribution of the one cell of each column, from ``marginals`` of an estimator.
     row : ndarray of shape (n_features,)
         The encoded row: state codes and numbers, NaN where a cell is missing.
     domain : Domain
@@ -88,10 +88,10 @@ class MarginalsDisplay(ShowsParameters):
         X : array-like or DataFrame of shape (1, n_features)
             The row; NaN (or None) marks missing cells.
         columns : sequence of str or int, default=None
-            Names or numbers of the columns to draw; None draws all but those without any value
+            Names or numbers of the columns to draw. None draws all except those without any value
             in ``fit`` and those that name the rows.
         ax : matplotlib Axes or array of Axes, default=None
-            One Axes is divided into as many panels as there are columns to draw, an array must
+            One Axes is divided into as many panels as there are columns to draw. An array must
             hold as many Axes. None makes a figure.
 
         Returns
@@ -102,7 +102,7 @@ class MarginalsDisplay(ShowsParameters):
         Raises
         ------
         ValueError
-            If ``X`` has not exactly one row, or a column or ``ax`` does not fit.
+            If ``X`` does not have exactly one row, or a column or ``ax`` does not fit.
         TypeError
             If the estimator has no ``marginals``.
         ImportError

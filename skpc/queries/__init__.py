@@ -1,4 +1,4 @@
-"""What you may ask of a circuit, one question a file."""
+"""Questions to a circuit, one question a file."""
 
 from skpc.queries.bd_score import bd_score
 from skpc.queries.condition import condition

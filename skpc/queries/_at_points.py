@@ -1,7 +1,7 @@
 """Expected kernels between conditionals of a circuit and points: many points side by side.
 
-A node sees only the columns of its scope, so points that agree there share one place of its lines.
-Few points differ within a small scope, and the lines of most nodes are short.
+A node sees only the columns of its scope. Points that agree there share one place of its lines. Few
+points differ within a small scope, so the lines of most nodes are short.
 """
 
 from __future__ import annotations

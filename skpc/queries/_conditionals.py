@@ -1,4 +1,4 @@
-"""The part of a circuit that the observed cells of a row leave alive, with posterior weights."""
+"""The part of a circuit that is possible given the observed cells of a row, with its weights."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Expected kernels between conditionals of two compatible circuits (Algorithm 1).
 
-Nodes are paired scope by scope, small scopes first. In a pair of sums the left one is expanded
-alone: ``M(sum_i w_i p_i, q) = sum_i w_i M(p_i, q)``, where ``M(p_i, q)`` serves every sum that has
-the child ``p_i``. So each pair is computed once, and a pair of sums costs as much as one of them
-has children, not the product of their numbers.
+Nodes are paired scope by scope, small scopes first. In a pair of sums only the left one is
+expanded: ``M(sum_i w_i p_i, q) = sum_i w_i M(p_i, q)``, and ``M(p_i, q)`` serves every sum that has
+the child ``p_i``. So each pair is computed once, and a pair of sums costs as much as one sum has
+children, not the product of their numbers.
 """
 
 from __future__ import annotations

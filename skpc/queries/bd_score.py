@@ -18,9 +18,9 @@ from skpc.variables.states import states_of_leaves
 def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float = 0.1) -> float:
     """Bayes-Dirichlet score: log marginal likelihood of rows, all parameters integrated out.
 
-    Every sum and every leaf of the deterministic circuit has a Dirichlet prior. Its pseudo-counts
-    are those of `uniform_pseudo_counts`: the equivalent sample size at the root is divided evenly
-    at every sum and leaf, as the BDeu score of a Bayesian network has it. Weights and states of
+    Every sum and every leaf of the deterministic circuit has a Dirichlet prior with the
+    pseudo-counts of `uniform_pseudo_counts`: the equivalent sample size at the root is divided
+    evenly at every sum and leaf, as in the BDeu score of a Bayesian network. Weights and states of
     probability zero stay impossible; the other parameters do not matter.
 
     Parameters
@@ -30,14 +30,14 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
     X : array-like of shape (n_rows, n_features)
         Encoded rows without missing cells.
     sample_weight : array-like of shape (n_rows,), default=None
-        Weights of the rows, which need not be whole; None counts each row once.
+        Weights of the rows, not necessarily whole numbers; None counts each row once.
     ess : float, default=0.1
-        Equivalent sample size at the root, positive.
+        Equivalent sample size at the root: how many rows the prior is worth. Positive.
 
     Returns
     -------
     float
-        In nats, of all rows together.
+        The score of all rows together, in nats.
 
     Raises
     ------

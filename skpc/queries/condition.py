@@ -1,4 +1,4 @@
-"""What is the distribution of the other variables once some are known?"""
+"""What is the distribution of the other variables if some are known?"""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from skpc.queries.passes.rows import check_rows
 def condition(circuit: Circuit, evidence: Any) -> Circuit:
     """The conditional distribution given the values of some variables.
 
-    The structure is shared with the given circuit and only parameters change, so that whatever
-    was planned for it serves the conditional too. A leaf of an observed variable returns a
-    constant, and ``observed`` remembers the value; the weights of the sums take up how well each
+    The conditional shares its structure with the given circuit; only parameters change. So plans
+    for the structure serve the conditional too. A leaf of an observed variable becomes a
+    constant, and ``observed`` holds the value. The weights of the sums change with how well each
     child explains the evidence.
 
     Parameters
@@ -32,7 +32,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     -------
     Circuit
         A normalised circuit over the remaining variables. Queries do not read the cells of the
-        observed variables and fill them with the values given here.
+        observed variables, and fill them with the values given here.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is the expected value of a weighted sum of kernels, and how far may it be off?"""
+"""What is the expected value of a weighted sum of kernels, and how uncertain is it?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KernelExpansion:
     circuit : Circuit
         The distribution of x.
     points : ndarray of shape (n_points, n_features)
-        The encoded rows s_j. One with missing cells stands for its conditional distribution: its
+        The encoded rows s_j. A row with missing cells stands for its conditional distribution: its
         kernel is then an expectation too.
     coefficients : ndarray of shape (n_points, n_outputs)
         The weights a_j of one or several such functions.
@@ -101,7 +101,7 @@ class KernelExpansion:
         return out
 
     def variance(self, X: Any) -> Floats:
-        """Variance of each function over what is missing in each row.
+        """Variance of each function over the missing cells of each row.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class KernelExpansion:
         Returns
         -------
         ndarray of shape (n_rows, n_outputs)
-            Rounding leaves about 1e-16 of the square of the sum of the absolute coefficients.
+            The rounding error is about 1e-16 of the square of the sum of the absolute coefficients.
 
         Raises
         ------
@@ -121,8 +121,8 @@ class KernelExpansion:
         Notes
         -----
         ``k(x, s) k(x, t)`` is again a product over the columns, so the second moment is a sum of
-        expectations over all pairs of points. They are taken block by block; the time grows with
-        the square of the number of points.
+        expectations over all pairs of points. They are computed block by block. The time grows
+        with the square of the number of points.
         """
         if not self._complete:
             raise ValueError(

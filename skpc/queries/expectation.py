@@ -22,9 +22,9 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     Parameters
     ----------
     p : Circuit
-        The distribution of the first argument; it may be a conditional.
+        The distribution of the first argument. It may be a conditional.
     q : Circuit, or array-like of shape (n_points, n_features)
-        The distribution of the second argument, or complete encoded rows that it takes.
+        The distribution of the second argument, or its values as complete encoded rows.
     kernel : Kernel
         The kernel.
 
@@ -39,17 +39,18 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     IncompatibleError
         If two circuits split a scope in different ways; the message names the two nodes.
     ValueError
-        If a point is not complete or cannot be read, the kernel has another number of columns, or
-        too many cells with atoms are missing in a block (see Notes).
+        If a point is not complete or cannot be read, the kernel has a different number of columns,
+        or too many cells with atoms are missing in a block (see Notes).
 
     Notes
     -----
     Two circuits take Algorithm 1 of [1]_ over pairs of nodes, ``O(|p| |q|)``; they must be
-    compatible. Points take a pass over one circuit, which needs to be smooth and decomposable only.
+    compatible. Points take a pass over one circuit, which must only be smooth and decomposable.
 
-    Numbers of blocks and of scored leaves are compared by their scores. Under a block a Gaussian
-    kernel has a closed form, once it is known which cells hold atoms: of the missing cells of
-    columns with atoms, all sets are summed over that have a probability of more than about 1e-12.
+    Kernels compare numbers of blocks and of scored leaves by their scores. Under a block a Gaussian
+    kernel has a closed form once it is known which cells hold atoms. So the expectation is a sum
+    over all sets of missing cells that may hold atoms; sets of a probability below about 1e-12 are
+    left out.
 
     References
     ----------
@@ -98,8 +99,8 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     X : array-like of shape (n_rows, n_features)
         Encoded rows; NaN marks the missing cells.
     Y : array-like of shape (n_others, n_features), or None
-        Encoded rows. Where all are complete the circuit needs to be smooth and decomposable only,
-        else structured-decomposable too. None takes the rows of ``X``.
+        Encoded rows. If all are complete, the circuit must only be smooth and decomposable; else it
+        must be structured-decomposable too. None takes the rows of ``X``.
     kernel : Kernel
         The kernel.
 
@@ -107,7 +108,7 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     -------
     ndarray of shape (n_rows, n_others)
         ``E k(x, x')`` with x and x' drawn independently from p(. | observed cells of a row of X)
-        and of Y. The cells that are known stay. With None the diagonal too is an expectation over
+        and of Y. Known cells do not change. With None, the diagonal too is an expectation over
         two independent completions of the row.
 
     Raises

@@ -1,4 +1,4 @@
-"""How often is each part of the circuit used by the rows?"""
+"""How many rows are expected to use each part of the circuit?"""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ExpectedStatistics(NamedTuple):
 def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
     """Expected number of rows that pass each edge.
 
-    A row divides itself among the children of a sum in proportion to their posterior probability
-    and goes to all children of a product.
+    A row is divided among the children of a sum in proportion to their posterior probability, and
+    goes to all children of a product.
 
     Parameters
     ----------
@@ -39,8 +39,7 @@ def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
     Returns
     -------
     ndarray of shape (n_edges,)
-        Expected counts; those of the edges into the root's children by a sum add up to the total
-        weight.
+        Expected counts. If the root is a sum, the counts of its edges add up to the total weight.
 
     Raises
     ------

@@ -36,7 +36,7 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     Parameters
     ----------
     circuit : Circuit
-        The distribution. Cells of variables it has been conditioned on are not read.
+        The distribution. Cells of variables that it has been conditioned on are not read.
     X : array-like of shape (n_rows, n_features)
         Encoded rows; NaN marks missing cells.
 
@@ -53,8 +53,8 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
 
     Notes
     -----
-    Complete rows of a deterministic circuit follow their induced tree, at a cost of one visit a
-    variable. Other rows take a feed-forward pass over all edges.
+    Complete rows of a deterministic circuit follow their induced tree, at the cost of one visit a
+    variable. Other rows take a pass over all edges.
 
     Examples
     --------

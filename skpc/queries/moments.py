@@ -1,4 +1,4 @@
-"""What number is expected in each missing cell, and how far off may it be?"""
+"""What number is expected in each missing cell, and with which variance?"""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     mean, variance : ndarrays of shape (n_rows, n_features)
-        An observed cell has itself as mean and variance 0. The states of a categorical variable
-        count as the numbers 0, 1, ...; bins and tails of a histogram axis enter with their exact
-        moments.
+        The mean of an observed cell is its value, and its variance is 0. The states of a
+        categorical variable count as the numbers 0, 1, ...; bins and tails of a histogram axis
+        count with their exact moments.
 
     Raises
     ------

@@ -16,8 +16,8 @@ from skpc.queries.passes.rows import check_rows, over_chunks
 def mpe(circuit: Circuit, X: Any) -> Floats:
     """Most probable explanation: fill the missing cells of each row with their joint mode.
 
-    Exact where the circuit is deterministic (``circuit.deterministic``). Elsewhere sums are
-    replaced by maxima, which finds the best completion within one induced tree: usually a good
+    The answer is exact if the circuit is deterministic (``circuit.deterministic``). Otherwise sums
+    are replaced by maxima, which finds the best completion within one induced tree: usually a good
     one, not always the most probable.
 
     Parameters
@@ -30,8 +30,8 @@ def mpe(circuit: Circuit, X: Any) -> Floats:
     Returns
     -------
     ndarray of shape (n_rows, n_features)
-        The rows with their missing cells filled. The mode of a bin is its middle, that of a tail
-        its edge.
+        The rows with their missing cells filled. The mode of a bin is its middle, and the mode of a
+        tail its edge.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which parameters suit the rows best, on a fixed structure?"""
+"""Which parameters fit the rows best, for a fixed structure?"""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class PseudoCounts(NamedTuple):
 
 
 def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
-    """Pseudo-counts that stand for rows without any cell, divided evenly at every sum and leaf.
+    """Pseudo-counts of rows without any cell, divided evenly at every sum and leaf.
 
-    For a cutset network these are the nested counts of its Dirichlet prior of equivalent sample
-    size ``n_rows``: a cut divides them by its branches, a table by its cells.
+    For a cutset network these are the nested counts of its Dirichlet prior with the equivalent
+    sample size ``n_rows``: a cut divides them by its branches, a table by its cells.
 
     Parameters
     ----------
     circuit : Circuit
-        The structure, and which weights and states are possible at all.
+        The structure, and which weights and states are possible.
     n_rows : float
-        Their number.
+        The number of rows.
 
     Returns
     -------
@@ -105,22 +105,22 @@ def fit_parameters(
     tol: float = 1e-4,
     return_n_iter: bool = False,
 ) -> Any:
-    """Expectation maximisation of the parameters; the structure stays.
+    """Expectation maximisation of the parameters; the structure does not change.
 
     Missing cells are integrated out exactly. The objective is the log-likelihood of the rows plus
-    the log-likelihood of the pseudo-counts; it never falls.
+    the log-likelihood of the pseudo-counts; it never decreases.
 
     Parameters
     ----------
     circuit : Circuit
-        Structure and starting point. Weights and states of probability zero keep it.
+        Structure and starting point. Weights and states of probability zero stay zero.
     X : array-like of shape (n_rows, n_features)
         Encoded rows; NaN marks missing cells.
     sample_weight : array-like of shape (n_rows,), default=None
         Weights of the rows; None counts each row once.
     pseudo_count : float or PseudoCounts, default=0.1
-        Added to the expected count of each weight and each state, so that nothing goes to zero; a
-        Gaussian leaf receives as many cells distributed like its column.
+        Added to the expected count of each weight and each state, so that nothing becomes zero; a
+        Gaussian leaf gets as many cells, distributed like its column.
     X_val : array-like, default=None
         Validation rows. If given, the parameters of the iteration with the greatest validation
         likelihood are returned, and EM stops after four iterations in a row that have not raised
@@ -130,7 +130,7 @@ def fit_parameters(
     max_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-4
-        EM stops when the objective rises by less than this, in nats per unit of weight. It is also
+        EM stops if the objective rises by less than this, in nats per unit of weight. It is also
         the least rise of the validation likelihood that counts, in nats a row.
     return_n_iter : bool, default=False
         Whether to return the number of iterations.

@@ -29,12 +29,12 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     X : array-like of shape (n_rows, n_features)
         Encoded rows; NaN marks the missing cells.
     variables : array-like of int, default=None
-        The variables that are needed; None needs all.
+        The variables to return; None returns all.
 
     Returns
     -------
     list of skpc.variables.Predictive
-        One for each of the variables that are needed, in their order.
+        One for each of these variables, in their order.
 
     Raises
     ------

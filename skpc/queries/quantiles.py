@@ -30,8 +30,8 @@ def quantiles(circuit: Circuit, X: Any, levels: Any) -> Floats:
     Returns
     -------
     ndarray of shape (n_levels, n_rows, n_features)
-        The number below which a missing cell lies with this probability. Observed cells are
-        themselves; a missing category, whose states have no order, is NaN.
+        The number below which a missing cell lies with this probability. Observed cells keep
+        their values. A missing category is NaN, because its states have no order.
 
     Raises
     ------

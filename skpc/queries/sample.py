@@ -1,4 +1,4 @@
-"""What rows does the circuit produce, alone or given some of their cells?"""
+"""Which rows does the circuit generate, alone or given some of their cells?"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """How probable is each cell, given all others of its row?
 
-A circuit is linear in the leaves of one variable, so its derivatives with respect to them say what
-the row without that cell is worth: ``p(x without x_v) = sum over leaves l of v of dp / dl``, a leaf
-being 1 where its cell is missing. One pass up and one pass down find the derivatives for all
-variables. The flows of other questions do not do: they are derivative times value, and where the
-value is zero nothing is left to divide by.
+A circuit is linear in the leaves of one variable, and a leaf is 1 if its cell is missing. So the
+derivatives give the density of the row without that cell: ``p(x without x_v) = sum over leaves l of
+v of dp / dl``. One pass up and one pass down find the derivatives for all variables. The flows of
+other questions cannot replace them: they are derivative times value, and a division by the value
+fails if it is zero.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     Returns
     -------
     ndarray of shape (n_rows, n_features)
-        ``log p(x_v | the rest)`` in nats, NaN where the cell is missing (or belongs to a variable
-        that the circuit has been conditioned on), -inf where it is impossible.
+        ``log p(x_v | the rest)`` in nats; NaN if the cell is missing (or belongs to a variable
+        that the circuit has been conditioned on), -inf if it is impossible.
 
     Raises
     ------

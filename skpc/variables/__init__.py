@@ -1,4 +1,4 @@
-"""What a column is for a model: histogram axes, leaf families, and the distribution of a cell."""
+"""Columns as models see them: histogram axes, leaf families, and the distribution of a cell."""
 
 from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals

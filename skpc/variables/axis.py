@@ -1,13 +1,13 @@
 """Histogram axes: the states of a numeric column, and how its values lie within each.
 
 The edges of an axis cut the line into cells: a lower tail, intervals ``[edge, next edge)``, and an
-upper tail. A state is one cell or a few of them; which share of the state each cell has is the same
+upper tail. A state is one cell or several. The share of each cell in its state is the same
 for all leaves of a circuit. Within its cell a value is uniform, or exponential in a tail; the cell
 of an atom holds one value only.
 
 Kernels read an axis as the stretch ``axis[first:last]`` of an array: four numbers (the scales of
 the tails and the range of draws), the edges, and then for each cell its state, its share, the log
-density that a value there has within its state, and the value of its atom (NaN if it is none).
+density of a value in this cell within its state, and the value of its atom (NaN without an atom).
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Axis(NamedTuple):
     Parameters
     ----------
     edges : ndarray of shape (n_cells - 1,)
-        Increasing. Cell 0 lies below the first, the last cell from the last edge on.
+        Increasing. Cell 0 lies below the first edge, the last cell begins at the last edge.
     lower_scale, upper_scale : float
         Scales of the exponential tails, in the unit of the column; positive.
     state : ndarray of shape (n_cells,), default=None
         The state 0, 1, ... that each cell belongs to; None makes each cell a state.
     share : ndarray of shape (n_cells,), default=None
-        The part of its state that each cell holds; None where each cell is a state.
+        The part of its state that each cell holds; None if each cell is a state.
     point : ndarray of shape (n_cells,), default=None
-        The value of each cell that holds only one, an atom; NaN elsewhere. None: no atoms. A cell
-        no wider than the rounding of the column is a point mass (its density is with respect to
-        the counting measure); a wider one, on a lattice, has its mass spread over its cell.
+        The value of each cell that holds only one value, an atom; NaN for other cells. None: no
+        atoms. A cell no wider than the rounding of the column is a point mass (its density is with
+        respect to the counting measure). The mass of a wider cell, on a lattice, is spread over it.
     low, high : float, default=-inf and inf
         Draws from the tails stay between these.
 
@@ -83,7 +83,7 @@ class Axis(NamedTuple):
 
     @property
     def flat(self) -> Floats:
-        """What kernels see; see the head of this file."""
+        """What kernels read; see the top of this file."""
         head = [self.lower_scale, self.upper_scale, self.low, self.high]
         cells = (self.states, self.shares, self.log_densities, self.points)
         return np.concatenate([head, self.edges, *cells]).astype(np.float64)
@@ -112,7 +112,7 @@ class Axis(NamedTuple):
 
     @property
     def atoms(self) -> Floats:
-        """The values that are states of their own, increasing."""
+        """The values with a probability of their own, increasing."""
         return self.points[~np.isnan(self.points)]
 
     @property
@@ -140,7 +140,7 @@ class Axis(NamedTuple):
         return narrow & ~np.isnan(self.points)
 
     def stretches(self) -> tuple[Floats, Floats]:
-        """Edges between neighbouring cells of different states, and the shares of what they part.
+        """Edges between neighbouring cells of different states, and the shares that they separate.
 
         The shares have shape (n_states, n_edges + 1): a state may lie on both sides of an atom.
         """
@@ -153,10 +153,11 @@ class Axis(NamedTuple):
         return self.states[np.searchsorted(self.edges, values, side="right")]
 
     def log_peaks(self) -> Floats:
-        """What a missing value within each state that has all the mass adds to a maximum, in nats.
+        """What a missing value adds to a maximum (nats), for each state with all the mass.
 
-        The greatest log density there; but zero for every state of an axis with atoms: bins and
-        atoms compete by their probabilities, as otherwise the unit of the column would decide.
+        It is the greatest log density of the state. For an axis with atoms it is zero for every
+        state: bins and atoms compete by their probabilities, because the unit of the column would
+        decide otherwise.
         """
         if len(self.atoms):
             return np.zeros(self.n_states)
@@ -233,7 +234,7 @@ class AxisTable(NamedTuple):
     Parameters
     ----------
     ptr : array of shape (n_features + 1,)
-        The axis of column v is ``axis[ptr[v] : ptr[v + 1]]``; it is empty where there is none.
+        The axis of column v is ``axis[ptr[v] : ptr[v + 1]]``, empty for a column without an axis.
     axis : array
         The axes end to end.
 
@@ -251,7 +252,7 @@ class AxisTable(NamedTuple):
 
     @classmethod
     def of(cls, axes: Sequence[Any]) -> AxisTable:
-        """Lay axes (or other records of columns) end to end; None stands for a column without."""
+        """Lay axes (or other records of columns) end to end; None marks a column without one."""
         parts = [np.empty(0) if axis is None else axis.flat for axis in axes]
         return cls(offsets([len(part) for part in parts]), np.concatenate([np.empty(0), *parts]))
 

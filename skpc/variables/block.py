@@ -2,10 +2,10 @@
 
     log p(x) = sum over observed columns of log P(which atom, or none) + log N(the other scores)
 
-A cell that holds an atom has no score, so that it is missing for the Gaussian. The parameters of a
+A cell that holds an atom has no score; the Gaussian treats it as missing. The parameters of a
 leaf are, column by column, the log probabilities of its atoms and of all other values, then the
 mean and the covariance of the scores. Its statistics have the same layout, and one more entry for
-the flow as a whole.
+the whole flow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What blocks say of the scores of rows, given the cells that these have."""
+"""What blocks say about the scores of rows, given the observed cells of the rows."""
 
 from __future__ import annotations
 

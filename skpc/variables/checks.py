@@ -1,4 +1,4 @@
-"""What variables and leaves are checked for, when circuits are built and when files are read."""
+"""Checks of variables and leaves, when circuits are built and when files are read."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Leaf families: all that the rest of the package needs to know of them.
+"""Leaf families: all that the rest of the package needs to know about them.
 
 A leaf has a probability for each state of its column (categories, the bins of a histogram axis),
-or a density that a formula computes from a few parameters, or both: numbers with atoms are states
-and, in the last of them, a formula. Each formula has a file of its own. It says how large its table
-is and how the table is filled, evaluates a cell and a batch of rows, adds up statistics, updates
-its parameters, and tells its mode, its moments, its form and how it draws. Only this file chooses
-between families. No file here knows circuits: their leaves come as :class:`Leaves`, their variables
-as :class:`Columns`.
+or a density that a formula computes from a few parameters, or both: numbers with atoms have states
+and, in the last state, a formula. Each formula has its own file. It states the size of its table
+and fills it, evaluates a cell and a batch of rows, adds up statistics, updates its parameters, and
+gives its mode, its moments, its form and its draws. Only this file chooses between families. No
+file here knows circuits: their leaves come as :class:`Leaves`, their variables as
+:class:`Columns`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Four forms make up every univariate distribution here: points, normals, bins, scored normals.
 
 A form holds a few parts that all of its distributions share, and for each distribution the
-probabilities of the parts. Whatever is linear in a distribution (a mean, a distribution function,
-the expectation of a kernel) is then found once for each part and averaged. (What only pools of
-predictions need stands in ``stretched.py``.)
+probabilities of the parts. Anything that is linear in a distribution (a mean, a distribution
+function, the expectation of a kernel) is computed once for each part and then averaged.
+(``stretched.py`` has forms that only pools of predictions need.)
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ class Points(NamedTuple):
         return self.prob @ self.value
 
     def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
+        """Mean square of each distribution around its own centre."""
         return (self.prob * (self.value - centre[:, np.newaxis]) ** 2).sum(axis=1)
 
     def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        """Probability under each distribution that a draw is at most its own ``x``."""
         return (self.prob * (self.value <= x[:, np.newaxis])).sum(axis=1)
 
     def quantiles(self, level: float) -> Floats:
-        """The first number of each distribution at which it reaches the level."""
+        """The first number at which each distribution reaches the level."""
         reached = np.cumsum(self.prob, axis=1) >= level * self.prob.sum(axis=1, keepdims=True)
         return self.value[np.where(reached[:, -1], reached.argmax(axis=1), len(self.value) - 1)]
 
     def log_density(self, x: Floats) -> Floats:
-        """Log probability (nats) under each distribution of an ``x`` of its own."""
+        """Log probability (nats) under each distribution of its own ``x``."""
         return log_or_inf((self.prob * (self.value == x[:, np.newaxis])).sum(axis=1))
 
     def total(self) -> Floats:
@@ -88,7 +88,7 @@ class Normals(NamedTuple):
     Parameters
     ----------
     mean, sd : ndarrays of shape (n_parts,)
-        The parts; a standard deviation of zero stands for a known number.
+        The parts; a standard deviation of zero means a known number.
     prob : ndarray of shape (n, n_parts), default=None
         Probabilities of the parts under each of the n distributions; None takes the parts
         themselves as the distributions.
@@ -111,12 +111,12 @@ class Normals(NamedTuple):
         return self.rows @ self.mean
 
     def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
+        """Mean square of each distribution around its own centre."""
         squares = (self.mean - centre[:, np.newaxis]) ** 2 + self.sd**2
         return (self.rows * squares).sum(axis=1)
 
     def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        """Probability under each distribution that a draw is at most its own ``x``."""
         return (self.rows * ndtr((x[:, np.newaxis] - self.mean) / self.sd)).sum(axis=1)
 
     def quantiles(self, level: float) -> Floats:
@@ -125,7 +125,7 @@ class Normals(NamedTuple):
         return _normal_quantiles(prob, self.mean, self.sd, np.full(len(prob), float(level)))
 
     def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at an ``x`` of its own."""
+        """Log density (nats) of each distribution at its own ``x``."""
         return _log_normals(self.rows, self.mean, self.sd, x)
 
     def total(self) -> Floats:
@@ -133,7 +133,7 @@ class Normals(NamedTuple):
         return self.rows.sum(axis=1)
 
     def without_atoms(self) -> Normals:
-        """What is not at atoms: all."""
+        """The part without atoms: all."""
         return self
 
     @property
@@ -169,14 +169,14 @@ class Bins(NamedTuple):
         return self.prob @ self.axis.moments()[0]
 
     def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
+        """Mean square of each distribution around its own centre."""
         origin = float(self.axis.edges.mean())
         mean, square = self.axis.moments(origin)
         shift = (centre - origin)[:, np.newaxis]
         return (self.prob * (square - 2.0 * shift * mean + shift**2)).sum(axis=1)
 
     def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        """Probability under each distribution that a draw is at most its own ``x``."""
         return (self.prob * self.axis.share_below(x)).sum(axis=1)
 
     def quantiles(self, level: float) -> Floats:
@@ -184,7 +184,7 @@ class Bins(NamedTuple):
         return self.axis.quantile(self.prob / self.prob.sum(axis=1, keepdims=True), level)
 
     def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at an ``x`` of its own; see :class:`Axis`."""
+        """Log density (nats) of each distribution at its own ``x``; see :class:`Axis`."""
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
         return of_state + AxisTable.of([self.axis]).log_density(x[:, np.newaxis])
 
@@ -193,7 +193,7 @@ class Bins(NamedTuple):
         return self.prob.sum(axis=1)
 
     def without_atoms(self) -> Bins:
-        """What is not at atoms, with the probability that is left."""
+        """The part without atoms, with its probability."""
         state = self.axis.states
         share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
         left = np.bincount(state, share)
@@ -204,7 +204,7 @@ class Bins(NamedTuple):
 
 
 class ScoredNormals(NamedTuple):
-    """Mixtures of the same few distributions of numbers: atoms, and a normal score for the rest.
+    """Mixtures of the same few distributions of numbers: atoms, and a normal score for the others.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class ScoredNormals(NamedTuple):
     state_prob : ndarray of shape (n_parts, n_atoms + 1)
         Probabilities of the atoms, and of all other values, in each part.
     mean, sd : ndarrays of shape (n_parts,) or (n, n_parts)
-        Of the scores of these other values; they may differ from one distribution to the next.
+        Of the scores of the other values; they may differ between the distributions.
     prob : ndarray of shape (n, n_parts), default=None
         Probabilities of the parts under each of the n distributions; None takes the parts
         themselves as the distributions.
@@ -251,16 +251,16 @@ class ScoredNormals(NamedTuple):
         return _averages(self.rows, self.moments_of_parts(0.0)[0])
 
     def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
+        """Mean square of each distribution around its own centre."""
         origin = float(np.mean(centre)) if len(centre) else 0.0
         mean, square = (_averages(self.rows, part) for part in self.moments_of_parts(origin))
         shift, total = centre - origin, self.rows.sum(axis=1)
         return square - 2.0 * shift * mean + shift**2 * total
 
     def modes(self, log_peak: Floats) -> tuple[Floats, Floats]:
-        """A most probable value of each part, and the log of what it counts beside other parts.
+        """A most probable value of each part, and its log value in the comparison of the parts.
 
-        Beside atoms, all other values together compete by their probability: a density would
+        With atoms, all other values together compete by their probability: a density would
         depend on the unit of the column. Without atoms ``log_peak`` counts, the peak of a part.
         """
         best = self.state_prob.argmax(axis=1)
@@ -271,7 +271,7 @@ class ScoredNormals(NamedTuple):
         return found, log_prob if len(self.column.atoms) else log_peak
 
     def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        """Probability under each distribution that a draw is at most its own ``x``."""
         z = self.column.score.of(x)[:, np.newaxis]
         rest = ndtr((z - self.mean) / self.sd) * self.state_prob[:, -1]
         atoms = (x[:, np.newaxis] >= self.column.atoms) * (self.rows @ self.state_prob[:, :-1])
@@ -298,9 +298,9 @@ class ScoredNormals(NamedTuple):
         return found
 
     def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at an ``x`` of its own.
+        """Log density (nats) of each distribution at its own ``x``.
 
-        That of an atom is its log probability, over the step of the lattice where there is one.
+        For an atom it is its log probability, divided by the step of the lattice if there is one.
         """
         state, score = self.column.scores(x)
         is_atom = state < len(self.column.atoms)
@@ -316,7 +316,7 @@ class ScoredNormals(NamedTuple):
         return self.rows @ self.state_prob.sum(axis=1)
 
     def without_atoms(self) -> ScoredNormals:
-        """What is not at atoms, with the probability that is left."""
+        """The part without atoms, with its probability."""
         column, prob = self.column._replace(atoms=np.empty(0)), self.rows * self.state_prob[:, -1]
         one = np.ones((len(self.state_prob), 1))
         return self._replace(column=column, state_prob=one, prob=prob + _TINY)

@@ -2,7 +2,7 @@
 
 Table of a leaf: mean, 1/sd, log density at the mean relative to the highest peak of the variable,
 log value of a missing cell. Statistics, with d the distance from the mean: count, sum of d and of
-d squared over the observed cells, and the count of the missing ones.
+d squared over the observed cells, and the count of the missing cells.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks of the covariance and the precision of a Gaussian that a missingness pattern cuts out.
+"""The parts of the covariance and precision of a Gaussian that a missingness pattern selects.
 
 A pattern lists the columns that it observes (``here``) and those that are missing (``gone``).
 """

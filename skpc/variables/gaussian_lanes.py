@@ -1,7 +1,7 @@
-"""Blocks that missingness patterns cut out of a matrix, those of several rows side by side.
+"""Parts of a matrix that missingness patterns select, for several rows side by side.
 
-A row has a lane. The numbers of all lanes that stand at one place of their blocks are neighbours in
-a flat array, so that one instruction treats eight rows. A block that is smaller than others is
+Each row has a lane. The numbers of all lanes at one place of their parts are neighbours in
+a flat array, so that one instruction treats eight rows. A part that is smaller than others is
 bordered by the identity.
 """
 

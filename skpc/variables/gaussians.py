@@ -1,4 +1,4 @@
-r"""Gaussians over several numbers of which some may be missing.
+r"""Gaussians over several numbers, some of which may be missing.
 
 With the precision :math:`\Lambda`, the distance :math:`d` of the observed cells o from their means,
 and missing cells m,
@@ -12,10 +12,10 @@ and missing cells m,
     E[d_m \mid x_o] &= -\Lambda_{mm}^{-1} \Lambda_{mo} d_o,
     \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1},
 
-so that only the missing block of the precision is factorised; where more cells are missing than
-observed it is the observed block of the covariance instead. Eight rows are factorised side by side,
-and rows of one missingness pattern share the factor. Where :math:`d` is zero at missing cells, one
-product :math:`\Lambda d` for all rows has both :math:`\Lambda_{oo} d_o` and
+so that only the missing block of the precision is factorised. If more cells are missing than
+observed, the observed block of the covariance is factorised instead. Eight rows are factorised side
+by side, and rows of one missingness pattern share the factor. With :math:`d` set to zero at missing
+cells, one product :math:`\Lambda d` for all rows has both :math:`\Lambda_{oo} d_o` and
 :math:`\Lambda_{mo} d_o`.
 """
 

@@ -1,9 +1,9 @@
-"""What kernels ask of a leaf: its values, its statistics, a draw, and how a cell is read.
+"""What kernels need of a leaf: its values, its statistics, a draw, and how to read a cell.
 
-They take the few facts of a leaf one by one: handing over the arrays of all leaves would cost more
-than the work on a single cell. ``line`` is the line of codes and values that a leaf reads: that of
-its variable; a block reads its own log density, which stands ready, and has the next line for the
-flow that reaches it.
+The functions take the few facts of a leaf one by one: passing the arrays of all leaves would cost
+more than the work on a single cell. ``line`` is the line of codes and values that a leaf reads:
+that of its variable. A block reads its own log density, which is computed before, and has the next
+line for the flow that reaches it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Leaves(NamedTuple):
     The scope of leaf ``l`` is ``scope[scope_ptr[l]:scope_ptr[l + 1]]``, and ``var[l]`` the first
     variable there. Its parameters are ``param_ptr[l]:param_ptr[l + 1]``, its table begins at
     ``first[l]``; all tables together have ``first[n_leaves]`` entries. ``line[l]`` is the line that
-    kernels read for it: that of its variable or, of a block, the first of two behind all variables.
+    kernels read for it: that of its variable, or for a block the first of two behind all variables.
     """
 
     node: Ints
@@ -46,10 +46,10 @@ class LeafTable(NamedTuple):
 class Columns(NamedTuple):
     """The variables of a circuit as kernels read them.
 
-    ``family`` is that of the leaves of a variable, ``log_peak`` the greatest log density of its
-    Gaussian leaves. Leaves are evaluated relative to that, or to the density within the bin: all
-    values inside a circuit then lie in [0, 1] and underflow can only strike terms that do not
-    count. ``ignored`` marks the variables that the circuit has been conditioned on.
+    ``family`` is the family of the leaves of a variable, ``log_peak`` the greatest log density of
+    its Gaussian leaves. Leaves are evaluated relative to that, or to the density within the bin:
+    so all values inside a circuit lie in [0, 1], and only terms that do not count can underflow.
+    ``ignored`` marks the variables that the circuit has been conditioned on.
     """
 
     n_states: Ints

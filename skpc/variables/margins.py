@@ -27,23 +27,23 @@ _TAIL_ROWS = 10.0
 
 
 class Margin(NamedTuple):
-    """The distribution of a numeric column by itself, from which axes of any coarseness are cut.
+    """The distribution of a numeric column alone; axes of any number of bins are made from it.
 
     It has the atoms of the column, and for the other values a kernel estimate on the scale of the
-    score (on the lattice itself, if that has few points), its bandwidth chosen by leave-one-out
-    likelihood, reflected at the ends of the range. Each tail beyond the range has the probability
-    1 / (n + 1) that the next of n + 1 exchangeable values is the greatest.
+    score (on the lattice itself, if that has few points). Leave-one-out likelihood chooses the
+    bandwidth, and the estimate is reflected at the ends of the range. Each tail beyond the range
+    has the probability 1 / (n + 1) that the next of n + 1 exchangeable values is the greatest.
 
     Parameters
     ----------
     edges : ndarray of shape (n_cells - 1,)
         Edges of the cells.
     masses : ndarray of shape (n_cells,)
-        Of the cells that are no atoms, tails included; they sum to one.
+        Masses of the cells that are not atoms, tails included; they sum to one.
     point : ndarray of shape (n_cells,)
         Values of the atoms, NaN in the other cells.
     points, weight : ndarrays of shape (n_values,)
-        The values that are no atoms, and their weights.
+        The values that are not atoms, and their weights.
     tails : (float, float)
         Scales of the tails.
     draws : (float, float)
@@ -106,7 +106,7 @@ class Margin(NamedTuple):
         return np.searchsorted(self.edges, values, side="right")
 
     def n_bins(self, n_rows: float) -> int:
-        """Number of bins of which two columns have eight rows for each pair on average."""
+        """Number of bins that leave two columns eight rows for each pair of bins on average."""
         share = float(self.weight.sum()) / n_rows
         return max(1, round(share * math.sqrt(n_rows / _ROWS_PER_CELL)))
 

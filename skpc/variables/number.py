@@ -51,19 +51,19 @@ class Number(NamedTuple):
     Parameters
     ----------
     step : float
-        Distance of the values of a column on a lattice (1 for integers); 0 where there is none.
+        Distance between the values of a column on a lattice (1 for integers); 0 without a lattice.
     origin : float
         A point of the lattice.
     atoms : ndarray
-        Values that are states of their own, increasing.
+        Values with a probability of their own, increasing.
     low, high : float
-        The range seen.
+        The range of the training rows.
     score : Score
-        The bijection under which the other values look like normal ones.
+        The bijection that makes the other values look normal.
     seen : ndarray
-        The values that draws snap to; empty where they do not.
+        The values that draws snap to; empty if they do not snap.
     size : float
-        Magnitude of the values by which rounding is told.
+        Magnitude of the values, which tells how large rounding errors are.
 
     Examples
     --------
@@ -103,9 +103,9 @@ class Number(NamedTuple):
         weight : ndarray of shape (n_rows,)
             Positive.
         atoms : array-like, default=None
-            The atoms, where they are known; None finds them.
+            The atoms, if they are known; None finds them.
         bounds : (float, float)
-            What the values lie between; infinite where there is no bound.
+            Bounds of the values; infinite for no bound.
 
         Returns
         -------
@@ -139,10 +139,10 @@ class Number(NamedTuple):
 
     @property
     def range_of_draws(self) -> tuple[float, float]:
-        """Numbers between which draws lie: the range seen, a little widened.
+        """The two numbers between which draws lie: the range seen, a little widened.
 
-        It neither crosses a bound nor, where all values have one sign, zero, and ends at an atom
-        that is the least or greatest value.
+        The range crosses no bound, and does not cross zero if all values have one sign. It ends at
+        an atom that is the least or greatest value.
         """
         widened = _WIDENED * (self.high - self.low)
         low = self.low - (0.0 if self.low in self.atoms else widened)
@@ -157,7 +157,7 @@ class Number(NamedTuple):
         return low, high
 
     def end_of_cell(self, values: Floats) -> Floats:
-        """Where the cell of the greatest point of the lattice not above each value ends."""
+        """End of the cell of the greatest point of the lattice that is not above each value."""
         if self.step == 0.0:
             return values
         nearest = on_lattice(values, self.step, self.origin)

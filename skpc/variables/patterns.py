@@ -1,4 +1,4 @@
-"""Missingness patterns: which rows lack the same cells."""
+"""Missingness patterns: which rows have the same missing cells."""
 
 from __future__ import annotations
 

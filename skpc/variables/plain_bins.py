@@ -1,4 +1,4 @@
-"""Axes with bins of equal mass and nothing more: the numeric columns of the papers."""
+"""Axes with bins of equal mass and nothing more, as in the papers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SMALLEST_FLOAT = 1e-305
 
 
 def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
-    """Place the states of a numeric column where its values are.
+    """Choose the states of a numeric column by its values.
 
     A small table gets fewer bins than ``n_bins``: two such columns together then have eight
     rows for each pair of states on average, but at least one bin. The ``n_bins + 1`` edges

@@ -3,7 +3,7 @@
 Table of a leaf: log rate, rate, log value of a missing cell. Statistics: count and sum of the
 observed cells, and the count of the missing ones.
 
-A count x is the most probable under the rate x. Its probability there is taken out of all leaves
+A count x is most probable under the rate x. Its probability there is divided out of all leaves
 (:func:`log_base`), so that the values inside a circuit lie in [0, 1] and no leaf needs log(x!).
 """
 

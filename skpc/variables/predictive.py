@@ -1,4 +1,4 @@
-"""The distribution of a cell that is missing, given the cells of its row that are not."""
+"""The distribution of a missing cell, given the observed cells of its row."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from skpc.variables.stretched import Term, bisected
 
 
 class Predictive:
-    """The distribution of the cells of one column, one for each of some rows.
+    """The distributions of the cells of one column, one for each row.
 
-    Means, intervals and probabilities of a cell all follow from it, and so do mixtures: quantiles
-    and means of several models cannot be averaged into those of their mixture, distributions can.
+    Means, intervals and probabilities of a cell all follow from its distribution, and so do
+    mixtures: you cannot average quantiles and means of several models into those of their mixture,
+    but you can mix distributions.
 
     Parameters
     ----------
     terms : sequence of Points, Normals, Bins, ScoredNormals, OwnNormals or Stretched
-        Forms with one row of probabilities a cell. Over all terms these sum to one.
+        Forms with one row of probabilities for each cell. Over all terms these sum to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
     labels : array of shape (n_states,), default=None
         The categories of a categorical column, whose one term is over their codes 0, 1, ...; None
-        for a column of numbers. Where they are numbers, the methods below speak of these numbers.
+        for a column of numbers. If the labels are numbers, the methods below compute with them.
     index : pandas Index, default=None
         Names of the rows, for :meth:`to_frame`.
     number : Number, default=None
-        What a numeric column is: where it has a lattice, distribution functions rise only on its
+        What a numeric column is. If it has a lattice, distribution functions rise only at its
         points, and quantiles are such points.
 
     Attributes
     ----------
     probabilities : ndarray of shape (n_rows, n_states), or None
-        Of the categories, or of the bins and atoms of a histogram axis in increasing order. An
-        observed cell has probability one for its own state. None for numbers without bins.
+        Probabilities of the categories, or of the bins and atoms of a histogram axis in increasing
+        order. An observed cell has probability one for its own state. None for numbers without
+        bins.
     edges : ndarray or None
-        Edges between the bins; an atom lies between two of its own.
+        Edges between the bins; an atom lies between two edges of its own.
 
     Examples
     --------
@@ -78,7 +80,7 @@ class Predictive:
         members : sequence of Predictive
             One for each model.
         weight : ndarray of shape (n_members,) or (n_rows, n_members)
-            Weights of the models, for all rows or for each; they sum to one.
+            Weights of the models, one set for all rows or one for each row; they sum to one.
 
         Returns
         -------
@@ -123,7 +125,7 @@ class Predictive:
 
     @property
     def edges(self) -> Floats | None:
-        """Edges between the bins; None where the column has no bins."""
+        """Edges between the bins; None for a column without bins."""
         term = self.terms[0]
         return term.axis.stretches()[0] if isinstance(term, Bins) and not self.terms[1:] else None
 
@@ -146,7 +148,7 @@ class Predictive:
         Raises
         ------
         ValueError
-            If the column is one of categories that are not numbers, as in all methods below.
+            If the column has categories that are not numbers; so do all methods below.
         """
         terms, known = self._numbers()
         return _known_or(known, sum(term.means() for term in terms))
@@ -159,7 +161,7 @@ class Predictive:
         return np.where(np.isnan(known), squares, 0.0)
 
     def cdf(self, x: Any) -> Floats:
-        """Probability that each cell is not above ``x``: one number, or one a row."""
+        """Probability that each cell is at most ``x``, which is one number, or one for each row."""
         terms, known = self._numbers()
         at = np.asarray(x, dtype=np.float64)
         if at.shape not in ((), known.shape):
@@ -205,7 +207,7 @@ class Predictive:
         return _known_or(known, found)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame with a row a cell: probabilities of categories, or of bins.
+        """A pandas DataFrame with a row for each cell: probabilities of categories, or of bins.
 
         The columns are the categories, or the intervals between the edges; for numbers without
         bins they are the mean and the quantiles of 5, 50 and 95 percent.

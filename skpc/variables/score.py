@@ -1,10 +1,10 @@
-"""Scores: bijections of the line under which the values of a column look like normal ones.
+"""Scores: bijections of the line that make the values of a column look normal.
 
-A score first maps the interval between the bounds of a column onto the line (by logarithms; where
-there are no bounds it leaves the value), then subtracts a centre, divides by a spread, and takes
+A score first maps the interval between the bounds of a column onto the line by logarithms (without
+bounds it leaves the value). Then it subtracts a centre, divides by a spread, and takes
 the power transform of Yeo and Johnson ("A new family of power transformations to improve normality
-or symmetry", Biometrika 2000). Beyond the range that has been seen it goes on linearly, as the
-transform itself is bounded on one side for most powers.
+or symmetry", Biometrika 2000). Beyond the range of the training rows it continues linearly, because
+the transform itself is bounded on one side for most powers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Leaves of numbers with atoms: a probability for each, and a Gaussian of the score for the rest.
+"""Leaves of numbers with atoms: a probability for each, and a Gaussian of the other scores.
 
 A leaf has the log probabilities of the atoms and of all other values (its last state), then the
-mean and standard deviation of the score of these. Its table and its statistics are those of its
-states followed by those of a Gaussian leaf.
+mean and standard deviation of the scores of the other values. Its table and its statistics are the
+table and statistics of its states followed by those of a Gaussian leaf.
 """
 
 from __future__ import annotations

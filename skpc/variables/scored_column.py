@@ -25,10 +25,10 @@ class ScoredColumn(NamedTuple):
     score : Score
         The bijection between values and scores.
     atoms : ndarray
-        Values that are states of their own, increasing; exact.
+        Values with a probability of their own, increasing; exact.
     step : float, default=0.0
-        Step of the lattice of the column. Where there is one, an atom fills its cell, and no
-        standard deviation is below half of it.
+        Step of the lattice of the column. On a lattice an atom fills its cell, and no
+        standard deviation is below half a step.
     reach : float, default=0.0
         Distance from an atom up to which a value is that atom.
     smallest_sd : float, default=0.0
@@ -68,17 +68,17 @@ class ScoredColumn(NamedTuple):
 
     @property
     def flat(self) -> Floats:
-        """What kernels see: a zero, where an axis has the scale of a tail, and then all fields."""
+        """What kernels read: a zero, where an axis has the scale of a tail, and then all fields."""
         head = [0.0, self.step, self.reach, self.smallest_sd, self.low, self.high]
         return np.concatenate([head, self.score, self.atoms])
 
     @property
     def n_states(self) -> int:
-        """Number of atoms, and one for the rest."""
+        """Number of atoms, and one for all other values."""
         return len(self.atoms) + 1
 
     def scores(self, values: Floats) -> tuple[NDArray[np.int64], Floats]:
-        """State of each value (-1 where missing), and the score of those that are no atoms."""
+        """State of each value (-1 if missing), and the score of values that are not atoms."""
         near = np.abs(values[:, np.newaxis] - self.atoms) <= self.reach
         state = np.where(near.any(axis=1), near.argmax(axis=1) if near.size else 0, len(self.atoms))
         score = np.where(state < len(self.atoms), np.nan, self.score.of(values))

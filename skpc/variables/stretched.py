@@ -1,4 +1,4 @@
-"""Distributions of numbers that pools of predictions are made of, beside those of columns."""
+"""Distributions of numbers that only pools of predictions use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SMALLEST_MASS = 1e-10
 
 
 class OwnNormals(NamedTuple):
-    """Normal distributions, each with a mean and a standard deviation of its own.
+    """Normal distributions, each with its own mean and standard deviation.
 
     Parameters
     ----------
     mean, sd : ndarrays of shape (n,)
         Of each distribution; standard deviations are positive.
     prob : ndarray of shape (n, 1)
-        Its probability, beside others of a mixture.
+        The probability of each distribution, as a part of a mixture.
 
     Examples
     --------
@@ -46,11 +46,11 @@ class OwnNormals(NamedTuple):
         return self.prob[:, 0] * self.mean
 
     def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
+        """Mean square of each distribution around its own centre."""
         return self.prob[:, 0] * ((self.mean - centre) ** 2 + self.sd**2)
 
     def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        """Probability under each distribution that a draw is at most its own ``x``."""
         return self.prob[:, 0] * ndtr((x - self.mean) / self.sd)
 
     def quantiles(self, level: float) -> Floats:
@@ -58,7 +58,7 @@ class OwnNormals(NamedTuple):
         return self.mean + ndtri(level) * self.sd
 
     def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at an ``x`` of its own."""
+        """Log density (nats) of each distribution at its own ``x``."""
         u = (x - self.mean) / self.sd
         return log_or_inf(self.prob[:, 0] / (math.sqrt(2.0 * math.pi) * self.sd)) - 0.5 * u * u
 
@@ -67,12 +67,12 @@ class OwnNormals(NamedTuple):
         return self.prob[:, 0]
 
     def without_atoms(self) -> OwnNormals:
-        """What is not at atoms: all."""
+        """The part without atoms: all."""
         return self
 
 
 class Stretched(NamedTuple):
-    """Mixtures of copies of a distribution that are stretched around its mean, which stays.
+    """Mixtures of copies of a distribution, stretched around its mean, which does not change.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ class Stretched(NamedTuple):
         return self.total() * self.middle
 
     def mean_squares(self, centre: Floats) -> Floats:
-        """Mean square of each distribution around a centre of its own."""
+        """Mean square of each distribution around its own centre."""
         middle = self.middle
         around = self.form.mean_squares(middle) * (self.prob @ self.factors**2)
         return around + self.total() * (middle - centre) ** 2
 
     def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is not above ``x`` of its own."""
+        """Probability under each distribution that a draw is at most its own ``x``."""
         middle = self.middle
         copies = [self.form.below(middle + (x - middle) / factor) for factor in self.factors]
         return (self.prob * np.array(copies).T).sum(axis=1)
@@ -130,7 +130,7 @@ class Stretched(NamedTuple):
         return bisected(lambda x: self.below(x) >= wanted, ends.min(axis=0), ends.max(axis=0))
 
     def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at an ``x`` of its own."""
+        """Log density (nats) of each distribution at its own ``x``."""
         copies = self.log_densities(x) + log_or_inf(self.prob)
         return np.asarray(np.logaddexp.reduce(copies, axis=1))
 

@@ -192,3 +192,14 @@ def test_the_first_step_of_adam_has_the_length_of_the_rate():
     vector, visited = np.zeros(2), np.zeros(2)
     Adam.of(2).step(np.array([3.0, -0.01]), 0.1, vector, visited)
     assert_allclose(vector, [0.1, -0.1], rtol=1e-5)
+
+
+def test_an_epoch_of_a_large_table_takes_some_rows_others_each_time():
+    generator, weight = np.random.RandomState(0), np.full(1_000, 1.0)
+    epochs = [list(_batches(weight, 50, generator, 200)) for _ in range(2)]
+    for epoch in epochs:
+        assert [len(batch) for batch, _ in epoch] == [50] * 4
+        assert sum(part.sum() for _, part in epoch) == 200
+    one, other = (np.concatenate([batch for batch, _ in epoch]) for epoch in epochs)
+    assert len(np.unique(one)) == 200
+    assert len(np.intersect1d(one, other)) < 100

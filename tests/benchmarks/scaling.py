@@ -1,35 +1,31 @@
-"""How the estimators grow with rows and with columns: seconds and memory.
+"""How the estimators grow with rows and with columns: CPU seconds and memory.
 
-    python -m tests.benchmarks.scaling [rows] [blocks] [columns] [--limit SECONDS]
-                                       [--estimators NAME ...]
+    python -m tests.benchmarks.scaling [rows] [columns] [--estimators NAME ...] [--limit SECONDS]
+        [--rows N ...] [--columns N ...] [--missing RATE ...] [--doc FOLDER]
 
-rows       1e3 to 1e6 rows of 16 columns in memory
-blocks     1e3 to 1e7 rows of 16 columns in blocks of a file, complete and with a fifth of the cells
-           missing (scaling_blocks.py says more)
-columns    tables that grow wider: scaling_columns.py says how; without it, 10 to 1500 columns of
-           2000 rows
+rows       1e3 to 1e7 rows of 16 columns, half of them binary and half numbers; half of the rows
+           come from each of two random tree-structured distributions. Densities read them in
+           blocks of a file, the other estimators get the table in memory.
+columns    10 to 2,000 numbers in 5,000 rows: sums of few factors, and noise.
 
-Half of the columns are binary and half are numbers; half of the rows come from each of two random
-tree-structured distributions. The target of classifiers and regressions is the first column with
-noise. fit_s and score_s are CPU seconds of one thread, warm: of a fit, and of score_samples (or
-predict) on the same rows. For score_nan_s the first half of the columns is missing (1000 rows at
-most for MixtureOfAllTrees, which samples there; KernelEPOperator takes none). MiB is how much the
-peak memory of the process grew in the fit; the table itself was there before. A size is left out
-where the fit is expected to take longer than ``--limit`` seconds, after the size before.
+Each fit has a process of its own. Seconds are CPU seconds of a warm fit by one thread; MiB is how
+much the peak memory of the process grew meanwhile, the table in memory not counted; ``nats`` is the
+mean log density of 2,000 more rows, which are complete. The target of classifiers and regressions
+is whether the first column with noise is above its median. A fit that takes more than ``--limit``
+CPU seconds is ended, and larger tables are left out.
+
+What has been measured is entered into the tables of the guide (``scaling_rows.csv`` and
+``scaling_columns.csv``), beside what stands there, and drawn (``images/scaling_rows.svg`` and so
+on). So single rows can be measured again. ``scaling_blocks.py`` and ``scaling_columns.py`` measure
+more of blocks and of wide tables.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
-import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from importlib import import_module
-from importlib.util import find_spec
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -43,117 +39,137 @@ from skpc import (
     CutsetNetworkBD,
     DensityClassifier,
     ExpectedKernelSVR,
+    HiddenChowLiuTree,
     KernelEPOperator,
     MixtureOfAllTrees,
     SoftLearnSPN,
+    TableMixture,
 )
-from skpc.datasets import make_chow_liu
+from tests.benchmarks.scaling_figures import Figures
+from tests.benchmarks.scaling_processes import Cost, cost_of_fit, in_process
+from tests.benchmarks.scaling_tables import blocks_of, numbers, part_of_table, write_table
 
-ROWS = [1_000, 10_000, 100_000, 1_000_000]
-COLUMNS = [10, 100, 500, 1_500]
-#: What is fitted, and how much longer a fit takes when rows, or columns, are ten times as many; a
-#: guess that is only used to leave sizes out.
-ESTIMATORS: dict[str, tuple[Callable[[], Any], float, float]] = {
-    "CutsetNetworkBD": (lambda: CutsetNetworkBD(random_state=0), 10, 30),
-    "  n_components=10": (lambda: CutsetNetworkBD(n_components=10, random_state=0), 10, 30),
-    "  30 % of cells NaN": (lambda: CutsetNetworkBD(random_state=0), 10, 30),
-    "SoftLearnSPN": (lambda: SoftLearnSPN(random_state=0), 10, 30),
-    "MixtureOfAllTrees": (lambda: MixtureOfAllTrees(random_state=0), 10, 300),
-    "DensityClassifier": (lambda: DensityClassifier(), 10, 30),
-    "ExpectedKernelSVR": (lambda: ExpectedKernelSVR(random_state=0), 100, 100),
-    "KernelEPOperator": (lambda: KernelEPOperator(random_state=0), 10, 10),
+ROWS = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
+COLUMNS = [10, 100, 500, 1_000, 2_000]
+#: Columns of the tables that grow in rows, and rows of those that grow in columns.
+N_COLUMNS, N_ROWS = 16, 5_000
+DENSITIES: dict[str, Callable[[], Any]] = {
+    "CutsetNetworkBD": lambda: CutsetNetworkBD(random_state=0),
+    "CutsetNetworkBD, 10 components": lambda: CutsetNetworkBD(n_components=10, random_state=0),
+    "SoftLearnSPN": lambda: SoftLearnSPN(random_state=0),
+    "TableMixture": lambda: TableMixture(random_state=0),
+    "HiddenChowLiuTree": lambda: HiddenChowLiuTree(random_state=0),
+    "MixtureOfAllTrees": lambda: MixtureOfAllTrees(random_state=0),
 }
-HEAD = ("estimator", "rows", "columns", "fit_s", "MiB", "score_s", "score_nan_s")
+OTHERS: dict[str, Callable[[], Any]] = {
+    "DensityClassifier": lambda: DensityClassifier(),
+    "ExpectedKernelSVR": lambda: ExpectedKernelSVR(random_state=0),
+    "KernelEPOperator": lambda: KernelEPOperator(random_state=0),
+}
+ESTIMATORS = DENSITIES | OTHERS
+_HELD_OUT = 2_000
+#: A size that would take so many times the limit, if time grew with size, is left out: in rows,
+#: many estimators learn from a sample.
+_MORE = {"rows": 3.0, "columns": 1.0}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("axes", nargs="*", default=["rows", "blocks", "columns"])
+    parser.add_argument("axes", nargs="*", default=["rows", "columns"])
+    parser.add_argument("--rows", nargs="+", type=float, default=ROWS)
+    parser.add_argument("--columns", nargs="+", type=int, default=COLUMNS)
+    parser.add_argument("--missing", nargs="+", type=float, default=[0.0, 0.2])
     parser.add_argument("--limit", type=float, default=120.0)
     parser.add_argument("--estimators", nargs="+", default=list(ESTIMATORS))
+    parser.add_argument("--doc", type=Path, default=Path("doc"))
     options = parser.parse_args()
     for axis in options.axes:
-        part = f"tests.benchmarks.scaling_{axis}"
-        if find_spec(part):
-            # It has options of its own, which are left as they are.
-            sys.argv[1:] = []
-            import_module(part).main()
+        figures = Figures(axis, options.doc, list(ESTIMATORS))
+        print(axis)
+        print_row(("estimator", "missing", "size", "cpu_s", "MiB", "nats"))
+        with TemporaryDirectory() as folder:
+            for name in options.estimators:
+                for missing in options.missing:
+                    sizes = [int(size) for size in getattr(options, axis)]
+                    measure_all(figures, (name, missing), sizes, options.limit, Path(folder))
+
+
+def measure_all(
+    figures: Figures, row: tuple[str, float], sizes: list[int], limit: float, folder: Path
+) -> None:
+    """Measure an estimator at growing sizes, up to the limit."""
+    name, missing = row
+    if missing and name == "KernelEPOperator":
+        return
+    seconds: float | None = 0.0
+    before = 1
+    for size in sizes:
+        # Nothing larger is tried after a fit that has not come to an end, or where one would not.
+        if seconds is None or seconds * size / before > _MORE[figures.axis] * limit:
+            figures.enter(name, missing, size, None, None)
+            seconds = None
             continue
-        sizes = [(n, 16) for n in ROWS] if axis == "rows" else [(2_000, d) for d in COLUMNS]
-        print_row(HEAD)
-        for name in options.estimators:
-            measure_all(name, sizes, axis, options.limit)
-        print()
+        cost = in_process(_measure, (figures.axis, name, missing, size, max(sizes), folder), limit)
+        cells = ("-" if cell is None else f"{cell:.2f}" for cell in cost[:-1])
+        print_row((name, missing, f"{size:,}", *cells, cost.note))
+        figures.enter(name, missing, size, cost.seconds, cost.mebibytes)
+        seconds, before = cost.seconds, size
 
 
 def print_row(cells: Any) -> None:
     first, *others = map(str, cells)
-    print(f"{first:20s}", *(f"{cell:>11s}" for cell in others), flush=True)
+    print(f"{first:32s}", *(f"{cell:>11s}" for cell in others), flush=True)
 
 
-def measure_all(name: str, sizes: list[tuple[int, int]], axis: str, limit: float) -> None:
-    """Measure an estimator at growing sizes, each in a process of its own."""
-    growth = ESTIMATORS[name][1 if axis == "rows" else 2]
-    seconds, cells = 0.0, 1
-    with (
-        TemporaryDirectory() as folder,
-        ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool,
-    ):
-        for n_rows, n_columns in sizes:
-            size = n_rows * n_columns
-            if seconds * growth ** np.log10(size / cells) > limit:
-                break
-            path = Path(folder, "table.npy")
-            np.save(path, table(n_rows, n_columns, 0.3 if "NaN" in name else 0.0))
-            seconds, *others = pool.submit(measure, name, path).result()
-            print_row((name, n_rows, n_columns, f"{seconds:.2f}", *others))
-            cells = size
-
-
-def table(n_rows: int, n_columns: int, rate: float) -> np.ndarray:
-    """Binary columns, numbers, and the target as the last column."""
-    half = n_rows // 2
-    parts = [make_chow_liu(half, n_columns, random_state=seed) for seed in range(2)]
-    rng = np.random.default_rng(0)
-    X = rng.permutation(np.vstack(parts))
-    X[:, 1::2] += rng.normal(scale=0.5, size=X[:, 1::2].shape)
-    y = (X[:, 0] + rng.normal(size=len(X)) > 0.5).astype(float)
-    X[rng.random(X.shape) < rate] = np.nan
-    return np.column_stack([X, y])
-
-
-def measure(name: str, path: Path) -> list[Any]:
+def _measure(
+    begin: Callable[[], None],
+    axis: str,
+    name: str,
+    missing: float,
+    size: int,
+    largest: int,
+    folder: Path,
+) -> Cost:
     # Training of MixtureOfAllTrees says that it has used all its iterations.
     warnings.simplefilter("ignore")
-    model = ESTIMATORS[name][0]()
-    X = np.load(path)
-    X, y = np.ascontiguousarray(X[:, :-1]), X[:, -1].copy()
-    model.fit(X[:50, :10], y[:50])  # compiles
-    before = peak()
-    fit_seconds = cpu_seconds(lambda: model.fit(X, y))
-    memory = peak() - before
-    score = getattr(model, "score_samples", getattr(model, "predict", None))
-    cells = [fit_seconds, f"{memory:.0f}", f"{cpu_seconds(lambda: score(X)):.2f}"]
-    if isinstance(model, KernelEPOperator):
-        return [*cells, "-"]
-    if isinstance(model, MixtureOfAllTrees):
-        X = X[:1_000]
-    X[:, : X.shape[1] // 2] = np.nan
-    score(X[:2])
-    return [*cells, f"{cpu_seconds(lambda: score(X)):.2f}"]
+    model = ESTIMATORS[name]()
+    if axis == "columns":
+        X = numbers(N_ROWS, size, "factors", 0)
+        X[np.random.default_rng(2).random(X.shape) < missing] = np.nan
+        table, asked = X, numbers(_HELD_OUT, size, "factors", 1)
+    else:
+        path = folder / f"{missing}.npy"
+        if not path.exists():
+            write_table(path, largest, N_COLUMNS, missing)
+        table = np.load(path, mmap_mode="r")[:size]
+        asked = part_of_table(_HELD_OUT, N_COLUMNS, 0.0, 2**20)
+    few = np.array(table[:300, :10])
+    model.fit(few, _target(few))
+    if axis == "rows" and name in DENSITIES:
+        _warm_blocks(name, few)
+        begin()
+        cost = cost_of_fit(lambda: model.fit(lambda: blocks_of(path, size)))
+    else:
+        X = np.array(table)
+        y = _target(X)
+        begin()
+        cost = cost_of_fit(lambda: model.fit(X, y))
+    return cost._replace(quality=model.score(asked)) if name in DENSITIES else cost
 
 
-def peak() -> float:
-    """Greatest memory of the process so far, in MiB; Linux tells it (resource does not forget that
-    of the parent)."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+def _target(X: np.ndarray) -> np.ndarray:
+    """The first column with noise, in two classes."""
+    noisy = np.nan_to_num(X[:, 0]) + np.random.default_rng(3).normal(size=len(X))
+    return (noisy > np.median(noisy)).astype(float)
 
 
-def cpu_seconds(call: Callable[[], object]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
+def _warm_blocks(name: str, few: np.ndarray) -> None:
+    """Compile what a fit of blocks needs."""
+    from skpc.estimators import blocks
+
+    usual, blocks.SAMPLE_ROWS = blocks.SAMPLE_ROWS, 200
+    ESTIMATORS[name]().fit(iter([few]))
+    blocks.SAMPLE_ROWS = usual
 
 
 if __name__ == "__main__":

@@ -6,21 +6,18 @@
 The columns are numbers: sums of few factors and noise (a factor for each twenty columns, in about
 a seventh of them), or independent. ``seconds`` are CPU seconds of a warm fit with one thread, in a
 process of its own; ``mebibytes`` is how much its peak memory grew, the table itself not counted;
-``nats`` is the mean log density of 1000 more rows, which are complete. A fit that takes longer than
-``--limit`` seconds (wall time) is ended, and wider tables are left out; one that the estimator
-refuses says why.
+``nats`` is the mean log density of 1000 more rows, which are complete. A fit that takes more than
+``--limit`` CPU seconds is ended, and wider tables are left out; one that the estimator refuses says
+why.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
@@ -34,6 +31,8 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
+from tests.benchmarks.scaling_processes import Cost, cost_of_fit, in_process
+from tests.benchmarks.scaling_tables import numbers
 
 COLUMNS = (10, 30, 100, 300, 500, 1_000, 2_000)
 ESTIMATORS: dict[str, Callable[[], Any]] = {
@@ -44,19 +43,7 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
     "MixtureOfAllTrees": lambda: MixtureOfAllTrees(random_state=0),
 }
 _HELD_OUT = 1_000
-
-
-class WideFit(NamedTuple):
-    """What a fit has cost. Without ``seconds`` it has not come to an end; ``note`` says why."""
-
-    estimator: str
-    rows: int
-    columns: int
-    missing: float
-    seconds: float | None
-    mebibytes: float | None
-    nats: float | None
-    note: str = ""
+_HEAD = ("estimator", "rows", "columns", "missing", "seconds", "mebibytes", "nats", "")
 
 
 def main() -> None:
@@ -68,13 +55,16 @@ def main() -> None:
     parser.add_argument("--missing", nargs="+", type=float, default=[0.0, 0.2])
     parser.add_argument("--estimators", nargs="+", default=list(ESTIMATORS))
     options = parser.parse_args()
-    print_cells(WideFit._fields)
+    print_cells(_HEAD)
     for name in options.estimators:
         for missing in options.missing:
-            sizes = options.rows, options.columns
-            for fit in measure_columns(name, *sizes, missing, options.limit, options.kind):
-                numbers = (f"{x:.1f}" if x is not None else "-" for x in fit[4:7])
-                print_cells((*fit[:4], *numbers, fit.note))
+            for n_columns in options.columns:
+                sizes = options.rows, n_columns, missing
+                cost = in_process(_measure, (name, *sizes, options.kind), options.limit)
+                measured = (f"{x:.1f}" if x is not None else "-" for x in cost[:3])
+                print_cells((name, *sizes, *measured, cost.note))
+                if cost.seconds is None:
+                    break
 
 
 def print_cells(cells: Sequence[Any]) -> None:
@@ -82,79 +72,17 @@ def print_cells(cells: Sequence[Any]) -> None:
     print(f"{first:20s}", *(f"{cell:>10s}" for cell in others), note, flush=True)
 
 
-def measure_columns(
-    name: str,
-    n_rows: int,
-    columns: Sequence[int],
-    missing: float,
-    limit: float,
-    kind: str = "factors",
-) -> Iterator[WideFit]:
-    """Fit an estimator to tables of more and more columns, as far as the limit lets it."""
-    for n_columns in columns:
-        done = _in_process(name, (n_rows, n_columns, missing), kind, limit)
-        yield WideFit(name, n_rows, n_columns, missing, *done)
-        if done[0] is None:
-            break
-
-
-def numbers(n_rows: int, n_columns: int, kind: str, seed: int) -> np.ndarray:
-    """Rows of numbers; those of other seeds have the same distribution."""
-    rng, fixed = np.random.default_rng(seed), np.random.default_rng(1_000)
-    if kind == "independent":
-        return rng.normal(size=(n_rows, n_columns))
-    shape = max(2, n_columns // 20), n_columns
-    loading = fixed.normal(size=shape) * (fixed.random(shape) < 0.15)
-    factors = rng.normal(size=(n_rows, len(loading)))
-    return factors @ loading + 0.7 * rng.normal(size=(n_rows, n_columns))
-
-
-def _in_process(
-    name: str, sizes: tuple[int, int, float], kind: str, limit: float
-) -> tuple[float | None, float | None, float | None, str]:
-    """Fit in a process that is ended at the limit."""
-    context = get_context("spawn")
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_fit, args=(name, sizes, kind, there))
-    child.start()
-    there.close()
-    try:
-        # Imports and the compiling of kernels come first.
-        here.recv()
-        if here.poll(limit):
-            found: tuple[float | None, float | None, float | None, str] = here.recv()
-            return found
-        return None, None, None, f"not done in {limit:g} s"
-    except EOFError:
-        return None, None, None, "the process died"
-    finally:
-        child.kill()
-        child.join()
-
-
-def _fit(name: str, sizes: tuple[int, int, float], kind: str, there: Connection) -> None:
+def _measure(
+    begin: Callable[[], None], name: str, n_rows: int, n_columns: int, missing: float, kind: str
+) -> Cost:
     # Training of MixtureOfAllTrees says that it has used all its iterations.
     warnings.simplefilter("ignore")
-    n_rows, n_columns, missing = sizes
     model = ESTIMATORS[name]()
     X, asked = numbers(n_rows, n_columns, kind, 0), numbers(_HELD_OUT, n_columns, kind, 1)
     X[np.random.default_rng(2).random(X.shape) < missing] = np.nan
     model.fit(X[:300, :8]).score_samples(asked[:, :8])
-    there.send("ready")
-    before, start = peak(), time.process_time()
-    try:
-        model.fit(X)
-    except MemoryError as refusal:
-        there.send((None, None, None, str(refusal)))
-        return
-    seconds, memory = time.process_time() - start, peak() - before
-    there.send((seconds, memory, model.score(asked), ""))
-
-
-def peak() -> float:
-    """Greatest memory of the process so far, in MiB; Linux tells it."""
-    with open("/proc/self/status", encoding="ascii") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    begin()
+    return cost_of_fit(lambda: model.fit(X))._replace(quality=model.score(asked))
 
 
 if __name__ == "__main__":

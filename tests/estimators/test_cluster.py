@@ -1,4 +1,4 @@
-"""Work that joblib hands to a dask cluster, and collections of dask."""
+"""Work that joblib hands to a cluster of dask or of ray, and collections of dask."""
 
 import joblib
 import numpy as np
@@ -69,6 +69,24 @@ def test_two_processes_find_what_one_finds(monkeypatch):
     assert "answer" in tasks
     for here, there in zip(at_home, on_cluster):
         np.testing.assert_allclose(there, here, rtol=1e-10)
+
+
+@pytest.mark.slow  # Processes are started, and import everything.
+def test_a_grid_search_by_ray_finds_the_same():
+    ray = pytest.importorskip("ray", reason="ray is optional")
+    from ray.util.joblib import register_ray
+
+    rows = np.random.default_rng(0).integers(0, 2, (400, 6)).astype(float)
+    search = GridSearchCV(CutsetNetworkBD(random_state=0), {"ess": [0.1, 1.0]}, cv=2, n_jobs=2)
+    at_home = search.fit(rows).cv_results_["mean_test_score"]
+    register_ray()
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        with joblib.parallel_config(backend="ray"):
+            by_ray = search.fit(rows).cv_results_["mean_test_score"]
+    finally:
+        ray.shutdown()
+    np.testing.assert_allclose(by_ray, at_home, rtol=1e-10)
 
 
 def in_a_cluster():

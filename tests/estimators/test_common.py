@@ -107,6 +107,17 @@ def test_score_is_the_mean_of_score_samples(density):
 
 
 @every_density
+def test_the_score_of_weighted_rows_is_that_of_rows_which_stand_there_as_often(density):
+    X = numbers()
+    weight = np.random.default_rng(0).integers(0, 3, len(X))
+    density = clone(density).fit(X)
+    repeated = density.score(np.repeat(X, weight, axis=0))
+    assert density.score(X, sample_weight=weight) == pytest.approx(repeated)
+    with pytest.raises(ValueError, match="weights are zero"):
+        density.score(X, sample_weight=np.zeros(len(X)))
+
+
+@every_density
 def test_samples_have_the_shape_asked_for_and_depend_on_the_call_alone(density):
     density = clone(density).fit(numbers())
     assert density.sample().shape == (1, 3)

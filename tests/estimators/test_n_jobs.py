@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skpc import CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    HiddenChowLiuTree,
+    KernelEPOperator,
+    SoftLearnSPN,
+    TableMixture,
+)
 
 LEARNERS = [
     CutsetNetworkBD(n_candidates=2, max_depth=2, random_state=0),
@@ -43,3 +52,20 @@ def test_the_circuit_does_not_depend_on_the_number_of_threads(learner, missing):
     np.testing.assert_array_equal(one.kind, two.kind)
     np.testing.assert_array_equal(one.log_weight, two.log_weight)
     np.testing.assert_array_equal(one.param, two.param)
+
+
+def test_machines_imputers_and_operators_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr("skpc.estimators.kernel_ep._FEATURE_ROWS", 30)
+    X, incomplete = rows(0.0, 120), rows(0.2, 120)
+    y = X[:, 0] + X[:, 1]
+
+    def answers(n_jobs):
+        machine = ExpectedKernelSVC(calibration="sigmoid", random_state=0, n_jobs=n_jobs)
+        yield machine.fit(X, y > 0).predict_proba(incomplete)
+        yield ExpectedKernelSVR(random_state=0, n_jobs=n_jobs).fit(X, y).predict(incomplete)
+        imputer = CircuitImputer(strategy="sample", random_state=0, n_jobs=n_jobs)
+        yield imputer.fit_transform(incomplete)
+        yield from KernelEPOperator(random_state=0, n_jobs=n_jobs).fit(X, y).predict(X, True)
+
+    for one, two in zip(answers(1), answers(2), strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -265,8 +265,10 @@ def test_rows_given_for_draws_must_be_one(density):
     density.fit(X)
     with pytest.raises(ValueError, match="given must have exactly one row, got 2"):
         density.sample(3, given=X[:2])
-    with pytest.raises(ValueError, match="2 features, but .* is expecting 3"):
+    with pytest.raises(ValueError, match="given must be one row of 3 cells.* found 2 cells"):
         density.sample(3, given=[0.0, 1.0])
+    with pytest.raises(ValueError, match="given must be one row of 3 cells.* found 1 cells"):
+        density.sample(3, given=1.0)
     with pytest.raises(NotFittedError):
         clone(density).sample(given=X[:1])
 
@@ -322,6 +324,9 @@ def test_given_cells_go_by_name_and_may_be_some_of_them(library):
     for given in (
         pd.Series({"warm": np.nan, "city": "Oslo"}),
         pd.Series({"city": "Oslo"}),
+        {"city": "Oslo"},
+        {"warm": None, "city": "Oslo"},
+        {0: "Oslo"},
         pd.DataFrame({"city": ["Oslo"]}),
         pl.DataFrame({"city": ["Oslo"]}),
         pl.DataFrame({"warm": [None], "city": ["Oslo"]}),
@@ -329,10 +334,15 @@ def test_given_cells_go_by_name_and_may_be_some_of_them(library):
         np.array([["Oslo", None]], dtype=object),
         np.ma.array(["Oslo", "?"], mask=[False, True]),
     ):
-        assert model.sample(4, 0, given=given).equals(whole)
+        drawn = model.sample(4, 0, given=given)
+        assert drawn.equals(whole)
     for frame in (pd.DataFrame, pl.DataFrame):
         with pytest.raises(ValueError, match="feature names"):
             model.sample(1, 0, given=frame({"town": ["Oslo"]}))
+    with pytest.raises(ValueError, match="given names 'town', which is not a column"):
+        model.sample(1, 0, given={"town": "Oslo"})
+    with pytest.raises(ValueError, match=r"found a dict. Pass list\(given\)"):
+        model.score_samples(drawn, given={"city": "Oslo"})
     with pytest.warns(UserWarning, match="the first 'Paris' in column 'city', row 0"):
         model.sample(1, 0, given=["Paris", None])
 

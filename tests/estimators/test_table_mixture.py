@@ -75,13 +75,20 @@ def test_the_circuit_holds_the_mixture_and_the_scores_of_the_domain():
     assert n_children == model.n_components_ + 1
 
 
-def test_bic_is_that_of_the_formula():
+def test_bic_and_aic_are_those_of_the_formulas():
     _, X = groups()
     model = TableMixture(n_components=1, random_state=0).fit(X)
     n_parameters = model._mixture.n_parameters
     assert n_parameters in (5, 8)
     truth = n_parameters * np.log(300) - 2.0 * model.score_samples(X).sum()
     assert_allclose(model.bic(X), truth)
+    assert_allclose(model.aic(X), 2.0 * n_parameters - 2.0 * model.score_samples(X).sum())
+
+
+def test_fit_predict_is_predict_after_fit():
+    _, X = groups()
+    model = TableMixture(n_components=2, random_state=0)
+    assert_array_equal(model.fit_predict(X), clone(model).fit(X).predict(X))
 
 
 def test_validation_rows_make_the_choices():

@@ -1,1 +1,1 @@
-"""Passes over a circuit: how it is evaluated, batch of rows by batch of rows, up and down."""
+"""Passes up and down a circuit, batch of rows by batch of rows."""

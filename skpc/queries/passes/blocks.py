@@ -1,4 +1,4 @@
-"""Values of the leaves of several variables, which need whole rows, before a pass and after it."""
+"""Leaves of several variables need whole rows: their values before and after a pass."""
 
 from __future__ import annotations
 

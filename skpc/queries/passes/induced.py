@@ -1,8 +1,8 @@
 """Deterministic circuits on complete rows: follow the one induced tree of each row.
 
-Products are flattened away beforehand. What is left are the deciding sums and the leaves: at
-each, the state of one variable gives a log value and the next ones to visit, so that a row costs
-about one visit a variable, however many edges the circuit has.
+Products are removed beforehand. Deciding sums and leaves are left: at each of them the state of one
+variable gives a log value and the next nodes to visit. So a row costs about one visit a variable,
+however many edges the circuit has.
 """
 
 from __future__ import annotations

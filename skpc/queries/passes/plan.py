@@ -1,7 +1,7 @@
 """How a structure is evaluated: the order of its inner nodes and where their values stand.
 
-A plan depends on the structure alone. It is made once, kept as long as the structure lives, and
-shared by every parametrisation (EM steps, conditionals).
+A plan depends on the structure alone. It is made once, kept as long as the structure exists, and
+shared by all circuits with this structure (EM steps, conditionals).
 """
 
 from __future__ import annotations

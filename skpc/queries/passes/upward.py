@@ -1,4 +1,4 @@
-"""Feed-forward passes over a batch of rows: one line of values a node, children first."""
+"""Passes up over a batch of rows: one line of values for each node, children first."""
 
 from __future__ import annotations
 

@@ -1,0 +1,84 @@
+"""What the pages point to exists, their words are spelled right, and the README's example runs."""
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.rst"
+PAGES = sorted(
+    page
+    for page in [README, *ROOT.glob("doc/**/*.rst"), *ROOT.glob("doc/**/*.inc")]
+    if not {"auto_examples", "generated", "_build"} & set(page.parts)
+)
+TEXTS = [*PAGES, *sorted(ROOT.glob("examples/*.py"))]
+
+
+def of_root(paths):
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def test_links_of_the_readme_lead_to_files():
+    targets = re.findall(r"`[^`<>]+<([^`<>]+)>`_", README.read_text())
+    targets += re.findall(r"^\.\. image:: (\S+)", README.read_text(), re.MULTILINE)
+    missing = [target for target in targets if ":" not in target and not (ROOT / target).exists()]
+    assert len(targets) > 10
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of_root(PAGES))
+def test_pictures_exist_or_are_made_by_an_example(page):
+    for target in re.findall(r"^ *\.\. (?:image|figure):: (\S+)", page.read_text(), re.MULTILINE):
+        made = re.fullmatch(r"/auto_examples/images/sphx_glr_(plot_\w+)_\d{3}\.png", target)
+        if made:
+            assert (ROOT / "examples" / f"{made[1]}.py").exists(), target
+        else:
+            folder = ROOT / "doc" if target.startswith("/") else page.parent
+            assert (folder / target.lstrip("/")).exists(), target
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=of_root(TEXTS))
+def test_files_that_a_page_names_exist(text):
+    """Paths of files, and the modules of benchmarks that a page says to run."""
+    words = text.read_text()
+    named = re.findall(r"``((?:skpc|tests|examples|doc)/[\w/]+\.\w+)``", words)
+    named += [
+        f"{module.replace('.', '/')}"
+        for module in re.findall(r"-m (tests[.\w]+\w|skpc[.\w]*\w)", words)
+    ]
+    missing = [
+        name
+        for name in named
+        if not any((ROOT / f"{name}{end}").exists() for end in ("", ".py", "/__main__.py"))
+    ]
+    assert not missing
+
+
+def test_the_example_of_the_readme_runs():
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testfile(str(README), module_relative=False, optionflags=options).failed == 0
+
+
+def test_the_test_command_follows_its_mark():
+    """The script that checks a clean copy reads the first command after the mark."""
+    after = README.read_text().split("\n.. run-the-tests\n")[1]
+    command = next(line for line in after.splitlines() if line.startswith("    "))
+    assert command.startswith("    python3 -m venv .venv && ")
+    assert command.endswith("python -m pytest -n auto")
+
+
+def test_words_are_spelled_right():
+    """Common misspellings, and words that the pages avoid (``doc/words.txt``)."""
+    pytest.importorskip("codespell_lib")
+    places = ["README.rst", "doc", "examples", "skpc"]
+    done = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", "-D", "-", "-D", "doc/words.txt", *places],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
