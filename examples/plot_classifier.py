@@ -39,6 +39,7 @@ def lose(rows, rate):
 soft = SoftLearnSPN(random_state=0)
 density = DensityClassifier(soft, classifiers=None, joint=False, random_state=0)
 density.fit(X_train, y_train)
+# Thirty iterations of boosting keep the example short.
 boosting = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(X_train, y_train)
 rates = np.array([0.0, 0.3, 0.6, 0.9])
 accuracy = {"densities": [], "boosting, trained at each rate": [], "boosting": []}
