@@ -121,10 +121,13 @@ def test_our_figures_beside_published_ones_are_those_of_the_ledger(page, header,
                 assert shown == pytest.approx(figures[key], abs=6e-4), (row[0], job)
 
 
-def test_published_kernels_of_messages_are_those_of_appendix_c():
+def test_kernels_of_messages_are_those_of_appendix_c_and_of_the_ledger():
     header = "kernel sampled, vs sampled sampled, vs exact exact, vs exact published"
-    for name, *_, published in rows_of("kernel_ep", header):
+    cache = read_cache(DOC / "papers" / "measured.json")
+    for name, ours, *_, published in rows_of("kernel_ep", header):
         assert float(published) == MESSAGE_KERNELS[KERNELS[name]][0]
+        figures = cache[f"ep/scaled/{KERNELS[name]}"]["figures"]
+        assert float(ours) == pytest.approx(figures["mean"], abs=6e-3)
 
 
 def test_every_table_of_the_guide_with_rows_of_the_twenty_and_a_column_of_a_paper_is_checked():

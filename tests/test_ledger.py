@@ -125,6 +125,9 @@ def test_a_measurement_that_takes_long_says_how_long(monkeypatch):
     monkeypatch.setitem(ESTIMATES, "job", 4300)
     status = compare(row, {"job": Job(dict)}, {}).status
     assert status == "not run (takes about 4,300 CPU seconds)"
+    monkeypatch.setitem(ESTIMATES, "job", 30)
+    status = compare(row, {"job": Job(dict)}, {}).status
+    assert status == "not run (not measured yet; takes about 30 CPU seconds)"
 
 
 def test_estimates_are_of_measurements_that_have_not_been_made():
@@ -144,7 +147,8 @@ def test_rows_that_were_not_run_are_counted_by_their_reasons():
     said = not_run([compare(row, {}, {}) for row in rows])
     assert said == (
         "Of the 5 rows not run: 1 figures of other methods, quoted; 1 illustrations without "
-        "figures; 1 without the file of the data; 1 not measured, as they take long; 1 others."
+        "figures; 1 without the file of the data; 1 not measured, as they take more than "
+        "ten CPU minutes; 1 others."
     )
 
 

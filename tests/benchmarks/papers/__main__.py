@@ -6,8 +6,8 @@
 A NAME is a paper ("soft_learn") or a table or figure of it ("soft_learn/table_8"); without names
 all are run. --sets leaves out other data sets. Every measurement is kept with its date, versions
 and CPU seconds of one thread in ``measured.json``, and is not made again unless --again says so.
---quick runs those that fit in half an hour: 130, which took 14 minutes of one core. The rest takes
-hours, nearly three for the mixtures of all trees alone.
+--quick runs those that fit in half an hour: 130, which took 14 minutes of one core. All of it takes
+about nine hours; measurements that have not been made have estimates in ``estimates.py``.
 
 All rows are then written to ``ledger.csv``, and a page for each paper. The status of a row is
 

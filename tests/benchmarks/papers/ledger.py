@@ -28,7 +28,10 @@ NATS = 1e-2
 #: Begin the reasons of rows that were not run, by which the pages count them.
 QUOTED = "figures of other methods, quoted"
 PICTURE = "an illustration without figures"
+NOT_YET = "not measured yet"
 LONG = "takes about"
+#: CPU seconds that are a reason not to measure.
+MUCH = 600
 Figures = dict[str, Any]
 #: From the figures of the jobs of a row: what is ours, as text, and the status.
 Judge = Callable[[Mapping[str, Figures]], tuple[str, str]]
@@ -111,9 +114,11 @@ def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> 
 
 def _unmeasured(absent: Sequence[str]) -> str:
     """Why possible measurements are absent: they take long, as far as that is known."""
-    if not absent or not all(name in ESTIMATES for name in absent):
-        return "not measured yet"
-    return f"{LONG} {sum(ESTIMATES[name] for name in absent):,} CPU seconds"
+    if not all(name in ESTIMATES for name in absent):
+        return NOT_YET
+    seconds = sum(ESTIMATES[name] for name in absent)
+    text = f"{LONG} {seconds:,} CPU seconds"
+    return text if seconds > MUCH else f"{NOT_YET}; {text}"
 
 
 def measure(job: Job) -> Figures:

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.benchmarks.papers.ledger import LONG, PICTURE, QUOTED, STATUSES, TAKEN_OVER, Line
+from tests.benchmarks.papers.ledger import (
+    LONG,
+    NOT_YET,
+    PICTURE,
+    QUOTED,
+    STATUSES,
+    TAKEN_OVER,
+    Line,
+)
 from tests.benchmarks.published import PAPERS
 
 #: How a row of the csv differs from what is shown on a page.
@@ -27,7 +35,8 @@ _REASONS = {
     "measured, but the paper has a curve without numbers": "a curve",
     "measured, but the paper does not say how": "does not say how",
     "without the file of the data": "is not in the folder",
-    "not measured, as they take long": f"({LONG}",
+    "not measured, as they take more than ten CPU minutes": f"({LONG}",
+    "not measured yet": NOT_YET,
 }
 
 
