@@ -34,8 +34,8 @@ def lose(rows, rate):
 # Accuracy against the proportion of lost pixels
 # ----------------------------------------------
 # There is one density for each digit. Densities integrate lost pixels out, exactly. They impute
-# nothing, and are trained once. By default ``DensityClassifier`` pools several kinds of density with
-# boosting and a linear model, which is better and takes longer.
+# nothing, and are trained once. By default ``DensityClassifier`` pools several kinds of density
+# with boosting and a linear model, which takes longer.
 soft = SoftLearnSPN(random_state=0)
 density = DensityClassifier(soft, classifiers=None, joint=False, random_state=0)
 density.fit(X_train, y_train)

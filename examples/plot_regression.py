@@ -50,7 +50,8 @@ left.legend(frameon=False)
 right.plot(100 * rates, widths, "o-", color="#0072B2", linewidth=2)
 for rate, width, share in zip(rates, widths, shares):
     right.annotate(f"{share:.0%}", (100 * rate, width - 12), ha="center", color="#666666")
-right.set(xlabel="lost cells (%)", ylabel="width of the 80 % interval", ylim=(0, 1.2 * max(widths)), xlim=(-8, 88))
+right.set(xlabel="lost cells (%)", ylabel="width of the 80 % interval")
+right.set(xlim=(-8, 88), ylim=(0, 1.2 * max(widths)))
 plt.show()
 
 # %%

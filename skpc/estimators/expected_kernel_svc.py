@@ -235,14 +235,14 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "
                 f"row of each of the {len(self.classes_)} classes; use calibration=None"
             )
+
+        def asked(fold: HeldOut) -> Floats:
+            found = self._without(rows, fold.kept, code)._evidence(fold.asked)
+            advance(1.0)
+            return found
+
         with progress(len(folds), "folds", self.verbose) as advance:
-
-            def ask(fold: HeldOut) -> Any:
-                found = self._without(rows, fold.kept, code)._evidence(fold.asked)
-                advance(1.0)
-                return found
-
-            evidence = in_threads(ask, folds)
+            evidence = in_threads(asked, folds)
         self._calibrator = _CALIBRATIONS[self.calibration].fit(
             np.concatenate(evidence),
             code[np.concatenate([fold.rows for fold in folds])],

@@ -40,6 +40,8 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
 }
 #: Seconds between two looks at the memory.
 _PAUSE = 0.05
+#: Rows of a chunk of the dask array.
+_CHUNK = 250_000
 
 
 def main() -> None:
@@ -109,10 +111,12 @@ def _anonymous() -> float:
 
 def compare_processes(path: Path) -> None:
     """A cluster of one process, and one of two, on a dask array of binary columns."""
-    from dask import array
+    from dask import array, delayed
     from distributed import Client, LocalCluster
 
-    mapped = np.load(path, mmap_mode="r")
+    n_rows = len(np.load(path, mmap_mode="r"))
+    begins = range(0, n_rows, _CHUNK)
+    shapes = [(min(_CHUNK, n_rows - begin), N_COLUMNS) for begin in begins]
     model = CutsetNetworkBD()
     for n_workers in (1, 2):
         with (
@@ -121,13 +125,19 @@ def compare_processes(path: Path) -> None:
             ) as cluster,
             Client(cluster),
         ):
-            chunks = (250_000, N_COLUMNS)
-            table = array.from_array(mapped, chunks=chunks, inline_array=True).persist()
+            # The workers read their parts of the file.
+            parts = [delayed(_chunk)(path, begin) for begin in begins]
+            arrays = [array.from_delayed(*one, np.uint8) for one in zip(parts, shapes)]
+            table = array.concatenate(arrays).persist()
             model.fit(table[:300_000, :10])
             start = time.perf_counter()
             model.fit(table)
             seconds = time.perf_counter() - start
             print(f"{n_workers} processes: {seconds:.1f} s, {model.n_cuts_} cuts", flush=True)
+
+
+def _chunk(path: Path, begin: int) -> np.ndarray:
+    return np.array(np.load(path, mmap_mode="r")[begin : begin + _CHUNK])
 
 
 if __name__ == "__main__":

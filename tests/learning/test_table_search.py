@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from skpc.domain import Domain, merge_rows
 from skpc._threads import threads
+from skpc.domain import Domain, merge_rows
 from skpc.learning import HeldOutRows, TableRows, learn_table_mixture, table_search
 from skpc.learning.table_search import N_STAGES, explained_by_others
 from tests.naive.table_mixture import explained
