@@ -26,8 +26,8 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
-# A reference that leads nowhere is a warning. Docstrings inherited from scikit-learn refer to its own
-# pages, and modules have sections instead of pages.
+# A reference that leads nowhere is a warning. Docstrings inherited from scikit-learn refer to pages
+# of its own, and modules have sections instead of pages.
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"sklearn\..*"), ("py:mod", r"skpc\..*")]
 

@@ -1,12 +1,12 @@
 """
-==================================
-Classifying rows with lost cells
-==================================
+===================================
+Classifying rows with missing cells
+===================================
 
 A classifier built from densities judges a row by the cells that it has. Here it learns handwritten
-digits, black and white, from complete pictures; then pixels are lost.
+digits, black and white, from complete pictures; then pixels are removed.
 Gradient boosting, which takes missing values natively, sees the same pictures. In a second version
-it is trained anew at each rate of loss, on pictures that have lost pixels at the same rate.
+it is trained anew at each rate, on pictures that lack as many pixels.
 """
 
 import matplotlib.pyplot as plt
@@ -31,14 +31,15 @@ def lose(rows, rate):
 
 
 # %%
-# Accuracy against the proportion of lost pixels
-# ----------------------------------------------
-# There is one density for each digit. Densities integrate lost pixels out, exactly. They impute
-# nothing, and are trained once. By default ``DensityClassifier`` pools several kinds of density with
-# boosting and a linear model, which is better and takes longer.
+# Accuracy against the proportion of missing pixels
+# -------------------------------------------------
+# There is one density for each digit. Densities integrate missing pixels out, exactly. They impute
+# nothing, and are trained once. By default ``DensityClassifier`` pools several kinds of density
+# with boosting and a linear model, which takes longer.
 soft = SoftLearnSPN(random_state=0)
 density = DensityClassifier(soft, classifiers=None, joint=False, random_state=0)
 density.fit(X_train, y_train)
+# Thirty iterations of boosting keep the example short.
 boosting = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(X_train, y_train)
 rates = np.array([0.0, 0.3, 0.6, 0.9])
 accuracy = {"densities": [], "boosting, trained at each rate": [], "boosting": []}
@@ -60,14 +61,14 @@ for name, values in accuracy.items():
     ax.plot(100 * rates, values, style, color=color, label=name, linewidth=2)
 ax.axhline(0.1, color="#999999", linewidth=1, zorder=0)
 ax.annotate("guessing", (0, 0.115), color="#666666")
-ax.set(xlabel="lost pixels (%)", ylabel="accuracy", ylim=(0, 1))
+ax.set(xlabel="missing pixels (%)", ylabel="accuracy", ylim=(0, 1))
 ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.13))
 plt.show()
 
 # %%
 # What it sees
 # ------------
-# Eight pictures that have lost seven pixels in ten (grey), and the most probable digit of each.
+# Eight pictures that lack seven pixels in ten (grey), and the most probable digit of each.
 # Below them the same pictures as they were.
 rows = lose(X_test[:8], 0.7)
 proba = density.predict_proba(rows)

@@ -1,7 +1,7 @@
 """
-====================================
-A number from rows with lost cells
-====================================
+=====================================
+A number from rows with missing cells
+=====================================
 
 The progression of diabetes is predicted from ten measures of a patient, some of which are missing.
 A pool of densities, boosting and ridge regression answers with a whole distribution, which becomes
@@ -45,17 +45,13 @@ for name, color, style in (("pool", "#0072B2", "o-"), ("boosting", "#D55E00", "^
     left.plot(100 * rates, errors[name], style, color=color, label=name, linewidth=2)
 left.axhline(y_test.std(), color="#999999", linewidth=1, zorder=0)
 left.annotate("mean of the targets", (2, y_test.std() + 0.5), color="#666666")
-left.set(xlabel="lost cells (%)", ylabel="root mean squared error")
+left.set(xlabel="missing cells (%)", ylabel="root mean squared error")
 left.legend(frameon=False)
 right.plot(100 * rates, widths, "o-", color="#0072B2", linewidth=2)
 for rate, width, share in zip(rates, widths, shares):
     right.annotate(f"{share:.0%}", (100 * rate, width - 12), ha="center", color="#666666")
-right.set(
-    xlabel="lost cells (%)",
-    ylabel="width of the 80 % interval",
-    ylim=(0, 1.2 * max(widths)),
-    xlim=(-8, 88),
-)
+right.set(xlabel="missing cells (%)", ylabel="width of the 80 % interval")
+right.set(xlim=(-8, 88), ylim=(0, 1.2 * max(widths)))
 plt.show()
 
 # %%

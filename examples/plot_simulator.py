@@ -117,5 +117,5 @@ plt.show()
 
 # %%
 # The operator asks the sampler less in the second region: what it has learned about the simulator
-# holds for both. An answer costs a fraction of a millisecond where the sampler needs tens of them; the dearer
-# the simulator, the more there is to gain.
+# holds for both. An answer costs a fraction of a millisecond where the sampler needs several; the
+# dearer the simulator, the more there is to gain.

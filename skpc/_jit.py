@@ -11,6 +11,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -64,18 +65,35 @@ def kernel(func: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
+    compiled = _dispatcher(func, inline)
+    # There may be no folder to write to, or no file to compare with.
+    with suppress(RuntimeError, OSError):
+        compiled._cache = _Cache(func)
+    if inline:
+        # What kernels compile cannot be called from Python, which must not find it.
+        compiled._insert = lambda *overload: None
+        compiled._compile_for_args = lambda *args: _callable(func)
+    KERNELS.append(compiled)
+    return cast(Callable[P, R], compiled)
+
+
+def _dispatcher(func: Callable[..., Any], inline: bool) -> Any:
     options: dict[str, Any] = {
         "nogil": True,
         "error_model": "numpy",
         "fastmath": _SAFE_FLOAT_FLAGS,
         "forceinline": inline,
+        # Ways in from C, which nobody takes, and from Python. Each takes long to compile.
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": inline,
     }
-    compiled = njit(**options)(func)
-    # There may be no folder to write to, or no file to compare with.
-    with suppress(RuntimeError, OSError):
-        compiled._cache = _Cache(func)
-    KERNELS.append(compiled)
-    return cast(Callable[P, R], compiled)
+    return njit(**options)(func)
+
+
+@cache
+def _callable(func: Callable[..., Any]) -> Any:
+    """An inlined function for a call from Python, as of a test; it is not kept on disk."""
+    return _dispatcher(func, inline=False)
 
 
 class _Digested(CompileResultCacheImpl):

@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.papers import __main__ as papers
+from tests.benchmarks.papers.estimates import ESTIMATES
 from tests.benchmarks.papers.ledger import (
     STATUSES,
     Job,
     Row,
     compare,
     greater,
+    illustration,
     likelihood,
     measure,
+    quoted,
     read_cache,
     smaller,
     write_cache,
 )
-from tests.benchmarks.papers.pages import kind, write_pages
+from tests.benchmarks.papers.pages import kind, not_run, write_pages
 from tests.benchmarks.published import PAPERS, PUBLISHED, TABLES, column
 
 DOC = Path(__file__).parents[1] / "doc" / "papers"
@@ -117,10 +120,51 @@ def test_small_figures_are_better():
     assert smaller(10.0, 10.0) == "reproduced"
 
 
+def test_a_measurement_that_takes_long_says_how_long(monkeypatch):
+    row = Row("paper", "table_1", "a set", "-6.0", ("job",), likelihood("job", -6.0))
+    monkeypatch.setitem(ESTIMATES, "job", 4300)
+    status = compare(row, {"job": Job(dict)}, {}).status
+    assert status == "not run (takes about 4,300 CPU seconds)"
+    monkeypatch.setitem(ESTIMATES, "job", 30)
+    status = compare(row, {"job": Job(dict)}, {}).status
+    assert status == "not run (not measured yet; takes about 30 CPU seconds)"
+
+
+def test_estimates_are_of_measurements_that_have_not_been_made():
+    assert set(ESTIMATES) <= set(papers.all_jobs())
+    assert not set(ESTIMATES) & set(read_cache(DOC / "measured.json"))
+
+
+def test_rows_that_were_not_run_are_counted_by_their_reasons():
+    rows = [
+        illustration("paper", "figure_1", "a picture"),
+        quoted("bayesian_scores/table_1", "nltcs", ("CNet",)),
+        Row("paper", "table_1", "a set", "", note="not run (debd/dna.npz is not in the folder)"),
+        Row("paper", "table_1", "another", "", note="not run (takes about 4,300 CPU seconds)"),
+        Row("paper", "table_1", "a third", "", note="not run (for no reason)"),
+        Row("paper", "table_1", "a fourth", "", note="reproduced"),
+    ]
+    said = not_run([compare(row, {}, {}) for row in rows])
+    assert said == (
+        "Of the 5 rows not run: 1 figures of other methods, quoted; 1 illustrations without "
+        "figures; 1 without the file of the data; 1 not measured, as they take more than "
+        "ten CPU minutes; 1 others."
+    )
+
+
+def test_the_page_of_the_papers_counts_all_rows_and_says_how_long_they_take():
+    with open(DOC / "ledger.csv", encoding="utf-8") as file:
+        rows = [line for line in csv.DictReader(file) if line["status"].startswith("not run")]
+    text = (DOC / "index.rst").read_text(encoding="utf-8")
+    assert f"Of the {len(rows)} rows not run: " in text
+    seconds = sum(each["seconds"] for each in read_cache(DOC / "measured.json").values())
+    assert f"took {seconds / 3600:.1f} CPU hours" in text
+
+
 def test_a_status_outside_of_the_list_is_refused(tmp_path):
     row = Row("soft_learn", "figure_1", "a picture", "", note="fine")
     with pytest.raises(ValueError, match="'fine'"):
-        write_pages([compare(row, {}, {})], tmp_path)
+        write_pages([compare(row, {}, {})], tmp_path, 0.0, 0.0)
 
 
 def test_the_best_published_figures_are_those_of_test_rows():

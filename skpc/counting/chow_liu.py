@@ -61,7 +61,9 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
         Overwritten with the tree, rooted at vertex 0 whose parent is -1.
     """
     m = len(parent)
-    best = np.full(m, -1, dtype=np.int64)
+    best = np.empty(m, np.int64)
+    for v in range(m):
+        best[v] = -1
     parent[0] = -1
     newest = 0
     for _ in range(m - 1):

@@ -244,9 +244,10 @@ def inform_plain(
     slot = np.empty(m, np.int64)
     sides = np.zeros((m, 2))
     smoothed = np.empty((m, 2))
-    margin = np.full(m, -0.5 * smoothed_total * math.log(smoothed_total))
+    margin, ones = np.empty(m), np.empty(m)
     own = np.zeros(m)
     for a in range(m):
+        margin[a] = -0.5 * smoothed_total * math.log(smoothed_total)
         column = columns[at[a]]
         slot[a] = slots.ptr[column]
         if slots.ptr[column + 1] > slot[a]:
@@ -259,9 +260,9 @@ def inform_plain(
             margin[a] += smoothed[a, side] * math.log(smoothed[a, side])
             own[a] += sides[a, side] * math.log(smoothed[a, side])
             sides[a, side] /= smoothed[a, side]
+        ones[a] = smoothed[a, 1] - 2.0 * pseudo_count
     both = np.empty(m)
     logs = np.empty((4, m))
-    ones = smoothed[:, 1] - 2.0 * pseudo_count
     for a in range(m):
         for b in range(a):
             together = 0.0

@@ -127,13 +127,17 @@ def _term(count: float, pseudo_count: float, none: float, marginal: bool) -> flo
 @kernel
 def _sum_terms(tables: CountTables, pseudo_count: Floats, marginal: bool) -> float:
     """Sum over the rows of all tables of eq. 11, or of the smoothed log-likelihood."""
-    in_row = np.empty(tables.n_parent_states.max(), np.float64)
+    most = np.int64(0)
+    for n_rows in tables.n_parent_states:
+        most = n_rows if n_rows > most else most
+    in_row = np.empty(most)
     score = 0.0
     for i in range(len(tables.n_states)):
         of_cell = pseudo_count[i]
         of_row = of_cell * tables.n_states[i]
         no_cell, no_row = _none(of_cell, marginal), _none(of_row, marginal)
-        in_row[: tables.n_parent_states[i]] = 0.0
+        for row in range(tables.n_parent_states[i]):
+            in_row[row] = 0.0
         for cell in range(tables.ptr[i], tables.ptr[i + 1]):
             count = tables.weight[cell]
             if count > 0.0:

@@ -124,7 +124,8 @@ class StateRows:
         place = np.cumsum(occurs) - 1
         n_words = -(-self._codes.shape[1] // (64 * _WORD_BLOCK)) * _WORD_BLOCK
         words = np.zeros((n_words, first[-1]), np.uint64)
-        _pack(self._codes, state_ptr, place, words)
+        held = np.zeros(self._n_states.max(), np.uint64)
+        _pack(self._codes, state_ptr, place, held, words)
         return first, in_state[occurs], words
 
     def _edge_tables(self, parent: Ints) -> CountTables:
@@ -136,7 +137,8 @@ class StateRows:
         most = int(size.sum())
         parent_state, state = np.empty((2, most), np.int64)
         ptr, count = np.zeros(len(parent) + 1, np.int64), np.empty(most)
-        _list_edges(self._codes, parent, n_states, ptr, parent_state, state, count)
+        table = np.zeros(n_states.max() ** 2, np.int64)
+        _list_edges(self._codes, parent, n_states, table, ptr, parent_state, state, count)
         n = ptr[-1]
         cells = parent_state[:n].copy(), state[:n].copy(), count[:n].copy()
         return CountTables(ptr, *cells, n_parent_states, n_states)
@@ -152,11 +154,14 @@ def _count_states(codes: NDArray[np.int16], state_ptr: Ints, out: Floats) -> Non
 
 @kernel
 def _pack(
-    codes: NDArray[np.int16], state_ptr: Ints, place: Ints, words: NDArray[np.uint64]
+    codes: NDArray[np.int16],
+    state_ptr: Ints,
+    place: Ints,
+    held: NDArray[np.uint64],
+    words: NDArray[np.uint64],
 ) -> None:
-    """Set the bit of the state of each cell."""
+    """Set the bit of the state of each cell; ``held`` has a zero for each state of a column."""
     n_rows = codes.shape[1]
-    held = np.zeros((state_ptr[1:] - state_ptr[:-1]).max(), np.uint64)
     for v in range(codes.shape[0]):
         begin, n_states = state_ptr[v], state_ptr[v + 1] - state_ptr[v]
         for first in range(0, n_rows, 64):
@@ -271,14 +276,16 @@ def _list_edges(
     codes: NDArray[np.int16],
     parent: Ints,
     n_states: Ints,
+    table: Ints,
     ptr: Ints,
     parent_state: Ints,
     state: Ints,
     count: Floats,
 ) -> None:
-    """List all states of the root of a tree, and the cells of its edges that have rows."""
-    most = n_states.max()
-    table = np.zeros(most * most, np.int64)
+    """List all states of the root of a tree, and the cells of its edges that have rows.
+
+    ``table`` has a zero for each cell of the largest edge.
+    """
     for v in range(len(parent)):
         above, k = parent[v], n_states[v]
         n_rows = np.int64(1) if above < 0 else n_states[above]

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, check_memory
-from skpc._validation import POSITIVE, Interval, StrOptions
+from skpc._validation import N_JOBS, POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import TableDensity
@@ -48,7 +48,7 @@ class ExpectedKernelMachine(TableEstimator):
         "tol": [POSITIVE],
         "cache_size": [POSITIVE],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
     } | {
         name: TableDensity._parameter_constraints[name]
         for name in ("categorical_features", "random_state", "verbose")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._threads import threads
 from skpc._validation import (
+    N_JOBS,
     StrOptions,
     check_table,
     column_of,
@@ -129,7 +129,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         "keep_empty_features": ["boolean"],
         "add_indicator": ["boolean"],
         "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpc._arrays import Floats
 from skpc._validation import (
     AT_LEAST_ONE,
+    N_JOBS,
     POSITIVE,
     StrOptions,
     check_magnitude,
@@ -30,8 +30,10 @@ from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
     Moments,
+    SeparateRegressions,
     inner_length_scale_sq,
     message_moments,
+    noise_of_greatest_evidence,
     outer_length_scale_sq,
 )
 
@@ -71,9 +73,10 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     outer_length_scale_sq : "median" or float, default="median"
         Squared length scale of the outer kernel. "median": the median of the squared distances
         between mean embeddings, of all pairs of at most 1000 rows.
-    noise_variance : float, default=1e-4
-        Variance of the noise of each output, in units of the variance of that output in the first
-        call (but see `standardize`).
+    noise_variance : float, array-like of shape (n_outputs,) or "evidence", default=1e-4
+        Variance of the noise, for all outputs or for each, in units of the variance of the output
+        in the first call (but see `standardize`). One number is what [1]_ has. "evidence": for each
+        output that under which the targets of the first call are most probable.
     prior_variance : float, default=1.0
         Prior variance of the weights of the features, in the same units.
     standardize : bool, default=True
@@ -100,8 +103,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Squared length scale of the outer kernel.
     features_ : MessageFeatures
         The random features.
-    posterior_ : BayesianRegression
-        Posterior of the weights, for standardised targets.
+    posterior_ : BayesianRegression or SeparateRegressions
+        Posterior of the weights, for standardised targets: one for all outputs if their noise
+        variances are the same.
     y_mean_, y_scale_ : ndarray of shape (n_outputs,)
         Mean and standard deviation of the targets of the first call, by which all targets are
         standardised; a deviation of one with ``standardize=False``.
@@ -122,8 +126,9 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     Beta and gamma messages enter the kernel as normals of the same mean and variance; "log-gamma"
     as the normal of the mean and variance of the logarithm of the variable.
 
-    All outputs share features, noise and prior, and so one posterior covariance; their predictive
-    variances differ by the square of their scale.
+    All outputs share features and prior. Those of one noise variance share the posterior covariance
+    too, and their predictive variances differ by the square of their scale. Outputs whose noise
+    differs have a regression each, at the cost of one each.
 
     Another number of BLAS threads rounds products of matrices in another order: predictions then
     differ in the last digits, by some 1e-9.
@@ -153,12 +158,12 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "n_outer": [AT_LEAST_ONE],
         "inner_length_scale_sq": [StrOptions({"mean-variance"}), POSITIVE, "array-like"],
         "outer_length_scale_sq": [StrOptions({"median"}), POSITIVE],
-        "noise_variance": [POSITIVE],
+        "noise_variance": [POSITIVE, StrOptions({"evidence"}), "array-like"],
         "prior_variance": [POSITIVE],
         "standardize": ["boolean"],
         "keep_rows": ["boolean"],
         "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
+        "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
 
@@ -170,7 +175,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         n_outer: int = 500,
         inner_length_scale_sq: Any = "mean-variance",
         outer_length_scale_sq: Any = "median",
-        noise_variance: float = 1e-4,
+        noise_variance: Any = 1e-4,
         prior_variance: float = 1.0,
         standardize: bool = True,
         keep_rows: bool = False,
@@ -211,7 +216,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         ------
         ValueError
             If a cell is missing, infinite or beyond 1e150, a parameter is outside its family, or
-            the number of columns does not fit `input_distributions`.
+            the number of columns does not fit `input_distributions`, or that of noise variances
+            the outputs.
         """
         with all_or_nothing(self):
             self._start(*self._check_rows(X, y, reset=True))
@@ -321,7 +327,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         parts = [self.posterior_.predict(features) for features, _ in blocks]
         mean, variance = map(np.concatenate, zip(*parts))
         mean = self.y_mean_ + self.y_scale_ * mean
-        std = np.sqrt(variance)[:, np.newaxis] * self.y_scale_
+        # One variance for all outputs, or one each.
+        std = np.sqrt(variance.reshape(len(rows), -1)) * self.y_scale_
         return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
 
     def _start(self, rows: Floats, targets: Floats, moments: Moments) -> None:
@@ -343,14 +350,42 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
         self.y_mean_ = targets.mean(axis=0)
         self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
-        self.noise_variance_ = self.noise_variance * self.y_scale_**2
-        self.posterior_ = BayesianRegression.prior(
-            self.n_outer,
-            targets.shape[1],
-            prior_variance=self.prior_variance,
-            noise_variance=self.noise_variance,
+        noise = self._noise_variance(targets, moments)
+        self.noise_variance_ = noise * self.y_scale_**2
+        prior_variance = self.prior_variance
+        self.posterior_ = (
+            BayesianRegression.prior(
+                self.n_outer,
+                len(noise),
+                prior_variance=prior_variance,
+                noise_variance=float(noise[0]),
+            )
+            if (noise == noise[0]).all()
+            else SeparateRegressions.prior(
+                self.n_outer, prior_variance=prior_variance, noise_variance=noise
+            )
         )
         self._learn(rows, targets, moments)
+
+    def _noise_variance(self, targets: Floats, moments: Moments) -> Floats:
+        """The noise variance of each output, for standardised targets."""
+        n_outputs = targets.shape[1]
+        if isinstance(self.noise_variance, str):
+            blocks = self._feature_blocks(moments)
+            return noise_of_greatest_evidence(
+                ((features, self._standardised(targets[block])) for features, block in blocks),
+                self.prior_variance,
+            )
+        noise = np.asarray(self.noise_variance, dtype=np.float64)
+        if noise.shape not in ((), (n_outputs,)) or not (noise > 0.0).all():
+            raise ValueError(
+                f"noise_variance needs one positive number, or one for each of the {n_outputs} "
+                f"outputs; found {self.noise_variance!r}."
+            )
+        return np.broadcast_to(noise, n_outputs).copy()
+
+    def _standardised(self, targets: Floats) -> Floats:
+        return (targets - self.y_mean_) / self.y_scale_
 
     def _inner_length_scale_sq(self, moments: Moments) -> Floats:
         if isinstance(self.inner_length_scale_sq, str):
@@ -365,7 +400,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         return np.broadcast_to(length_sq, n_variables).copy()
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
-        standardised = (targets - self.y_mean_) / self.y_scale_
+        standardised = self._standardised(targets)
         with progress(len(rows), "rows", self.verbose) as advance:
             for features, block in self._feature_blocks(moments):
                 self.posterior_ = self.posterior_.update(features, standardised[block])

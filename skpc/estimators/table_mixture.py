@@ -239,15 +239,13 @@ class TableMixture(CircuitDensity):
             some = table.sampled(seed)
             rows, weight = some.rows, some.weight
             if self._choices is not None:
-                found = learn_chosen(some, self._choices, seed, self.n_jobs)
+                found = learn_chosen(some, self._choices, seed)
             else:
                 parts = _parts(rows, weight, random_state)
                 if rows_val is not None:
                     parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
                 with progress(N_STAGES, "choices", self.verbose) as advance:
-                    found = learn_table_mixture(
-                        some, parts, n_components, seed, self.n_jobs, advance
-                    )
+                    found = learn_table_mixture(some, parts, n_components, seed, advance)
             found = found if some is table else found.refitted(table)
         own = dict(zip(found.columns.numbers.tolist(), found.columns.scored))
         numbers = tuple(

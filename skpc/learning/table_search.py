@@ -8,7 +8,6 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints, added
@@ -56,6 +55,8 @@ _MOST_ROWS = 30_000
 _PASSES, _ROWS_OF_PART = 2, 16_384
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
+#: Iterations that a fit usually takes.
+_USUAL_STEPS = 10.0
 #: A single mixture of a given number of components is the likeliest of so many starts.
 _N_STARTS = 10
 #: Steps that are told to those who show progress.
@@ -191,7 +192,6 @@ def learn_table_mixture(
     parts: Sequence[HeldOutRows],
     n_components: int | None,
     seed: int,
-    n_jobs: int | None,
     advance: Callable[[float], object],
 ) -> LearnedMixture:
     """Learn a mixture of Gaussians of scores and tables of states.
@@ -212,8 +212,6 @@ def learn_table_mixture(
         A number of components, of a single mixture. None chooses.
     seed : int
         Seeds the clusterings at the start.
-    n_jobs : int or None
-        Parts that are learned at a time, by threads.
     advance : callable
         Told of each of ``N_STAGES`` steps.
 
@@ -221,7 +219,7 @@ def learn_table_mixture(
     -------
     LearnedMixture
     """
-    search = _Search(table, parts, n_components, seed, n_jobs)
+    search = _Search(table, parts, n_components, seed)
     steps = 0
     for _ in search.steps() if parts else ():
         steps += 1
@@ -229,11 +227,11 @@ def learn_table_mixture(
     choices = search.stack() if n_components is None else Choices(np.ones(1), [search.best])
     n_starts = _N_STARTS if (n_components or 1) > 1 else 1
     if n_starts == 1:
-        tried = [learn_chosen(table, choices, seed, n_jobs)]
+        tried = [learn_chosen(table, choices, seed)]
     else:
-        tried = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(learn_chosen)(table, choices, seed, 1, start) for start in range(n_starts)
-        )
+        starts = ((table, choices, seed, start) for start in range(n_starts))
+        recipes = [candidate.recipe for candidate in choices.candidates]
+        tried = each(learn_chosen, starts, n_starts * _work(table.rows, recipes))
     advance(N_STAGES - steps)
     if n_starts == 1:
         return tried[0]
@@ -241,9 +239,7 @@ def learn_table_mixture(
     return tried[int(np.argmax(scores))]
 
 
-def learn_chosen(
-    table: TableRows, choices: Choices, seed: int, n_jobs: int | None, start: int = 0
-) -> LearnedMixture:
+def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:
     """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`.
 
     In the first start all columns count alike, in others some count more: groups that differ in
@@ -255,9 +251,8 @@ def learn_chosen(
     if start > 0:
         scale = np.random.RandomState(seed + start).standard_exponential(whole.points.shape[1])
         whole.points *= scale**2
-    models = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(whole.fit)(candidate.recipe) for candidate in candidates
-    )
+    recipes = [candidate.recipe for candidate in candidates]
+    models = each(whole.fit, ((recipe,) for recipe in recipes), _work(table.rows, recipes))
     sizes = [
         _n_parameters(candidate.recipe, model, columns)
         for candidate, model in zip(candidates, models)
@@ -294,9 +289,8 @@ class _Search:
         parts: Sequence[HeldOutRows],
         n_components: int | None,
         seed: int,
-        n_jobs: int | None,
     ):
-        self.table, self.parts, self.seed, self.n_jobs = table, parts, seed, n_jobs
+        self.table, self.parts, self.seed = table, parts, seed
         self.told: dict[Candidate, Floats] = {}
         self.learners: dict[Candidate, list[tuple[_Part, TableCells]]] = {}
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
@@ -341,10 +335,7 @@ class _Search:
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""
         if candidate not in self.told:
-            told = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(_ask)(part, asked, candidate.recipe)
-                for part, asked in self._learners(candidate)
-            )
+            told = self._each(_ask, candidate)
             self.told[candidate] = np.concatenate(told)
         return float(self.share @ self.told[candidate])
 
@@ -359,6 +350,14 @@ class _Search:
         kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
         return Choices(weights[kept] / weights[kept].sum(), chosen)
+
+    def _each(
+        self, ask: Callable[..., Floats], candidate: Candidate, *more: list[bool]
+    ) -> list[Floats]:
+        """Ask the held-out rows of each part."""
+        learners, recipe = self._learners(candidate), candidate.recipe
+        tasks = ((part, asked, recipe, *more) for part, asked in learners)
+        return each(ask, tasks, sum(_work(part.rows, [recipe]) for part in self.parts))
 
     def _learners(self, candidate: Candidate) -> list[tuple[_Part, TableCells]]:
         like = candidate._replace(recipe=Recipe(1))
@@ -387,10 +386,7 @@ class _Search:
 
     def _score_cells(self, candidate: Candidate, plain: list[bool]) -> float:
         """Mean log density (nats) of cells of some columns given the rest of the row."""
-        told = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-            delayed(_ask_cells)(part, asked, candidate.recipe, plain)
-            for part, asked in self._learners(candidate)
-        )
+        told = self._each(_ask_cells, candidate, plain)
         return float(self.share @ np.concatenate(told))
 
     def _try(self, candidates: Iterable[Candidate]) -> None:
@@ -424,6 +420,12 @@ class _Search:
             self._try(self.best.but(n_factors=m) for m in near)
             step //= 2
         self._try([before])
+
+
+def _work(rows: Floats, recipes: Sequence[Recipe]) -> float:
+    """Products that it takes to fit mixtures to rows, roughly."""
+    n_components = sum(recipe.n_components for recipe in recipes)
+    return _USUAL_STEPS * n_components * float(rows.size) * rows.shape[1]
 
 
 def _ask(part: _Part, asked: TableCells, recipe: Recipe) -> Floats:

@@ -13,7 +13,11 @@ from skpc.messages.layout import MessageLayout, Moments, message_moments
 from skpc.messages.loops import LinearEP, LogisticEP, WeightPosterior, precision_posterior
 from skpc.messages.operators import JustInTimeOperator, LearnedOperator
 from skpc.messages.oracles import ImportanceSamplingOracle, MessageOperator, QuadratureOracle
-from skpc.messages.regression import BayesianRegression
+from skpc.messages.regression import (
+    BayesianRegression,
+    SeparateRegressions,
+    noise_of_greatest_evidence,
+)
 
 __all__ = [
     "CODECS",
@@ -35,10 +39,12 @@ __all__ = [
     "Moments",
     "Normal",
     "QuadratureOracle",
+    "SeparateRegressions",
     "WeightPosterior",
     "embedding_products",
     "inner_length_scale_sq",
     "message_moments",
+    "noise_of_greatest_evidence",
     "outer_length_scale_sq",
     "precision_posterior",
 ]

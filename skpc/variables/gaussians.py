@@ -22,6 +22,7 @@ cells, one product :math:`\Lambda d` for all rows has both :math:`\Lambda_{oo} d
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,9 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 _LAPACK_FROM = 32
 #: Rows that are taken together, whatever the number of threads.
 _ROWS = 8192
+#: Rows are measured, and added up, in so many parts at most, by threads. They have so many rows at
+#: least.
+_PARTS, _ROWS_OF_PART = 4, 1024
 
 
 class Gaussians(NamedTuple):
@@ -164,7 +168,7 @@ def squared_distances(
         some = np.ascontiguousarray(wanted[:, part.order])
         measure_rows(*gaussians, scores[part.order], *part, some, square, log_det)
 
-    parts = ((part,) for part in patterns.parts(_ROWS))
+    parts = ((part,) for part in patterns.parts(min(_ROWS, _rows_of_part(len(scores)))))
     each(measure, parts, float(scores.size) * gaussians.mean.size)
     # Of scores whose squares overflow, differences of infinities are left.
     square[np.isnan(square)] = np.inf
@@ -203,20 +207,32 @@ def statistics(
         included.
     """
     n_components, d = gaussians.mean.shape
-    total, square = np.zeros((n_components, d)), np.zeros((n_components, d, d))
     spread = weight if spread_weight is None else spread_weight
+    # Of several components each is a task; the rows of few are parted, whatever the threads.
+    n_tasks = min(n_components, effective_n_jobs(None))
+    size = len(scores) if n_components >= _PARTS else _rows_of_part(len(scores))
 
-    def add(some: slice) -> None:
+    def add(some: slice, rows: Patterns) -> tuple[Floats, Floats]:
         own = Gaussians(*(of_each[some] for of_each in gaussians))
-        for part in patterns.parts(_ROWS):
+        total, square = np.zeros(own.mean.shape), np.zeros(own.covariance.shape)
+        for part in rows.parts(_ROWS):
             mine = np.take(weight[some], part.order, axis=1)
             of_spread = mine if spread is weight else np.take(spread[some], part.order, axis=1)
-            add_rows(*own, scores[part.order], *part, mine, of_spread, total[some], square[some])
+            add_rows(*own, scores[part.order], *part, mine, of_spread, total, square)
+        return total, square
 
-    n_tasks = min(n_components, effective_n_jobs(None))
-    tasks = ((some,) for some in gen_even_slices(n_components, n_tasks))
-    each(add, tasks, float(scores.size) * total.size)
+    components, parts = list(gen_even_slices(n_components, n_tasks)), patterns.parts(size)
+    tasks = product(components, parts)
+    found = each(add, tasks, float(scores.size) * n_components * d)
+    total, square = np.zeros((n_components, d)), np.zeros((n_components, d, d))
+    for (some, _), (of_rows, squares) in zip(product(components, parts), found):
+        total[some] += of_rows
+        square[some] += squares
     return weight.sum(axis=1), total, square
+
+
+def _rows_of_part(n_rows: int) -> int:
+    return max(_ROWS_OF_PART, -(-n_rows // _PARTS))
 
 
 def conditionals(

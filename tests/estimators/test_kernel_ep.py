@@ -21,7 +21,11 @@ FAMILIES = ("beta", "normal")
 
 
 @parametrize_with_checks(
-    [KernelEPOperator(), KernelEPOperator(n_inner=80, n_outer=300, keep_rows=True, random_state=0)]
+    [
+        KernelEPOperator(),
+        KernelEPOperator(n_inner=80, n_outer=300, keep_rows=True, random_state=0),
+        KernelEPOperator(noise_variance="evidence", prior_variance=100.0, random_state=0),
+    ]
 )
 def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
@@ -151,6 +155,74 @@ def test_intervals_cover_what_was_drawn_from_the_model():
     for proportion in (0.5, 0.9):
         inside = np.abs(y[100:] - mean) < norm.ppf(0.5 + proportion / 2) * std
         assert inside.mean() == pytest.approx(proportion, abs=0.06)
+
+
+def noisy_messages(n_rows, seed=0):
+    """The smooth functions with noise of 5 % and 60 % of their standard deviations."""
+    X, y = messages(n_rows, seed)
+    noise = np.random.default_rng(seed + 1).normal(size=y.shape)
+    return X, y + noise * [0.05, 0.6] * y.std(axis=0)
+
+
+def inside(fitted, X, y, proportion):
+    mean, std = fitted.predict(X, return_std=True)
+    return (np.abs(y - mean) < norm.ppf(0.5 + proportion / 2) * std).mean(axis=0)
+
+
+def test_intervals_of_outputs_with_unlike_noise_hold_their_share_with_a_noise_each():
+    X, y = noisy_messages(2500)
+    train, test = slice(0, 500), slice(500, None)
+    own = operator(noise_variance="evidence", prior_variance=10.0).fit(X[train], y[train])
+    for proportion in (0.5, 0.9):
+        assert_allclose(inside(own, X[test], y[test], proportion), proportion, atol=0.05)
+    noise = own.noise_variance_ / own.y_scale_**2
+    # The variance of the noise is part of that of the noisy targets.
+    assert_allclose(noise, [0.05**2, 0.6**2 / 1.36], rtol=0.2)
+    grid = [1e-3, 1e-2, 0.05, 0.1, 0.2, 0.5]
+    fits = [operator(noise_variance=n, prior_variance=10.0).fit(X[train], y[train]) for n in grid]
+    shared = max(fits, key=lambda fit: fit.log_evidence_)
+    off = np.abs(inside(shared, X[test], y[test], 0.5) - 0.5)
+    assert off.max() > 0.2
+    assert own.log_evidence_ > shared.log_evidence_
+
+
+def test_a_noise_variance_for_each_output_is_used_and_equal_ones_are_as_one():
+    X, y = noisy_messages(200)
+    one, both = (operator(noise_variance=noise).fit(X, y) for noise in (0.1, [0.1, 0.1]))
+    for a, b in zip(one.predict(X, return_std=True), both.predict(X, return_std=True)):
+        assert_array_equal(a, b)
+    fitted = operator(noise_variance=[1e-3, 0.1]).fit(X, y)
+    mean, std = fitted.predict(X, return_std=True)
+    draws = fitted.sample(X[:2], 3, random_state=0)
+    assert draws.shape == (2, 2, 3)
+    for output, noise in enumerate([1e-3, 0.1]):
+        alone = operator(noise_variance=noise).fit(X, y[:, output])
+        expected = alone.predict(X, return_std=True)
+        assert_allclose((mean[:, output], std[:, output]), expected, rtol=1e-6)
+    assert_allclose(fitted.noise_variance_, [1e-3, 0.1] * y.var(axis=0))
+
+
+def test_the_noise_is_chosen_in_the_first_call_and_again_with_new_scales():
+    X, y = noisy_messages(400)
+    fitted = operator(noise_variance="evidence", keep_rows=True).fit(X[:100], y[:100])
+    first = fitted.noise_variance_
+    fitted.partial_fit(X[100:], y[100:])
+    assert_array_equal(fitted.noise_variance_, first)
+    fresh = operator(noise_variance="evidence").fit(X, y)
+    assert_allclose(fitted.refit_features().noise_variance_, fresh.noise_variance_)
+    assert fitted.noise_variance_[0] != first[0]
+    absolute = operator(noise_variance="evidence", standardize=False, prior_variance=y.var())
+    unit = absolute.fit(X, y[:, 1]).noise_variance_ / y[:, 1].var()
+    assert unit == pytest.approx(0.6**2 / 1.36, rel=0.3)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 30])
+def test_the_noise_of_few_rows_or_constant_targets_is_chosen_too(n_rows):
+    X, _ = messages(n_rows)
+    fitted = operator(noise_variance="evidence").fit(X, np.full((n_rows, 2), 5.0))
+    mean, std = fitted.predict(X, return_std=True)
+    assert_allclose(mean, 5.0)
+    assert (std > 0).all()
 
 
 def test_widths_are_refitted_from_the_rows_kept():
@@ -298,6 +370,9 @@ def test_bad_targets_are_refused_and_the_operator_stays_as_it_was():
         ({"inner_length_scale_sq": [1.0, -2.0]}, "one positive number"),
         ({"outer_length_scale_sq": 0.0}, "outer_length_scale_sq"),
         ({"noise_variance": 0.0}, "noise_variance"),
+        ({"noise_variance": "most"}, "noise_variance"),
+        ({"noise_variance": [1.0, 0.0]}, "one positive number, or one for each of the 2 outputs"),
+        ({"noise_variance": [1.0, 1.0, 1.0]}, "for each of the 2 outputs; found"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(options, message):

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
+from skpc._threads import threads
 from skpc.domain import Domain, merge_rows
 from skpc.learning import HeldOutRows, TableRows, learn_table_mixture, table_search
 from skpc.learning.table_search import N_STAGES, explained_by_others
@@ -22,7 +23,8 @@ def learned(X, n_components=None, n_jobs=None, advance=None, held_out=True):
     table = TableRows(rows, weight, domain.n_states, numbers)
     advance = advance or (lambda done: None)
     parts = parts if held_out else []
-    return learn_table_mixture(table, parts, n_components, 0, n_jobs, advance), domain
+    with threads(n_jobs):
+        return learn_table_mixture(table, parts, n_components, 0, advance), domain
 
 
 def three_groups(n_rows=600, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.messages import BayesianRegression
+from skpc.messages import BayesianRegression, SeparateRegressions, noise_of_greatest_evidence
 from tests.naive import messages as naive
 
 PRIOR, NOISE = 1.7, 0.03
@@ -55,6 +55,47 @@ def test_one_row_at_a_time_equals_all_rows_at_once(noise, tolerance):
         assert_allclose(a, b, rtol=0, atol=tolerance)
     assert one_by_one.n_rows == at_once.n_rows == 700
     assert one_by_one.log_evidence == pytest.approx(at_once.log_evidence, rel=1e-6)
+
+
+def test_outputs_with_noise_of_their_own_are_gaussian_processes_of_their_own():
+    features, targets = rows(30)
+    new, _ = rows(5, seed=1)
+    noises = [0.03, 2.0]
+    start = SeparateRegressions.prior(6, prior_variance=PRIOR, noise_variance=noises)
+    posterior = start.update(features[:11], targets[:11]).update(features[11:], targets[11:])
+    mean, variance = posterior.predict(new)
+    evidence = 0.0
+    for output, noise in enumerate(noises):
+        truth = naive.gaussian_process(
+            PRIOR * features @ features.T,
+            PRIOR * new @ features.T,
+            PRIOR * (new**2).sum(axis=1),
+            targets[:, [output]],
+            noise,
+        )
+        assert_allclose(mean[:, [output]], truth[0], rtol=1e-8)
+        assert_allclose(variance[:, output], truth[1], rtol=1e-8)
+        evidence += truth[2]
+    assert posterior.log_evidence == pytest.approx(evidence, rel=1e-8)
+    assert posterior.n_rows == 30
+
+
+@pytest.mark.parametrize("n_features", [6, 50])
+def test_the_noise_of_greatest_evidence_is_that_of_the_gaussian_process(n_features):
+    features, noise = rows(40, n_features)
+    features /= 1.0 + np.arange(n_features)
+    signal = features @ np.random.default_rng(2).normal(size=(n_features, 2))
+    targets = signal + noise * [0.3, 2.0]
+    blocks = [(features[:15], targets[:15]), (features[15:], targets[15:])]
+    found = noise_of_greatest_evidence(blocks, PRIOR)
+    truth = naive.likeliest_noise(PRIOR * features @ features.T, targets)
+    assert_allclose(found, truth, rtol=0.06)
+
+
+def test_the_noise_of_targets_without_any_is_the_least_that_is_allowed():
+    features, _ = rows(40)
+    targets = np.column_stack([features[:, 0], np.zeros(40)])
+    assert_allclose(noise_of_greatest_evidence([(features, targets)], PRIOR), 1e-10 * PRIOR)
 
 
 def test_an_update_leaves_the_old_posterior_alone():

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints
+from skpc._jit import TRUE
 from skpc.circuit import Circuit
 from skpc.queries.log_likelihood import TINY
 from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.downward import N_SCRATCH
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
 from skpc.queries.passes.rows import Cells, cells_workspace, read_batch, refuse_cell
-from skpc.queries.passes.upward import upward, upward_log
+from skpc.queries.passes.upward import leaf_values, upward, upward_log
 from skpc.variables.families import leaf_tables, mode_tables
-from skpc.variables.leaf_kernels import cell_value
 
 #: Bytes that the values of one batch may take.
 _BUDGET = 48 * 2**20
@@ -92,12 +92,11 @@ class Evaluator:
         batch = self._evaluate(row, of_blocks, first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value = np.empty(self.circuit.n_nodes)
-        table, cells = self.tables.log_table, batch.cells
+        table, codes, values = self.tables.log_table, batch.cells.codes, batch.cells.values
+        of_leaf = np.empty((1, 1))
         for leaf, node in enumerate(leaves.node):
-            line = leaves.line[leaf]
-            facts = (leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf])
-            cell = (cells.codes[line, 0], cells.values[line, 0])
-            value[node] = cell_value(*facts, table, *cell, True)
+            leaf_values(self.plan.leaves, leaf, table, codes, values, 1, TRUE, of_leaf, 0)
+            value[node] = of_leaf[0, 0]
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
         return value, bool(batch.root[0] > -np.inf)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import inlined, kernel
+from skpc._jit import kernel
 from skpc._threads import in_threads
 from skpc._validation import unmasked
 from skpc.circuit import Circuit
@@ -107,7 +107,7 @@ class Cells(NamedTuple):
     incomplete: NDArray[np.int8]
 
 
-@inlined
+@kernel
 def cells_workspace(n_lines: int, size: Any) -> Cells:
     """Arrays for parts of up to ``size`` rows."""
     codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)

@@ -6,8 +6,8 @@
 A NAME is a paper ("soft_learn") or a table or figure of it ("soft_learn/table_8"); without names
 all are run. --sets leaves out other data sets. Every measurement is kept with its date, versions
 and CPU seconds of one thread in ``measured.json``, and is not made again unless --again says so.
---quick runs those that fit in half an hour: 130, which took 14 minutes of one core. The rest takes
-hours, nearly three for the mixtures of all trees alone.
+--quick runs those that fit in half an hour: 130, which took 14 minutes of one core. All of it takes
+about nine hours; measurements that have not been made have estimates in ``estimates.py``.
 
 All rows are then written to ``ledger.csv``, and a page for each paper. The status of a row is
 
@@ -41,8 +41,9 @@ from tests.benchmarks.papers import (
     kernel_ep,
     soft_learn,
 )
+from tests.benchmarks.papers.estimates import ESTIMATES
 from tests.benchmarks.papers.ledger import Job, Row, compare, measure, read_cache, write_cache
-from tests.benchmarks.papers.pages import write_pages
+from tests.benchmarks.papers.pages import not_run, write_pages
 from tests.benchmarks.papers.pictures import PARETO, draw_pareto
 
 #: Measurements before processes are started anew, which takes seconds.
@@ -80,7 +81,10 @@ def main() -> None:
         write_cache(cache_path, cache)
         print(f"{found['seconds']:8.1f} s  {name}", flush=True)
     draw_pareto(cache, options.out.parent / "images" / PARETO)
-    write_pages([compare(row, jobs, cache) for row in rows], options.out)
+    lines = [compare(row, jobs, cache) for row in rows]
+    rest = [ESTIMATES.get(name, 0) for name in jobs if name not in cache]
+    write_pages(lines, options.out, sum(each["seconds"] for each in cache.values()), sum(rest))
+    print(not_run(lines))
 
 
 def all_jobs() -> dict[str, Job]:

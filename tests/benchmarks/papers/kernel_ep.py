@@ -46,8 +46,11 @@ def message_error(name: str, codec: str) -> Figures:
         found = bench.best_features(draw, data.rows, targets[train], train, test)
     else:
         forest = FORESTS[name](64, random_state=0)
-        forest.fit(bench.coordinates(data.rows[train]), targets[train])
-        found = forest.predict(bench.coordinates(data.rows[test]))
+        mean, sd = targets[train].mean(axis=0), targets[train].std(axis=0)
+        if codec == "mean-logvar":  # as they come forests are better with these
+            mean, sd = np.zeros(2), np.ones(2)
+        forest.fit(bench.coordinates(data.rows[train]), (targets[train] - mean) / sd)
+        found = forest.predict(bench.coordinates(data.rows[test])) * sd + mean
     belief = CODECS[codec].decode(found, streams.EXACT.layout.incoming(data.rows[test]))
     error = streams.log_kl(data.sampled[test], belief)
     percentiles = np.percentile(error, [1, 50, 99]).tolist()
@@ -303,7 +306,7 @@ def _batch() -> list[Row]:
     ours = f"ep/mean-logvar/{list(KERNELS)[-1]}"
     histogram = Row(PAPER, "figure_3a", "log KL at 1, 50 and 99 %", "mean -8.97", (ours,))
     found = [
-        Row(PAPER, "figure_1", "incoming messages of four tables", "", note="not run (a picture)"),
+        illustration(PAPER, "figure_1", "incoming messages of four tables"),
         illustration(PAPER, "figure_2", "the factor graph of logistic regression"),
         histogram._replace(judge=_percentiles_judge(ours), note=MESSAGES),
         illustration(PAPER, "figure_3b", "predicted messages"),

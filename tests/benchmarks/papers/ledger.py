@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 import sklearn
 
 import skpc
+from tests.benchmarks.papers.estimates import ESTIMATES
 from tests.benchmarks.published import TABLES, column
 
 #: What may stand at the beginning of a status.
@@ -24,6 +25,13 @@ STATUSES = ("reproduced", "beaten", "short", "refuted", "not run")
 SHARE = 5e-4
 #: ... or by less than this: many are printed with two digits.
 NATS = 1e-2
+#: Begin the reasons of rows that were not run, by which the pages count them.
+QUOTED = "figures of other methods, quoted"
+PICTURE = "an illustration without figures"
+NOT_YET = "not measured yet"
+LONG = "takes about"
+#: CPU seconds that are a reason not to measure.
+MUCH = 600
 Figures = dict[str, Any]
 #: From the figures of the jobs of a row: what is ours, as text, and the status.
 Judge = Callable[[Mapping[str, Figures]], tuple[str, str]]
@@ -95,13 +103,22 @@ def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> 
     absent = [name for name in row.jobs if name not in cache]
     if absent or row.judge is None:
         files = [jobs[name].file for name in absent if not jobs[name].is_possible()]
-        why = f"{files[0]} is not in the folder" if files else "not measured yet"
+        why = f"{files[0]} is not in the folder" if files else _unmeasured(absent)
         return Line(*fixed, "", command, f"not run ({why})", row.note, "", "")
     found = [cache[name] for name in row.jobs]
     ours, status = row.judge({name: each["figures"] for name, each in zip(row.jobs, found)})
     seconds = f"{sum(each['seconds'] for each in found):.0f}"
     measured = max(f"{each['date']}, {each['versions']}" for each in found)
     return Line(*fixed, ours, command, status, row.note, seconds, measured)
+
+
+def _unmeasured(absent: Sequence[str]) -> str:
+    """Why possible measurements are absent: they take long, as far as that is known."""
+    if not all(name in ESTIMATES for name in absent):
+        return NOT_YET
+    seconds = sum(ESTIMATES[name] for name in absent)
+    text = f"{LONG} {seconds:,} CPU seconds"
+    return text if seconds > MUCH else f"{NOT_YET}; {text}"
 
 
 def measure(job: Job) -> Figures:
@@ -169,16 +186,15 @@ def claim(job: str, holds: Callable[[Figures], bool], ours: Callable[[Figures], 
     return judge
 
 
-def quoted(table: str, data: str, columns: tuple[str, ...], note: str = "") -> Row:
+def quoted(table: str, data: str, columns: tuple[str, ...]) -> Row:
     """The figures of other methods in a row of a table."""
     paper, item = table.split("/")
     text = ", ".join(f"{name} {column(table, name)[data]:g}" for name in columns)
-    reason = note or "figures of other methods, quoted"
-    return Row(paper, item, f"{data}: others", text, note=f"not run ({reason})", data=data)
+    return Row(paper, item, f"{data}: others", text, note=f"not run ({QUOTED})", data=data)
 
 
 def illustration(paper: str, item: str, what: str) -> Row:
-    return Row(paper, item, what, "", note="not run (an illustration without figures)")
+    return Row(paper, item, what, "", note=f"not run ({PICTURE})")
 
 
 def shapes_row(table: str, data: str) -> Row:

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.benchmarks.papers.ledger import STATUSES, TAKEN_OVER, Line
+from tests.benchmarks.papers.ledger import (
+    LONG,
+    NOT_YET,
+    PICTURE,
+    QUOTED,
+    STATUSES,
+    TAKEN_OVER,
+    Line,
+)
 from tests.benchmarks.published import PAPERS
 
 #: How a row of the csv differs from what is shown on a page.
@@ -20,10 +28,23 @@ _PICTURES = {
         "      colour, those of the paper as circles, the other published learners in grey.",
     ]
 }
+#: What rows that were not run are counted as, and what their status has.
+_REASONS = {
+    "figures of other methods, quoted": QUOTED,
+    "illustrations without figures": PICTURE,
+    "measured, but the paper has a curve without numbers": "a curve",
+    "measured, but the paper does not say how": "does not say how",
+    "without the file of the data": "is not in the folder",
+    "not measured, as they take more than ten CPU minutes": f"({LONG}",
+    "not measured yet": NOT_YET,
+}
 
 
-def write_pages(lines: Sequence[Line], folder: Path) -> None:
-    """Write ledger.csv and a page for each paper, and the page that counts the rows."""
+def write_pages(lines: Sequence[Line], folder: Path, measured_s: float, estimated_s: float) -> None:
+    """Write ledger.csv and a page for each paper, and the page that counts the rows.
+
+    The CPU seconds are those of all measurements, and of those that have not been made.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "ledger.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -32,7 +53,8 @@ def write_pages(lines: Sequence[Line], folder: Path) -> None:
     for paper, title in PAPERS.items():
         of_paper = [line for line in lines if line.paper == paper]
         (folder / f"{paper}.rst").write_text(_page(paper, title, of_paper), encoding="utf-8")
-    (folder / "index.rst").write_text(_index(lines), encoding="utf-8")
+    text = _index(lines, measured_s, estimated_s)
+    (folder / "index.rst").write_text(text, encoding="utf-8")
 
 
 def kind(status: str) -> str:
@@ -52,18 +74,35 @@ versions.
 A row is *reproduced* if it is within half a thousandth of the published figure or .01 nats, or if
 what the paper says holds; *beaten* if it is better than that; *short* (by how much); *refuted*
 (what is said does not hold here); or *not run* (why: a figure of another method, an illustration,
-something is missing).
+something is missing, or it takes long).
+"""
+_SECONDS = """\
+All measurements took {measured:.1f} CPU hours of one thread; those that have not been made would
+take about {estimated:.1f} more. Those of ``--quick`` take half an hour at most. Figures that were
+taken over from an earlier page count with the seconds of a fit alone.
 """
 
 
-def _index(lines: Sequence[Line]) -> str:
-    """How many rows of each status the papers have."""
+def _index(lines: Sequence[Line], measured_s: float, estimated_s: float) -> str:
+    """How many rows of each status the papers have, and how long they take."""
     head = ["paper", "tables and figures", "rows", *STATUSES]
     cells = [[f":doc:`{paper}`", *_counts(lines, paper)] for paper in PAPERS]
     cells.append(["all", *_counts(lines, None)])
     tree = [".. toctree::", "   :hidden:", "", *(f"   {paper}" for paper in PAPERS), ""]
     parts = [".. _papers:", "", *_title("The five papers", "="), _INTRODUCTION]
-    return "\n".join([*parts, *list_table(head, cells), *tree])
+    seconds = _SECONDS.format(measured=measured_s / 3600, estimated=estimated_s / 3600)
+    return "\n".join([*parts, *list_table(head, cells), not_run(lines), "", seconds, *tree])
+
+
+def not_run(lines: Iterable[Line]) -> str:
+    """A sentence that counts the rows that were not run by their reasons."""
+    statuses = [line.status for line in lines if kind(line.status) == "not run"]
+    counts = Counter(
+        next((reason for reason, sign in _REASONS.items() if sign in status), "others")
+        for status in statuses
+    )
+    parts = [f"{counts[reason]} {reason}" for reason in (*_REASONS, "others") if counts[reason]]
+    return f"Of the {len(statuses)} rows not run: {'; '.join(parts)}."
 
 
 def _counts(lines: Iterable[Line], paper: str | None) -> list[str]:
