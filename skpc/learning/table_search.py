@@ -239,9 +239,7 @@ def learn_table_mixture(
     return tried[int(np.argmax(scores))]
 
 
-def learn_chosen(
-    table: TableRows, choices: Choices, seed: int, start: int = 0
-) -> LearnedMixture:
+def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:
     """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`.
 
     In the first start all columns count alike, in others some count more: groups that differ in
