@@ -78,15 +78,16 @@ def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
 
 
 def _dispatcher(func: Callable[..., Any], inline: bool) -> Any:
-    return njit(
-        nogil=True,
-        error_model="numpy",
-        fastmath=_SAFE_FLOAT_FLAGS,
-        forceinline=inline,
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": _SAFE_FLOAT_FLAGS,
+        "forceinline": inline,
         # Ways in from C, which nobody takes, and from Python. Each takes long to compile.
-        no_cfunc_wrapper=True,
-        no_cpython_wrapper=inline,
-    )(func)
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": inline,
+    }
+    return njit(**options)(func)
 
 
 @cache

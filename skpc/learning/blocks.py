@@ -42,7 +42,7 @@ _TOL, _TOL_ALONE = 1e-3, 1e-4
 _MANY = 50
 #: The tolerance for each number where rows are costly. What later iterations add to the likelihood
 #: of these rows, others lose.
-_TOL_NUMBER = 4e-3
+_TOL_NUMBER = 8e-3
 #: Rows, at most, that are held out at a time where they are costly.
 _MOST_HELD_OUT = 1000
 #: Smaller responsibilities are none.

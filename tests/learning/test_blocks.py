@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import pearsonr
 
+from skpc.learning import blocks
 from skpc.learning.blocks import (
     BlockRows,
     Shrinkage,
@@ -14,6 +15,8 @@ from skpc.learning.blocks import (
 )
 from skpc.learning.factorised import Design
 from skpc.variables import ScoredColumn
+from skpc.variables.gaussians import log_densities
+from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
 
@@ -71,6 +74,30 @@ def test_missing_cells_are_integrated_out():
     found = fit_blocks(rows, start(rows), Shrinkage(np.eye(3), 0.004), 0.0, 500).gaussians
     assert_allclose(found.mean[0], numbers.mean(axis=0), atol=0.05)
     assert_allclose(found.covariance[0], np.cov(numbers.T), atol=0.08)
+
+
+def test_early_ends_of_em_on_many_numbers_are_no_worse_on_other_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    loadings = rng.normal(size=(4, 60))
+    numbers = rng.normal(size=(800, 4)) @ loadings + rng.normal(size=(800, 60))
+    shown = numbers[:300].copy()
+    shown[rng.random(shown.shape) < 0.2] = np.nan
+    rows, others = rows_of(shown), numbers[300:]
+    mean, n_steps, calls = [], [], []
+
+    def counted(*args):
+        calls.append(None)
+        return log_densities(*args)
+
+    monkeypatch.setattr(blocks, "log_densities", counted)
+    for n_numbers in (blocks._MANY, 1000):
+        monkeypatch.setattr(blocks, "_MANY", n_numbers)
+        calls.clear()
+        found = fit_blocks(rows, start(rows), Shrinkage(np.eye(60)), 0.0, 100).gaussians
+        n_steps.append(len(calls))
+        mean.append(log_densities(found, others, Patterns.of(others)).mean())
+    assert n_steps[0] < 0.5 * n_steps[1]
+    assert mean[0] > mean[1] - 0.1
 
 
 def test_a_number_without_any_cell_has_the_covariance_of_the_target():

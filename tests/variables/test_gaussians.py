@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skpc._threads import threads
 from skpc.variables.gaussians import (
     Gaussians,
     conditionals,
@@ -139,3 +140,14 @@ def test_parts_of_patterns_are_all_rows_with_their_patterns():
     for part in parts:
         seen = np.repeat(part.seen, np.diff(part.ptr), axis=0)
         np.testing.assert_array_equal(seen, ~np.isnan(scores[part.order]))
+
+
+def test_sums_of_one_component_do_not_depend_on_the_number_of_threads():
+    gaussians, scores, patterns = model_of((5000, 150, 0.1), 1)
+    weight = np.ones((1, len(scores)))
+    told = []
+    for n_jobs in (1, 2):
+        with threads(n_jobs):
+            told.append(statistics(gaussians, scores, patterns, weight))
+    for one, two in zip(*told):
+        assert_array_equal(one, two)

@@ -92,12 +92,10 @@ class Evaluator:
         batch = self._evaluate(row, of_blocks, first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value = np.empty(self.circuit.n_nodes)
-        table, cells = self.tables.log_table, batch.cells
+        table, codes, values = self.tables.log_table, batch.cells.codes, batch.cells.values
         of_leaf = np.empty((1, 1))
         for leaf, node in enumerate(leaves.node):
-            leaf_values(
-                self.plan.leaves, leaf, table, cells.codes, cells.values, 1, TRUE, of_leaf, 0
-            )
+            leaf_values(self.plan.leaves, leaf, table, codes, values, 1, TRUE, of_leaf, 0)
             value[node] = of_leaf[0, 0]
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
