@@ -351,7 +351,7 @@ def test_bad_targets_are_refused_and_the_operator_stays_as_it_was():
     fitted = operator().fit(X, y)
     before = fitted.predict(X)
     for bad, message in [
-        (y[:, 0], "the 2 outputs of the first call; found 1"),
+        (y[:, 0], "2 outputs of the first call; found 1"),
         (y * np.nan, "NaN"),
         (y * 1e200, "magnitudes up to .* 'y' reaches"),
         (y[:3], "samples"),
