@@ -8,7 +8,9 @@ from sklearn.datasets import load_digits
 from skpc.datasets import load_digit_bits, load_tumours, load_wines
 
 LOADERS = [(load_wines, "cultivar"), (load_tumours, "diagnosis"), (load_digit_bits, "digit")]
-every_loader = pytest.mark.parametrize(("load", "name"), LOADERS, ids=["wines", "tumours", "digits"])
+every_loader = pytest.mark.parametrize(
+    ("load", "name"), LOADERS, ids=["wines", "tumours", "digits"]
+)
 
 
 @every_loader
