@@ -62,6 +62,15 @@ def test_counts_of_blocks_tell_the_network_of_the_rows(
     )
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_cuts_of_equal_entropy_do_not_depend_on_how_rows_are_counted(k):
+    # Many copies of few rows: columns of small nodes often leave the same entropy in the others.
+    rows = np.random.default_rng(0).integers(0, k, (100, 14)).astype(np.int16)
+    codes, n_states = np.tile(rows, (40, 1)), np.full(14, k)
+    whole = learn_cutset_network(codes, np.ones(len(codes)), n_states)
+    assert_same(learn_cutset_network_of_blocks(total_of(codes, 1_000), n_states=n_states), whole)
+
+
 @pytest.mark.parametrize("options", [{"max_depth": 0}, {"max_depth": 1}, {"n_candidates": 1}])
 def test_options_mean_the_same_for_blocks(options):
     codes, n_states = coded(3, 0)
