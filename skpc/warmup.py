@@ -134,7 +134,7 @@ def _samplers() -> None:
 def _main() -> None:
     description = """
         Compile what skpc needs, once, by using every estimator on small tables. Later processes
-        load the machine code from where numba keeps it: beside the modules of skpc, or in the
+        load the machine code from where numba keeps it: next to the modules of skpc, or in the
         directory that the environment variable NUMBA_CACHE_DIR names.
     """
     argparse.ArgumentParser("python -m skpc.warmup", description=description).parse_args()

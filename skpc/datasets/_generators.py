@@ -150,8 +150,8 @@ def make_chow_liu(
 
 def _dirichlet(rng: np.random.RandomState, concentration: float, shape: tuple[int, ...]) -> Floats:
     """Draw from a symmetric Dirichlet distribution over the last axis."""
-    # Of gamma variables with a small shape only the logs are not zero: with u uniform and g of
-    # shape a + 1, g u^(1/a) has shape a.
+    # Gamma variables with a small shape round to zero, but their logs do not: with u uniform and g
+    # of shape a + 1, g u^(1/a) has shape a.
     log_gamma = np.log(rng.gamma(concentration + 1.0, size=shape))
     return np.asarray(softmax(log_gamma + np.log1p(-rng.uniform(size=shape)) / concentration, -1))
 

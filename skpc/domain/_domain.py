@@ -122,7 +122,7 @@ class Domain(TableWriter):
             Positive: :func:`present_rows` leaves out the rows of weight zero.
         handle_unknown : {"unseen", "missing", "error"}, default="unseen"
             Whether an undeclared category is taken as missing or refused. "unseen": taken as
-            missing, but in columns of strings :meth:`encode_with_mass` tells its probability.
+            missing, but in columns of strings :meth:`encode_with_mass` gives its probability.
 
         Returns
         -------
@@ -231,7 +231,7 @@ class Domain(TableWriter):
         Raises
         ------
         ValueError
-            If it has none.
+            If the column has no axis.
         """
         axis = None if self.axes is None else self.axes[column]
         if axis is None:
@@ -291,7 +291,7 @@ class Domain(TableWriter):
         return self._encode_cells(read_table(table))
 
     def encode_with_mass(self, table: Any) -> tuple[Floats, LogMass]:
-        """Translate a table to encoded rows, and tell what the states do not.
+        """Translate a table to encoded rows, and say what the states do not.
 
         Parameters
         ----------

@@ -58,8 +58,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     n_jobs : int, default=None
         Number of threads, of ``fit`` and of ``transform``: densities that are compared, what each
         of them does in threads, and parts of the rows. A ``density`` with ``n_jobs`` of its own
-        learns by these. None is one unless in a ``joblib.parallel_config`` context, -1 all cores.
-        The result is the same.
+        learns by these. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all
+        cores. The result is the same.
     verbose : int, default=0
         With 1, progress bars of the default densities (a line at the end of each where tqdm is not
         installed). A density that is given has a ``verbose`` of its own.

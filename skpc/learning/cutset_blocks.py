@@ -1,6 +1,6 @@
 """Cutset networks of tables in blocks, level by level, from counts of their rows.
 
-The counts of a node tell its columns to try as cuts; the rows of each state of such a column are
+The counts of a node say which columns to try as cuts; the rows of each state of such a column are
 counted next, for many nodes in one pass over the blocks. What is learned is what
 :func:`learn_cutset_network` learns of the same rows, and memory does not depend on their number.
 """

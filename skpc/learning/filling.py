@@ -205,8 +205,8 @@ def _parents_first(parent: Ints) -> Ints:
 
 
 class _Workspace(NamedTuple):
-    """Of one row: the weight of each component, what the cells below tell of the states of a
-    missing cell for each component, a message on its way, and whether there is something to tell.
+    """Messages of one row: the weight of each component, the evidence of the cells below for the
+    states of a missing cell under each component, a message on its way, and whether there is one.
     """
 
     share: Floats
@@ -234,7 +234,7 @@ def _rescale(product: Floats, start: int, n: int) -> None:
 
 @kernel
 def _weigh(trees: SharedTrees, work: _Workspace, cells: Codes) -> None:
-    """Posterior weights of the components, and what is told of missing cells on the way."""
+    """Posterior weights of the components; keep the evidence for missing cells on the way."""
     column, above, n_states = trees.column, trees.above, trees.n_states
     first, place, prob = trees.first, trees.place, trees.prob
     share, told, message, is_told = work.share, work.told, work.message, work.is_told

@@ -98,7 +98,7 @@ class CutsetNetwork:
         return int(depth.max())
 
     def branches(self, node: int) -> Ints:
-        """Nodes below a cut, in the order of the states; none below a leaf."""
+        """Nodes below a cut, in the order of the states; empty for a leaf."""
         return self.child[self.child_ptr[node] : self.child_ptr[node + 1]]
 
     def branch_counts(self, node: int) -> Floats:

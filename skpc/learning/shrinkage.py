@@ -1,7 +1,7 @@
 """Mixtures of cutset networks whose tables are shrunk towards those of the whole table.
 
 A component has only a part of the rows. The prior of its tables is therefore not even: it is some
-number of rows that are distributed like the whole table. Held-out rows tell that number, and
+number of rows that are distributed like the whole table. Held-out rows decide on that number, and
 whether the components have structures of their own or that of a single network, which the mixture
 then becomes as the number grows.
 """
@@ -91,7 +91,7 @@ def learn_shrunken_mixture(
     Mixtures of either structure, shrunk more and more strongly, are to predict the last quarter
     better than the single network. The components keep their own structures unless these are not
     safely better than the single network, or its structure is safely better than theirs. The best
-    mixture tells the first responsibilities when all rows are learned from.
+    mixture gives the first responsibilities when all rows are learned from.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class _Part(NamedTuple):
     row_weight: Floats
     #: Whether the columns may fall apart: not at the root, nor below a product.
     may_split: bool
-    #: Of the covariances of blocks.
+    #: Shrinkage of the covariances of blocks.
     shrinkage: Shrinkage
 
 
@@ -91,7 +91,7 @@ class _Learner:
         self.options, self.random_state = options, random_state
         self.is_number = n_states == 0
         scores, atoms = _scores(rows, numbers)
-        #: Of each column the scores of its atoms; none where it is a category.
+        #: The scores of the atoms of each column; empty for a category.
         self.atoms = atoms
         self.mean, self.sd = column_moments(_without_atoms(scores, atoms), weight)
         self.columns: list[ScoredColumn | None] = [
@@ -313,7 +313,7 @@ class _Learner:
         )
 
     def _codes(self, part: _Part) -> NDArray[np.int16]:
-        """States of the cells; numbers that are no atoms are binned at quantiles of the part."""
+        """States of the cells; numbers other than atoms are binned at quantiles of the part."""
         codes = np.where(np.isnan(part.rows), -1, part.rows)
         for place in np.flatnonzero(self.is_number[part.columns]):
             cells, atoms = part.rows[:, place], self.atoms[part.columns[place]]
@@ -470,7 +470,7 @@ def refinement_pseudo_counts(
 
 
 def _shares(codes: Ints, weight: Floats, n_states: int) -> Floats:
-    """Shares of the states in a column, none of them zero; empty for a column without states."""
+    """Shares of the states in a column, all positive; empty for a column without states."""
     if not n_states:
         return np.empty(0)
     seen = codes >= 0

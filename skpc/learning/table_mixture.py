@@ -28,8 +28,8 @@ _NEGLIGIBLE = 1e-7
 #: Rows distributed like the column that smooth each table of states, and rows that smooth the parts
 #: of the widths of a component.
 _LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
-#: Steps of EM that look at few components, between two that look at all, where there are at least
-#: so many missingness patterns, as a share of the rows.
+#: Steps of EM that look at few components, between two that look at all, where missingness patterns
+#: are at least this share of the rows.
 _BETWEEN, _PATTERNS = 3, 0.2
 #: Greatest number of iterations of k-means.
 _CLUSTERING = 30
@@ -47,14 +47,14 @@ class Recipe(NamedTuple):
     n_components : int
         Number of components.
     strength : float
-        Rows for each number that each component has beside its own; their covariance is the
+        Rows for each number that are added to those of each component; their covariance is the
         pooled one within components.
     to_diagonal : float
         Part of the pooled covariance that is replaced by its diagonal.
     widths : tuple of float
         A component has a Gaussian of each width around one mean: one, or several for heavy tails.
     n_factors : int
-        Factors of which covariances are made, beside independent noise; 0 for full covariances.
+        Factors that covariances are made from, plus independent noise; 0 for full covariances.
     """
 
     n_components: int
@@ -76,7 +76,7 @@ class TableModel(NamedTuple):
     log_table : ndarray of shape (n_components, n_states)
         Log probabilities of the states of all columns, side by side.
     gaussians : Gaussians
-        Of the scores, one for each component.
+        Gaussians of the scores, one for each component.
     component : ndarray of shape (n_widths,), int
         The component that has a Gaussian of each width, increasing.
     width : ndarray of shape (n_widths,)
@@ -147,7 +147,7 @@ class TableModel(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over rows that tell the next model.
+    """Sums over rows that determine the next model.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class Sums(NamedTuple):
         """The sums, from the weight of each row in each Gaussian."""
         share = share.reshape(len(model.weights), -1, share.shape[1])
         rows, by_width = share.sum(axis=1), share.sum(axis=2)
-        # A row in a wide Gaussian tells less about the mean and the covariance.
+        # A row in a wide Gaussian says less about the mean and the covariance.
         precision = 1.0 / np.square(model.width[: share.shape[1]])
         told = np.einsum("kwr,w->kr", share, precision)
         sums = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
@@ -194,7 +194,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def like(cls, model: TableModel, n_rows: float) -> Sums:
-        """The sums over so many rows that are distributed like a model."""
+        """The sums over ``n_rows`` rows that are distributed like a model."""
         count = n_rows * model.weights
         by_width = count[:, np.newaxis] * model.part.reshape(len(count), -1)
         width = model.width[: by_width.shape[1]]

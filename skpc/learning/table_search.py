@@ -1,4 +1,4 @@
-"""Which mixtures of Gaussians and tables suit a table? Held-out rows tell."""
+"""Which mixtures of Gaussians and tables suit a table? Held-out rows decide."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skpc.learning.table_mixture import (
 )
 from skpc.variables import Number
 
-#: Numbers of components to choose from; so many in a row that are no better end a walk.
+#: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
 N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
 #: Amounts to choose from, increasing.
 _AMOUNTS: dict[str, tuple[float, ...]] = {
@@ -34,7 +34,7 @@ _AMOUNTS: dict[str, tuple[float, ...]] = {
 }
 #: Scores are linear where other columns explain more than one of these shares of the variance.
 _EXPLAINED = (math.inf, 0.9, -math.inf)
-#: All is chosen so often, unless nothing changes.
+#: Rounds of all choices; a round that changes nothing is the last.
 _ROUNDS = 2
 #: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
 _N_FACTORS, _WIDE = (1, 2, 4, 8, 16, 32), 0.1
@@ -45,21 +45,21 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: Candidates that are worse than the best by more nats a row, or that would weigh less in the
 #: stack, are left out.
 _NEAR, _SMALLEST = 2.0, 0.05
-#: Atoms stay states of their own where one of them is more than this share of its column; elsewhere
-#: if taking them for values does not gain so many nats a row, where no cell counts for less than
-#: the last.
+#: Atoms stay states of their own where one of them is more than this share of its column, and where
+#: taking them for values gains less than ``_GAIN`` nats a row; a cell then counts for ``_LOWEST``
+#: nats at least.
 _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
-#: Of more distinct rows so many make the choices; parameters are those of all.
+#: Distinct rows that make the choices, at most; parameters are those of all rows.
 _MOST_ROWS = 30_000
-#: Steps of EM on all rows that follow, which are read in such parts.
+#: Steps of EM on all rows that follow, and rows that these read at a time.
 _PASSES, _ROWS_OF_PART = 2, 16_384
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
-#: A single mixture of a given number of components is the likeliest of so many starts.
+#: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
-#: Steps that are told to those who show progress.
+#: Steps that are reported to progress bars.
 N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
 
@@ -169,12 +169,12 @@ class LearnedMixture(NamedTuple):
         return found
 
     def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
-        """The E-step of each candidate, on encoded rows; of weight one, if none is given."""
+        """The E-step of each candidate, on encoded rows; of weight one by default."""
         weight = np.ones(len(rows)) if weight is None else weight
         return tuple(Sums.expected(part, self.columns, rows, weight) for part in self.models)
 
     def before(self, n_rows: float) -> tuple[Sums, ...]:
-        """What so many rows distributed like each candidate would tell."""
+        """The sums of ``n_rows`` rows that are distributed like each candidate."""
         return tuple(Sums.like(part, n_rows) for part in self.models)
 
     def told_by(self, sums: Sequence[Sums]) -> LearnedMixture:
@@ -207,13 +207,13 @@ def learn_table_mixture(
     table : TableRows
         Rows to learn from.
     parts : sequence of HeldOutRows
-        Of the same table. Without any, nothing is chosen.
+        Held-out rows of the same table. Without any, nothing is chosen.
     n_components : int or None
         A number of components, of a single mixture. None chooses.
     seed : int
         Seeds the clusterings at the start.
     advance : callable
-        Told of each of ``N_STAGES`` steps.
+        Called after each of ``N_STAGES`` steps.
 
     Returns
     -------
@@ -370,7 +370,7 @@ class _Search:
         return self.learners[like]
 
     def _try_without_atoms(self) -> None:
-        """Take atoms for values like others, if these tell more about columns without atoms.
+        """Take atoms for values like others, if these explain columns without atoms better.
 
         Densities of all cells do not compare: those of atoms are probabilities.
         """
@@ -472,7 +472,7 @@ def _changed(number: Number, linear: bool, atoms: bool, values: Floats, weight: 
 
 
 def _linear(table: TableRows) -> list[tuple[int, ...]]:
-    """Columns whose scores may be linear instead: none, those that others explain, and all."""
+    """Columns whose scores may be linear instead: zero, those that others explain, and all."""
     is_bent = [number is not None and number.score.power != 1.0 for number in table.numbers]
     explained = np.where(is_bent, explained_by_others(table), -np.inf)
     return [tuple(np.flatnonzero(explained > least).tolist()) for least in _EXPLAINED]
