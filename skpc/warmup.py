@@ -1,7 +1,7 @@
 """Compile what the estimators need, once: ``python -m skpc.warmup``.
 
-Compiled functions are cached on disk, so that later processes load them. Worth a line in the
-recipe of a container, or before a cluster starts many workers at once.
+Compiled functions are cached on disk, so that later processes load them. Run it in the recipe of a
+container, or before a cluster starts many workers at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["warmup"]
 
 
 def warmup() -> None:
-    """Fit every estimator to small tables, and ask it everything once.
+    """Fit every estimator to small tables, and call each of its methods once.
 
     Examples
     --------

@@ -229,7 +229,7 @@ def _columns(table: Any) -> list[Any]:
 
 
 def _proportions_below(number: int, column: Any) -> Floats:
-    """The proportion of rows with a smaller value; half of those with the same."""
+    """The proportion of rows with a smaller value, plus half of those with the same value."""
     cells = np.asarray(column)
     missing = missing_cells(cells.astype(object))
     if missing.any():

@@ -328,7 +328,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
         strategy : {"mean", "mpe", "sample"}, default="mean"
-            "mean": the posterior mean of a number, the most probable state of a category, each
+            "mean": the posterior mean of a number and the most probable state of a category, each
             cell by itself. "mpe": the jointly most probable completion; with numeric columns it
             depends on their units. "sample": one joint draw a row.
         random_state : int, RandomState instance or None, default=None
@@ -368,11 +368,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category that
-            is not known, unless it counts as in :meth:`score_samples`. A DataFrame has float
-            columns and the names and index of ``X``. Low is odd: among categories the lowest cell
-            of a row is the oddest. The density of a number depends on its unit: compare it within
-            its column, by its distance from the column's median score, say.
+            ``log p(x_j | the rest)`` in nats; missing where the cell is missing or holds an unknown
+            category, unless this counts as in :meth:`score_samples`. A DataFrame has float columns
+            and the names and index of ``X``. A low score means an odd cell: among categories, the
+            lowest cell of a row is the oddest. The density of a number depends on its unit: compare
+            it within its column, for example by its distance from the column's median score.
 
         Examples
         --------
@@ -394,14 +394,14 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
         level : float, default=0.9
-            Probability that a number lies between its bounds; it lies below them, and above them,
-            with half of the rest each.
+            Probability that a number lies between its bounds. The rest is divided evenly: half of
+            it lies below the bounds, half of it above.
 
         Returns
         -------
         lower, upper : ndarray or DataFrame of shape (n_samples, n_features)
-            Tables of the kind of ``X``, in original units. Observed cells are as they were; a
-            missing category, which has no order, is missing in both.
+            Tables of the kind of ``X``, in original units. Observed cells stay as they are. A
+            missing category is missing in both, since categories have no order.
 
         Raises
         ------
@@ -442,13 +442,13 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or Series of shape (n_samples,)
-            The posterior mean of a number, the most probable category; a Series with the dtype of
-            the column where ``X`` is a DataFrame.
+            The posterior mean of a number, or the most probable category; a Series with the dtype
+            of the column where ``X`` is a DataFrame.
 
         Raises
         ------
         ValueError
-            If there is no such column.
+            If the column does not exist.
 
         Examples
         --------

@@ -135,8 +135,9 @@ class TableBlocks:
 
 
 def sampled(estimator: Any, X: Any, sample_weight: Any) -> tuple[Any, TableBlocks | None]:
-    """The table that a user passes, or a sample of a table in blocks; and the blocks, if there are
-    any.""" blocks = TableBlocks.of(X) if blocks is None:
+    """The whole table and None, or a sample of a table in blocks and the blocks."""
+    blocks = TableBlocks.of(X)
+    if blocks is None:
         return X, None
     if sample_weight is not None:
         raise ValueError(

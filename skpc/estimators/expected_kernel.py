@@ -56,7 +56,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         Which columns are categorical; see :class:`skpc.CutsetNetworkBD`. It is handed to the
         density, whose own parameter must be the default or the same.
     random_state : int, RandomState instance or None, default=None
-        Seeds the choice of the density and the densities chosen from.
+        Seeds the choice of the density, and its candidates.
     n_jobs : int, default=None
         Number of threads: densities that are compared, and what each of them does in threads. None
         means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores. The result is the
@@ -105,7 +105,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     :class:`skpc.SoftLearnSPN` or, where there are numbers, :class:`skpc.TableMixture` predicts
     removed cells better by more than 0.02 nats each: a fifth of the rows is held out, 30 % of their
     cells are removed, and the score is the mean log density of a removed cell given the rest of its
-    row. With missing cells in ``fit``, or fewer than 20 distinct rows, there is no such choice.
+    row. With missing cells in ``fit``, or with fewer than 20 distinct rows, it does not compare.
 
     Training rows with missing cells enter through the doubly expected kernel of [2]_: the inner
     product of the mean embeddings of their conditionals.
@@ -221,7 +221,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         Raises
         ------
         ValueError
-            If ``return_std`` is asked after training on rows with missing cells.
+            If ``return_std`` is set after training on rows with missing cells.
         """
         _, rows = self._encode(X)
         mean = self._mean(rows)[:, 0] + self.intercept_[0]

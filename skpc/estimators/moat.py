@@ -119,7 +119,7 @@ class MixtureOfAllTrees(TableDensity):
         again gives the same answer.
     n_jobs : int, default=None
         Number of threads among which joblib divides the rows, for answers, and for gradients if
-        there are hundreds of columns. None is one, -1 all cores. The results are the same.
+        there are hundreds of columns. None means 1, and -1 all cores. The results are the same.
     verbose : int, default=0
         With 1, a progress bar counts the epochs (a line at the end where tqdm is not installed).
 
