@@ -205,7 +205,7 @@ def repeated_state(node: int, var: int, states: Any) -> StructureError:
 
 
 def undecided(child: int, node: int, state: int, var: int) -> StructureError:
-    """The error for a child of a deciding sum that is positive beside its own state."""
+    """The error for a child of a deciding sum that is positive in addition to its own state."""
     return StructureError(
         f"child {child} of sum {node} must contain an indicator of state {state} of variable {var} "
         "to be decided by it"

@@ -86,8 +86,8 @@ def _refuse_wide(rows: int, cols: int) -> None:
     if rows * cols * 2**short > _MOST_STATES:
         fitting = max(side for side in range(short) if long * side * 2**side <= _MOST_STATES)
         raise ValueError(
-            f"A grid of {rows} x {cols} is too wide for exact samples: beside a side of {long} the "
-            f"other one may be {fitting} at most. Make it narrower, or draw dependent samples by "
+            f"A grid of {rows} x {cols} is too wide for exact samples: if one side is {long}, the "
+            f"other may be {fitting} at most. Make it narrower, or draw dependent samples by "
             "skpc.factor_graphs.GibbsSampler."
         )
 
