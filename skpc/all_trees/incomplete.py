@@ -136,7 +136,7 @@ def estimate_missing(
     n_samples: int,
     request: Request = _ALL,
 ) -> Estimates:
-    """What is to be known of rows with missing cells.
+    """What to estimate for rows with missing cells.
 
     Parameters
     ----------

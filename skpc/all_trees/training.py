@@ -280,7 +280,7 @@ def train_trees(
     random_state : RandomState
         Deals the rows out to batches.
     advance : callable
-        Told of each epoch, to show progress.
+        Called after each epoch, to show progress.
 
     Returns
     -------

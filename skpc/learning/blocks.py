@@ -1,4 +1,4 @@
-"""Blocks of numbers: mixtures of them, and what held-out rows say of dividing a part.
+"""Blocks of numbers: mixtures of them, and what held-out rows say about dividing a part.
 
 A component is a Gaussian of the scores of all numbers and independent states of categories and
 atoms. Covariances are shrunk twice. With :math:`d` numbers, and components of weights :math:`N_k`
@@ -40,10 +40,10 @@ _TOL, _TOL_ALONE = 1e-3, 1e-4
 #: Numbers from which on a row with missing cells is costly: as much as a row without them costs,
 #: times the number of missing cells.
 _MANY = 50
-#: The tolerance for each number where rows are costly. What later iterations add to the likelihood
-#: of these rows, others lose.
+#: The tolerance for each number where rows are costly. Later iterations raise the likelihood of
+#: these rows, but lower that of other rows.
 _TOL_NUMBER = 8e-3
-#: Rows, at most, that are held out at a time where they are costly.
+#: Largest number of rows that are held out at a time where rows are costly.
 _MOST_HELD_OUT = 1000
 #: Smaller responsibilities count as zero.
 _NEGLIGIBLE = 1e-12
@@ -68,7 +68,7 @@ class Shrinkage(NamedTuple):
 
 
 class BlockRows(NamedTuple):
-    """Rows of a part, and what holds for its components whatever the rows are.
+    """Rows of a part, and what their components share whatever the rows are.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def fit_blocks(
 
 
 class Division(NamedTuple):
-    """What held-out rows say of dividing a part.
+    """What held-out rows say about dividing a part.
 
     Attributes
     ----------
@@ -284,7 +284,7 @@ def weigh_division(
     n_folds: int,
     random_state: np.random.RandomState,
 ) -> Division:
-    """Ask held-out rows for the strengths of shrinkage, and whether to divide a part.
+    """Choose the strengths of shrinkage by held-out rows, and whether to divide a part.
 
     Parameters
     ----------

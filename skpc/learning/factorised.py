@@ -44,7 +44,7 @@ class Design(NamedTuple):
         row_weight: Floats,
         moments: tuple[Floats, Floats, Floats],
     ) -> Design:
-        """Take apart rows.
+        """Make the design of some rows.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ def estimate_factorised(design: Design, weight: Floats, alpha: float) -> Factori
     Parameters
     ----------
     design : Design
-        The rows. The moments of a column in all rows stand in where no cell is there.
+        The rows. Where a column has no cell in them, its moments in all rows are used instead.
     weight : ndarray of shape (n_rows, n_components)
         Their weights in each component.
     alpha : float

@@ -21,14 +21,14 @@ from skpc.learning.mixture import Codes
 
 #: Equivalent sample size of the tables of all components together. Trees smoothed less fill cells
 #: with what a few rows have in common by chance: at 10, and a structure score's 0.1, networks of
-#: four tables with 40 % missing lost .1 and .4 nats a row of what they have at 30.
+#: four tables with 40 % missing lost .1 and .4 nats a row against 30.
 _ESS = 30.0
 #: Number of rows, distributed like all rows, that are added to those of each component.
 _STRENGTH = 3.0
 #: Times that missing cells are drawn to learn, and after how many of them counts are averaged.
 _SWEEPS = 20
 _SETTLING = 10
-#: Factors taken into a product before it is looked at whether it becomes too small for a float.
+#: Factors of a product between two checks that it is not too small for a float.
 _FACTORS = 4
 _SMALL = 1e-60
 

@@ -42,7 +42,7 @@ class CodedRows(NamedTuple):
     codes : ndarray of shape (n_rows, n_columns), int
         State of each cell, -1 where missing.
     weight : ndarray of shape (n_rows,)
-        Positive.
+        Positive weights of the rows.
     """
 
     codes: Codes

@@ -15,7 +15,7 @@ from skpc.learning.table_mixture import clustered
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
 #: that is not below the number of categories.
 _N_HIDDEN, _MIDDLE = (2, 4, 8, 16, 32), 8
-#: Rows from which the start is made, at most.
+#: Largest number of rows that make the start.
 _START_ROWS = 20_000
 #: How much of the tables at the start is noise, and how much is that of the column alone.
 _NOISE, _ALONE = 0.1, 0.04
@@ -133,7 +133,7 @@ def choose_hidden_tree(
 def learn_hidden_tree(
     table: TreeRows, choice: TreeChoice, seed: int, n_jobs: int | None
 ) -> HiddenTree:
-    """Learn a tree as another has been chosen; see :func:`choose_hidden_tree`."""
+    """Learn a tree with the choices of another one; see :func:`choose_hidden_tree`."""
     skeleton = _Skeleton.of(table)
     learner = _Learner(skeleton, choice.n_hidden, choice.by_value, seed, n_jobs)
     for batch in choice.batches:

@@ -41,7 +41,7 @@ def choose_param_ess(
     Parameters
     ----------
     network : CutsetNetwork
-        Learned from the rows.
+        A network that was learned from the rows.
     codes : array of shape (n_rows, n_features)
         States of complete rows.
     weight : array of shape (n_rows,)
@@ -139,7 +139,7 @@ def _without_one(cells: NetworkCells, count: Floats, of_one: Floats, param_ess: 
 def quarters(weight: Floats) -> Iterator[tuple[Floats, Floats]]:
     """Weights of the rows to learn from and of those held out, each quarter in turn.
 
-    They are drawn always alike, so that learning is without chance.
+    The draws are always the same, so that learning is deterministic.
     """
     copies = np.ceil(weight).astype(np.int64)
     of_part = np.random.default_rng(0).multinomial(copies, np.full(_N_PARTS, 1.0 / _N_PARTS))

@@ -32,7 +32,7 @@ from skpc.variables.families import counts_like_columns
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
 #: numbers are states of their own there.
 _TEST_BINS = 4
-#: Level of all tests together that anything depends on anything.
+#: Level of all tests together that any two columns depend on each other.
 _ANY_DEPENDENCE = 0.001
 #: Level of each test that two numbers are correlated. What follows is a block, which loses little
 #: by numbers that do not depend on each other.
@@ -136,7 +136,7 @@ class _Learner:
         return float(part.weight.sum()) * n_columns
 
     def _may_hang_together(self, part: _Part) -> bool:
-        """Whether anything in the root depends on anything; of other parts that is not asked."""
+        """Whether any two columns of the root depend on each other; other parts are not tested."""
         if part.node > 0 or self.options.root_test != "any":
             return True
         n_states = self._n_tested_states(part)
@@ -417,12 +417,12 @@ def learn_soft_circuit(
     random_state : RandomState
         Draws the starts of the clusters.
     advance : callable
-        Told how many cells, by weight, have reached a leaf.
+        Called with the number of cells, by weight, that have reached a leaf.
 
     Returns
     -------
     Circuit
-        Smooth and decomposable.
+        A smooth and decomposable circuit.
     """
     learner = _Learner(rows, weight, n_states, numbers, options, random_state)
     while learner.parts:

@@ -72,7 +72,7 @@ class TableModel(NamedTuple):
     Attributes
     ----------
     weights : ndarray of shape (n_components,)
-        They sum to one; the background comes on top.
+        They sum to one, without the background.
     log_table : ndarray of shape (n_components, n_states)
         Log probabilities of the states of all columns, side by side.
     gaussians : Gaussians
@@ -97,7 +97,7 @@ class TableModel(NamedTuple):
     ) -> Floats:
         """Log weight plus log density (nats) of Gaussians, shape (n_widths, n_rows).
 
-        The tables are counted; what a row gains by the scale of its numbers is not. It is -inf
+        It includes the tables, but not what a row gains by the scale of its numbers. It is -inf
         where ``wanted``, of shape (n_components, n_rows), is False.
         """
         square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns, wanted)
@@ -237,7 +237,7 @@ def fit_components(
     max_iter : int
         Greatest number of iterations.
     tol : float
-        The end is reached when an iteration raises the mean log density of the rows by less.
+        EM ends when an iteration raises the mean log density of the rows by less than this.
 
     Returns
     -------
@@ -293,7 +293,7 @@ class _Maximiser:
         self.noise: Floats | None = None
 
     def first(self, n_components: int) -> TableModel:
-        """Components that are all like the columns: what fills in missing cells at the start."""
+        """Components that all equal the columns; they fill in missing cells at the start."""
         columns = self.columns
         mean = np.tile(columns.centre, (n_components, 1))
         covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)

@@ -139,7 +139,7 @@ class LearnedMixture(NamedTuple):
     model : TableModel
         All components.
     choices : Choices
-        What they are made by.
+        Their recipes.
     n_parameters : int
         Number of free parameters.
     models : list of TableModel
@@ -200,7 +200,7 @@ def learn_table_mixture(
     to the diagonal, whether tails are heavy, which scores are linear, and in wide tables numbers of
     factors. The choices are made one after another, each around the best so far. Candidates that
     are nearly as good are mixed by weights that suit the held-out rows best, and learned anew from
-    all rows. Of a given number of components, the likeliest of ten starts is kept.
+    all rows. With a given number of components, the likeliest of ten starts is kept.
 
     Parameters
     ----------
@@ -274,14 +274,14 @@ class _Part:
         count, random_state = recipe.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
             start = clustered(self.points, self.weight, count, random_state)
-            # Rows as far as this would rule a covariance; they are left to the background.
+            # Rows this far away would dominate a covariance; they are left to the background.
             self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
         start = self.starts[count]
         return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL)
 
 
 class _Search:
-    """Candidates, and what held-out rows say of them."""
+    """Candidates, and what held-out rows say about them."""
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class _Search:
     def _each(
         self, ask: Callable[..., Floats], candidate: Candidate, *more: list[bool]
     ) -> list[Floats]:
-        """Ask the held-out rows of each part."""
+        """Score the held-out rows of each part."""
         learners, recipe = self._learners(candidate), candidate.recipe
         tasks = ((part, asked, recipe, *more) for part, asked in learners)
         return each(ask, tasks, sum(_work(part.rows, [recipe]) for part in self.parts))
