@@ -206,7 +206,7 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
     Parameters
     ----------
     estimator : estimator
-        Named in the error where there are none.
+        Named in the error where targets are missing.
     y : array-like of shape (n_rows,)
         Finite numbers; a single column is flattened with a warning.
     n_rows : int
@@ -232,7 +232,7 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
     Parameters
     ----------
     estimator : estimator
-        Named in the error where there are none.
+        Named in the error where labels are missing.
     y : array-like of shape (n_rows,)
         A single column is flattened with a warning.
     n_rows : int

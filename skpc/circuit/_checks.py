@@ -184,7 +184,7 @@ def _check_decisions(circuit: Circuit) -> None:
 
 
 def _fixed_states(circuit: Circuit, node: Ints, var: Ints) -> Ints:
-    """The state that has all the mass of a node, or of a child of that product; -1 for none."""
+    """The state that has all the mass of a node, or of a child of that product; else -1."""
     leaves, parent, child = circuit.structure.leaves, circuit.edge_parent, circuit.child
     state = np.full(circuit.n_nodes, -1)
     state[leaves.node] = only_possible_states(leaves, circuit.param)

@@ -31,8 +31,8 @@ _WORD_BLOCK, _CACHED_WORDS = 4, 2**16
 def fits_state_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
     """Whether rows can be counted as bits of states: few states, complete, whole weights.
 
-    Where there are fewer possible rows than rows, weights would be counted out in vain. Whether
-    equal rows have been merged does not matter.
+    Copies of rows in place of weights are not worth while where there are fewer possible rows than
+    rows. Whether equal rows have been merged does not matter.
     """
     return bool(
         n_states.max(initial=0) <= _MAX_STATES

@@ -32,7 +32,7 @@ class Score(NamedTuple):
     Parameters
     ----------
     lower, upper : float
-        Bounds of the column; infinite where there is none.
+        Bounds of the column; infinite without a bound.
     centre, spread : float
         What is subtracted, and what the rest is divided by, before the power transform.
     power : float
