@@ -214,7 +214,8 @@ class CircuitBuilder:
         log_probs : sequence of array-like
             For each of them the log probabilities (nats) of its atoms, and of all other values.
         mean, covariance : array-like of shape (n_columns,) and (n_columns, n_columns)
-            Moments of the scores of the other values, with a positive definite covariance. Cells that hold atoms have no score, and are integrated out.
+            Moments of the scores of the other values, with a positive definite covariance. Cells
+            that hold atoms have no score, and are integrated out.
 
         Returns
         -------

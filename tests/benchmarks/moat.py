@@ -20,7 +20,7 @@ enumeration, over 20 test rows with random evidence of each size. "estimator" is
 does: collapsed sampling, unless there are so few completions that it sums them.
 
 Missing: digits (64 binary columns) with missing cells: effective sample sizes, and
-their errors against 20,000 trees; what rows with missing cells cost, also those of tables of numbers.
+their errors against 20,000 trees; what rows with missing cells cost, also in tables of numbers.
 
 Incomplete: rows a CPU second of the test rows of nltcs with missing cells, and mean absolute errors
 of log-likelihood (nats) and marginals against sums over the 65,536 states of its 16 columns.
