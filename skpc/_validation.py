@@ -473,7 +473,7 @@ def refuse_rounded(integer: int | None, column: int, names: Sequence[Any] | None
     """Raise if an integer is given: as a category it would equal its neighbours once rounded."""
     if integer is not None:
         raise ValueError(
-            f"Categories that are integers beyond 2**53 are not told apart; found {integer} in "
+            f"Categories that are integers beyond 2**53 round to equal floats; found {integer} in "
             f"{describe_column(column, names)}. Turn them into strings."
         )
 

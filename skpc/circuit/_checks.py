@@ -156,7 +156,7 @@ def _check_use(structure: Structure) -> None:
         node = int(np.flatnonzero(~used)[0])
         raise StructureError(
             f"{NAMES[int(structure.kind[node])]} {node} with scope "
-            f"{properties.scope_text(structure.scopes[node])} is no child of any node; only the "
+            f"{properties.scope_text(structure.scopes[node])} is not a child of any node; only the "
             "node added last is the root"
         )
 

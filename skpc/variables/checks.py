@@ -110,7 +110,7 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         and score.low <= score.high
         and not np.isnan(shape.of(ends)).any()
     ):
-        raise ValueError(f"the score of variable {var} is no increasing bijection: {score}")
+        raise ValueError(f"the score of variable {var} is not an increasing bijection: {score}")
 
 
 def _check_draws(var: int, low: float, high: float) -> None:
