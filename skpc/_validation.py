@@ -220,10 +220,20 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
     ------
     ValueError
         If ``y`` is None, has another length, or is not finite.
+    TypeError
+        If ``y`` holds dates, or other objects that are no numbers.
     """
-    return check_array(
-        _one_for_each_row(estimator, y, n_rows), ensure_2d=False, dtype=np.float64, input_name="y"
-    )
+    values = _one_for_each_row(estimator, y, n_rows)
+    is_time = values.dtype.kind in "mM"
+    if is_time or values.dtype == object:
+        # NumPy would turn dates into numbers of nanoseconds, or of days.
+        for row, cell in enumerate(values):
+            if is_time or not isinstance(cell, Number | str):
+                raise TypeError(
+                    f"y must hold numbers; found {cell!r} of type {type(cell).__name__} in row "
+                    f"{row}. Turn dates into numbers: days since the first one, for example."
+                )
+    return check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
 
 
 def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
@@ -248,11 +258,6 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
         If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
     """
     labels = _one_for_each_row(estimator, y, n_rows)
-    if labels.dtype == object and missing_cells(labels).any():
-        raise ValueError(
-            f"y holds a missing class in row {int(missing_cells(labels).argmax())}; leave such "
-            "rows out."
-        )
     check_classification_targets(labels)
     return labels
 
@@ -264,7 +269,16 @@ def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    labels = column_or_1d(unmasked(y), warn=True)
+    y = unmasked(y)
+    labels = column_or_1d(y, warn=True)
+    # In a list of strings NumPy turns NaN into the string "nan".
+    cells = np.asarray(y if isinstance(y, list | tuple) else labels, dtype=object)
+    missing = missing_cells(cells).reshape(-1)
+    if missing.any():
+        raise ValueError(
+            f"y contains NaN or None in row {int(missing.argmax())}. Leave the rows without y out "
+            "of X and y."
+        )
     assert_all_finite(labels, input_name="y")
     if len(labels) != n_rows:
         raise ValueError(

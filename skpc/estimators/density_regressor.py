@@ -196,7 +196,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, or a regressor has no ``predict``.
+            If a density is not one of skpc, a regressor has no ``predict``, or ``y`` holds dates.
         ValueError
             If the densities declare different columns, a name is there twice, rates of missing
             cells are not in [0, 1), all cells are missing, a cell or a target is infinite, or the
