@@ -1,4 +1,4 @@
-"""Cutset networks on the Twenty Datasets: likelihood beside the paper's, sizes and speeds.
+"""Cutset networks on the Twenty Datasets: likelihood compared with the paper's, sizes and speeds.
 
     SKPC_DATA=... python -m tests.benchmarks.debd [names ...] [--criterion bd|bic]
         [--mixtures [--ess E]]
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, names: Iterable[str], known: Any) -> None:
-    """End with an error that lists what can be asked for."""
+    """End with an error that lists the known names."""
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""The ledger: every table and figure of the five papers, theirs beside ours.
+"""The ledger: every table and figure of the five papers, theirs and ours.
 
     SKPC_DATA=... python -m tests.benchmarks.papers [NAME ...] [--quick] [--sets SET ...]
         [--again] [--jobs N] [--out doc/papers]
@@ -101,7 +101,7 @@ def known_names(rows: Iterable[Row]) -> list[str]:
 
 
 def wanted_jobs(rows: Iterable[Row], names: Iterable[str], sets: Iterable[str]) -> list[str]:
-    """The jobs of the rows that were asked for, each once."""
+    """The jobs of the chosen rows, each once."""
     names, sets = set(names), set(sets)
     found = [
         job

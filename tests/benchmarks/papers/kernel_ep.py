@@ -58,7 +58,7 @@ def message_error(name: str, codec: str) -> Figures:
 
 
 def uncertainty() -> Figures:
-    """How the uncertainty goes with the error, and how smooth it is, beside a forest."""
+    """How the uncertainty goes with the error, and how smooth it is, compared with a forest."""
     data = streams.stored_messages()
     train, test = bench.splits()[0]
     targets = streams.encode(data.sampled[train], data.rows[train])
@@ -99,7 +99,7 @@ def _forest_answer(
 
 
 def stream() -> Figures:
-    """Thirty logistic regressions, learned just in time; seconds beside those of a sampler."""
+    """Thirty logistic regressions, learned just in time; seconds compared with a sampler."""
     learner = streams.just_in_time(
         streams.DeltaMethodOracle(), threshold=-11.9, n_initial=300, noise_variance=1e-5
     )

@@ -198,7 +198,7 @@ def illustration(paper: str, item: str, what: str) -> Row:
 
 
 def shapes_row(table: str, data: str) -> Row:
-    """Rows and columns of a binary set beside those that a paper prints."""
+    """Rows and columns of a binary set and those that a paper prints."""
     paper, item = table.split("/")
     theirs = dict(zip(TABLES[table].columns, TABLES[table].rows[data]))
     job = f"shapes/{data}"

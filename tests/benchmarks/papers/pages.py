@@ -66,15 +66,15 @@ def kind(status: str) -> str:
 
 
 _INTRODUCTION = """\
-Every table and figure of the five papers that skpc comes from has rows here: what is printed there
-beside what the same thing gives here. ``python -m tests.benchmarks.papers`` measures, and writes
-these pages. :download:`ledger.csv` has all rows with commands, CPU seconds of one thread, dates and
-versions.
+skpc comes from five papers. Every table and figure of them has rows here, which compare the
+published figure with ours. ``python -m tests.benchmarks.papers`` measures, and writes these pages.
+:download:`ledger.csv` has all rows with commands, CPU seconds of one thread, dates and versions.
 
 A row is *reproduced* if it is within half a thousandth of the published figure or .01 nats, or if
-what the paper says holds; *beaten* if it is better than that; *short* (by how much); *refuted*
-(what is said does not hold here); or *not run* (why: a figure of another method, an illustration,
-something is missing, or it takes long).
+the statement of the paper holds here. It is *beaten* if our figure is better than that, and *short*
+if it is worse (by how much). It is *refuted* if the statement does not hold here. It is *not run*
+for a reason that it names: it is a figure of another method or an illustration, something is
+missing, or it takes long.
 """
 _SECONDS = """\
 All measurements took {measured:.1f} CPU hours of one thread; those that have not been made would
