@@ -35,11 +35,12 @@ _PICTURES = {
 _REASONS = {
     "figures of other methods, quoted": QUOTED,
     "illustrations without figures": PICTURE,
-    "no figure to compare, as the paper prints a curve": CURVE,
-    "no figure to compare, as their status says why": NO_FIGURE,
+    "without a figure to compare, as the paper prints a curve": CURVE,
+    "without a figure to compare for another reason": NO_FIGURE,
     "without the file of the data": "is not in the folder",
     "not measured, as they take more than ten CPU minutes": f"({LONG}",
     "not measured yet": NOT_YET,
+    "of methods that skpc does not have": "there is no",
 }
 
 
@@ -83,8 +84,9 @@ seconds of one thread, dates and versions. A row is
   or ours is measured but there is no figure to compare it with).
 """
 _PAGE = """\
-The commands measure and print the rows in a clone of skpc; :ref:`papers` says how, and what a
-status means. Rows whose note has another command were measured by that one.
+The commands measure and print the rows in a clone of skpc, with the data in ``SKPC_DATA``;
+:ref:`papers` says how, and what a status means. Rows whose note has another command were measured
+by that one.
 """
 _RUN = """\
 Run it
