@@ -5,8 +5,8 @@ Components learned on a cluster
 
 The components of a mixture are learned side by side by joblib, and joblib can hand them to a dask
 cluster. Here the cluster is two processes of this computer; ``Client("address:port")`` would be a
-real one, with skpc installed on its workers. Needs ``dask`` and ``distributed``, which skpc itself
-does not.
+real one, with skpc installed on its workers. The example needs ``dask`` and ``distributed``; skpc
+itself does not need them.
 
 The result does not depend on where it was computed.
 """

@@ -37,7 +37,7 @@ plt.colorbar(image, label="probability of the edge", shrink=0.8)
 plt.show()
 
 # %%
-# Much hangs on the cultivar, given which most measurements are nearly independent.
+# The cultivar matters most: given the cultivar, most measurements are nearly independent.
 strongest = np.argsort(np.triu(edge).ravel())[::-1][:5]
 for first, second in zip(*np.unravel_index(strongest, edge.shape)):
     print(f"{names[first]} - {names[second]}: {edge[first, second]:.2f}")
@@ -56,10 +56,10 @@ np.fill_diagonal(edge, 0.0)
 print(f"{model.score(test):.2f} nats a row on new digits")
 
 # %%
-# On the left, each edge with a probability above 0.3 is a line, the darker the more probable, over
-# the mean of all digits. Most join neighbours; pixels at the margin, which are hardly ever black,
-# may hang anywhere and have no such edge, or hang from each other. On the right are samples: a tree
-# is drawn, and a digit given the tree, for each anew.
+# On the left, each edge with a probability above 0.3 is a line over the mean of all digits; a
+# darker line is a more probable edge. Most edges join neighbours. Pixels at the margin are hardly
+# ever black: trees may attach them anywhere, so they have no such edge, or join each other. On the
+# right are samples: for each of them a tree is drawn, and then a digit given the tree.
 _, (left, right) = plt.subplots(1, 2, figsize=(8, 3.7), layout="constrained")
 paper = ListedColormap(["white", "black"])
 left.imshow(train.mean(axis=0).reshape(8, 8), cmap="Oranges", alpha=0.6, vmax=1.5)

@@ -3,8 +3,8 @@
 Digits: what the components mean
 ================================
 
-Mixtures of cutset networks are fitted to pictures of handwritten digits, without being told which
-digit is which. This example looks at the components, at digits drawn from the mixtures, and at
+Mixtures of cutset networks are fitted to pictures of handwritten digits, without their labels. This
+example looks at the components, at digits drawn from the mixtures, and at
 digits whose lower half was missing.
 """
 
@@ -70,8 +70,8 @@ plt.show()
 #
 # Samples
 # -------
-# A component is more than such a picture, since its pixels depend on each other. What has been
-# learned shows in what a model draws.
+# A component is more than such a picture, since its pixels depend on each other. The draws of a
+# model show what it has learned.
 
 
 def show(strips):
@@ -92,8 +92,8 @@ show({name: model.sample(14, random_state=0) for name, model in models.items()})
 # %%
 # The lower half is missing
 # -------------------------
-# ``strategy="mpe"`` fills all pixels together with the most probable lower half; in a mixture, the
-# best that a single component has to offer. The default, "mean", gives each pixel the state that
+# ``strategy="mpe"`` fills all pixels together with the most probable lower half; in a mixture, with
+# the best one of a single component. The default, "mean", gives each pixel the state that
 # is more probable for it. That makes fewer errors, but where several digits are possible the
 # result can be a bit of each, so pictures are better filled by "mpe". Here is the first test digit
 # of each kind.
@@ -120,6 +120,6 @@ for name, model in models.items():
 # Twenty components are a little better than ten: 1347 rows leave 67 for each. By themselves
 # such components would give probabilities near one to pixels that never varied in their rows, and a
 # new digit that differs in some of these would cost many nats. So ``fit`` shrinks their tables
-# towards those of the whole table, as strongly as held-out rows ask for. Without that
+# towards those of the whole table; held-out rows decide how strongly. Without that
 # (``param_ess=None``) twenty components score -18.0. :doc:`plot_n_components` chooses the number of
 # components by likelihood.

@@ -101,10 +101,10 @@ for name, filled in completions.items():
 
 # %%
 # The few hundredths between the posterior mean and nearest neighbours are chance: with other cells
-# removed, neighbours are often ahead, and where columns depend on each other linearly, regressing
-# each on all others (IterativeImputer) can beat both. If all you want is one good guess for each
-# number, compare them. What a density adds is that one model treats categories and numbers alike,
-# scores rows, and knows what it does not know.
+# removed, neighbours are often ahead. Where columns depend on each other linearly, a regression of
+# each on all others (IterativeImputer) can beat both. If you only want one good guess for each
+# number, compare them. A density adds that one model treats categories and numbers alike, scores
+# rows, and says how sure it is.
 #
 # Doubting
 # --------

@@ -34,7 +34,7 @@ print(train.iloc[:3, [0, 1, 2, 30]], "\n")
 model = TableMixture(random_state=0).fit(train)
 
 # %%
-# **Density.** The baseline knows every column by itself, but nothing of how they go together.
+# **Density.** The baseline knows every column by itself, but not how columns depend on each other.
 alone = [TableMixture(random_state=0).fit(train[[name]]) for name in table]
 independent = sum(part.score(test[[name]]) for part, name in zip(alone, table))
 
@@ -76,8 +76,8 @@ for name, (error, right) in results.items():
 
 # %%
 # **Uncertainty.** A completion is one guess; the marginals say how sure the model is of it. Here
-# is one of the test rows whose diagnosis is missing. Blue: what the model thinks of missing cells;
-# orange: observed cells.
+# is one of the test rows whose diagnosis is missing. Blue: distributions of missing cells; orange:
+# observed cells.
 columns = ["diagnosis", "worst radius", "worst concavity", "mean texture"]
 row = test[test[columns].isna().sum(axis=1).eq(3) & test.diagnosis.isna()].iloc[[0]]
 display = MarginalsDisplay.from_estimator(model, row, columns=columns)

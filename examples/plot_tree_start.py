@@ -42,8 +42,8 @@ def curve(parameters, vector):
 
 
 # %%
-# Both orientations start well, and end better than from random numbers: three times standard
-# normal ones, for the logarithms of the weights and of the tables.
+# Both orientations start well, and end better than from random numbers. (The random logarithms of
+# the weights and of the tables are three times standard normal numbers.)
 _, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained", sharey=True)
 for ax, kind in zip(axes, (UndirectedParameters, DirectedParameters)):
     parameters = ComponentParameters(kind(np.arange(65) * 2), 1)

@@ -118,7 +118,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     array = validate_data(estimator, X, reset=reset, dtype=None, order="C", ensure_all_finite=False)
     is_list = isinstance(X, list | tuple)
     if array.dtype.kind not in "biuf" or _may_be_rounded(array, is_list):
-        # Beside others in a list numbers become strings, and integers floats.
+        # In a list of mixed types, numpy turns numbers into strings, and integers into floats.
         array = _numbers_where_possible(np.asarray(X if is_list else array, dtype=object))
     if array.dtype != object:
         array = np.require(array, dtype=np.float64, requirements=("C", "W"))
@@ -206,7 +206,7 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
     Parameters
     ----------
     estimator : estimator
-        Named in the error where there are none.
+        Named in the error where targets are missing.
     y : array-like of shape (n_rows,)
         Finite numbers; a single column is flattened with a warning.
     n_rows : int
@@ -232,7 +232,7 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
     Parameters
     ----------
     estimator : estimator
-        Named in the error where there are none.
+        Named in the error where labels are missing.
     y : array-like of shape (n_rows,)
         A single column is flattened with a warning.
     n_rows : int
@@ -470,10 +470,10 @@ def rounded_integer(cells: NDArray[np.object_], values: NDArray[Any]) -> int | N
 
 
 def refuse_rounded(integer: int | None, column: int, names: Sequence[Any] | None = None) -> None:
-    """Raise if an integer is given: as a category it could not be told from its neighbours."""
+    """Raise if an integer is given: as a category it would equal its neighbours once rounded."""
     if integer is not None:
         raise ValueError(
-            f"Categories that are integers beyond 2**53 are not told apart; found {integer} in "
+            f"Categories that are integers beyond 2**53 round to equal floats; found {integer} in "
             f"{describe_column(column, names)}. Turn them into strings."
         )
 

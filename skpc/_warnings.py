@@ -3,7 +3,7 @@
 import sys
 import warnings
 
-#: Whose lines tell a user nothing.
+#: Packages whose lines do not help a user to find the cause of a warning.
 _INSIDE = {"skpc", "sklearn", "joblib"}
 
 

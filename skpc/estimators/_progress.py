@@ -60,7 +60,7 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
 def followed(
     n_jobs: int | None, advance: Callable[[float], None]
 ) -> Callable[[Iterable[Any]], list[Any]]:
-    """What runs delayed calls by joblib, and tells ``advance`` of each that is done."""
+    """Return a function that runs delayed calls by joblib and reports each to ``advance``."""
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
 
     def run(calls: Iterable[Any]) -> list[Any]:

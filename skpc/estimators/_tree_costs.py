@@ -10,8 +10,8 @@ from skpc.estimators._progress import announce
 
 #: Numbers that training holds for each pair of states, as measured.
 _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
-#: Seconds on one core, as measured: for each row and cubed number of columns, in tables of so many
-#: columns and in wider ones; and for each step and squared number of states.
+#: Seconds on one core, as measured: for each row and cubed number of columns, in tables of up to
+#: ``_WIDEST`` columns and in wider ones; and for each step and squared number of states.
 _ROW, _WIDEST, _WIDE_ROW, _STEP = 2e-10, 220, 8e-11, 2e-8
 #: Fits that are guessed to take longer are announced.
 _LONG = 3600.0

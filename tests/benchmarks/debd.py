@@ -1,4 +1,4 @@
-"""Cutset networks on the Twenty Datasets: likelihood beside the paper's, sizes and speeds.
+"""Cutset networks on the Twenty Datasets: likelihood compared with the paper's, sizes and speeds.
 
     SKPC_DATA=... python -m tests.benchmarks.debd [names ...] [--criterion bd|bic]
         [--mixtures [--ess E]]

@@ -1,4 +1,4 @@
-"""The ledger: every table and figure of the five papers, theirs beside ours.
+"""The ledger: every table and figure of the five papers, theirs and ours.
 
     export SKPC_DATA=/path/to/data
     python -m tests.benchmarks.papers all_trees/table_1 --sets nltcs --again

@@ -67,7 +67,7 @@ def message_error(name: str, codec: str) -> Figures:
 
 
 def uncertainty() -> Figures:
-    """How the uncertainty goes with the error, and how smooth it is, beside a forest."""
+    """How the uncertainty goes with the error, and how smooth it is, compared with a forest."""
     data = streams.stored_messages()
     train, test = bench.splits()[0]
     targets = streams.encode(data.sampled[train], data.rows[train])

@@ -210,7 +210,7 @@ def illustration(paper: str, item: str, what: str) -> Row:
 
 
 def shapes_row(table: str, data: str) -> Row:
-    """Rows and columns of a binary set beside those that a paper prints."""
+    """Rows and columns of a binary set and those that a paper prints."""
     paper, item = table.split("/")
     theirs, other = _shape_of(table, data), next(each for each in SHAPES if each != table)
     printed, job = _shape_of(other, data), f"shapes/{data}"

@@ -23,7 +23,7 @@ TABLES = (*streams.UCI, "ionosphere")
 
 
 def stream() -> Figures:
-    """Thirty logistic regressions, learned just in time; seconds beside those of a sampler."""
+    """Thirty logistic regressions, learned just in time; seconds compared with a sampler."""
     learner = streams.just_in_time(
         streams.DeltaMethodOracle(), threshold=-11.9, n_initial=300, noise_variance=1e-5
     )

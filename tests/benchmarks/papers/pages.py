@@ -70,18 +70,18 @@ def kind(status: str) -> str:
 
 
 _INTRODUCTION = """\
-Every table and figure of the five papers that skpc comes from has rows here: what is printed there
-beside what the same thing gives here. :download:`ledger.csv` has all rows with commands, CPU
-seconds of one thread, dates and versions. A row is
+skpc comes from five papers. Every table and figure of them has rows here, which compare the
+published figure with ours. :download:`ledger.csv` has all rows with commands, CPU seconds of one
+thread, dates and versions. A row is
 
-- *reproduced*: a log-likelihood (or log KL) differs from theirs by at most .0005 of it or by at
-  most .01 nats, whichever is more; seconds, sizes and other errors by at most .0005 of theirs; or
-  what the paper says holds;
-- *beaten*: better than that;
-- *short* (by how much);
-- *refuted* (what is said does not hold here, and how);
-- *not run* (why: a figure of another method, an illustration, something is missing, it takes long,
-  or ours is measured but there is no figure to compare it with).
+- *reproduced* if a log-likelihood (or log KL) differs from theirs by at most .0005 of it or by at
+  most .01 nats, whichever is more; if seconds, sizes and other errors differ by at most .0005 of
+  theirs; or if the statement of the paper holds here;
+- *beaten* if our figure is better than that;
+- *short* if it is worse (by how much);
+- *refuted* if the statement does not hold here (how it fails);
+- *not run* for a reason that it names: it is a figure of another method or an illustration,
+  something is missing, it takes long, or ours is measured but there is no figure to compare with.
 """
 _PAGE = """\
 The commands measure and print the rows in a clone of skpc, with the data in ``SKPC_DATA``;
@@ -99,11 +99,11 @@ In a clone of skpc, with the data in ``SKPC_DATA`` (:doc:`/contributing` says wh
    export SKPC_DATA=/path/to/data
    python -m tests.benchmarks.papers all_trees/table_1 --sets nltcs --again
 
-measures what the rows of this table and data set need, and prints them, theirs beside ours. What is
-measured is kept in ``doc/papers/measured.json``. Without ``--again`` the command makes only those
-measurements that are not there, so in a new clone it has nothing to do and prints the rows as they
-are. It rewrites these pages, which git tracks, unless ``--out FOLDER`` names another folder for
-pages and measurements, which begins without any.
+measures what the rows of this table and data set need, and prints these rows with their figures and
+ours. ``doc/papers/measured.json`` keeps all measurements. Without ``--again`` the command makes
+only those that are not there. So in a new clone it has little to do, and prints the rows as they
+are. It rewrites these pages, which git tracks. ``--out FOLDER`` writes pages and measurements to
+another folder, which begins without measurements.
 """
 _SECONDS = """\
 All measurements took {measured:.1f} CPU hours of one thread; those that have not been made would
