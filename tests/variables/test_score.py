@@ -60,14 +60,6 @@ def test_within_its_range_the_transform_is_that_of_yeo_and_johnson():
         assert_allclose(score.of(x), yeojohnson(x, power), rtol=1e-12, atol=1e-14)
 
 
-def within_range(score: Score, z: float) -> np.ndarray:
-    """The value of a score, but the end of the range beyond it where values grow exponentially."""
-    below, above = np.isfinite([score.lower, score.upper])
-    low = score._knots[0] if above and not below else -np.inf
-    high = score._knots[-1] if below and not above else np.inf
-    return score.inverse(np.clip(z, low, high))
-
-
 @every_score
 @pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (1.0, 0.4), (-1.5, 0.05), (0.0, 4.0)])
 def test_moments_agree_with_quadrature(score, mean, sd):
@@ -77,7 +69,8 @@ def test_moments_agree_with_quadrature(score, mean, sd):
 
     def moment(power):
         def integrand(z):
-            return float(within_range(score, z) - centre) ** power * norm.pdf(z, mean, sd)
+            value = NaiveScore(*score).within_range(float(score.inverse(np.array(z))))
+            return (value - centre) ** power * norm.pdf(z, mean, sd)
 
         parts = zip(ends[:-1], ends[1:])
         return sum(quad(integrand, a, b, epsabs=1e-13, limit=200)[0] for a, b in parts if a < b)
