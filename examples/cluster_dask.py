@@ -5,8 +5,8 @@ Components learned on a cluster
 
 The components of a mixture are learned side by side by joblib, and joblib can hand them to a dask
 cluster. Here the cluster is two processes of this computer; ``Client("address:port")`` would be a
-real one, with skpc installed on its workers. Needs ``dask`` and ``distributed``, which skpc itself
-does not.
+real one, with skpc installed on its workers. The example needs ``dask`` and ``distributed``; skpc
+itself does not need them.
 
 The result does not depend on where it was computed.
 """
@@ -14,13 +14,13 @@ The result does not depend on where it was computed.
 import joblib
 import numpy as np
 from dask.distributed import Client, LocalCluster
-from sklearn.datasets import load_digits
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_digit_bits
 
 
 def main():
-    pixels = (load_digits().data > 7).astype(float)
+    pixels = load_digit_bits().data
     model = CutsetNetworkBD(n_components=10, categories=[[0, 1]] * 64, random_state=0)
     at_home = model.fit(pixels).score_samples(pixels)
 

@@ -12,9 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap
-from sklearn.datasets import load_digits, load_wine
 
 from skpc import MixtureOfAllTrees
+from skpc.datasets import load_digit_bits, load_wines
 
 # %%
 # Wines
@@ -22,8 +22,7 @@ from skpc import MixtureOfAllTrees
 # The table has 13 measurements of 178 Italian wines, and the cultivar of each. Numbers are cut into
 # bins; the cultivar is a category. In the undirected mixture an edge has no direction, and the
 # probabilities of all edges sum to the number of edges of a tree, 13.
-wines = load_wine(as_frame=True)
-table = wines.data.assign(cultivar=wines.target.astype(str))
+table = load_wines(as_frame=True).frame
 model = MixtureOfAllTrees(orientation="undirected", random_state=0).fit(table)
 edge = model.edge_probabilities_
 names = [name.replace("_", " ") for name in table.columns]
@@ -37,7 +36,7 @@ plt.colorbar(image, label="probability of the edge", shrink=0.8)
 plt.show()
 
 # %%
-# Much hangs on the cultivar, given which most measurements are nearly independent.
+# The cultivar matters most: given the cultivar, most measurements are nearly independent.
 strongest = np.argsort(np.triu(edge).ravel())[::-1][:5]
 for first, second in zip(*np.unravel_index(strongest, edge.shape)):
     print(f"{names[first]} - {names[second]}: {edge[first, second]:.2f}")
@@ -48,7 +47,7 @@ for first, second in zip(*np.unravel_index(strongest, edge.shape)):
 # The columns are 8 x 8 pixels, black or white. Both states are declared, as some pixels are white
 # in all rows. In the directed mixture an edge leads from a pixel to one that is drawn given it;
 # here both directions are added up.
-pixels = (load_digits().data > 7).astype(float)
+pixels = load_digit_bits().data
 train, test = pixels[:1400], pixels[1400:]
 model = MixtureOfAllTrees(categories=[[0, 1]] * 64, random_state=0).fit(train)
 edge = model.edge_probabilities_ + model.edge_probabilities_.T
@@ -56,10 +55,10 @@ np.fill_diagonal(edge, 0.0)
 print(f"{model.score(test):.2f} nats a row on new digits")
 
 # %%
-# On the left, each edge with a probability above 0.3 is a line, the darker the more probable, over
-# the mean of all digits. Most join neighbours; pixels at the margin, which are hardly ever black,
-# may hang anywhere and have no such edge, or hang from each other. On the right are samples: a tree
-# is drawn, and a digit given the tree, for each anew.
+# On the left, each edge with a probability above 0.3 is a line over the mean of all digits; a
+# darker line is a more probable edge. Most edges join neighbours. Pixels at the margin are hardly
+# ever black: trees may attach them anywhere, so they have no such edge, or join each other. On the
+# right are samples: for each of them a tree is drawn, and then a digit given the tree.
 _, (left, right) = plt.subplots(1, 2, figsize=(8, 3.7), layout="constrained")
 paper = ListedColormap(["white", "black"])
 left.imshow(train.mean(axis=0).reshape(8, 8), cmap="Oranges", alpha=0.6, vmax=1.5)

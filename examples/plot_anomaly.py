@@ -11,12 +11,13 @@ not look normal.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_digits
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_tumours
 
 # %%
 # Categories: which pixels do not go together?
@@ -24,9 +25,9 @@ from skpc import CutsetNetworkBD
 # The 8 x 8 pixels of handwritten digits, reduced to four grey levels, are 64 columns of categories.
 # One digit at a time is normal; all others are anomalies that the models have not seen.
 #
-# The categories are *declared*. A pixel in the corner is empty in all rows for training, and a
-# learner that asks the data alone would think that empty is all it can be. And
-# ``handle_unknown="error"`` refuses what has not been declared.
+# The categories are *declared*. A pixel in the corner is empty in all rows for training, and from
+# the data alone a learner would conclude that it is always empty. And ``handle_unknown="error"``
+# refuses what has not been declared.
 digits = load_digits()
 pixels = digits.data // 4.25
 categories = [[0, 1, 2, 3]] * pixels.shape[1]
@@ -54,11 +55,11 @@ results = {
 # %%
 # Numbers: which measurements are out of the ordinary?
 # ----------------------------------------------------
-# Of the tumours of the breast cancer data the benign ones are normal and the malignant ones
-# anomalies. All thirty columns are numbers, and malignant tumours are extreme in many of them, each
-# by itself: what isolation forests are good at.
-tumours = load_breast_cancer()
-benign = tumours.target_names[tumours.target] == "benign"
+# In the breast cancer data, benign tumours are normal and malignant ones are anomalies. All thirty
+# columns are numbers, and malignant tumours are extreme in many single columns. Isolation forests
+# are good at such anomalies.
+tumours = load_tumours()
+benign = tumours.target == "benign"
 results["tumours"] = areas_under_curve(
     tumours.data[benign], tumours.data[~benign], CutsetNetworkBD(n_bins=3, param_ess=1)
 )
@@ -91,8 +92,8 @@ plt.show()
 # The trap
 # --------
 # A broken sensor reports a grey level of 9 in every pixel of the middle rows. In columns of numbers
-# an unknown category counts as missing. That is the right thing for a row that is to be completed,
-# but here the broken pixels are left out of the density, and the row scores *better* than before.
+# an unknown category counts as missing. That is right for a row whose cells shall be completed, but
+# here the density leaves out the broken pixels, and the row scores *better* than before.
 zeros = pixels[digits.target == 0]
 broken = zeros[:1].copy()
 broken[:, 16:48] = 9
@@ -107,8 +108,9 @@ except ValueError as error:
     print("broken, handle_unknown='error':", error)
 
 # %%
-# Columns of strings have a third way, the default there: ``handle_unknown="unseen"`` counts how
-# probable it is that a cell holds what no training row holds. A warning tells where it does.
+# Columns of strings have a third way, which is their default: ``handle_unknown="unseen"`` counts
+# the probability that a cell holds a category that is not in the training rows. A warning names
+# such cells.
 as_strings = [[str(level) for level in levels] for levels in categories]
 texts, broken_text = (rows.astype(int).astype(str).astype(object) for rows in (zeros, broken))
 unseen = CutsetNetworkBD(categories=as_strings).fit(texts)

@@ -5,8 +5,8 @@ Soft memberships survive a bad start
 
 LearnSPN divides the rows of a table among clusters, and the clusters among smaller ones. A bad
 division at the top cannot be mended below, since the rows of one side never see those of the other.
-SoftLearn lets rows belong to both sides. Here is the example by which the paper explains it
-(Ghandi, Quost, de Campos 2024, equations 3 to 5).
+SoftLearn lets rows belong to both sides. The example is that of the paper (Ghandi, Quost,
+de Campos 2024, equations 3 to 5).
 """
 
 import matplotlib.pyplot as plt

@@ -85,8 +85,8 @@ for column, (row, whole, p) in enumerate(zip(rows, X_test, proba)):
 plt.show()
 
 # %%
-# An outlier score beside the label
-# ---------------------------------
+# An outlier score with the label
+# -------------------------------
 # A classifier names a digit for any picture. The log density of the picture, from the same fitted
 # model, shows that pictures with shuffled pixels are not digits.
 shuffled = rng.permuted(X_test, axis=1)

@@ -3,27 +3,25 @@
 Digits: what the components mean
 ================================
 
-Mixtures of cutset networks are fitted to pictures of handwritten digits, without being told which
-digit is which. This example looks at the components, at digits drawn from the mixtures, and at
+Mixtures of cutset networks are fitted to pictures of handwritten digits, without their labels. This
+example looks at the components, at digits drawn from the mixtures, and at
 digits whose lower half was missing.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
-from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_digit_bits
 from skpc.queries import log_likelihood, marginals
 
 # %%
 # The 8 x 8 pixels, black or white, are 64 columns. Both states are declared, as some pixels are
 # white in all rows for training.
-digits = load_digits()
-train, test, _, label = train_test_split(
-    (digits.data > 7).astype(float), digits.target, test_size=450, random_state=0
-)
+pixels, digits = load_digit_bits(return_X_y=True)
+train, test, _, label = train_test_split(pixels, digits, test_size=450, random_state=0)
 both_states = [[0, 1]] * 64
 models = {
     "one network": CutsetNetworkBD(categories=both_states),
@@ -70,8 +68,8 @@ plt.show()
 #
 # Samples
 # -------
-# A component is more than such a picture, since its pixels depend on each other. What has been
-# learned shows in what a model draws.
+# A component is more than such a picture, since its pixels depend on each other. The draws of a
+# model show what it has learned.
 
 
 def show(strips):
@@ -92,8 +90,8 @@ show({name: model.sample(14, random_state=0) for name, model in models.items()})
 # %%
 # The lower half is missing
 # -------------------------
-# ``strategy="mpe"`` fills all pixels together with the most probable lower half; in a mixture, the
-# best that a single component has to offer. The default, "mean", gives each pixel the state that
+# ``strategy="mpe"`` fills all pixels together with the most probable lower half; in a mixture, with
+# the best one of a single component. The default, "mean", gives each pixel the state that
 # is more probable for it. That makes fewer errors, but where several digits are possible the
 # result can be a bit of each, so pictures are better filled by "mpe". Here is the first test digit
 # of each kind.
@@ -120,6 +118,6 @@ for name, model in models.items():
 # Twenty components are a little better than ten: 1347 rows leave 67 for each. By themselves
 # such components would give probabilities near one to pixels that never varied in their rows, and a
 # new digit that differs in some of these would cost many nats. So ``fit`` shrinks their tables
-# towards those of the whole table, as strongly as held-out rows ask for. Without that
+# towards those of the whole table; held-out rows decide how strongly. Without that
 # (``param_ess=None``) twenty components score -18.0. :doc:`plot_n_components` chooses the number of
 # components by likelihood.

@@ -3,8 +3,8 @@
 Regression when features are missing
 ====================================
 
-A support vector machine has been trained on complete rows and shall predict for rows in which some
-features are missing. To fill them in first means to predict at one guess.
+A support vector machine has been trained on complete rows, and predicts for rows in which some
+features are missing. If you fill them in first, it predicts at a single guess.
 :class:`~skpc.ExpectedKernelSVR` averages its prediction over everything the missing features may
 be, given those that are there, and does so exactly.
 """
@@ -18,7 +18,8 @@ from sklearn.svm import SVR
 from skpc import CutsetNetworkBD, ExpectedKernelSVR, SoftLearnSPN
 
 # %%
-# Five features hang together through two hidden ones, and the target bends with them.
+# Five features depend on each other through two hidden ones. The target is a nonlinear function of
+# the features.
 rng = np.random.default_rng(0)
 hidden = rng.normal(size=(1600, 2))
 X = hidden @ rng.normal(size=(2, 5)) + 0.4 * rng.normal(size=(1600, 5))
@@ -70,9 +71,9 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# The more is missing, the more the expectation gains. Where little is known, prediction at a guess
-# can be worse than no prediction. While nearly all is known, a guess is close, and what
-# counts is how well the density describes the features.
+# The expectation gains more where more is missing. Where little is known, prediction at a guess can
+# be worse than the mean of the target. Where nearly all is known, a guess is close, and it matters
+# most how well the density describes the features.
 #
 # How much could the missing features still change? ``return_std=True`` gives the exact standard
 # deviation of the prediction over them. Here one feature after the other is taken from three rows;
@@ -92,5 +93,5 @@ axes[0].set_ylabel("prediction")
 plt.show()
 
 # %%
-# The bars say what the features would decide if they were known. The noise of the target comes on
-# top of them, and whether the machine is right is another question.
+# The bars say how much the missing features can still change the prediction. They contain neither
+# the noise of the target nor the error of the machine.

@@ -4,8 +4,8 @@ Better averages from the same samples
 =====================================
 
 A Gibbs chain draws samples of a factor graph. How far are the marginals that they give from the
-exact ones, and how much nearer does one come by *weighting* the samples, or by replacing some of
-their cells with exact conditional distributions (*collapsing* them)?
+exact ones, and how much nearer do they come if you *weight* the samples, or replace some of their
+cells by exact conditional distributions (*collapse* them)?
 
 :class:`~skpc.discrepancies.BlackBoxImportanceSampler` does both. It looks at the samples and at
 ratios of probabilities of the target only, and knows nothing about the chain.
@@ -38,9 +38,9 @@ def distance(estimates):
 # %%
 # Samples, weighted and collapsed
 # -------------------------------
-# The first 25, 50 and 100 samples of four chains are used: with equal weights, and weighted by
-# each of the two Stein operators; complete, and with half of the variables of each sample
-# collapsed, other ones in each. (A sampler whose weights are all the same is the plain average.)
+# The first 25, 50 and 100 samples of four chains are used: with equal weights, and weighted by each
+# of the two Stein operators; complete, and with half of the variables collapsed, different ones in
+# each sample. (A sampler whose weights are all the same is the plain average.)
 sizes = [25, 50, 100]
 n_chains = 4
 errors = {}
@@ -86,8 +86,8 @@ plt.show()
 # The bounded operator "barker" gives better weights than equal ones at every size, and half of the
 # variables collapsed makes them better still. "ratio", the operator of the literature, divides by
 # the probability of a sample. Where neighbouring states differ much in probability, as they do
-# here, a few improbable samples dominate its discrepancy, and the weights are *worse* than none:
-# more samples then help little. Collapsing averages such ratios, and mends much of it.
+# here, a few improbable samples dominate its discrepancy, and the weights are *worse* than equal
+# ones: more samples then help little. Collapsing averages such ratios, and mends much of it.
 #
 # Weights do not help where samples leave out a part of the distribution: they move mass between the
 # samples only.

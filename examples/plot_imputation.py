@@ -3,7 +3,7 @@
 Filling missing cells, once or twenty times
 ===========================================
 
-A completed table is hardly ever the goal: something is computed from it. This example fills the
+A completed table is hardly ever the goal: an analysis follows. This example fills the
 missing cells of a table of diabetes patients (scikit-learn ships it) in three ways, looks at what
 each does to the distribution of a column, and then estimates a linear regression from incomplete
 tables, where one completion is not enough: *multiple imputation*.
@@ -23,10 +23,10 @@ table = table[["age", "sex", "bmi", "bp", "triglycerides", "progression"]]
 predictors = ["bmi", "bp", "triglycerides"]
 
 # %%
-# The disease of everyone has been followed up, but the more it progressed, the more measurements
-# were lost: one in ten in the milder half of the patients, one in two in the other half. So what
-# is missing depends on a column that is observed. Such cells are *missing at random*, and what is
-# left of a column is not what it was.
+# The progression of every patient is known, but patients with more progression have lost more
+# measurements: one in ten in the milder half of the patients, one in two in the other half. So an
+# observed column decides which cells are missing. Such cells are *missing at random*, and the cells
+# that are left differ from the whole column.
 rng = np.random.default_rng(0)
 severe = table["progression"] > table["progression"].median()
 lost = rng.random((len(table), 3)) < np.where(severe, 0.5, 0.1)[:, None]
@@ -64,15 +64,15 @@ axes[0].set_ylim(top=1.25 * axes[0].get_ylim()[1])
 plt.show()
 
 # %%
-# Means are the best guesses of single cells, and so they are less spread than what they stand for.
-# Most probable rows give the cells a few values, the densest of their bins. Draws look like the
-# lost cells.
+# Means are the best guesses of single cells, so they spread less than the lost cells did. Most
+# probable rows give the cells a few values, the densest of their bins. Draws look like the lost
+# cells.
 #
 # A regression
 # ------------
 # How does progression depend on the three measurements together? Coefficients are for one standard
-# deviation of each. In a table completed by draws, guesses count as observations; twenty
-# tables that differ in their guesses tell how much that matters. Rubin's rules pool them: the
+# deviation of each. In a table completed by draws, guesses count as observations. Twenty tables
+# with different guesses show how much that matters. Rubin's rules pool them: the
 # estimate is the mean of the twenty, and its variance is the mean of their variances plus the
 # variance between them.
 sd = table[predictors].std().to_numpy()

@@ -4,9 +4,9 @@ Just in time: one operator for all tables
 =========================================
 
 Bayesian logistic regression by expectation propagation on three tables in turn. The messages from
-the logistic factors come from a sampler at first, as if nothing were known of the factor, and an
-operator learns from its answers. When the operator is sure it answers itself. A new table brings
-new messages: the operator notices, asks, and learns on.
+the logistic factors come from a sampler at first, as if the density of the factor were unknown, and
+an operator learns from its answers. When the operator is sure, it answers itself. A new table
+brings new messages: the operator notices, asks, and learns on.
 """
 
 import time
@@ -27,8 +27,8 @@ from skpc.messages import ImportanceSamplingOracle, JustInTimeOperator, Normal
 # The operator
 # ------------
 # The oracle draws particles of z from a wide proposal and weights them by the incoming messages. It
-# needs to be told how to *draw* p for a given z, and no more. Predictions are used where the log of
-# their variance is below the threshold: -10 tolerates an error of exp(-5), 0.7 %, of the standard
+# needs only a function that *draws* p for a given z. Predictions are used where the log of their
+# variance is below the threshold: -10 tolerates an error of exp(-5), 0.7 %, of the standard
 # deviation of the incoming message.
 oracle = ImportanceSamplingOracle(
     lambda inputs, random_state: expit(inputs[:, 0]),

@@ -3,10 +3,11 @@
 Messages of a factor, learned from pairs
 ========================================
 
-In expectation propagation, what a factor sends to a variable is computed from the messages that
-come into it, by an integral. Here the integral of the logistic factor is learned from examples: the
-incoming messages are distributions, and the target describes the belief, a distribution too. What
-matters for its use is that the regression knows where it has seen no examples.
+In expectation propagation, a factor sends messages to its variables. Each message is an integral
+over the messages that come into the factor. Here the integral of the logistic factor is learned
+from examples: the incoming messages are distributions, and the target describes the belief, a
+distribution too. What matters for its use is that the regression knows where it has seen no
+examples.
 """
 
 import matplotlib.pyplot as plt
@@ -97,8 +98,8 @@ plt.show()
 # %%
 # Does it know what it has not seen?
 # ----------------------------------
-# Two lines through the space of normal messages, which cross regions with many examples and
-# regions with none; the label is 0. The operator's uncertainty is its predictive variance; a
+# Two lines through the space of normal messages cross regions with many examples and regions
+# without examples; the label is 0. The operator's uncertainty is its predictive variance; a
 # forest's is the disagreement of its trees.
 forest = RandomForestRegressor(64, random_state=0).fit(train, targets)
 mean = np.linspace(-12, 12, 300)

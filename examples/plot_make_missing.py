@@ -44,7 +44,8 @@ axes[0].set_ylabel("second column")
 plt.show()
 
 # %%
-# Completely at random, what is left is a smaller sample of the same. At random, the mean of what is
-# left is too low; but the first column explains what is lost, and a density that learns from all
-# observed cells comes close to the true mean. Not at random, no observed cell explains it: every
-# method that looks at the table alone is misled, this one too.
+# Where cells are missing completely at random, the remaining cells are a smaller sample of the same
+# distribution. Where they are missing at random, the mean of the remaining cells is too low; but
+# the first column explains which cells are lost, and a density that learns from all observed cells
+# comes close to the true mean. Where they are not missing at random, no observed cell explains it:
+# every method that looks only at the table is misled, this one too.

@@ -4,22 +4,22 @@ How many components does a table need?
 ======================================
 
 A single cutset network stops growing by itself. A mixture of them does not: every further component
-makes the training rows more probable, and from some number on, new rows no longer. This example
+makes the training rows more probable, but beyond some number new rows no longer gain. This example
 looks for that number by cross-validation on the digits of scikit-learn.
 """
 
 import matplotlib.pyplot as plt
-from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, train_test_split
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_digit_bits
 
 # %%
 # The table has 64 columns, the 8 x 8 pixels in black and white. Their two states are declared, as
 # there are pixels that are white in all rows of a split. The score of a density is its mean
 # log-likelihood, so a grid search needs no scorer; two random splits hold out a fifth of the
 # rows each.
-pixels = (load_digits().data > 7).astype(float)
+pixels = load_digit_bits().data
 train, test = train_test_split(pixels, train_size=700, random_state=0)
 search = GridSearchCV(
     CutsetNetworkBD(categories=[[0, 1]] * 64, random_state=0),
@@ -50,8 +50,8 @@ plt.show()
 # The likelihood of the training rows grows with every component. That of held-out rows grows ever
 # less; the grey line is the best of the sizes tried, which end at 11 so that the example is short.
 # The band is one standard deviation of the two splits. The search has learned the best mixture
-# again from all rows for training; here it is beside a single network, on rows that took no part in
-# the choice.
+# again from all rows for training; here it is compared with a single network, on rows that took no
+# part in the choice.
 single = CutsetNetworkBD(categories=[[0, 1]] * 64).fit(train)
 print(f"one network:   {single.score(test):.2f} nats a row")
 print(f"{search.best_params_['n_components']:2d} components: {search.score(test):.2f} nats a row")

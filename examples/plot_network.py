@@ -5,8 +5,8 @@ A learned network, drawn
 
 A cutset network can be read. Its top is a decision tree: each *cut* looks at one variable and
 sends a row down the branch of its state. At the end of each branch stands a *Chow-Liu tree*: every
-variable that has not been decided on depends on at most one other. So the drawing tells which
-variables matter for which, and under what circumstances.
+variable without a cut above it depends on at most one other. So the drawing shows which variables
+matter for which, and under what circumstances.
 
 The 2201 people aboard the Titanic are a table of four columns: class, sex, age (adult or child)
 and whether they survived (R. J. M. Dawson, "The 'Unusual Episode' Data Revisited", Journal of
@@ -33,7 +33,7 @@ counts = [
 n_people = [count for row in counts for count in row]
 
 # %%
-# The table has one row for each of the 32 kinds of people; how many there were of a kind is its
+# The table has one row for each of the 32 kinds of people; the number of people of a kind is its
 # weight. A weight of 670 is the same as 670 equal rows, and 0 the same as no row.
 model = CutsetNetworkBD().fit(people, sample_weight=n_people)
 CircuitDisplay.from_estimator(model)
@@ -47,7 +47,7 @@ plt.show()
 # has another place. In first and second class it hangs on *survived*: every child there
 # survived. In third class, where most children did not, it depends on sex instead, and the crew
 # had no children, so that their arrow to age means nothing: a Chow-Liu tree always connects all of
-# its variables, be the dependence ever so weak.
+# its variables, however weak their dependence is.
 #
 # Arrows are not causes. The distribution is the same whichever variable a tree starts from; the
 # learner starts from the first column.

@@ -3,10 +3,10 @@
 A number from rows with missing cells
 =====================================
 
-The progression of diabetes is predicted from ten measures of a patient, some of which are missing.
-A pool of densities, boosting and ridge regression answers with a whole distribution, which becomes
-wider the less is known of the patient. Gradient boosting, which takes missing values natively, sees
-the same complete training rows.
+This example predicts the progression of diabetes from ten measures of a patient. Some measures are
+missing. A pool of densities, boosting and ridge regression answers with a whole distribution, which
+is wider where fewer measures are known. Gradient boosting, which takes missing values natively,
+sees the same complete training rows.
 """
 
 import matplotlib.pyplot as plt
@@ -58,7 +58,7 @@ plt.show()
 # One patient
 # -----------
 # The predictive density of one patient: with all measures, without the body mass index and the
-# blood pressure, and with nothing but age and sex.
+# blood pressure, and with only age and sex.
 patient = X_test[[3]]
 partly, hardly = patient.copy(), np.full_like(patient, np.nan)
 partly[:, 2:4] = np.nan

@@ -3,11 +3,11 @@
 A simulator as part of the model
 ================================
 
-Outbreaks of a disease in many villages. How fast it spreads in a village, the reproduction number,
-depends on what is known of the village, and these dependences are wanted. Between reproduction
-number and the number of cases stands a simulator of the outbreak: it can be run, but nobody can
-write down the probability of its results. A sampler answers what messages such a factor sends, and
-an operator learns the answers.
+A disease breaks out in many villages. The reproduction number says how fast it spreads in a
+village, and depends on known features of the village. This example infers how it depends on them. A
+simulator leads from the reproduction number to the number of cases: it can be run, but nobody can
+write down the probability of its results. A sampler computes the messages of such a factor, and an
+operator learns its answers.
 """
 
 import time
@@ -94,8 +94,9 @@ for number in range(2):
         )
 
 # %%
-# On the left what the simulator does: the same reproduction number can make a handful of cases or
-# hundreds. On the right what was found out about the weights; bars are two standard deviations.
+# The left picture shows what the simulator does: the same reproduction number can make a handful of
+# cases or hundreds. The right picture shows the posterior of the weights; bars are two standard
+# deviations.
 _, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
 left.scatter(np.exp(grid), sizes, s=3, alpha=0.3, color="#0072B2")
 left.set(xscale="log", yscale="log", xlabel="reproduction number", ylabel="cases in the end")
@@ -117,5 +118,5 @@ plt.show()
 
 # %%
 # The operator asks the sampler less in the second region: what it has learned about the simulator
-# holds for both. An answer costs a fraction of a millisecond where the sampler needs several; the
-# dearer the simulator, the more there is to gain.
+# holds for both. An answer costs a fraction of a millisecond where the sampler needs several. A
+# more expensive simulator gains more.

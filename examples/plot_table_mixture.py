@@ -4,10 +4,10 @@ A Gaussian mixture of a table with missing cells
 ================================================
 
 A Gaussian mixture is a strong model of numbers that depend on each other, until a cell is missing.
-Then the table has to be filled first, and the mixture learns what the filling made up. This example
+Then the table has to be filled first, and the mixture learns invented cells. This example
 takes measurements of cell nuclei in breast tumours (scikit-learn ships them) and removes cells.
 :class:`skpc.TableMixture` learns the rows as they are; ``GaussianMixture`` learns rows that were
-filled in three ways. Rows that were held out, without missing cells, tell which density is better.
+filled in three ways. Complete rows that were held out show which density is better.
 """
 
 import matplotlib.pyplot as plt
@@ -76,13 +76,13 @@ plt.show()
 # %%
 # Without missing cells ``TableMixture`` gains by the scores of its columns, under which skew ones
 # look normal, and by components that learn from each other. With missing cells it loses little, as
-# nothing is made up.
+# it invents no cells.
 #
 # What the others learned
 # -----------------------
-# Draws show what a density has learned of two columns, here with three cells in ten missing, before
-# the rows that were held out (grey). An area is nearly a square of the radius. Column means draw
-# the mixture away from that curve, and neighbours blur it.
+# Draws show what a density has learned about two columns, here with three cells in ten missing, in
+# front of the rows that were held out (grey). An area is nearly a square of the radius. Column
+# means draw the mixture away from that curve, and neighbours blur it.
 _, axes = plt.subplots(1, 4, figsize=(8, 2.4), sharex=True, sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, compared.items()):
     # GaussianMixture returns components as well.

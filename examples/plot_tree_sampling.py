@@ -13,15 +13,15 @@ import time
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
 
 from skpc import MixtureOfAllTrees
 from skpc.all_trees.incomplete import estimate_rows, prepared
+from skpc.datasets import load_digit_bits
 
 # %%
-# The columns are 14 of the pixels of handwritten digits, black or white. Ten rows show six of them,
-# and the question is how probable it is that each of the others is black.
-pixels = (load_digits().data > 7).astype(float)
+# The columns are 14 of the pixels of handwritten digits, black or white. Ten rows show six of these
+# pixels. How probable is it that each of the other pixels is black?
+pixels = load_digit_bits().data
 chosen = [10, 11, 12, 18, 20, 26, 27, 28, 34, 37, 42, 45, 50, 52]
 train, test = pixels[:1400, chosen], pixels[1400:, chosen]
 rng = np.random.default_rng(0)
@@ -42,10 +42,10 @@ def exact_marginals(model):
 
 
 # %%
-# Three ways to sample: trees in view of the observed cells, the missing ones summed out in each
-# ("collapsed", what the estimator does where there are too many completions to sum); trees and
-# cells without a look at the row ("importance"); and a Markov chain ("gibbs"). Each is run with 10
-# to 1000 samples a row, on five seeds.
+# There are three ways to sample. "collapsed" draws trees in view of the observed cells, and sums
+# out the missing ones in each; the estimator does so where there are too many completions to sum.
+# "importance" draws trees and cells without a look at the row. "gibbs" is a Markov chain. Each runs
+# with 10 to 1000 samples a row, on five seeds.
 methods = {
     "collapsed": ("#0072B2", "o-"),
     "importance": ("#E69F00", "s--"),

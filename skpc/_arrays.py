@@ -18,7 +18,7 @@ def check_memory(n_numbers: float, what: str, remedy: str) -> None:
     try:
         there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
-        # Not told on this system: arrays are refused when they are made.
+        # This system does not say: the allocation of an array fails instead.
         return
     if needed > there:
         raise MemoryError(

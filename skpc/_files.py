@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-#: An archive that holds more than so many bytes holds at most so many times its own size.
+#: An archive may hold any number of bytes up to the first number; beyond it, the content is at most
+#: the second number times as large as the archive itself.
 _SMALL, _TIGHTEST = 1 << 26, 100
 #: How the header of an array is read, by the version of its format.
 _HEADERS = {
@@ -102,7 +103,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Raises
     ------
     ValueError
-        If the file is no archive of arrays of numbers, or is damaged.
+        If the file is not an archive of arrays of numbers, or is damaged.
     """
     with open(path, "rb") as file:
         try:

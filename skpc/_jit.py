@@ -38,7 +38,7 @@ FALSE: Any = np.bool_(False)
 #: Every kernel that has been declared, in order of declaration.
 KERNELS: list[Any] = []
 
-#: Folder of the cache of which the user has been warned. One warning is enough.
+#: The cache folder that a warning has named. One warning is enough.
 _WARNED: list[str] = []
 
 # No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
@@ -66,7 +66,7 @@ def kernel(func: Callable[P, R]) -> Callable[P, R]:
 
 def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
     compiled = _dispatcher(func, inline)
-    # There may be no folder to write to, or no file to compare with.
+    # A folder to write to, or a file to compare with, may be missing.
     with suppress(RuntimeError, OSError):
         compiled._cache = _Cache(func)
     if inline:

@@ -42,7 +42,7 @@ def _found_instead(X: Any) -> str | None:
         )
     if isinstance(X, str | os.PathLike):
         return f"{X!r}. Read the file first, by pandas.read_csv or pandas.read_parquet."
-    if isinstance(X, dict):
+    if type(X) is dict:  # Some sparse matrices of scipy are subclasses.
         return "a dict. Pass pandas.DataFrame(X)."
     if isinstance(X, list | tuple) and any(hasattr(block, "columns") for block in X[:1]):
         return (

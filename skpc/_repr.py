@@ -1,4 +1,4 @@
-"""How objects that are no estimators show themselves."""
+"""The ``repr`` of objects that are not estimators."""
 
 from inspect import Parameter, signature
 from typing import Any
@@ -29,7 +29,7 @@ def _shown(value: Any) -> str:
         return f"<array of shape {value.shape}>"
     text = " ".join(repr(value).split())
     if " at 0x" in text:
-        # A function, a generator of random numbers: its address tells nobody anything.
+        # A function or a generator of random numbers: its address is of no use to a reader.
         name = getattr(value, "__name__", type(value).__name__)
         return f"<{name.strip('<>')}>"
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}...)"

@@ -50,5 +50,5 @@ def each(
 
 
 def slices(n: int, size: int) -> list[slice]:
-    """Divide ``n`` rows into parts of some size; there may be none."""
+    """Divide ``n`` rows into parts of some size; zero rows give an empty list."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.calibration import _SigmoidCalibration as SigmoidCalibration  # noqa: F401
-from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from skpc._arrays import Floats
 from skpc._lazy import is_from, refuse_no_table
@@ -119,7 +117,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     array = validate_data(estimator, X, reset=reset, dtype=None, order="C", ensure_all_finite=False)
     is_list = isinstance(X, list | tuple)
     if array.dtype.kind not in "biuf" or _may_be_rounded(array, is_list):
-        # Beside others in a list numbers become strings, and integers floats.
+        # In a list of mixed types, numpy turns numbers into strings, and integers into floats.
         array = _numbers_where_possible(np.asarray(X if is_list else array, dtype=object))
     if array.dtype != object:
         array = np.require(array, dtype=np.float64, requirements=("C", "W"))
@@ -190,80 +188,6 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats:
             f"lose single rows; found {total:g}. Divide all weights by a constant."
         )
     return weight
-
-
-def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
-    """Check the numbers that a regressor learns to predict.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Named in the error where there are none.
-    y : array-like of shape (n_rows,)
-        Finite numbers; a single column is flattened with a warning.
-    n_rows : int
-        How many rows there are.
-
-    Returns
-    -------
-    target : ndarray of shape (n_rows,), float64
-
-    Raises
-    ------
-    ValueError
-        If ``y`` is None, has another length, or is not finite.
-    """
-    return check_array(
-        _one_for_each_row(estimator, y, n_rows), ensure_2d=False, dtype=np.float64, input_name="y"
-    )
-
-
-def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
-    """Check the classes that a classifier learns to predict, numbers or strings.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Named in the error where there are none.
-    y : array-like of shape (n_rows,)
-        A single column is flattened with a warning.
-    n_rows : int
-        How many rows there are.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,)
-
-    Raises
-    ------
-    ValueError
-        If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
-    """
-    labels = _one_for_each_row(estimator, y, n_rows)
-    if labels.dtype == object and missing_cells(labels).any():
-        raise ValueError(
-            f"y holds a missing class in row {int(missing_cells(labels).argmax())}; leave such "
-            "rows out."
-        )
-    check_classification_targets(labels)
-    return labels
-
-
-def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
-    """The values of ``y``, no more and no fewer than there are rows."""
-    if y is None:
-        raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
-            "is None."
-        )
-    labels = column_or_1d(unmasked(y), warn=True)
-    assert_all_finite(labels, input_name="y")
-    if len(labels) != n_rows:
-        raise ValueError(
-            f"X and y need the same number of rows; found {n_rows} rows in X and {len(labels)} "
-            "values in y (inconsistent numbers of samples)."
-        )
-    return labels
 
 
 def check_finite(
@@ -462,10 +386,10 @@ def rounded_integer(cells: NDArray[np.object_], values: NDArray[Any]) -> int | N
 
 
 def refuse_rounded(integer: int | None, column: int, names: Sequence[Any] | None = None) -> None:
-    """Raise if an integer is given: as a category it could not be told from its neighbours."""
+    """Raise if an integer is given: as a category it would equal its neighbours once rounded."""
     if integer is not None:
         raise ValueError(
-            f"Categories that are integers beyond 2**53 are not told apart; found {integer} in "
+            f"Categories that are integers beyond 2**53 round to equal floats; found {integer} in "
             f"{describe_column(column, names)}. Turn them into strings."
         )
 

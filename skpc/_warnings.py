@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Whose lines tell a user nothing.
+#: Packages whose lines do not help a user to find the cause of a warning.
 _INSIDE = {"skpc", "sklearn", "joblib"}
 #: Texts and categories of the warnings of this thread, while they are collected.
 _COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("warned", default=None)

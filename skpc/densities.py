@@ -42,8 +42,8 @@ class Density(Protocol):
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """Fill each cell by itself: the mean of a number, the most probable state of a category.
 
-        Only those of some columns where ``columns`` is given; the other missing cells are then
-        arbitrary. It says no more than :meth:`posteriors`, and takes less time and memory.
+        With ``columns``, only these are filled, and the other missing cells are arbitrary. The
+        result also follows from :meth:`posteriors`, but this takes less time and memory.
         """
 
     def modes(self, rows: Floats) -> Floats:

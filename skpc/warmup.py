@@ -1,7 +1,7 @@
 """Compile what the estimators need, once: ``python -m skpc.warmup``.
 
-Compiled functions are cached on disk, so that later processes load them. Worth a line in the
-recipe of a container, or before a cluster starts many workers at once.
+Compiled functions are cached on disk, so that later processes load them. Run it in the recipe of a
+container, or before a cluster starts many workers at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["warmup"]
 
 
 def warmup() -> None:
-    """Fit every estimator to small tables, and ask it everything once.
+    """Fit every estimator to small tables, and call each of its methods once.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def _samplers() -> None:
 def _main() -> None:
     description = """
         Compile what skpc needs, once, by using every estimator on small tables. Later processes
-        load the machine code from where numba keeps it: beside the modules of skpc, or in the
+        load the machine code from where numba keeps it: next to the modules of skpc, or in the
         directory that the environment variable NUMBA_CACHE_DIR names.
     """
     argparse.ArgumentParser("python -m skpc.warmup", description=description).parse_args()

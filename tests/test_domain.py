@@ -217,7 +217,7 @@ def test_large_integers_as_categories_stay_apart_or_are_refused_by_name(library)
     def checked(ids):
         return check_table(BaseEstimator(), table_of_ids(ids, library), reset=True)
 
-    message = "not told apart; found 9007199254740993 in column .*Turn them into strings"
+    message = "round to equal floats; found 9007199254740993 in column .*Turn them into strings"
     merged = [LARGE, LARGE + 1] * 10
     with pytest.raises(ValueError, match=message):
         Domain.fit(checked(merged), categorical_features=[0])

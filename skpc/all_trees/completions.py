@@ -92,7 +92,7 @@ def _strides(codes: Ints, ptr: Ints) -> Ints:
 
 
 def _parts(amount: Floats) -> Iterator[slice]:
-    """Divide rows into parts of about so many cells of completions."""
+    """Divide rows into parts of about ``_CELLS`` cells of completions."""
     number = np.cumsum(amount) // _CELLS
     cuts = np.flatnonzero(np.diff(number)) + 1
     edges = [0, *cuts.tolist(), len(amount)]

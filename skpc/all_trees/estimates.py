@@ -18,7 +18,7 @@ _SMALLEST = 1e-100
 
 
 class Request(NamedTuple):
-    """What is to be estimated of rows beside their likelihood; what is not needed costs nothing.
+    """What to estimate in addition to the likelihood of rows; what is not needed costs nothing.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Estimates(NamedTuple):
         The rows, each ``n_draws`` times, their missing cells filled by one joint draw.
     log_asked : array of shape (n_rows,)
         Log probability of the further cells of ``wholes``, given the observed ones: never
-        positive, for it is an average over the same trees. Zero where there are none.
+        positive, for it is an average over the same trees. Zero without further cells.
     """
 
     log_likelihood: Floats
@@ -127,13 +127,13 @@ class RowTask(NamedTuple):
     """What is to be estimated of one row, and arrays for the answers."""
 
     code: Ints
-    #: The row with further cells; the same as ``code`` if there are none.
+    #: The row with further cells; the same as ``code`` if there is nothing to add.
     whole: Ints
     seed: np.uint64
     n_samples: int
-    #: Of shape (n_states,), or (0,) if not needed.
+    #: Shape (n_states,), or (0,) if not needed.
     marginals: Floats
-    #: Of shape (n_draws, n).
+    #: Shape (n_draws, n).
     draws: Ints
 
 

@@ -120,7 +120,7 @@ def _size_of_chain(trace: Floats) -> float:
     """Effective sample size of a chain that forgets at the rate of its lag-one correlation."""
     centred = trace - trace.mean()
     variance = centred @ centred
-    # What rounding alone makes of equal values tells nothing.
+    # Differences within the rounding of equal values do not count.
     correlation = centred[1:] @ centred[:-1] / variance if np.ptp(trace) > _ROUNDING else 0.0
     return len(trace) * (1.0 - max(correlation, 0.0)) / (1.0 + max(correlation, 0.0))
 

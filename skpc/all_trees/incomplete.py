@@ -31,9 +31,9 @@ METHODS: dict[str, Callable[[PreparedTrees, RowTask], tuple[float, float, float]
     "importance": importance_row,
     "gibbs": gibbs_row,
 }
-#: So many completions are summed for each tree that would be sampled, divided by the number of
-#: variables. To sum them then takes four to six times as long, which an answer without error is
-#: worth: a determinant costs a tree of forty variables, and n / 40 trees of n.
+#: Largest number of completions to sum for each tree that would be sampled, times the number of
+#: variables. To sum them then takes four to six times as long, but the answer is without error. A
+#: determinant costs as much as a tree of forty variables, and as n / 40 trees of n.
 _COMPLETIONS = 160
 #: But no more than this: they are all in memory.
 _MOST_COMPLETIONS = 2**16
@@ -136,7 +136,7 @@ def estimate_missing(
     n_samples: int,
     request: Request = _ALL,
 ) -> Estimates:
-    """What is to be known of rows with missing cells.
+    """What to estimate for rows with missing cells.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def local_modes(mixture: Components, codes: Ints, filled: Ints, log_peak: Sequen
     filled : ndarray of shape (n_rows, n)
         The same rows with states in place of the missing ones, to start from.
     log_peak : sequence of n arrays of shape (n_states[v],)
-        What a state is worth beside its log probability.
+        What a state is worth in addition to its log probability.
 
     Returns
     -------

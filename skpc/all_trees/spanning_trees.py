@@ -124,7 +124,7 @@ def eliminate_graph(graph: Elimination) -> int:
 
 @inlined
 def _split(v: int, u: int, graph: Elimination, streams: Streams, tree: int) -> int:
-    """Draw the last eliminated vertex through which the edge u -> v goes; -1 if through none.
+    """Draw the last eliminated vertex through which the edge u -> v goes; -1 if there is none.
 
     The edge is of the graph in which the first of its ends has just returned. The terms are
     worked out on the way: most draws end after a few of them.

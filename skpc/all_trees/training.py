@@ -33,8 +33,8 @@ _CLUSTERING = 100
 _TREES, _STEPS = 30, 2
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
-#: Number of cells in a batch: what a step costs beside its rows is then the same proportion of them
-#: for any number of columns. It holds within these numbers of rows.
+#: Number of cells in a batch, with these limits on its number of rows. The fixed cost of a step is
+#: then the same proportion of the cost of its rows for any number of columns.
 _CELLS, _FEWEST_ROWS, _MOST_ROWS = 25_600, 16, 256
 #: Small tables have smaller batches, for this number of steps an epoch, but at least these rows.
 _STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
@@ -280,7 +280,7 @@ def train_trees(
     random_state : RandomState
         Deals the rows out to batches.
     advance : callable
-        Told of each epoch, to show progress.
+        Called after each epoch, to show progress.
 
     Returns
     -------

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 
 from skpc._arrays import Floats
 
-#: Inverses of so many vertices are left to LAPACK.
+#: LAPACK inverts matrices of up to this number of vertices.
 _LEAF = 96
 #: An answer is taken if no pivot has lost more than this share of its diagonal entry.
 _LOST = 1e-10

@@ -156,7 +156,7 @@ def _check_use(structure: Structure) -> None:
         node = int(np.flatnonzero(~used)[0])
         raise StructureError(
             f"{NAMES[int(structure.kind[node])]} {node} with scope "
-            f"{properties.scope_text(structure.scopes[node])} is no child of any node; only the "
+            f"{properties.scope_text(structure.scopes[node])} is not a child of any node; only the "
             "node added last is the root"
         )
 
@@ -184,7 +184,7 @@ def _check_decisions(circuit: Circuit) -> None:
 
 
 def _fixed_states(circuit: Circuit, node: Ints, var: Ints) -> Ints:
-    """The state that has all the mass of a node, or of a child of that product; -1 for none."""
+    """The state that has all the mass of a node, or of a child of that product; else -1."""
     leaves, parent, child = circuit.structure.leaves, circuit.edge_parent, circuit.child
     state = np.full(circuit.n_nodes, -1)
     state[leaves.node] = only_possible_states(leaves, circuit.param)
@@ -205,7 +205,7 @@ def repeated_state(node: int, var: int, states: Any) -> StructureError:
 
 
 def undecided(child: int, node: int, state: int, var: int) -> StructureError:
-    """The error for a child of a deciding sum that is positive beside its own state."""
+    """The error for a child of a deciding sum that is positive in addition to its own state."""
     return StructureError(
         f"child {child} of sum {node} must contain an indicator of state {state} of variable {var} "
         "to be decided by it"

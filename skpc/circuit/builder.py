@@ -214,8 +214,8 @@ class CircuitBuilder:
         log_probs : sequence of array-like
             For each of them the log probabilities (nats) of its atoms, and of all other values.
         mean, covariance : array-like of shape (n_columns,) and (n_columns, n_columns)
-            Of the scores of the other values; the covariance is symmetric and positive definite.
-            Cells that hold atoms have no score, and are integrated out.
+            Moments of the scores of the other values, with a positive definite covariance. Cells
+            that hold atoms have no score, and are integrated out.
 
         Returns
         -------
@@ -434,7 +434,7 @@ def _log_probs(var: int, given: Any, n_states: int) -> Floats:
 
 
 def _gaussian(variables: list[int], mean: Any, covariance: Any) -> tuple[Floats, Floats]:
-    """Parameters of the Gaussian of a block, the covariance row by row; refuse what is none."""
+    """Parameters of the Gaussian of a block, the covariance row by row; refuse invalid ones."""
     mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
     d = len(variables)
     if mean.shape != (d,) or covariance.shape != (d, d):

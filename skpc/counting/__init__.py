@@ -1,4 +1,4 @@
-"""Counts of cells and pairs of cells, what they tell, and the trees made of them.
+"""Counts of cells and pairs of cells, their scores, and the trees made of them.
 
 Internal: it may change in any version.
 """

@@ -31,7 +31,7 @@ _WORD_BLOCK = 4
 
 
 def fits_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
-    """Tell whether rows can be counted as bits: two states, no cell missing, whole weights."""
+    """Whether rows can be counted as bits: two states, no cell missing, whole weights."""
     return bool(
         np.all(n_states == 2)
         and codes.min(initial=0) >= 0
@@ -135,7 +135,7 @@ class BitRows:
         return ScoredTree(tree, score.of_tables(tables), entropy)
 
     def _edge_tables(self, counts: Floats, both: NDArray[np.uint32], parent: Ints) -> CountTables:
-        """Tables of four cells for the edges, of two for the root.
+        """Tables of four cells for the edges, and of two cells for the root.
 
         ``counts`` are those of the two states of each column, ``both`` those of the rows in which
         the two ends of an edge are one.

@@ -96,7 +96,7 @@ def binary_spanning_tree(
     """Find the Chow-Liu tree of binary variables straight from their pair counts.
 
     Prim's algorithm asks for the information of a vertex with the vertices outside the tree
-    only, so every pair is evaluated once, when its first end joins, and none is stored.
+    only, so every pair is evaluated once, when its first end joins, and is not stored.
 
     Parameters
     ----------

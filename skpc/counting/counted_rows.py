@@ -116,7 +116,7 @@ class CountedRows:
 
 
 def complete_slots(in_state: Floats, n_states: Ints) -> Slots:
-    """The slots of complete columns, none of them wide."""
+    """The slots of complete columns; no column is wide."""
     return slots_of(in_state, n_states, may_be_wide=False)
 
 

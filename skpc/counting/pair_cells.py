@@ -1,4 +1,4 @@
-"""Cells of pairs of columns of a node: how they are counted, and what they tell.
+"""Cells of pairs of columns of a node: how they are counted, and their information.
 
 Rows mostly agree with the most frequent state of each column, so only the other states are
 counted: each of them that occurs in a node has a *slot*, a row adds its weight to the pairs of

@@ -31,7 +31,7 @@ def count_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variabl
     Raises
     ------
     MemoryError
-        If what is known of all pairs of columns would take more memory than there is.
+        If the statistics of all pairs of columns would take more memory than there is.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Counts of complete columns of few states, from a bit for each state of each row.
+"""Counts of complete columns with few states, from a bit for each state of each row.
 
 The rows of a node are packed word-major, as in ``bit_counts``: ``words[w, p]`` holds rows
 ``64 w .. 64 w + 63`` of one state of one column, its *place*. One AND and one popcount count 64
-rows of a cell. The cells of all pairs of a column are counted together and told at once, so that
+rows of a cell. The cells of all pairs of a column are counted together and used at once, so that
 they stay in the cache, however many columns there are.
 """
 
@@ -20,7 +20,7 @@ from skpc.counting.count_tables import CountTables
 from skpc.counting.mutual_information import UNITS_PER_NAT
 from skpc.counting.scores import Score
 
-#: Columns of more states are counted row by row: each cell costs a pass over the words.
+#: Columns with more states are counted row by row: each cell costs a pass over the words.
 _MAX_STATES = 40
 #: Rows (weights counted out) beyond which codes and bits would take too much memory.
 _MAX_ROWS = 2**22
@@ -29,10 +29,10 @@ _WORD_BLOCK, _CACHED_WORDS = 4, 2**16
 
 
 def fits_state_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
-    """Tell whether rows can be counted as bits of states: few states, complete, whole weights.
+    """Whether rows can be counted as bits of states: few states, complete, whole weights.
 
-    Where there are fewer possible rows than rows, weights would be counted out in vain. Whether
-    equal rows have been merged does not matter.
+    Copies of rows in place of weights are not worth while where there are fewer possible rows than
+    rows. Whether equal rows have been merged does not matter.
     """
     return bool(
         n_states.max(initial=0) <= _MAX_STATES

@@ -46,7 +46,7 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
         f"The pairs of {n_states.sum():,} states of {len(n_states):,} columns",
         "Choose fewer columns, merge rare states or take fewer bins.",
     )
-    # Counted together are all states but 0 of each column, and that its cells are there: one
+    # One count covers all states except 0 of each column, and whether its cells are there: one
     # column for all if no cell is missing.
     n_columns, first = len(n_states), offsets(n_states - 1)
     complete = bool((codes >= 0).all())

@@ -157,7 +157,7 @@ def slots_of(in_state: Floats, n_states: Ints, may_be_wide: bool = True) -> Slot
     state_ptr = offsets(n_states + 1)
     column = np.repeat(np.arange(len(n_states)), n_states + 1)
     state = np.arange(state_ptr[-1]) - state_ptr[column] - 1
-    # Of equally frequent states the first one is the usual one.
+    # If several states are most frequent, the first one is the usual one.
     by_count = np.lexsort((-in_state, column))
     usual = state[by_count[state_ptr[:-1]]]
     counted = (in_state > 0) & (state != usual[column])

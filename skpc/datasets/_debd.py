@@ -99,7 +99,7 @@ def fetch_debd(
     bunch : Bunch
         ``train``, ``valid`` and ``test`` are uint8 arrays of zeros and ones of shape
         (n_samples, n_features); ``name`` is the name of the file, ``n_features`` the number of
-        columns, ``categorical_features`` a mask that says that all are categories, ``DESCR`` a
+        columns, ``categorical_features`` a mask that marks all columns as categories, ``DESCR`` a
         short description.
 
     Raises

@@ -86,8 +86,8 @@ def _refuse_wide(rows: int, cols: int) -> None:
     if rows * cols * 2**short > _MOST_STATES:
         fitting = max(side for side in range(short) if long * side * 2**side <= _MOST_STATES)
         raise ValueError(
-            f"A grid of {rows} x {cols} is too wide for exact samples: beside a side of {long} the "
-            f"other one may be {fitting} at most. Make it narrower, or draw dependent samples by "
+            f"A grid of {rows} x {cols} is too wide for exact samples: if one side is {long}, the "
+            f"other may be {fitting} at most. Make it narrower, or draw dependent samples by "
             "skpc.factor_graphs.GibbsSampler."
         )
 
@@ -150,8 +150,8 @@ def make_chow_liu(
 
 def _dirichlet(rng: np.random.RandomState, concentration: float, shape: tuple[int, ...]) -> Floats:
     """Draw from a symmetric Dirichlet distribution over the last axis."""
-    # Of gamma variables with a small shape only the logs are not zero: with u uniform and g of
-    # shape a + 1, g u^(1/a) has shape a.
+    # Gamma variables with a small shape round to zero, but their logs do not: with u uniform and g
+    # of shape a + 1, g u^(1/a) has shape a.
     log_gamma = np.log(rng.gamma(concentration + 1.0, size=shape))
     return np.asarray(softmax(log_gamma + np.log1p(-rng.uniform(size=shape)) / concentration, -1))
 
@@ -229,7 +229,7 @@ def _columns(table: Any) -> list[Any]:
 
 
 def _proportions_below(number: int, column: Any) -> Floats:
-    """The proportion of rows with a smaller value; half of those with the same."""
+    """The proportion of rows with a smaller value, plus half of those with the same value."""
     cells = np.asarray(column)
     missing = missing_cells(cells.astype(object))
     if missing.any():

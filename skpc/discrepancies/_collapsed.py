@@ -216,7 +216,7 @@ def _tables(
 
 
 def _n_entries(plan: EliminationPlan, n_sampled: int) -> int:
-    """Entries of all conditional tables of a row; none where there is nothing to condition."""
+    """Entries of all conditional tables of a row; zero where there is nothing to condition."""
     sizes = np.multiply(plan.n_contexts, plan.n_options)
     return int(sizes.sum()) if n_sampled < len(plan.order) else 0
 

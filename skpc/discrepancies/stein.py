@@ -115,7 +115,7 @@ def check_stein_operator(stein_operator: str) -> None:
 
 
 def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:
-    """The kernel, or the exponential Hamming kernel where none is given."""
+    """The kernel, or by default the exponential Hamming kernel."""
     if kernel is None:
         return ExponentialHamming(1.0 / n_variables)
     if not isinstance(kernel, Kernel):

@@ -1,4 +1,4 @@
-"""How many bins each numeric column gets: more where these tell more about other columns.
+"""How many bins each numeric column gets: more where these explain other columns better.
 
 Within a bin a value follows the margin of its column, whatever the number of bins. So the number
 matters for what the column has to do with others only, and two numbers of bins compare by the
@@ -26,8 +26,8 @@ _PAIRS = 4e6
 #: Equivalent sample size of the score. On seven tables, 8 to 16 did better than 1 to 4.
 _ESS = 8.0
 #: The score decides on more bins than these, twice as many at most. Fewer would often score more,
-#: but tell less exactly where a missing number lies: held-out errors grew, and densities fell on
-#: the smallest tables.
+#: but locate a missing number less exactly: held-out errors grew, and densities fell on the
+#: smallest tables.
 _ENOUGH = 10
 #: Rows on which numbers of bins are compared.
 _MOST_ROWS = 20_000
@@ -55,7 +55,7 @@ def choose_bins(
     -------
     tuple of Axis or None
     """
-    # Of many rows, some of them tell the number.
+    # If there are many rows, some of them are enough to choose the number.
     step = 1 + len(rows) // _MOST_ROWS
     few, their_weight = rows[::step], weight[::step]
     start = np.ones(len(margins), dtype=np.int64)

@@ -16,7 +16,8 @@ class CodeTable(NamedTuple):
     Attributes
     ----------
     start : ndarray of shape (n_features + 1,), int64
-        Column j owns the entries start[j]:start[j + 1]; none if it is not looked up here.
+        Column j owns the entries start[j]:start[j + 1]; a column that is not looked up here owns
+        no entry.
     value : ndarray of shape (n_entries,), float64
         Categories, increasing within a column.
     code : ndarray of shape (n_entries,), int64
@@ -42,7 +43,7 @@ class CodeTable(NamedTuple):
 
 @kernel
 def all_are_codes(numbers, n_states):
-    """Tell whether every number is missing or a code 0..n_states - 1; n_states 0 takes any."""
+    """Whether every number is missing or a code 0..n_states - 1; n_states 0 takes any."""
     for row in range(numbers.shape[0]):
         n_wrong = 0
         for column in range(numbers.shape[1]):
@@ -86,7 +87,7 @@ def recode(numbers, start, value, code, first_unknown):
 
 
 def encode_strings(cells: NDArray[np.object_], states: NDArray[Any] | None) -> tuple[Floats, int]:
-    """Look strings up; return codes and the first row with an unknown one (-1: none)."""
+    """Look strings up; return codes and the first row with an unknown one (-1: no such row)."""
     code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
     code_of[None] = np.nan
     codes = np.array([code_of.get(cell, -1.0) for cell in cells.tolist()])

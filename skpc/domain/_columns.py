@@ -32,7 +32,7 @@ def column_numbers(
     Raises
     ------
     ValueError
-        If it is none of the three, or there is no such column.
+        If it has another type, or names a column that the table does not have.
     """
     if chosen.size == 0:
         return np.empty(0, dtype=np.intp)

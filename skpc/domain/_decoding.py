@@ -93,7 +93,7 @@ class TableWriter:
         Parameters
         ----------
         values : ndarray of shape (n_rows, n_features), float64
-            NaN where there is none.
+            NaN where a cell has no number.
         like : DataFrame or ndarray of shape (n_rows, n_features)
             The table that the numbers are about.
 
@@ -165,7 +165,7 @@ class TableWriter:
         return given
 
     def _cells_of(self, given: Mapping[Any, Any]) -> list[Any]:
-        """The cells of a row of which a dict knows some, None elsewhere."""
+        """A row with the cells that a dict gives, None elsewhere."""
         cells: list[Any] = [None] * len(self.categories)
         numbers = column_numbers(np.array([*given]), len(cells), self.feature_names, "given")
         for column, value in zip(numbers.tolist(), given.values()):

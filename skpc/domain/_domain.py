@@ -112,17 +112,17 @@ class Domain(TableWriter):
             "auto": learn the lattice, the atoms, the range and the score of each numeric column.
             "plain": bins of equal mass and Gaussians of the values as they are, as in the papers.
         atoms : "auto" or dict, default="auto"
-            From columns to the values that are states of their own, for those where they are
-            known. "auto", and columns that the dict does not name: values that repeat much more
+            A dict from columns to the values that are states of their own, for columns where these
+            are known. In other columns, and with "auto", they are the values that repeat much more
             than their neighbours do.
         bounds : dict or None, default=None
-            From columns to pairs (lower, upper) between which all values lie; None for a side
-            without a bound.
+            A dict from columns to pairs (lower, upper) between which all values lie; None for a
+            side without a bound.
         sample_weight : ndarray of shape (n_rows,) or None, default=None
             Positive: :func:`present_rows` leaves out the rows of weight zero.
         handle_unknown : {"unseen", "missing", "error"}, default="unseen"
             Whether an undeclared category is taken as missing or refused. "unseen": taken as
-            missing, but in columns of strings :meth:`encode_with_mass` tells its probability.
+            missing, but in columns of strings :meth:`encode_with_mass` gives its probability.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class Domain(TableWriter):
         Raises
         ------
         ValueError
-            If there is no such column.
+            If the column does not exist.
         """
         if isinstance(chosen, Mapping):
             raise ValueError(
@@ -215,7 +215,7 @@ class Domain(TableWriter):
 
     @cached_property
     def n_states(self) -> Ints:
-        """Categories or bins of each column, 0 where continuous; shape (n_features,)."""
+        """Number of categories or bins of each column, 0 where continuous; shape (n_features,)."""
         axes = self.axes or (None,) * self.n_features
         return np.array(
             [
@@ -231,7 +231,7 @@ class Domain(TableWriter):
         Raises
         ------
         ValueError
-            If it has none.
+            If the column has no axis.
         """
         axis = None if self.axes is None else self.axes[column]
         if axis is None:
@@ -291,7 +291,7 @@ class Domain(TableWriter):
         return self._encode_cells(read_table(table))
 
     def encode_with_mass(self, table: Any) -> tuple[Floats, LogMass]:
-        """Translate a table to encoded rows, and tell what the states do not.
+        """Translate a table to encoded rows, and say what the states do not.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class Domain(TableWriter):
         Returns
         -------
         rows : ndarray of shape (n_rows, n_features), float64
-            As of :meth:`encode`.
+            As from :meth:`encode`.
         mass : LogMass
             What the cells add to log densities of the encoded rows. With
             ``handle_unknown="unseen"`` a warning names the first category that was not seen.
@@ -371,8 +371,8 @@ class Domain(TableWriter):
     def with_axes_of(self, rows: Floats, weight: Floats) -> "Domain":
         """The domain with axes that follow other rows, in as many bins; plain axes stay.
 
-        Axes follow the rows so closely that densities with bins seem better than they are on rows
-        that are held out, if these have taken part in the axes.
+        Axes follow the rows closely. Held-out rows that have taken part in the axes would make
+        densities with bins seem better than they are.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Dtypes of DataFrame columns as plain strings, numbers and lists, and back.
 
-What is saved then needs none of the classes of pandas or polars, and can be read without trust.
+So a saved model needs no class of pandas or polars, and can be read without trust in its source.
 """
 
 from typing import Any

@@ -2,8 +2,8 @@
 
 A row of weight zero is absent, a row of weight two stands twice. Rows that are identical bit by
 bit become one row that carries the sum of their weights, and the rows are put into an order that
-depends on their values alone. A learner that draws from the result therefore cannot tell a weight
-from a repetition, nor one order of the input from another.
+depends on their values alone. So a learner that draws from the result treats a weight like a
+repetition, and does not depend on the order of the input.
 """
 
 from typing import Any
@@ -134,7 +134,7 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     if n_distinct < 0:
         # Two rows have one hash: they are ordered by it and then by every cell.
         order = np.lexsort((*(rows + 0.0).T, hashes))
-        # Hashes that are all different tell the kernel that unequal neighbours are no collision.
+        # With indices in place of hashes, the kernel finds no collision of unequal neighbours.
         n_distinct = _group_rows(bits, np.arange(len(rows)), order, along)
     first = np.searchsorted(along, np.arange(n_distinct))
     distinct = rows[order[first]]
@@ -230,7 +230,7 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     value = np.where(seen, rows, 0.0)
     mean = (cell_weight * value).sum(axis=0) / some
     variance = (cell_weight * (value - mean) ** 2).sum(axis=0) / some
-    # The mean of equal numbers can differ from them by its rounding: that is no deviation.
+    # The mean of equal numbers can differ from them by its rounding: that is not a deviation.
     lowest = np.where(seen, rows, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(seen, rows, -np.inf).max(axis=0, initial=-np.inf)
     constant = (lowest >= highest) | (variance == 0.0)

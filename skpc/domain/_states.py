@@ -43,7 +43,7 @@ def _mark_small_integers(numbers, seen):
 def _are_small(
     numbers: NDArray[np.float64], weight: NDArray[np.float64], seen: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which columns hold integers in 0..15, but for unusual values.
+    """Which columns hold integers in 0..15, apart from unusual values.
 
     ``seen`` has the marks of the columns.
     """

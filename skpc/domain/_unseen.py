@@ -2,8 +2,8 @@
 
 The category of a new row may be one that no training row holds. Good and Turing estimate the
 probability of that by the share of the training rows whose category is seen once. Nothing is said
-of which category it is, so the constant belongs to the column: known categories are scaled by the
-rest in every row alike, and no model needs to know of it.
+about which category it is, so the constant belongs to the column: known categories are scaled by
+the rest in every row alike, and no model needs to know of it.
 
 Two kinds of columns say nothing of the others: those without any value, and those that name the
 rows, their values being nearly all different. For a learner both are categories of one state, which
@@ -31,7 +31,7 @@ _NAMES_FROM = 50
 #: probability of a tenth or less. In trials, values that decided another column were worth nothing
 #: to it (.00 +- .01 nats a row) from a share of .4 on; learning them took five times as long.
 _NAMES_SHARE = 0.9
-#: What a learner is told of a column that it does not see.
+#: The states that a learner gets for a column that it does not see.
 _ONE_STATE = np.array([None], dtype=object)
 
 _States = NDArray[Any] | None
@@ -67,9 +67,9 @@ class Counts(NamedTuple):
         return self.n_cells >= _NAMES_FROM and n_once > _NAMES_SHARE * self.n_cells
 
     def unseen_mass(self, states: Sequence[str]) -> float:
-        """Probability that a new cell holds none of the states, in [1 / (2n + 2), 1/2].
+        """Probability that a new cell does not hold one of the states, in [1 / (2n + 2), 1/2].
 
-        Cells that hold none of them already count in full, whatever they hold.
+        Cells that hold something else already count in full, whatever they hold.
         """
         known = set(states)
         n_unseen = sum(
@@ -160,7 +160,7 @@ class Unseen:
         """Learn it from the states of each column and the counts of those of strings.
 
         A column has an empty list of states if it has no value. It never names the rows where
-        ``listed`` has states for it; "auto" has none.
+        ``listed`` has states for it; "auto" has no states.
         """
         mass = np.zeros(len(states))
         names: list[_States] = [None] * len(states)

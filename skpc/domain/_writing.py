@@ -107,7 +107,7 @@ def _whole_numbers(column: Column, dtype: np.dtype[Any]) -> Floats:
     """Round to the integers that a dtype can hold; NaN stays."""
     limits = np.iinfo(dtype)
     highest = float(limits.max)
-    # The largest int64 is no float: the next float is one too many.
+    # The largest int64 is not a float: the next float is larger by one.
     if int(highest) > limits.max:
         highest = np.nextafter(highest, 0.0)
     return np.clip(np.rint(column), float(limits.min), highest)

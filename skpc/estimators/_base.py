@@ -30,7 +30,7 @@ from skpc.estimators.blocks import EncodedBlocks, sampled
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
 
-#: Largest number of bins of a numeric column, where the user gives none.
+#: Largest number of bins of a numeric column where the user does not give one.
 _N_BINS = {"auto": 20, "plain": 10}
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
@@ -40,12 +40,12 @@ _ROWS = 1024
 class TableDensity(DensityMixin, TableEstimator, ABC):
     """Density estimation on tables of numbers and categories.
 
-    A subclass learns the distribution ``_density`` of encoded rows in :meth:`_learn`; whatever is
-    asked of the estimator, it asks of that. An estimator made of densities encodes its rows once,
-    and asks the ``_density`` of each.
+    A subclass learns the distribution ``_density`` of encoded rows in :meth:`_learn`; the estimator
+    takes all answers from it. An estimator made of densities encodes its rows once, and asks the
+    ``_density`` of each.
     """
 
-    #: Of the parameters that all densities have.
+    #: Constraints on the parameters that all densities have.
     _parameter_constraints: dict[str, list[Any]] = {
         "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
         "categories": [StrOptions({"auto"}), list],
@@ -133,7 +133,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         weight : ndarray of shape (n_rows,)
             Their positive weights.
         rows_val : ndarray of shape (n_validation_rows, n_features), default=None
-            Encoded rows of weight one for early stopping, where the learner has any. None holds
+            Encoded rows of weight one for early stopping, where the learner stops early. None holds
             out some of the training rows.
 
         Returns
@@ -144,7 +144,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Raises
         ------
         ValueError
-            If rows and weights do not fit the domain or each other, or it lacks bins.
+            If rows and weights do not fit the domain or each other, or the domain lacks bins.
 
         Examples
         --------
@@ -190,9 +190,9 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         -------
         ndarray of shape (n_samples,)
             Log densities in nats, with respect to the counting measure on categories and the
-            Lebesgue measure on numbers. A row with every cell missing has 0. By
-            ``handle_unknown="unseen"`` a category that was not seen adds the log probability of
-            any such (``domain_.unseen.mass``), with a warning.
+            Lebesgue measure on numbers. A row with every cell missing has 0. With
+            ``handle_unknown="unseen"``, a category that was not seen adds the log probability of
+            unseen categories (``domain_.unseen.mass``), with a warning.
 
         Raises
         ------
@@ -241,10 +241,10 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
             own ``random_state`` is not used.
         given : dict, array-like, pandas Series or DataFrame of one row, default=None
-            What is known of the rows: a dict from columns (names or numbers) to values, or one row
-            in which NaN (or None) marks the columns to draw. The rows drawn have these cells, and
-            the others jointly given them. A category that is not known counts as missing, and so do
-            the columns that a dict, a Series or a DataFrame lacks. None draws all columns.
+            The known cells of the rows: a dict from columns (names or numbers) to values, or one
+            row in which NaN (or None) marks the columns to draw. The rows drawn have these cells,
+            and the others jointly given them. An unknown category counts as missing, and so do the
+            columns that a dict, a Series or a DataFrame lacks. None draws all columns.
 
         Returns
         -------
@@ -328,7 +328,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
         strategy : {"mean", "mpe", "sample"}, default="mean"
-            "mean": the posterior mean of a number, the most probable state of a category, each
+            "mean": the posterior mean of a number and the most probable state of a category, each
             cell by itself. "mpe": the jointly most probable completion; with numeric columns it
             depends on their units. "sample": one joint draw a row.
         random_state : int, RandomState instance or None, default=None
@@ -343,7 +343,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Raises
         ------
         ValueError
-            If the strategy is none of the three.
+            If the strategy is not one of the three.
         """
         if strategy not in _STRATEGIES:
             raise ValueError(f"strategy must be one of {_STRATEGIES}, got {strategy!r}")
@@ -368,11 +368,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            ``log p(x_j | the rest)`` in nats; missing where the cell is, or holds a category that
-            is not known, unless it counts as in :meth:`score_samples`. A DataFrame has float
-            columns and the names and index of ``X``. Low is odd: among categories the lowest cell
-            of a row is the oddest. The density of a number depends on its unit: compare it within
-            its column, by its distance from the column's median score, say.
+            ``log p(x_j | the rest)`` in nats; missing where the cell is missing or holds an unknown
+            category, unless this counts as in :meth:`score_samples`. A DataFrame has float columns
+            and the names and index of ``X``. A low score means an odd cell: among categories, the
+            lowest cell of a row is the oddest. The density of a number depends on its unit: compare
+            it within its column, for example by its distance from the column's median score.
 
         Examples
         --------
@@ -394,14 +394,14 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells.
         level : float, default=0.9
-            Probability that a number lies between its bounds; it lies below them, and above them,
-            with half of the rest each.
+            Probability that a number lies between its bounds. The rest is divided evenly: half of
+            it lies below the bounds, half of it above.
 
         Returns
         -------
         lower, upper : ndarray or DataFrame of shape (n_samples, n_features)
-            Tables of the kind of ``X``, in original units. Observed cells are as they were; a
-            missing category, which has no order, is missing in both.
+            Tables of the kind of ``X``, in original units. Observed cells stay as they are. A
+            missing category is missing in both, since categories have no order.
 
         Raises
         ------
@@ -430,7 +430,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
 
     @by_blocks
     def predict_column(self, X: Any, column: Any) -> Any:
-        """One column as the others tell it; what the rows hold in it is not looked at.
+        """Predict one column from the others; its own cells are not looked at.
 
         Parameters
         ----------
@@ -442,13 +442,13 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Returns
         -------
         ndarray or Series of shape (n_samples,)
-            The posterior mean of a number, the most probable category; a Series with the dtype of
-            the column where ``X`` is a DataFrame.
+            The posterior mean of a number, or the most probable category; a Series with the dtype
+            of the column where ``X`` is a DataFrame.
 
         Raises
         ------
         ValueError
-            If there is no such column.
+            If the column does not exist.
 
         Examples
         --------

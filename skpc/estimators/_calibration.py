@@ -37,7 +37,7 @@ class Sigmoid(NamedTuple):
         Parameters
         ----------
         evidence : ndarray of shape (n_rows, n_classes) or (n_rows, 1)
-            Large where a class is likely; of two classes only the second has a column.
+            Large where a class is likely; with two classes, only the second has a column.
         code : ndarray of shape (n_rows,)
             Number of the class of each row.
         weight : ndarray of shape (n_rows,)

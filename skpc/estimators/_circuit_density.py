@@ -20,8 +20,9 @@ from skpc.queries import PseudoCounts, fit_parameters
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.parameters import fit_to_sums, pseudo_counts_like
 
-#: Passes of EM over a table in blocks, at most, and the rise of its mean log-likelihood (nats a
-#: row) that is worth one. Pseudo-counts are so many rows distributed as the sample has told.
+#: Largest number of passes of EM over a table in blocks, and the rise of its mean log-likelihood
+#: (nats a row) that is worth a pass. Pseudo-counts weigh as much as ``_LIKE_SAMPLE`` rows that are
+#: distributed like the sample.
 PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
 
 
@@ -133,7 +134,7 @@ def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
 
 
 def root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Floats:
-    """Weights of the components of a circuit; one for a circuit that is no mixture."""
+    """Weights of the components of a circuit; one for a circuit that is not a mixture."""
     if len(components) == 1:
         return np.ones(1)
     return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))

@@ -1,4 +1,4 @@
-"""What tells classes apart from encoded rows: densities of classes, and other classifiers."""
+"""Members that predict the classes of encoded rows: densities of classes, and other classifiers."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class CopiesClassifier:
 def evidence_of(log_density: Floats, class_count: Floats) -> Floats:
     """Bounded differences of log densities; -inf for a class without rows.
 
-    A row that is impossible under all classes tells nothing.
+    A row that is impossible under all classes says nothing about its class.
     """
     best = log_density.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):

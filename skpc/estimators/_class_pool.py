@@ -27,7 +27,7 @@ class Member(NamedTuple):
     name : str
     model : density estimator, classifier, or "classifier" for boosting
     joint : bool or None
-        Of a density: whether it is one of rows and classes. None: the model is a classifier.
+        For a density, whether it is one of rows and classes. None: the model is a classifier.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Lesson(NamedTuple):
         evidence : ndarray of shape (n_asked, n_classes)
             See :meth:`ClassDensities.evidence`.
         log_density : ndarray of shape (n_asked,)
-            Of the rows with their own classes; -inf from a classifier.
+            Log density of the rows with their own classes; -inf from a classifier.
         """
         model = member.model if chosen is None else chosen
         learned = self.learn(member._replace(model=model), fold.kept, seed)

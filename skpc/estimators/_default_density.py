@@ -1,4 +1,4 @@
-"""The density of those that were given none: the one that predicts held-out cells best."""
+"""The density of an estimator that gets ``density=None``: what predicts held-out cells best."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _ROWS = 1024
 def fit_for_cells(table: Any, weight: Floats, random_state: Any, verbose: int) -> CircuitDensity:
     """Fit what fills missing cells: a cutset network, or a TableMixture where there are numbers.
 
-    Of two, the one whose completions explain more of removed cells of held-out rows learns from all
-    rows.
+    Where there are two, their completions of removed cells of held-out rows are compared. The one
+    that explains more learns from all rows.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _split(
     if held is None:
         held, held_weight = rows[:0], weight[:0]
     removed = random_state.random_sample(held.shape) < _REMOVED
-    # Columns that no learner sees tell nothing.
+    # Columns that no learner sees do not count.
     left = np.where(removed & ~domain.unseen.is_hidden, np.nan, held)
     return kept, kept_weight, held, held_weight, left
 
@@ -173,9 +173,9 @@ def _explained(
 ) -> list[float]:
     """Proportion of the variance of a removed cell that is explained, for each density.
 
-    Of numbers by their posterior means, of the indicators of categories by their posterior
-    probabilities; a mean over the removed cells. The variances are those of all rows: where a few
-    values are extreme, those of the rows held out would be too small.
+    Posterior means explain numbers, and posterior probabilities explain the indicators of
+    categories. The result is a mean over the removed cells. The variances are those of all rows:
+    where a few values are extreme, those of the rows held out would be too small.
     """
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
     n_removed = float(held_weight @ removed.sum(axis=1))
@@ -193,7 +193,7 @@ def _explained(
 
 
 def _variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
-    """Variance of each number; of each category that of its indicators, summed."""
+    """Variance of each number; for each category, the summed variances of its indicators."""
     found = np.zeros(domain.n_features)
     for column, values in enumerate(rows.T):
         known = ~np.isnan(values)
@@ -208,7 +208,7 @@ def _variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
 
 
 def _squared_errors(answers: Density, held: Floats, left: Floats) -> Floats:
-    """Those of what a density says of each cell, given what is left of the row."""
+    """Squared errors of what a density says of each cell, given what is left of the row."""
     domain = answers.domain
     numbers, categories = (np.flatnonzero(domain.is_categorical == kind) for kind in (False, True))
     found = np.zeros(held.shape)

@@ -22,7 +22,7 @@ _ROWS_OF_TREE = 100
 _ENTRIES = 5_000_000
 #: Distinct rows from which the mixture is learned: it draws no better after more.
 _ROWS = 20_000
-#: Iterations of k-means, which only tells where to start.
+#: Iterations of k-means, which only finds where to start.
 _CLUSTERING = 30
 
 

@@ -44,7 +44,7 @@ def hold_out(
 
 
 def with_some_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Leave out the rows without any cell that a learner sees, which tell nothing."""
+    """Leave out the rows without any cell that a learner sees: nothing is learned from them."""
     shown = np.flatnonzero(~domain.unseen.is_hidden)
     if not len(shown):
         return rows, weight

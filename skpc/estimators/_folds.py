@@ -19,7 +19,7 @@ from skpc.domain import Domain
 
 #: Weights of the distinct rows to learn from, and to hold out.
 Split = tuple[Floats, Floats]
-#: Of more distinct rows than this, one part is held out instead of folds ...
+#: Where distinct rows are more than this, one part is held out instead of folds ...
 _FOLDS_UNTIL = 10_000
 #: ... of about this many rows.
 _HELD_OUT = 5_000
@@ -163,7 +163,7 @@ def _dealt(total: Floats, fold: int, n_folds: int) -> Floats:
 
 
 def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState) -> Floats:
-    """Rows of which each cell is missing with this probability, if it was not missing before."""
+    """Remove each cell of the rows with this probability; missing cells stay missing."""
     if rate == 0.0:
         return rows
     return np.where(random_state.random_sample(rows.shape) < rate, np.nan, rows)

@@ -26,7 +26,7 @@ from skpc.queries.passes.rows import kernel_rows
 
 #: Complete rows that are evaluated at a time.
 _POINTS = 2048
-#: Memory that libsvm takes for each row beside its cache of kernels.
+#: Bytes that libsvm takes for each row in addition to its cache of kernels.
 _LIBSVM_BYTES = 1000
 #: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
 _SMALLEST = 1e-150
@@ -35,7 +35,7 @@ _FARTHEST = 1e200
 
 
 class ExpectedKernelMachine(TableEstimator):
-    """A machine of libsvm beside a density of the features.
+    """A machine of libsvm, with a density of the features for missing cells.
 
     A subclass gives the solver its parameters and puts coefficients on the support vectors.
     """
@@ -70,7 +70,7 @@ class ExpectedKernelMachine(TableEstimator):
         return distinct
 
     def _solve(self, solver: Any, rows: Floats, weight: Floats, target: NDArray[Any]) -> None:
-        """Fit the solver beside a density that has been fitted, and keep the functions it finds.
+        """Fit the solver after the density, and keep the functions that the solver finds.
 
         The coefficients of equal support vectors are added.
         """
@@ -88,7 +88,7 @@ class ExpectedKernelMachine(TableEstimator):
         else:
             solver.set_params(kernel="rbf", gamma=self.gamma_)
         announce(f"{type(solver).__name__}: {len(rows):,} distinct rows", self.verbose)
-        # libsvm ends the process where memory is short: what it may take is asked for before.
+        # libsvm ends the process where memory is short, so the same memory is allocated first.
         cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
         _ = np.empty(int(cache) + _LIBSVM_BYTES * len(rows), dtype=np.uint8)
         del _
@@ -216,7 +216,7 @@ def _refuse_unstructured(density: Any, rows: Floats) -> None:
 def _coefficients(solver: Any) -> Floats:
     """Those of its support vectors in each function of a solver, shape (n_functions, n_vectors).
 
-    A regression is one function, as is the margin of two classes; of more classes, each pair has
+    A regression is one function, as is the margin of two classes; with more classes, each pair has
     a margin.
     """
     if len(solver.n_support_) <= 2:

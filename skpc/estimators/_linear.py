@@ -16,7 +16,7 @@ from skpc.learning import Factors
 
 #: Standard deviations from the mean beyond which a number counts no more.
 _FARTHEST = 10.0
-#: Iterations of logistic regression, and the least probability that is told apart.
+#: Iterations of logistic regression, and the least probability; smaller ones count as this.
 _MAX_ITER, _SMALLEST = 300, 1e-12
 
 
@@ -34,7 +34,7 @@ class LinearOnCompletions(BaseEstimator):
     of_classes : bool
         Whether it is a logistic regression, or a ridge regression.
     penalty : float, default=1.0
-        Of the squared coefficients, as ``alpha`` of Ridge.
+        Factor of the squared coefficients in the loss, like ``alpha`` of Ridge.
     """
 
     def __init__(self, domain: Domain, of_classes: bool, penalty: float = 1.0):

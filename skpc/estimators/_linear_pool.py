@@ -55,7 +55,7 @@ def fit_weights(
     weight: Floats,
     is_own: NDArray[np.bool_],
 ) -> Floats:
-    """Coefficients of the weights of members, each of which comes in several copies.
+    """Coefficients of the weights of members; each member comes in several copies.
 
     The weights of all copies of a row are ``softmax(features @ coef)``. They maximise the mean log
     density of the pool plus that of a normal distribution around its mean, so that both the
@@ -64,7 +64,7 @@ def fit_weights(
     Parameters
     ----------
     log_density : ndarray of shape (n_rows, n_members, n_copies)
-        Of the targets of rows that no member has learned from, in nats.
+        Log density of the targets of rows that no member has learned from, in nats.
     mean : ndarray of shape (n_rows, n_members)
         Means of the predictions, which all copies have.
     target : ndarray of shape (n_rows,)

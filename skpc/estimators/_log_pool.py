@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 
 from skpc._arrays import Floats, Ints
 
-#: Pulls the mean weights towards equal ones and the offsets towards zero, like so many rows, and
-#: the weights of complete rows towards those of empty ones.
+#: Strengths, in rows: of the pull of the mean weights towards equal ones and of the offsets towards
+#: zero, and of the pull of the weights of complete rows towards those of empty ones.
 _PRIOR_ROWS, _PRIOR_ROWS_APART = 10.0, 3.0
 
 

@@ -26,16 +26,16 @@ _CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
 #: One row in this many is held out to choose among them, and the number of iterations.
 _HELD_OUT = 5
 _MAX_ITER, _PATIENCE = 300, 15
-#: Of linear models.
+#: Penalties of linear models to choose from.
 _PENALTIES = (0.1, 1.0, 10.0, 100.0)
-#: Categories that boosting can tell apart; a column of more is taken for a number.
+#: Most categories that boosting takes; a column with more is taken for a number.
 _MAX_CATEGORIES = 255
 #: What is said of members that fail to learn.
 NEEDED = "Members learn from encoded rows, and must take missing cells and sample_weight."
 #: Draws of the cells to remove.
 _N_DRAWS = 3
-#: Threads of boosting wait for each other after every split: of fewer cells than this, one is
-#: as fast, and forty times as fast where other work has the cores.
+#: Threads of boosting wait for each other after every split. With fewer cells than this, one thread
+#: is as fast, and forty times as fast where other work has the cores.
 _CELLS_FOR_THREADS = 2**20
 #: A process with another number has been forked.
 _IMPORTED_IN = os.getpid()
@@ -101,7 +101,7 @@ def few_threads(rows: Floats) -> AbstractContextManager[Any]:
 
 
 def told_categories(model: Any, domain: Domain) -> Any:
-    """A clone of a model that knows which columns are categories, if it can be told."""
+    """A clone of a model that knows which columns are categories, if it has that parameter."""
     model = clone(model)
     if isinstance(model.get_params().get("categorical_features"), str):
         model.set_params(categorical_features=_few_categories(domain))

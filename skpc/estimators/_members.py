@@ -128,7 +128,7 @@ def check_rates(missing_rates: Any) -> list[float]:
     Raises
     ------
     ValueError
-        If there is none, or one is not in [0, 1).
+        If the sequence is empty, or a rate is not in [0, 1).
     """
     rates = np.asarray(missing_rates, dtype=np.float64).ravel()
     if not len(rates) or not ((rates >= 0.0) & (rates < 1.0)).all():

@@ -38,9 +38,9 @@ class ResidualLaw(NamedTuple):
         Parameters
         ----------
         residual : ndarray of shape (n_rows,)
-            Of rows that the regressor has not learned from.
+            Residuals of rows that the regressor has not learned from.
         sd : ndarray of shape (n_rows,)
-            The standard deviation that is known of each prediction; 0 where none is.
+            The standard deviation of each prediction; 0 where it is unknown.
         features : ndarray of shape (n_rows, n_features)
             What the variance may depend on; the first column is constant one.
         weight : ndarray of shape (n_rows,)

@@ -139,7 +139,7 @@ class StackedAnswers(NamedTuple):
         """Weights of the members given the observed cells of each row."""
         joint = self._joint(rows)
         best = joint.max(axis=1, keepdims=True)
-        # A row that is impossible under all members tells nothing.
+        # A row that is impossible under all members does not count.
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
         weight = np.exp(joint - joint.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))

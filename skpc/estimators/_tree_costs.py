@@ -10,8 +10,8 @@ from skpc.estimators._progress import announce
 
 #: Numbers that training holds for each pair of states, as measured.
 _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
-#: Seconds on one core, as measured: for each row and cubed number of columns, in tables of so many
-#: columns and in wider ones; and for each step and squared number of states.
+#: Seconds on one core, as measured: for each row and cubed number of columns, in tables of up to
+#: ``_WIDEST`` columns and in wider ones; and for each step and squared number of states.
 _ROW, _WIDEST, _WIDE_ROW, _STEP = 2e-10, 220, 8e-11, 2e-8
 #: Fits that are guessed to take longer are announced.
 _LONG = 3600.0
@@ -35,10 +35,14 @@ class TreeCosts(NamedTuple):
     n_components: int
     solver: str
 
+    @property
+    def _size(self) -> str:
+        return f"{self.n_columns:,} columns with {self.n_states:,} states in all"
+
     def refuse_excess(self) -> float:
         """The memory that training takes, in GiB; refuse more than there is."""
         n_numbers = _NUMBERS[self.solver] * self.n_components * float(self.n_states) ** 2
-        what = f"Mixtures of all trees over {self.n_columns:,} columns of {self.n_states:,} states"
+        what = f"Mixtures of all trees over {self._size}"
         remedy = "Choose fewer columns, merge rare states, or take fewer bins or components."
         check_memory(n_numbers, what, remedy)
         return n_numbers * 8.0 / 2**30
@@ -63,7 +67,7 @@ class TreeCosts(NamedTuple):
         of_steps = _STEP * float(self.n_states) ** 2 * n_steps
         seconds = max_iter * self.n_components * (of_rows + of_steps)
         text = (
-            f"{max_iter} epochs of {self.n_columns:,} columns of {self.n_states:,} states may take "
+            f"{max_iter} epochs of {self._size} may take "
             f"{memory:.1f} GiB of memory and {seconds / 60.0:,.1f} minutes (a rough guess)"
         )
         announce(text, verbose)

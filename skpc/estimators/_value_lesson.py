@@ -29,7 +29,7 @@ from skpc.learning import mixture_weights
 
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
-#: A member, or a copy of one, of less weight than this is left out.
+#: A member, or a copy of one, is left out if its weight is less than this.
 _SMALLEST = 1e-3
 #: Variances below this part of that of the target count as this.
 _SMALLEST_VARIANCE = 1e-8
@@ -98,8 +98,8 @@ class Lesson(NamedTuple):
         atoms : ndarray of shape (n_asked, n_atoms)
             Their probabilities by a density; NaN from a regressor.
         log_density : ndarray of shape (n_asked, n_factors)
-            Of the targets under stretched copies of the distribution by a density; NaN from a
-            regressor, whose residuals are not known yet.
+            Log density of the targets under stretched copies of the distribution by a density; NaN
+            from a regressor, whose residuals are not known yet.
         """
         model = member.model if chosen is None else chosen
         learned = self.learn(member._replace(model=model), fold.kept, seed)
@@ -188,7 +188,7 @@ class Weighing(NamedTuple):
     mixture : ndarray of shape (n_used_densities,)
         Weights of the densities among themselves.
     laws : list of ResidualLaw
-        Of the regressors.
+        The laws of the residuals of the regressors.
     gate : (Spread, ndarray of shape (3, n_members, n_factors))
         What the weights of all members and their copies depend on, and how they do.
     report : Report

@@ -106,7 +106,7 @@ class TargetDensity(NamedTuple):
         return np.asarray(self.model._density.draw_missing(asked, random_state)[:, -1])
 
     def _near(self, asked: Floats) -> Floats:
-        """Rows too far away for their density to be positive tell nothing of their targets."""
+        """Rows too far away for their density to be positive say nothing about their targets."""
         far = np.isneginf(self.model._density.log_density(asked))
         return np.where(far[:, np.newaxis], np.nan, asked)
 
@@ -209,15 +209,15 @@ def draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState
 
 
 class TargetRegressor(NamedTuple):
-    """Regressors that predict the target where it is no atom; their predictions are averaged.
+    """Regressors that predict the target where it is not an atom; their predictions are averaged.
 
     Attributes
     ----------
     models : list of fitted regressors
-        Of encoded rows, for the target less ``centre`` over ``scale``.
+        Models from encoded rows to the target less ``centre``, over ``scale``.
     centre, scale : float
     has_std : bool
-        Whether they also tell how exactly they know their prediction.
+        Whether they also predict the standard deviation of their prediction.
     """
 
     models: list[Any]
@@ -236,10 +236,10 @@ class TargetRegressor(NamedTuple):
         rates: Sequence[float],
         random_state: np.random.RandomState,
     ) -> TargetRegressor | None:
-        """Fit a regressor to the rows of positive weight whose target is no atom.
+        """Fit a regressor to the rows of positive weight whose target is not an atom.
 
-        One that can tell the standard deviation of its predictions over missing cells learns from
-        the rows as they are, others from masked copies. None where no two targets differ.
+        A regressor that predicts its standard deviation over missing cells learns from the rows as
+        they are, others learn from masked copies. None where no two targets differ.
         """
         some = (weight > 0.0) & (target.atom_of(values) < 0)
         rows, values, weight = rows[some], values[some], weight[some]

@@ -35,8 +35,8 @@ class ValuePool(NamedTuple):
     densities : list of TargetDensity
         The first members.
     mixture : ndarray of shape (n_densities,)
-        Weights of the densities among themselves. Their mixture tells the probabilities of atoms,
-        of which regressors know nothing, and how uncertain a target is.
+        Weights of the densities among themselves. Their mixture gives the probabilities of atoms,
+        which regressors do not know, and says how uncertain a target is.
     regressors : list of (TargetRegressor, ResidualLaw)
         The other members, and the laws of what they are wrong by.
     gate : (Spread, ndarray of shape (3, n_members, n_factors)) or None

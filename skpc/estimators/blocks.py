@@ -1,6 +1,6 @@
 """Tables that are larger than memory: one face for all their kinds, blocks read again and again.
 
-Whatever is learned of such a table is a sum over its blocks, or comes from a sample of its rows.
+All that is learned from such a table is a sum over its blocks, or comes from a sample of its rows.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from skpc.domain import Domain, present_rows
 from skpc.estimators._fitting import noted, with_some_cell
 from skpc.queries import log_likelihood
 
-#: Of more rows than these, or more cells, a sample of so many tells what the columns are.
+#: In a table of more rows or more cells than these, a sample decides what the columns are. The
+#: sample has at most this many rows and this many cells.
 SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
 #: Cells of a mapped array that are read at a time.
 _CELLS = 2**22
 #: Results of blocks of a dask collection that are added up at a time.
 _ADDED = 8
-#: Up to so many states are kept in a byte.
+#: Largest number of states that is kept in a byte.
 _FEW_STATES = 127
 
 _Sum = TypeVar("_Sum")
@@ -92,8 +93,7 @@ class TableBlocks:
         return reduce(add, self._each(count, n_jobs))
 
     def kept(self, change: Callable[[int, Any], Any], n_jobs: int | None = None) -> TableBlocks:
-        """What becomes of the blocks, in a temporary file; of a dask collection, when it is asked
-        for."""
+        """Results for the blocks, in a temporary file; those of dask are computed when needed."""
         if self._read is None:
             numbered = enumerate(self.tasks)
             return TableBlocks(None, [_task(change)(number, block) for number, block in numbered])
@@ -114,7 +114,7 @@ class TableBlocks:
         raise ValueError("A table in blocks needs at least one block of rows; found none.")
 
     def sample(self, estimator: Any) -> tuple[Any, bool]:
-        """Rows drawn from all blocks, or the whole table, and whether it is this.
+        """Rows drawn from all blocks, or the whole table, and whether it is the whole table.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class TableBlocks:
 
 
 def sampled(estimator: Any, X: Any, sample_weight: Any) -> tuple[Any, TableBlocks | None]:
-    """The table that a user passes, or a sample of one in blocks; and these, where it is that."""
+    """The whole table and None, or a sample of a table in blocks and the blocks."""
     blocks = TableBlocks.of(X)
     if blocks is None:
         return X, None
@@ -202,7 +202,7 @@ class EncodedBlocks(NamedTuple):
     def of(cls, blocks: TableBlocks, estimator: Any, domain: Domain) -> EncodedBlocks:
         """The rows that an estimator reads, which has seen the columns.
 
-        Warns of categories that are not known, or refuses them.
+        Warns about unknown categories, or refuses them.
         """
         reader = clone(estimator)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -272,7 +272,7 @@ def _draw(reader: Any, n_rows: int, number: int, block: Any) -> _Drawn:
 
 
 def _drawn_together(n_rows: int, one: _Drawn, other: _Drawn) -> _Drawn:
-    """The rows of two parts; above twice the number that is wanted, the smallest keys are kept."""
+    """The rows of two parts; above twice the number that is needed, those of the smallest keys."""
     limit = min(one.limit, other.limit)
     one, other = (part if part.limit == limit else part.below(limit) for part in (one, other))
     keys, tables = one.keys + other.keys, one.tables + other.tables
@@ -314,7 +314,7 @@ def _total_of_tasks(
     """Count where the blocks of a dask collection are, and add up by a tree."""
 
     def together(first: Any, *others: Any) -> Any:
-        # What dask holds may be asked for again.
+        # dask may use again what it holds, so the first one is copied.
         return reduce(add, others, deepcopy(first))
 
     level = [_task(_counted)(count, number, block) for number, block in enumerate(tasks)]
@@ -349,7 +349,7 @@ def _log_likelihood(circuit: Circuit, rows: Floats) -> float:
 def _look(
     reader: Any, domain: Domain, known: Domain, number: int, block: Any
 ) -> tuple[int, int, list[str]]:
-    """Numbers of rows and of missing cells, and what is said of a category that is not known."""
+    """Numbers of rows and of missing cells, and the message about an unknown category."""
     unknown = []
     if len(block) and domain.handle_unknown != "error":
         try:

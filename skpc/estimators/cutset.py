@@ -41,9 +41,9 @@ _EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
-#: There the rows of all iterations together are no more than this, but for those of the first: many
-#: rows say nearly as much once their missing cells are filled. On 200,000 rows, 20 % of the cells
-#: missing, the second iteration gained .005 nats a training row and lost .009 a test row.
+#: All iterations after the first together take no more rows than this: many rows say nearly as much
+#: once their missing cells are filled. On 200,000 rows, 20 % of the cells missing, the second
+#: iteration gained .005 nats a training row and lost .009 a test row.
 _EM_ROWS = 200_000
 
 
@@ -72,7 +72,7 @@ class CutsetNetworkBD(CircuitDensity):
         Laplace pseudo-count of each cell of a table. Used by "bic".
     param_ess : float, "auto" or None, default="auto"
         Equivalent sample size for the parameters once the structure has been chosen. "auto": the
-        training rows tell it, up to 100 for a single network; the tables of a mixture are shrunk
+        training rows decide, up to 100 for a single network; the tables of a mixture are shrunk
         towards those of the whole table (see Notes). None keeps the smoothing of the criterion, as
         in the paper.
     n_candidates : int, default=10
@@ -108,20 +108,20 @@ class CutsetNetworkBD(CircuitDensity):
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
     n_bins : int, default=None
-        Greatest number of bins of a numeric column, atoms apart; None: 20. A column gets more than
-        10 where these tell more about the columns it depends on, and fewer in small tables: as many
-        as give two columns eight rows for each pair of bins on average. None is 10 with
-        ``margins="plain"``.
+        Greatest number of bins of a numeric column, not counting its atoms. None: 20, or 10 with
+        ``margins="plain"``. A column gets more than 10 bins where they explain other columns
+        better. In small tables it gets fewer, so that a pair of bins of two columns has eight rows
+        on average.
     margins : {"auto", "plain"}, default="auto"
-        What is learned of each numeric column. "auto": its lattice (integers, fixed decimals), its
-        atoms (values that repeat much more than others), its range, and how it is distributed
+        What is learned about each numeric column. "auto": its lattice (integers, fixed decimals),
+        its atoms (values that repeat much more than others), its range, and how it is distributed
         within each bin. "plain": bins of equal mass and nothing more, as in the papers.
     atoms : "auto" or dict, default="auto"
-        From columns (names or numbers) to the values that are atoms, where they are known; those
-        of the other columns are found. Used by ``margins="auto"``.
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found. Used by ``margins="auto"``.
     bounds : dict, default=None
-        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
-        for a side without a bound. Used by ``margins="auto"``.
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
         What to do with a category that has not been seen or declared: take it as missing, or
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
@@ -170,21 +170,20 @@ class CutsetNetworkBD(CircuitDensity):
     Notes
     -----
     Rows may have missing cells in ``fit`` too. A mixture of trees that share the edges of one
-    Chow-Liu tree is learned from them first, by stochastic approximation EM. It draws what is
-    missing, and from these rows the structure is learned. The parameters are those of the rows as
-    they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of the
-    criterion; of more than 200,000 rows one iteration.
+    Chow-Liu tree is learned from them first, by stochastic approximation EM. It fills the missing
+    cells by draws, and the structure is learned from the filled rows. The parameters are those of
+    the rows as they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of
+    the criterion; more than 200,000 rows take one iteration.
 
     With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size of greatest
     leave-one-out likelihood, where there are ten rows or more for each free parameter. Elsewhere,
-    trees learned from three quarters of the rows, below the same cuts, are to predict the last
-    quarter; each in turn, until a thousand rows have been held out. Missing cells are filled for
-    this too.
+    trees learned from three quarters of the rows, below the same cuts, predict the last quarter;
+    each in turn, until a thousand rows have been held out. Missing cells are filled for this too.
 
     A component of a mixture then gets a prior of ``param_ess_`` rows that are distributed like the
     whole table. A quarter of the rows is held out to choose their number, and whether the
     components keep structures of their own or take that of a single network, which the mixture
-    becomes as the number grows. In the end all rows are learned from.
+    becomes as the number grows. In the end, the mixture learns from all rows.
 
     In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
     the joint circuit adjusts the parameters at the end, with the same prior counts.

@@ -15,7 +15,6 @@ from skpc._arrays import Floats, log_or_inf
 from skpc._validation import (
     N_JOBS,
     StrOptions,
-    check_labels,
     check_n_samples,
     fit_context,
 )
@@ -32,6 +31,7 @@ from skpc.estimators._members import (
     shared_domain,
 )
 from skpc.estimators._table import TableEstimator
+from skpc.estimators._targets import check_labels
 from skpc.estimators.streaming import by_blocks
 from skpc.estimators.table_mixture import TableMixture
 
@@ -74,11 +74,11 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
-        pairs of row numbers (train, test). A number deals rows at random, classes evenly; of more
-        than 10,000 distinct rows one part is then held out instead.
+        pairs of row numbers (train, test). A number deals rows at random, classes evenly; with more
+        than 10,000 distinct rows, it holds out one part instead.
     missing_rates : sequence of float, default=(0.0, 0.3, 0.6)
-        Held-out rows are asked once for each of these, with this proportion of their cells
-        removed at random.
+        Held-out rows are predicted once for each of these rates, with this proportion of their
+        cells removed at random.
     n_jobs : int, default=None
         Number of members and folds learned at a time, by joblib; None means 1 unless in a
         ``joblib.parallel_config`` context.
@@ -95,14 +95,14 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     class_count_ : ndarray of shape (n_classes,)
         Total weight of the training rows of each class.
     class_prior_ : ndarray of shape (n_classes,)
-        Probability of each class before anything is known of a row.
+        Probability of each class before any cell of a row is known.
     member_names_ : list of str
         The members of the pool: names of densities, with " joint" added for those of columns and
         class together, and names of classifiers.
     weights_ : ndarray of shape (2, n_members)
-        How much the log odds of each member count: in rows with hardly a cell, and in complete
-        rows; between them in proportion. Members that weigh nothing in both were not
-        learned again from all rows.
+        How much the log odds of each member count: first in rows with hardly a cell, then in
+        complete rows. Rows between have weights in between. A member whose weight is zero in both
+        was not learned again from all rows.
     offsets_ : ndarray of shape (n_classes,)
         What is added to the log odds of a complete row.
     mixture_weights_ : ndarray of shape (n_members,)
@@ -111,7 +111,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         Log loss of the pool on held-out rows, over all ``missing_rates``, in nats. Weights and
         offsets were fitted to it. None without a pool.
     member_log_losses_ : ndarray of shape (n_members,) or None
-        Those of the members alone. None without a pool.
+        Log losses of the members alone. None without a pool.
     densities_ : dict of str to list
         The fitted densities of encoded rows by the name of the member: one a class, or for a joint
         member a single one, whose last column is the number of the class.
@@ -137,18 +137,18 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
        + \\sum_m w_m \\log \\frac{p_m(c \\mid x)}{\\pi_c}\\Big), \\qquad
        w_m = (1 - o) \\, u_m + o \\, v_m, \\quad u_m, v_m \\ge 0 .
 
-    ``score_samples`` and ``sample`` belong to another model: the linear mixture of the densities of
-    rows and classes that the members are, with ``mixture_weights_`` that maximise the likelihood
-    of held-out rows.
+    ``score_samples`` and ``sample`` belong to another model: the linear mixture of the members that
+    are densities of rows and classes. Its weights ``mixture_weights_`` maximise the likelihood of
+    held-out rows.
 
-    One density with ``joint`` given and no classifiers makes no pool: its answer is that of Bayes'
-    rule. A pool costs about as much as fitting each member ``cv + 1`` times.
+    With one density, with ``joint`` given and without classifiers, there is no pool: the answer is
+    that of Bayes' rule. A pool costs about as much as fitting each member ``cv + 1`` times.
 
     The density of class c, learned from rows of total weight n, is mixed with the density of all
-    rows, with the weight 1 / (n + 1) of a single row more: the next row may be unlike any
-    that has been seen. That bounds the price of a wrong prediction. With ``joint`` nothing is
-    mixed. A column without any value in the rows of a class is learned from those of all classes,
-    which count as one row there.
+    rows. The density of all rows has the weight 1 / (n + 1), that of one more row: the next row may
+    be unlike all rows before. That bounds the price of a wrong prediction. With ``joint`` nothing
+    is mixed. A column without any value in the rows of a class is learned from those of all
+    classes, which count as one row there.
 
     Examples
     --------
@@ -242,7 +242,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             if self.density is None and self.domain_.is_categorical.all():
                 members = [m for m in members if not isinstance(m.model, TableMixture)]
             if len(self.classes_) == 1:
-                # Nothing is to be told apart; the density of the rows is left to learn.
+                # With a single class, only the density of the rows is left to learn.
                 members = [member for member in members if member.joint is not None]
             lesson = Lesson(self.domain_, rows, code, self.classes_, rates)
             self._learn(lesson, members, weight, splits, random_state)
@@ -300,7 +300,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         }
 
     def _class_prior(self) -> Floats:
-        """Shares of the classes; of a single joint density its probabilities."""
+        """Shares of the classes; a single joint density gives its own probabilities."""
         learned, *others = self._pool.learned
         if not others and learned.joint:
             prior = np.exp(learned.log_prior)
@@ -338,8 +338,8 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         ndarray of shape (n_samples,)
             Log densities in nats, with respect to the counting measure on categories and the
             Lebesgue measure on numbers. Low where a row is unlike the training rows. A category
-            that was not seen counts as in :meth:`CutsetNetworkBD.score_samples`; of the classes it
-            says nothing.
+            that was not seen counts as in :meth:`CutsetNetworkBD.score_samples`; it says nothing
+            about the class.
         """
         _, rows, mass = self._encode_with_mass(X)
         found = self._pool.log_density(rows, log_or_inf(self.class_prior_))

@@ -13,7 +13,6 @@ from skpc._arrays import Floats
 from skpc._validation import (
     N_JOBS,
     check_n_samples,
-    check_target,
     fit_context,
 )
 from skpc.domain import group_rows, merge_rows
@@ -27,6 +26,7 @@ from skpc.estimators._members import (
     shared_domain,
 )
 from skpc.estimators._table import TableEstimator
+from skpc.estimators._targets import check_target
 from skpc.estimators._value_lesson import Lesson, Member
 from skpc.estimators._value_members import Target
 from skpc.estimators._value_pool import learn_pool
@@ -65,14 +65,14 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         categories), for the target less its mean over its standard deviation. All are trained three
         times on one copy of the rows for each of ``missing_rates``, and their predictions averaged;
         but one whose ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns
-        once from the rows as they are, and the variance that it tells counts. None: no such member.
+        once from the rows as they are, and its own variance counts. None: no such member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
-        pairs of row numbers (train, test). A number deals rows at random; of more than 10,000
-        distinct rows one part is then held out instead.
+        pairs of row numbers (train, test). A number deals rows at random; with more than 10,000
+        distinct rows, it holds out one part instead.
     missing_rates : sequence of float, default=(0.0, 0.3, 0.6)
-        Held-out rows are asked once for each of these, with this proportion of their cells
-        removed at random.
+        Held-out rows are predicted once for each of these rates, with this proportion of their
+        cells removed at random.
     n_jobs : int, default=None
         Number of members and folds learned at a time, by joblib; None means 1 unless in a
         ``joblib.parallel_config`` context.
@@ -87,13 +87,13 @@ class DensityRegressor(RegressorMixin, TableEstimator):
     member_names_ : list of str
         The members of the pool, densities first.
     weights_ : ndarray of shape (n_members,)
-        Mean weight of each member over held-out rows. Members that weigh nothing were not learned
+        Mean weight of each member over held-out rows. A member whose weight is zero was not learned
         again from all rows.
     log_density_ : float
         Mean log density of held-out targets under the pool, over all ``missing_rates``, in nats.
         Weights were fitted to it. NaN without a pool.
     member_log_densities_ : ndarray of shape (n_members,)
-        Those of the members alone. NaN without a pool.
+        Mean log densities of the members alone. NaN without a pool.
     densities_ : dict of str to density estimator
         The fitted densities of encoded rows by the name of the member. Their last column is the
         target.
@@ -128,10 +128,10 @@ class DensityRegressor(RegressorMixin, TableEstimator):
     v, learned from the residuals of held-out rows, in copies from a quarter to four times as wide.
 
     Where the target has atoms (values that repeat much more than others) regressors learn from the
-    other rows and speak of the other values. The densities give the probabilities of the atoms.
+    other rows and predict the other values. The densities give the probabilities of the atoms.
 
-    A pool costs about as much as to fit each member ``cv + 1`` times. One density with
-    ``regressors=None`` makes no pool: its answer is the exact conditional distribution.
+    A pool costs about as much as to fit each member ``cv + 1`` times. With one density and
+    ``regressors=None`` there is no pool: the answer is the exact conditional distribution.
 
     Examples
     --------
@@ -196,7 +196,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, or a regressor has no ``predict``.
+            If a density is not one of skpc, a regressor has no ``predict``, or ``y`` holds dates.
         ValueError
             If the densities declare different columns, a name is there twice, rates of missing
             cells are not in [0, 1), all cells are missing, a cell or a target is infinite, or the
@@ -369,7 +369,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         Returns
         -------
         ndarray of shape (n_rows, n_samples)
-            Draws, of different rows independent.
+            Draws; those of different rows are independent.
         """
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
         rows = self._encode(X)[1]
@@ -379,6 +379,6 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         )
 
     def _of_parts(self, rows: Floats, answer: Callable[[Predictive], Floats]) -> Floats:
-        """What is asked of the predictive distributions of all rows, some rows at a time."""
+        """Ask the predictive distributions of all rows, some rows at a time."""
         parts = gen_batches(len(rows), _ROWS)
         return np.concatenate([answer(self._pool.predictive(rows[part])) for part in parts])

@@ -10,9 +10,10 @@ from sklearn.svm import SVR
 
 from skpc._arrays import Floats
 from skpc._threads import threads
-from skpc._validation import NOT_NEGATIVE, check_n_samples, check_target, fit_context
+from skpc._validation import NOT_NEGATIVE, check_n_samples, fit_context
 from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
+from skpc.estimators._targets import check_target
 from skpc.estimators.streaming import by_blocks
 from skpc.queries import sample_missing
 
@@ -20,7 +21,7 @@ from skpc.queries import sample_missing
 class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     """Support vector regression whose predictions are exact expectations over missing features.
 
-    A density over the features is fitted beside the regression ``f``. Where a row has missing
+    A density over the features is fitted, and the regression ``f``. Where a row has missing
     cells, the prediction is ``E f(x)`` over the completions of the row, given what is observed
     (eq. 4 of [1]_); the expectation of each kernel is computed exactly along the circuit of the
     density. That is consistent where cells are missing at random.
@@ -40,8 +41,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         Whether the kernel sees each column of numbers divided by its standard deviation in the
         training rows, missing cells skipped. Rows stay in their own units everywhere else.
     gamma : "scale" or float, default="scale"
-        Of the kernel. "scale": one over the number of one-hot and numeric columns times their
-        variance once numbers are standardized, missing cells skipped.
+        Parameter of the kernel. "scale": one over the number of one-hot and numeric columns times
+        their variance once numbers are standardized, missing cells skipped.
     C : float, default=1.0
         Inverse strength of the regularisation.
     epsilon : float, default=0.1
@@ -51,15 +52,16 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     cache_size : float, default=200
         Megabytes for the kernel cache of the solver.
     max_iter : int, default=-1
-        Limit on the iterations of the solver; -1 for none.
+        Limit on the iterations of the solver; -1 for no limit.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical; see :class:`skpc.CutsetNetworkBD`. It is handed to the
-        density, which must not have been told otherwise.
+        density, whose own parameter must be the default or the same.
     random_state : int, RandomState instance or None, default=None
-        Seeds the choice of the density and the densities chosen from.
+        Seeds the choice of the density, and its candidates.
     n_jobs : int, default=None
         Number of threads: densities that are compared, and what each of them does in threads. None
-        is one unless in a ``joblib.parallel_config`` context, -1 all cores. The result is the same.
+        means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores. The result is the
+        same.
     verbose : int, default=0
         With 1, progress bars of the default densities (a line at the end of each where tqdm is not
         installed), and a line as the solver begins. A density that is given has a ``verbose`` of
@@ -104,7 +106,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     :class:`skpc.SoftLearnSPN` or, where there are numbers, :class:`skpc.TableMixture` predicts
     removed cells better by more than 0.02 nats each: a fifth of the rows is held out, 30 % of their
     cells are removed, and the score is the mean log density of a removed cell given the rest of its
-    row. With missing cells in ``fit``, or fewer than 20 distinct rows, there is no such choice.
+    row. With missing cells in ``fit``, or with fewer than 20 distinct rows, it does not compare.
 
     Training rows with missing cells enter through the doubly expected kernel of [2]_: the inner
     product of the mean embeddings of their conditionals.
@@ -220,7 +222,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         Raises
         ------
         ValueError
-            If ``return_std`` is asked after training on rows with missing cells.
+            If ``return_std`` is set after training on rows with missing cells.
         """
         _, rows = self._encode(X)
         mean = self._mean(rows)[:, 0] + self.intercept_[0]

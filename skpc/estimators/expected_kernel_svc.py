@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skpc._arrays import Floats, Ints
 from skpc._threads import in_threads, threads
-from skpc._validation import StrOptions, check_labels, decisions_of_pairs, fit_context
+from skpc._validation import StrOptions, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
 from skpc.estimators._calibration import (
     MISSING_RATES,
@@ -26,6 +26,7 @@ from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._folds import HeldOut, hold_out_folds
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._progress import progress
+from skpc.estimators._targets import check_labels
 from skpc.estimators.streaming import by_blocks
 
 _CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
@@ -48,9 +49,9 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
     The machine of :class:`skpc.ExpectedKernelSVR` for classes: where a row has missing cells, the
     margin between each pair of classes is its exact expectation over the completions of the row,
-    given what is observed. The expected margin is no probability, and a class with a small
+    given what is observed. The expected margin is not a probability, and a class with a small
     positive margin in all completions loses to one with a large margin in half of them. With a
-    ``calibration`` :meth:`predict_proba` tells probabilities, of incomplete rows too.
+    ``calibration``, :meth:`predict_proba` returns probabilities, for incomplete rows too.
 
     Parameters
     ----------
@@ -63,13 +64,13 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         How :meth:`predict_proba` turns the margin of each class against its closest rival into
         probabilities. "sigmoid": Platt scaling, one class against the others. "temperature":
         softmax of the margins divided by one number, which leaves the order of the classes alone.
-        None: there are no probabilities. See Notes.
+        None: the model has no probabilities. See Notes.
     standardize : bool, default=True
         Whether the kernel sees each column of numbers divided by its standard deviation in the
         training rows, missing cells skipped. Rows stay in their own units everywhere else.
     gamma : "scale" or float, default="scale"
-        Of the kernel. "scale": one over the number of one-hot and numeric columns times their
-        variance once numbers are standardized, missing cells skipped.
+        Parameter of the kernel. "scale": one over the number of one-hot and numeric columns times
+        their variance once numbers are standardized, missing cells skipped.
     C : float, default=1.0
         Inverse strength of the regularisation.
     tol : float, default=1e-3
@@ -77,17 +78,17 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     cache_size : float, default=200
         Megabytes for the kernel cache of the solver.
     max_iter : int, default=-1
-        Limit on the iterations of the solver; -1 for none.
+        Limit on the iterations of the solver; -1 for no limit.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical; see :class:`skpc.CutsetNetworkBD`. It is handed to the
-        density, which must not have been told otherwise.
+        density, whose own parameter must be the default or the same.
     random_state : int, RandomState instance or None, default=None
         Seeds the choice of the density and the densities chosen from, and what is held out and
         removed for the calibration.
     n_jobs : int, default=None
         Number of threads: folds of the calibration, densities that are compared, and what each of
-        them does in threads. None is one unless in a ``joblib.parallel_config`` context, -1 all
-        cores. The result is the same.
+        them does in threads. None means 1 unless in a ``joblib.parallel_config`` context, and -1
+        all cores. The result is the same.
     verbose : int, default=0
         With 1, progress bars of the default densities (a line at the end of each where tqdm is not
         installed), a line as the solver begins, and a bar that counts the folds of the calibration.
@@ -277,9 +278,9 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Of two classes the expected margin, positive for the second one. Of more, the number of
-            pairs that each class wins by its expected margin, plus less than a half by the sum of
-            these margins.
+            For two classes, the expected margin, positive for the second one. For more classes, the
+            number of pairs that each class wins by its expected margin, plus less than a half by
+            the sum of these margins.
         """
         _, rows = self._encode(X)
         margin = self._mean(rows) + self.intercept_

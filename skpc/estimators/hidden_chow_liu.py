@@ -33,14 +33,14 @@ _HELD_OUT = 0.1
 class HiddenChowLiuTree(CircuitDensity):
     """Chow-Liu tree of hidden variables, one above each column.
 
-    Each column depends on a hidden variable of its own alone, and the hidden variables form a tree:
+    Each column depends only on its own hidden variable, and the hidden variables form a tree:
 
         p(x) = sum over z of p(z_root) prod_v p(z_v | z_parent(v)) prod_v p(x_v | z_v)
 
-    The tree is the Chow-Liu tree of the columns [1]_; the hidden variables let more pass along its
-    edges than one column tells of another, so that columns far apart depend on each other too
-    [2]_. The result is a smooth and decomposable circuit: likelihoods, marginals, conditionals and
-    samples are exact, with missing cells too, and these are summed out in learning.
+    The tree is the Chow-Liu tree of the columns [1]_; the hidden variables carry more information
+    along its edges than the columns would, so columns far apart depend on each other too [2]_. The
+    result is a smooth and decomposable circuit: likelihoods, marginals, conditionals and samples
+    are exact, with missing cells too, and these are summed out in learning.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ class HiddenChowLiuTree(CircuitDensity):
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
     n_bins : int, default=None
-        Greatest number of bins of a numeric column, beside its atoms and tails. None: the data
-        decide, 20 at most.
+        Greatest number of bins of a numeric column, not counting its atoms and tails. None: the
+        data decide, 20 at most.
     atoms : "auto" or dict, default="auto"
-        From columns (names or numbers) to the values that are atoms, where they are known; those
-        of the other columns are found.
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found.
     bounds : dict, default=None
-        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
-        for a side without a bound.
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
         What to do with a category that has not been seen or declared: take it as missing, or
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
@@ -86,7 +86,7 @@ class HiddenChowLiuTree(CircuitDensity):
     parent_ : ndarray of shape (`n_features_in_`,)
         The parent of each column in the tree, -1 for the root.
     n_iter_ : int
-        Number of epochs of EM by which the tree that was chosen has been learned.
+        Number of epochs of EM for the chosen tree.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -95,14 +95,15 @@ class HiddenChowLiuTree(CircuitDensity):
     Notes
     -----
     There are two starts. In one the hidden states of all columns are the same clusters of the rows,
-    found by k-means; in the other they are half as many clusters, and each tells lower from upper
-    values of its column. Held-out rows choose between them, as they choose ``n_hidden``.
+    found by k-means; in the other they are half as many clusters, and each hidden state stands for
+    lower or upper values of its column. Held-out rows choose between them, as they choose
+    ``n_hidden``.
 
-    EM goes by steps on batches of rows: each step moves the expected counts towards those of its
-    batch. Batches begin with 512 rows and double after an epoch that does not raise the
-    likelihood of the held-out rows by one part in ten thousand; after three such epochs in a row EM
-    ends, and the best iterate is kept. Where ``X_val`` is not given, a tenth of the rows is held
-    out, and the tree is then learned again from all rows, with the same number of epochs.
+    EM takes steps on batches of rows: each step moves the expected counts towards those of its
+    batch. Batches begin with 512 rows and double after an epoch that does not raise the likelihood
+    of the held-out rows by one part in ten thousand; after three such epochs in a row EM ends, and
+    the best iterate is kept. Where ``X_val`` is not given, a tenth of the rows is held out, and the
+    tree is then learned again from all rows, with the same number of epochs.
 
     Numeric columns are binned, as in :class:`CutsetNetworkBD`.
 
@@ -171,8 +172,7 @@ class HiddenChowLiuTree(CircuitDensity):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
-            blocks see :ref:`large_tables`.
+            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -47,8 +47,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
         one joint draw from the posterior for each row.
     keep_empty_features : bool, default=False
-        What becomes of a column without any value in ``fit``: it is left out of what
-        :meth:`transform` returns, or with True kept, 0 standing for its missing cells.
+        Whether :meth:`transform` keeps a column without any value in ``fit``, with 0 for its
+        missing cells. Otherwise it leaves the column out.
     add_indicator : bool, default=False
         Whether to append a column for each column that had missing cells in ``fit``, which says
         whether the cell was missing.
@@ -56,9 +56,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
         same table alike, another seed fills it another time. Seeds the default density too.
     n_jobs : int, default=None
-        Number of threads, of ``fit`` and of ``transform``: densities that are compared, what each
-        of them does in threads, and parts of the rows. A ``density`` with ``n_jobs`` of its own
-        learns by these. None is one unless in a ``joblib.parallel_config`` context, -1 all cores.
+        Number of threads of ``fit`` and ``transform``: for densities that are compared, what each
+        of them does in threads, and parts of the rows. A ``density`` that has ``n_jobs`` learns
+        with its own. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores.
         The result is the same.
     verbose : int, default=0
         With 1, progress bars of the default densities (a line at the end of each where tqdm is not
@@ -85,9 +85,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     -----
     Which strategy depends on what the completed table is for.
 
-    - "mean" is the best single guess of each cell: no other has a smaller expected squared error
-      for a number, or a smaller expected error rate for a category. Completed columns spread less
-      than true ones, and cells of one row need not go together.
+    - "mean" is the best single guess of each cell: it has the least expected squared error for a
+      number, and the least expected error rate for a category. Completed columns spread less than
+      true ones, and cells of one row need not go together.
     - "mpe" makes the cells of a row go together. With numbers missing it depends on their units,
       since it prefers narrow bins.
     - "sample" keeps the distribution of the table: spread, quantiles, dependence. Cell by cell it
@@ -97,11 +97,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     Without a ``density``, a cutset network and, where there are numbers, a :class:`TableMixture`
     learn from 80 % of the rows and complete 30 % of the cells of the others. The mixture is taken
-    if it explains more of the variance of these cells, by at least 0.5 % of it: of numbers by
-    their means, of the indicators of categories by their probabilities.
+    if it explains more of the variance of these cells, by at least 0.5 % of it. Means explain
+    numbers, and probabilities explain the indicators of categories.
 
-    Cells are taken to be missing at random: that they are missing says no more than the observed
-    cells say.
+    The imputer assumes that cells are missing at random: given the observed cells, it does not
+    matter which cells are missing.
 
     As other transformers do, it returns arrays unless ``set_output`` (or scikit-learn's
     configuration) asks for DataFrames: float64 where every column holds numbers or bools, else
@@ -292,7 +292,7 @@ def _read(table: Any) -> list[np.ndarray]:
 
 
 def _write(columns: list[np.ndarray], library: str | None) -> Any:
-    """A table of columns: an array, or a DataFrame whose names are still to be given."""
+    """A table of columns: an array, or a DataFrame that still lacks names."""
     if library is not None:
         frame = import_module(library).DataFrame
         return frame({str(position): column for position, column in enumerate(columns)})

@@ -50,10 +50,10 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
 
     A row holds the parameters of the messages that come into a factor of a graphical model, and
     the targets describe the message that goes out (section 3 of [1]_). The kernel on two rows is
-    Gaussian in the distance of the mean embeddings of the products of their messages, eq. (7). It
-    is approximated by two-stage random Fourier features, Algorithm 1, on which a Bayesian linear
-    regression is made. Predictions come with a standard deviation, and more rows can be added one
-    by one.
+    Gaussian in the distance of the mean embeddings of the products of their messages, eq. (7).
+    Two-stage random Fourier features approximate it, Algorithm 1, and a Bayesian linear regression
+    learns from these features. Predictions come with a standard deviation, and more rows can be
+    added one by one.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         between mean embeddings, of all pairs of at most 1000 rows.
     noise_variance : float, array-like of shape (n_outputs,) or "evidence", default=1e-4
         Variance of the noise, for all outputs or for each, in units of the variance of the output
-        in the first call (but see `standardize`). One number is what [1]_ has. "evidence": for each
-        output that under which the targets of the first call are most probable.
+        in the first call (but see `standardize`). In [1]_ it is one number. "evidence": for each
+        output, the variance under which the targets of the first call are most probable.
     prior_variance : float, default=1.0
         Prior variance of the weights of the features, in the same units.
     standardize : bool, default=True
@@ -89,7 +89,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Seeds the random features.
     n_jobs : int, default=None
         Number of threads that compute the features of rows, a few thousand at a time, in ``fit``
-        and in ``predict``. None is one unless in a ``joblib.parallel_config`` context, -1 all
+        and in ``predict``. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all
         cores. The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the rows learned (a line at the end where tqdm is not
@@ -110,7 +110,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         Mean and standard deviation of the targets of the first call, by which all targets are
         standardised; a deviation of one with ``standardize=False``.
     noise_variance_ : ndarray of shape (n_outputs,)
-        Variance of the noise in squared units of the outputs: no predictive variance is smaller.
+        Variance of the noise in squared units of the outputs, the least predictive variance.
     log_evidence_ : float
         Log density of all targets, the weights integrated out, in nats: greater is better when
         length scales or variances are compared on the same rows.
@@ -126,12 +126,12 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     Beta and gamma messages enter the kernel as normals of the same mean and variance; "log-gamma"
     as the normal of the mean and variance of the logarithm of the variable.
 
-    All outputs share features and prior. Those of one noise variance share the posterior covariance
-    too, and their predictive variances differ by the square of their scale. Outputs whose noise
-    differs have a regression each, at the cost of one each.
+    All outputs share features and prior. Outputs of the same noise variance share the posterior
+    covariance too, and their predictive variances differ by the square of their scale. Outputs of
+    different noise have a regression each, at the cost of one each.
 
-    Another number of BLAS threads rounds products of matrices in another order: predictions then
-    differ in the last digits, by some 1e-9.
+    With another number of BLAS threads, products of matrices are rounded in another order:
+    predictions then differ in the last digits, by about 1e-9.
 
     References
     ----------

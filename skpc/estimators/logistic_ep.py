@@ -17,12 +17,12 @@ from skpc._validation import (
     HasMethods,
     Interval,
     StrOptions,
-    check_labels,
     check_magnitude,
     eager,
     fit_context,
 )
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._targets import check_labels
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 
@@ -37,7 +37,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
 
     The messages from the logistic factors may come from quadrature, from a sampler or from an
     operator that learns them just in time [1]_. Predicted probabilities are averages over the
-    posterior of the weights, and not those of its mean.
+    posterior of the weights, not the probabilities under its mean.
 
     Centre and scale the columns first: the prior has variance one for each weight, and expectation
     propagation converges slowly where columns are large or far from zero.
@@ -51,7 +51,7 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
     n_iter : int, default=10
         Number of sweeps over the rows.
     damping : float, default=0.0
-        How much of its old natural parameters a message keeps in each update.
+        The share of its old natural parameters that a message keeps in each update.
     schedule : {"parallel", "serial"}, default="parallel"
         "parallel": all messages are updated from the same posterior. "serial": one by one.
     fit_intercept : bool, default=True

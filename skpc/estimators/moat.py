@@ -55,10 +55,10 @@ class MixtureOfAllTrees(TableDensity):
         "undirected": the model of [1]_, in which the tables of all pairs of columns share the
         distributions of single columns. "directed": edges have a direction, each with a weight and
         a conditional table of its own, and any column may be a root. It has about twice the
-        parameters, takes twice the time, and fits better complete rows. Where many cells are
+        parameters, takes twice the time, and fits complete rows better. Where many cells are
         missing, "undirected" is the better choice: see Notes.
     n_components : int, default=1
-        Number of such mixtures in a mixture of them.
+        Number of such mixtures; with several, the model is a mixture of them.
     solver : {"adam", "lbfgs"}, default="adam"
         "adam": mini-batches, and a learning rate that falls to zero over ``max_iter`` epochs with a
         cosine; the parameters of an epoch are their mean over its steps. "lbfgs": all rows at a
@@ -69,8 +69,8 @@ class MixtureOfAllTrees(TableDensity):
         Rows of a mini-batch. "auto": 25,600 cells, but 16 to 256 rows; in small tables no more
         than a tenth of the rows, or 64.
     max_iter : int, default=50
-        Greatest number of epochs, or of iterations of L-BFGS. An epoch takes 100,000 rows at
-        most, others each time.
+        Greatest number of epochs, or of iterations of L-BFGS. An epoch takes 100,000 rows at most,
+        different ones each time.
     tol : float, default=1e-4
         Training stops when the mean log-likelihood has not improved by this, in nats a row, in
         ``n_iter_no_change`` epochs.
@@ -99,20 +99,20 @@ class MixtureOfAllTrees(TableDensity):
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
     n_bins : int, default=None
-        Greatest number of bins of a numeric column, atoms apart; None: 20. A column gets more than
-        10 where these tell more about the columns it depends on, and fewer in small tables: as many
-        as give two columns eight rows for each pair of bins on average. None is 10 with
-        ``margins="plain"``.
+        Greatest number of bins of a numeric column, not counting its atoms. None: 20, or 10 with
+        ``margins="plain"``. A column gets more than 10 bins where they explain other columns
+        better. In small tables it gets fewer, so that a pair of bins of two columns has eight rows
+        on average.
     margins : {"auto", "plain"}, default="auto"
-        What is learned of each numeric column. "auto": its lattice (integers, fixed decimals), its
-        atoms (values that repeat much more than others), its range, and how it is distributed
+        What is learned about each numeric column. "auto": its lattice (integers, fixed decimals),
+        its atoms (values that repeat much more than others), its range, and how it is distributed
         within each bin. "plain": bins of equal mass and nothing more, as in the papers.
     atoms : "auto" or dict, default="auto"
-        From columns (names or numbers) to the values that are atoms, where they are known; those
-        of the other columns are found. Used by ``margins="auto"``.
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found. Used by ``margins="auto"``.
     bounds : dict, default=None
-        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
-        for a side without a bound. Used by ``margins="auto"``.
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
         What to do with a category that has not been seen or declared: take it as missing, or
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
@@ -123,8 +123,8 @@ class MixtureOfAllTrees(TableDensity):
         for all the trees that rows with missing cells are estimated with: asking a fitted estimator
         again gives the same answer.
     n_jobs : int, default=None
-        Threads among which joblib deals out the rows: of answers, and of gradients where columns
-        are hundreds. None is one, -1 all cores. The results are the same.
+        Number of threads among which joblib divides the rows, for answers, and for gradients if
+        there are hundreds of columns. None means 1, and -1 all cores. The results are the same.
     verbose : int, default=0
         With 1, a progress bar counts the epochs (a line at the end where tqdm is not installed).
 
@@ -153,8 +153,8 @@ class MixtureOfAllTrees(TableDensity):
     Notes
     -----
     Rows may have missing cells in ``fit`` too. Every five epochs they are completed by draws from
-    the model as it is then (Monte Carlo EM), which is an approximation, as is the likelihood that
-    is watched.
+    the current model (Monte Carlo EM). This is an approximation, and so is the likelihood that is
+    watched.
 
     The estimate of a likelihood is unbiased, but its logarithm is too low by about half a nat
     divided by the :meth:`effective_sample_size`. Below ten, which is frequent with "directed" and
@@ -261,8 +261,7 @@ class MixtureOfAllTrees(TableDensity):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
-            blocks see :ref:`large_tables`.
+            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -324,7 +323,7 @@ class MixtureOfAllTrees(TableDensity):
 
         What the columns are is learned from the rows of the first call (or of ``fit``), so declare
         ``categories`` that may come later. The learning rate stays at ``learning_rate_init``;
-        ``solver``, ``max_iter`` and all that regards early stopping do not matter.
+        ``solver``, ``max_iter`` and the parameters of early stopping have no effect.
 
         Parameters
         ----------
@@ -427,7 +426,7 @@ class MixtureOfAllTrees(TableDensity):
         self.edge_probabilities_ = np.tensordot(self.weights_, edges, axes=1)
 
     def effective_sample_size(self, X: Any) -> Floats:
-        """How many independent draws of a tree given the row its estimate is worth.
+        """The number of independent draws of a tree given the row that its estimate is worth.
 
         Parameters
         ----------
@@ -457,8 +456,8 @@ class MixtureOfAllTrees(TableDensity):
         Returns
         -------
         Circuit
-            Over encoded rows. Its likelihood approaches that of the estimator as ``n_trees`` grows,
-            from below on average.
+            A circuit over encoded rows. As ``n_trees`` grows, its likelihood approaches that of the
+            estimator, from below on average.
 
         Raises
         ------

@@ -31,8 +31,9 @@ _NUMBERS = 0.25
 #: cluster, and loose tests make leaves of few rows: categories gain by both, numbers lose.
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
 _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
-#: Of more distinct rows so many tell the structure. Parameters are then refined on all but some
-#: rows that are held out, about so many, by at least so many iterations.
+#: The structure is learned from at most ``_MOST_ROWS`` distinct rows. In a larger table, about
+#: ``_ASKED`` rows are held out, and at least ``_AFTER_SAMPLE`` iterations refine the parameters on
+#: all others.
 _MOST_ROWS, _ASKED, _AFTER_SAMPLE = 100_000, 5_000, 2
 #: Covariances that are held at a time when a division is weighed.
 _COVARIANCES = 40.0
@@ -43,14 +44,14 @@ _TOL = 4e-5
 class SoftLearnSPN(CircuitDensity):
     """Sum-product network learned by LearnSPN with soft row memberships (SoftLearn).
 
-    Rows are clustered for a sum and columns that pass for independent are parted for a product, in
-    turn, until single columns are left (Algorithm 2 of [1]_). LearnSPN sends each row into one
-    cluster; SoftLearn divides it by its memberships, so that rows between clusters count in both.
-    Then exact EM can adjust all parameters together, which the paper does not do
+    In turn, a sum divides rows into clusters, and a product separates columns that pass for
+    independent, until single columns are left (Algorithm 2 of [1]_). LearnSPN sends each row into
+    one cluster; SoftLearn divides it by its memberships, so that rows between clusters count in
+    both. Then exact EM can adjust all parameters together, which the paper does not do
     (``n_refine=0`` leaves it out). A table in which no two columns depend on each other gets a
-    product of leaves. The result is a smooth and decomposable circuit, so that
-    likelihoods, marginals, conditionals, samples and expectations are exact; the most probable
-    completion is a good guess.
+    product of leaves. The result is a smooth and decomposable circuit, so that likelihoods,
+    marginals, conditionals, samples and expectations are exact; the most probable completion is a
+    good guess.
 
     Numeric columns have atoms (values that repeat much more than others) and a score of the other
     values. The numbers of a part that is not divided any further are one leaf, a multivariate
@@ -74,30 +75,30 @@ class SoftLearnSPN(CircuitDensity):
         but in tables of numbers a level at which one in twenty of the pairs of a part that pass for
         dependent is expected to be independent (Benjamini and Hochberg).
     root_test : {"any", "pairs", None}, default="any"
-        What is tested before the first sum. "any": that any two columns depend on each other, at a
-        level of 0.001 for all pairs together (Bonferroni); if not, the distribution is fully
-        factorised. "pairs": the root is a product if its columns fall apart, as every other part
-        (the paper). None: nothing.
+        The test before the first sum. "any": that any two columns depend on each other, at a level
+        of 0.001 for all pairs together (Bonferroni); if not, the distribution is fully factorised.
+        "pairs": the root is a product if its columns fall apart, as every other part (the paper).
+        None: no test.
     alpha : float, default=0.1
         Laplace pseudo-count of each state in a leaf.
     min_weight : float, default=8.0
         A part of no more weight than this becomes fully factorised.
     prune : float, default=1e-2
-        A row is left out of a part to which less than this proportion of it has come.
+        A part leaves out a row if less than this proportion of the row has come to it.
     max_iter : int, default=100
         Greatest number of iterations of a clustering.
     smallest_sd : float, default=0.01
-        Smallest standard deviation of each column of a leaf before refinement, as a part of that
-        of the column. Nor is it ever below half a step of the lattice of the column.
+        Smallest standard deviation of each column of a leaf before refinement, as a part of that of
+        the column. It is never below half a step of the lattice of the column.
     leaves : {"block", "univariate"}, default="block"
-        What becomes of the numbers of a part that is not divided. "block": one multivariate
-        Gaussian of their scores. A part with numbers is divided only if held-out rows are likelier
-        under a mixture of two blocks than under one. "univariate": independent Gaussians, and parts
-        are divided until single columns are left, as in the paper. With ``margins="plain"``, and
-        where all columns are categories, both are the same.
+        The leaves for the numbers of a part that is not divided. "block": one multivariate Gaussian
+        of their scores. A part with numbers is divided only if held-out rows are likelier under a
+        mixture of two blocks than under one. "univariate": independent Gaussians, and parts are
+        divided until single columns are left, as in the paper. With ``margins="plain"``, and where
+        all columns are categories, both are the same.
     n_refine : "auto" or int, default="auto"
-        Greatest number of iterations of EM on all parameters. "auto": 50, but none in tables of
-        numbers, where the rows held out for them are worth more.
+        Greatest number of iterations of EM on all parameters. "auto": 50, but 0 in tables of
+        numbers, where the structure gains more from the rows that refinement would hold out.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -106,15 +107,15 @@ class SoftLearnSPN(CircuitDensity):
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
     margins : {"auto", "plain"}, default="auto"
-        What is learned of each numeric column. "auto": its lattice (integers, fixed decimals), its
-        atoms (values that repeat much more than others), its range, and a score under which
-        the other values look normal. "plain": Gaussians of the values as they are, as in the paper.
+        What is learned about each numeric column. "auto": its lattice (integers, fixed decimals),
+        its atoms (values that repeat much more than others), its range, and a score under which the
+        other values look normal. "plain": Gaussians of the values as they are, as in the paper.
     atoms : "auto" or dict, default="auto"
-        From columns (names or numbers) to the values that are atoms, where they are known; those
-        of the other columns are found. Used by ``margins="auto"``.
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found. Used by ``margins="auto"``.
     bounds : dict, default=None
-        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
-        for a side without a bound. Used by ``margins="auto"``.
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
         What to do with a category that has not been seen or declared: take it as missing, or
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
@@ -124,8 +125,8 @@ class SoftLearnSPN(CircuitDensity):
         Seeds the starts of the clusterings and the choice of the rows held out.
     n_jobs : int, default=None
         Number of threads: folds that weigh a division, components, and parts of the rows in
-        refinement. None is one unless in a ``joblib.parallel_config`` context, -1 all cores. The
-        result is the same.
+        refinement. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores.
+        The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the cells of ``X`` that have reached the leaves (a line at the
         end where tqdm is not installed).
@@ -156,10 +157,11 @@ class SoftLearnSPN(CircuitDensity):
     ``clusterer="kmeans"`` these only decide whether to divide). Covariances are shrunk to the one
     within the clusters that the part comes from; four-fold cross-validation chooses how much (two
     folds above 600 rows). A network of blocks is mixed with a background of wide Gaussians, with
-    the weight of one row: it keeps unusual rows from having next to no density.
+    the weight of one row: without it, unusual rows would have a density near zero.
 
-    Of more than 100,000 distinct rows, 100,000 drawn at random tell the structure. Two iterations
-    of refinement at least, on the other rows too, follow; about 5,000 rows are held out for it.
+    If there are more than 100,000 distinct rows, the structure is learned from 100,000 of them,
+    drawn at random. At least two iterations of refinement follow, on the other rows too; about
+    5,000 rows are held out for it.
 
     The paper is reproduced with ``leaves="univariate"``, ``margins="plain"``,
     ``clusterer="kmeans"``, ``significance`` as a number, ``root_test="pairs"`` and ``n_refine=0``.
@@ -168,7 +170,7 @@ class SoftLearnSPN(CircuitDensity):
     column for each leaf, and for each categorical leaf ten rows distributed as it was learned.
     Refinement stops after four iterations in a row that raise the likelihood of ``X_val`` by less
     than 0.00004 nats a cell. If ``X_val`` is not given, a tenth of the distinct rows takes its
-    place, and no part in learning. The best iterate is kept.
+    place, and is left out of learning. The best iterate is kept.
 
     References
     ----------
@@ -261,8 +263,7 @@ class SoftLearnSPN(CircuitDensity):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
-            blocks see :ref:`large_tables`.
+            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None

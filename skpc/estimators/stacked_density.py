@@ -48,15 +48,15 @@ class StackedDensity(BaseComposition, TableDensity):
     Parameters
     ----------
     estimators : list of (str, density estimator), default=None
-        Names and densities, which are cloned; "drop" in place of a density leaves it out. What they
-        say of columns (``categorical_features``, ``atoms`` and so on) does not matter: all share
-        the columns of the stack, and the greatest ``n_bins`` that one of them asks for. None: a
+        Names and densities, which are cloned; "drop" in place of a density leaves it out. Their
+        parameters that describe columns (``categorical_features``, ``atoms`` and so on) do not
+        matter: all share the columns of the stack, and the greatest ``n_bins`` among them. None: a
         :class:`HiddenChowLiuTree`, two :class:`SoftLearnSPN` of different seeds, a mixture of
         :class:`CutsetNetworkBD` and, where there are numbers, a :class:`TableMixture`.
     cv : int, splitter of scikit-learn or iterable of (train, test) row numbers, default=5
-        Folds in which the members are learned to weigh them, where ``fit`` gets no ``X_val``. With
-        an int, of more than 10,000 distinct rows one part of about 5,000 is held out instead. None
-        means five.
+        Folds in which the members are learned to weigh them, where ``fit`` gets no ``X_val``. Where
+        there are more than 10,000 distinct rows, an int holds out one part of about 5,000 instead.
+        None means five.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -65,18 +65,18 @@ class StackedDensity(BaseComposition, TableDensity):
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
     atoms : "auto" or dict, default="auto"
-        From columns (names or numbers) to the values that are atoms, where they are known; those
-        of the other columns are found.
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found.
     bounds : dict, default=None
-        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
-        for a side without a bound.
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
         What to do with a category that has not been seen or declared: take it as missing, or
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
         the probability of such a category, the share of the training rows whose category is seen
         once.
     n_jobs : int, default=None
-        Members, and folds of them, that are learned at a time, by joblib.
+        Number of members, and of folds of them, that joblib learns at a time.
     random_state : int, RandomState instance or None, default=None
         Seeds the default members and the folds. Members that are given have seeds of their own.
     verbose : int, default=0
@@ -90,13 +90,13 @@ class StackedDensity(BaseComposition, TableDensity):
     named_estimators_ : Bunch
         The members by their names.
     weights_ : ndarray of shape (n_members,)
-        Their weights. A member of weight zero is not asked.
+        Their weights. A member of weight zero is not used.
     scores_ : ndarray of shape (n_members + 1,)
         Mean log density (nats) of the held-out rows under each member, and under the stack.
     circuit_ : Circuit
         One circuit over encoded rows, a sum over those of the members of positive weight, made when
-        it is read first. There is none (an AttributeError says why) where a member has no
-        circuit, or members read numbers in different ways.
+        it is first read. The attribute does not exist (an AttributeError says why) where a member
+        has no circuit, or members read numbers in different ways.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back.
     n_features_in_ : int

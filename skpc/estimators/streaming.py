@@ -34,8 +34,8 @@ def by_blocks(method: _Method) -> _Method:
     The method takes the table ``X`` first and answers for each of its rows with an array or a tuple
     of arrays. The blocks make memory independent of the number of rows, also where ``X`` is mapped
     to a file, and within a ``joblib.parallel_config`` they are answered side by side. A
-    ``random_state`` seeds each block. The answer for a dask collection is one, too: what is
-    asked is computed where the blocks are, when the answer is.
+    ``random_state`` seeds each block. The answer for a dask collection is a dask collection too,
+    which is computed where the blocks are.
     """
 
     @wraps(method)

@@ -31,10 +31,11 @@ from skpc.learning import (
     table_circuit,
 )
 
-#: Of fewer rows than the former so many parts are held out in turn; of more rows one part, a
-#: quarter of them, but only about so many.
+#: A table of fewer rows than the first number of a pair is divided into the second number of parts,
+#: which are held out in turn. A larger table holds out one part: a quarter of the rows, but at most
+#: about ``_MOST_HELD_OUT``.
 _FOLDS, _MOST_HELD_OUT = ((300, 8), (600, 4), (1500, 2)), 2500
-#: Parts to learn from, beside the one held out.
+#: Parts to learn from for each part that is held out.
 _N_LEARNED = 3
 
 
@@ -42,12 +43,12 @@ class TableMixture(CircuitDensity):
     """Gaussian mixture for real tables: numbers, categories and missing cells.
 
     Each component has a multivariate Gaussian of all numeric columns and a table of probabilities
-    for each category. The Gaussian is one of scores, a power transform of each column, so that
-    skewed columns suit it. Values of a number that repeat much more than others (atoms, such as
-    zeros) have probabilities of their own. Missing cells, in ``fit`` too, are integrated out
-    exactly; what is usual in Gaussian mixtures, to fill them in first, is not needed.
+    for each category. The Gaussian models scores, a power transform of each column, so it suits
+    skewed columns. Values of a number that repeat much more than others (atoms, such as zeros) have
+    probabilities of their own. Missing cells, in ``fit`` too, are integrated out exactly; you need
+    not fill them in first.
 
-    Covariances of components are drawn to the pooled one, so that none degenerates; held-out rows
+    Covariances of components are drawn to the pooled one, so that they stay regular; held-out rows
     decide how much, and whether tails are heavy, which scores are linear, and how many components
     there are. Mixtures that are nearly as good as the best are mixed. In tables with few rows
     for each column, covariances of few factors are tried too. A background component, of the weight
@@ -59,7 +60,8 @@ class TableMixture(CircuitDensity):
     Parameters
     ----------
     n_components : "auto" or int, default="auto"
-        Number of components. "auto": what suits held-out rows, and several mixtures in one.
+        Number of components. "auto": held-out rows choose it, and the result combines several
+        mixtures.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -68,11 +70,11 @@ class TableMixture(CircuitDensity):
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
     atoms : "auto" or dict, default="auto"
-        From columns (names or numbers) to the values that are atoms, where they are known; those
-        of the other columns are found.
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found. With a dict all of them stay atoms (see Notes).
     bounds : dict, default=None
-        From columns (names or numbers) to pairs (lower, upper) that all values lie between, None
-        for a side without a bound.
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
         What to do with a category that has not been seen or declared: take it as missing, or
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
@@ -82,8 +84,8 @@ class TableMixture(CircuitDensity):
         Seeds the k-means clusters from which EM starts, and the choice of the rows held out.
     n_jobs : int, default=None
         Number of threads: mixtures that are learned at a time (those of several parts held out,
-        those that are mixed in the end), parts of the rows, and components. None is one unless in a
-        ``joblib.parallel_config`` context, -1 all cores. The result is the same.
+        those that are mixed in the end), parts of the rows, and components. None means 1 unless in
+        a ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the choices made (a line at the end where tqdm is not
         installed).
@@ -113,18 +115,19 @@ class TableMixture(CircuitDensity):
     -----
     The choices are made one after another, each around the best so far: the number of components
     (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), which scores are linear instead of bent by a power
-    (none, those that the other columns explain by more than 0.9, or all), heavy tails (a component
+    (zero, those that the other columns explain by more than 0.9, or all), heavy tails (a component
     is then four Gaussians of one mean, 0.6, 1, 1.7 and 3 times as wide), the weight of the pooled
     covariance (0.1, 0.5, 2 or 8 rows for each numeric column), the part of it that is drawn to its
     diagonal (0, 0.1, 0.4 or 1), and again. Atoms become values like others, unless one of them is
     more than half of its column, if columns without atoms are predicted better then; they stay
-    atoms where densities are compared (``fit_rows``). Held out are eight parts in turn below 300
-    rows, four below 600, two below 1,500, and else one part of 2,500 rows or a quarter; above
-    10,000 rows the choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get
-    the weights that suit the held-out rows best; those above 0.05 are learned anew from all rows.
+    atoms if ``atoms`` is a dict, and where densities are compared (``fit_rows``). Tables of less
+    than 300 rows hold out eight parts in turn, those of less than 600 four, and those of less than
+    1,500 two; larger tables hold out one part of 2,500 rows or a quarter. Above 10,000 rows the
+    choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get the weights
+    that suit the held-out rows best; those above 0.05 are learned anew from all rows.
 
-    Of more than 30,000 distinct rows, 30,000 drawn at random make the choices and the first
-    parameters; two steps of EM on all rows follow.
+    If there are more than 30,000 distinct rows, 30,000 drawn at random make the choices and the
+    first parameters; two steps of EM on all rows follow.
 
     An int for ``n_components`` gives a single mixture, for which all the rest is chosen; the
     likeliest of ten starts is kept.
@@ -187,8 +190,7 @@ class TableMixture(CircuitDensity):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Of what may be a table in
-            blocks see :ref:`large_tables`.
+            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -207,7 +209,7 @@ class TableMixture(CircuitDensity):
             If all cells are missing, one is infinite, the weights are negative or all zero, or
             there are fewer rows than components.
         """
-        self._keeps_atoms = False
+        self._keeps_atoms = self.atoms != "auto"
         try:
             return self._fit(X, sample_weight, X_val)
         finally:
@@ -303,7 +305,7 @@ class TableMixture(CircuitDensity):
         columns, model, *_ = self._mixture
         joint = model.joint(columns, columns.cells(rows))
         best = joint.max(axis=0)
-        # Scores whose squares overflow are impossible under all components, and tell nothing.
+        # Scores whose squares overflow are impossible under all components, and do not count.
         far = np.isneginf(best)
         joint[:, far] = np.log(model.weights[model.component] * model.part)[:, np.newaxis]
         joint = np.exp(joint - np.where(far, 0.0, best))
@@ -327,7 +329,7 @@ class TableMixture(CircuitDensity):
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ints:
-        """Learn the mixture, and tell the most probable component of each row.
+        """Learn the mixture, and return the most probable component of each row.
 
         Parameters
         ----------

@@ -103,7 +103,7 @@ def log_partition(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -
 
 
 def _check_evidence(graph: FactorGraph, evidence: Any) -> Floats:
-    """One row of evidence, all cells missing where none is given."""
+    """One row of evidence; without evidence all cells are missing."""
     if evidence is None:
         return np.full((1, graph.n_variables), np.nan)
     row = np.asarray(evidence)

@@ -212,7 +212,7 @@ class _Tokens:
             self.fail(needed)
         if float(word) >= np.finfo(np.float64).tiny:
             return math.log(float(word))
-        # 1e-400 is no float64, but its logarithm is; only a zero is impossible.
+        # 1e-400 is not a float64, but its logarithm is; only a zero is impossible.
         exact = Decimal(word)
         return float(exact.ln()) if exact else -math.inf
 

@@ -70,7 +70,7 @@ def mean_over_pairs(a: float, axis: Axis, other: Axis) -> Floats:
 
 
 def _mean_over_pairs_of_cells(a: float, axis: Axis, other: Axis) -> Floats:
-    """The same over each pair of cells, as if none were the cell of an atom."""
+    """The same over each pair of cells, as if there were no atoms."""
     edges, others = axis.edges, other.edges
     low, high = axis.lower_scale, axis.upper_scale
     low_other, high_other = other.lower_scale, other.upper_scale

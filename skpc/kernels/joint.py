@@ -108,7 +108,7 @@ def joint_expectations(
     Raises
     ------
     ValueError
-        If so many cells with atoms are missing that the sum over all sets of them is out of reach.
+        If too many cells with atoms are missing for a sum over all sets of them.
     """
     out[:] = 0.0
     terms = _terms(blocks, normals, points.root)

@@ -1,6 +1,6 @@
-"""Blocks of numbers: mixtures of them, and what held-out rows say of dividing a part.
+"""Blocks of numbers: mixtures of them, and what held-out rows say about dividing a part.
 
-A component is a Gaussian of the scores of all numbers beside independent states of categories and
+A component is a Gaussian of the scores of all numbers and independent states of categories and
 atoms. Covariances are shrunk twice. With :math:`d` numbers, and components of weights :math:`N_k`
 whose rows have the scatter :math:`S_k` about their mean,
 
@@ -40,19 +40,19 @@ _TOL, _TOL_ALONE = 1e-3, 1e-4
 #: Numbers from which on a row with missing cells is costly: as much as a row without them costs,
 #: times the number of missing cells.
 _MANY = 50
-#: The tolerance for each number where rows are costly. What later iterations add to the likelihood
-#: of these rows, others lose.
+#: The tolerance for each number where rows are costly. Later iterations raise the likelihood of
+#: these rows, but lower that of other rows.
 _TOL_NUMBER = 8e-3
-#: Rows, at most, that are held out at a time where they are costly.
+#: Largest number of rows that are held out at a time where rows are costly.
 _MOST_HELD_OUT = 1000
-#: Smaller responsibilities are none.
+#: Smaller responsibilities count as zero.
 _NEGLIGIBLE = 1e-12
 #: Part of the standard deviation of a column by which each score is blurred, so that columns that
 #: follow from each other leave a variance.
 _SMALLEST_SD = 1e-4
 #: Standard deviation of the background, in those of the columns.
 WIDE = 3.0
-#: Weights of components are no smaller.
+#: Smallest weight of a component.
 _SMALLEST_WEIGHT = 1e-100
 
 
@@ -68,12 +68,12 @@ class Shrinkage(NamedTuple):
 
 
 class BlockRows(NamedTuple):
-    """Rows of a part, and what holds for its components whatever the rows are.
+    """Rows of a part, and what their components share whatever the rows are.
 
     Parameters
     ----------
     scores : ndarray of shape (n_rows, d)
-        Standardised scores of the numbers; NaN where there is none.
+        Standardised scores of the numbers; NaN where a cell has no score.
     patterns : Patterns
         Those of the scores.
     state : ndarray of shape (n_rows, n_all_states)
@@ -83,11 +83,11 @@ class BlockRows(NamedTuple):
     weight : ndarray of shape (n_rows,)
         Positive.
     mean : ndarray of shape (d,)
-        Mean scores of the part, 0 where it has none: where EM starts.
+        Mean scores of the part, 0 for a column without scores in it: EM starts there.
     blur : ndarray of shape (d,)
         Variance of each observed score about the value that it stands for.
     smallest_sd : ndarray of shape (d,)
-        No standard deviation of a component is smaller.
+        Smallest standard deviations of a component.
     alpha : float
         Laplace pseudo-count of each state.
     """
@@ -256,16 +256,16 @@ def fit_blocks(
 
 
 class Division(NamedTuple):
-    """What held-out rows say of dividing a part.
+    """What held-out rows say about dividing a part.
 
     Attributes
     ----------
     strength : float
-        Of the shrinkage of one block.
+        Strength of the shrinkage of one block.
     shrinkage : Shrinkage
         That of the part with several.
     strength_within : float
-        Of the shrinkage of several blocks to what they have in common.
+        Strength of the shrinkage of several blocks to what they have in common.
     gain : float
         Log-likelihood (nats) of the held-out rows under several blocks, less that under one.
     """
@@ -284,7 +284,7 @@ def weigh_division(
     n_folds: int,
     random_state: np.random.RandomState,
 ) -> Division:
-    """Ask held-out rows for the strengths of shrinkage, and whether to divide a part.
+    """Choose the strengths of shrinkage by held-out rows, and whether to divide a part.
 
     Parameters
     ----------
@@ -297,8 +297,8 @@ def weigh_division(
     max_iter : int
         Greatest number of iterations of EM.
     n_folds : int
-        Each of so many parts of the rows is held out in turn; where rows are costly, a sample of
-        it tells what is gained.
+        Number of parts of the rows, which are held out in turn; where rows are costly, the gain is
+        that of a sample of each part.
     random_state : RandomState
         Draws which rows are held out.
 

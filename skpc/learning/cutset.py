@@ -102,7 +102,7 @@ def learn_cutset_network(
         Number of cuts of a large node tried at a time, by threads; the network is the same.
         ``structured`` does not use it.
     advance : callable, default=None
-        Told the weight of the rows that have just reached their leaf, to show progress.
+        Called with the weight of the rows that have just reached their leaf, to show progress.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Cutset networks of tables in blocks, level by level, from counts of their rows.
 
-The counts of a node tell its columns to try as cuts; the rows of each state of such a column are
+The counts of a node say which columns to try as cuts; the rows of each state of such a column are
 counted next, for many nodes in one pass over the blocks. What is learned is what
 :func:`learn_cutset_network` learns of the same rows, and memory does not depend on their number.
 """
@@ -33,7 +33,7 @@ from skpc.learning.cutset import (
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: Numbers that are counted in a pass, and the most that a single table may have. More of them in a
-#: pass would save few passes: memory is to be the same for any number of rows.
+#: pass would save few passes, and memory shall not depend on the number of rows.
 _NUMBERS, _MOST = 2**20, 2**26
 #: Codes that take the memory of a number.
 _CODES = 4
@@ -113,7 +113,7 @@ class _Place:
 
 
 class _Wanted(NamedTuple):
-    """What is to be counted of the rows of a place: in states of a column; or the rows themselves.
+    """What to count in the rows of a place: the rows in states of a column, or the rows themselves.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class _Grower:
         return self.places
 
     def _tasks(self, number: int) -> Iterator[tuple[_Wanted, int]]:
-        """What is to be counted of a node, and how many numbers that takes."""
+        """What to count for a node, and how many numbers that takes."""
         node = self.places[number].node
         if node is None or node.depth == self.search.max_depth:
             return
@@ -278,7 +278,7 @@ def _pair_counts(varied: Ints, state_ptr: Ints, of_state: Ints, codes: Codes) ->
 def _counts(
     varied: Ints, route: tuple[Ints, Ints], wanted: list[_Wanted], codes: Codes
 ) -> tuple[Any, ...]:
-    """What is wanted of the rows of a block: counts of pairs of slots, or lists of rows."""
+    """The results for the rows of a block: counts of pairs of slots, or lists of rows."""
     codes = _varied_codes(varied, codes)
     at = np.zeros(len(codes), np.int64)
     _route(codes, *route, at)

@@ -87,7 +87,7 @@ def _add_network(builder: CircuitBuilder, network: CutsetNetwork, param_ess: flo
     priors = node_priors(network, prior)
     built: dict[int, int] = {}
     of_tree: dict[int, int] = {}
-    # Backwards, so that branches stand before their cut and the nodes of each together.
+    # The loop runs backwards, so that branches come before their cut.
     for node in range(network.n_nodes - 1, -1, -1):
         leaf = int(network.leaf[node])
         if leaf < 0:

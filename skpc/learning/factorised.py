@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 
-#: Degrees of freedom below this part of the weight are what rounding has left of none.
+#: Degrees of freedom below this part of the weight are rounding errors, and count as zero.
 _NO_FREEDOM = 1e-9
 #: EM stops when no membership moves by more.
 _SETTLED = 1e-2
@@ -23,7 +23,7 @@ class Design(NamedTuple):
     #: The states of the i-th of these columns are ``state_ptr[i] .. state_ptr[i + 1]``.
     state_ptr: Ints
     #: Cells of the columns of numbers, less the column's mean so that squares keep their digits,
-    #: zero where there is none; their squares; and whether they are there.
+    #: zero where a cell has no number; their squares; and whether they are there.
     offset: Floats
     square: Floats
     seen: Floats
@@ -44,14 +44,14 @@ class Design(NamedTuple):
         row_weight: Floats,
         moments: tuple[Floats, Floats, Floats],
     ) -> Design:
-        """Take apart rows.
+        """Make the design of some rows.
 
         Parameters
         ----------
         codes : ndarray of shape (n_rows, n_columns)
-            States of the cells, -1 where missing; of columns with states only.
+            States of the cells of columns with states, -1 where missing.
         numbers : ndarray of shape (n_rows, n_numbers)
-            Cells of the columns of numbers; NaN where there is none.
+            Cells of the columns of numbers; NaN where a cell has no number.
         n_states : ndarray of shape (n_columns,)
             Number of states, 0 for a column without any.
         row_weight : ndarray of shape (n_rows,)
@@ -90,7 +90,7 @@ def estimate_factorised(design: Design, weight: Floats, alpha: float) -> Factori
     Parameters
     ----------
     design : Design
-        The rows. The moments of a column in all rows stand in where no cell is there.
+        The rows. Where a column has no cell in them, its moments in all rows are used instead.
     weight : ndarray of shape (n_rows, n_components)
         Their weights in each component.
     alpha : float

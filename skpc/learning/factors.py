@@ -8,7 +8,7 @@ import numpy as np
 
 from skpc._arrays import Floats
 
-#: Greatest number of factors; a row is completed by a system of so many equations.
+#: Greatest number of factors; to complete a row is to solve as many equations.
 _N_FACTORS = 64
 #: Variance of a column that no factor explains, at least, as a share of that of the column.
 _SMALLEST_NOISE = 0.003
@@ -29,7 +29,7 @@ class Factors(NamedTuple):
     loadings : ndarray of shape (n_columns, n_factors)
         L.
     noise : ndarray of shape (n_columns,)
-        The variances beside the factors.
+        The variances that factors do not explain.
     """
 
     mean: Floats

@@ -21,14 +21,14 @@ from skpc.learning.mixture import Codes
 
 #: Equivalent sample size of the tables of all components together. Trees smoothed less fill cells
 #: with what a few rows have in common by chance: at 10, and a structure score's 0.1, networks of
-#: four tables with 40 % missing lost .1 and .4 nats a row of what they have at 30.
+#: four tables with 40 % missing lost .1 and .4 nats a row against 30.
 _ESS = 30.0
 #: Number of rows, distributed like all rows, that are added to those of each component.
 _STRENGTH = 3.0
 #: Times that missing cells are drawn to learn, and after how many of them counts are averaged.
 _SWEEPS = 20
 _SETTLING = 10
-#: Factors taken into a product before it is looked at whether it becomes too small for a float.
+#: Factors of a product between two checks that it is not too small for a float.
 _FACTORS = 4
 _SMALL = 1e-60
 
@@ -205,8 +205,8 @@ def _parents_first(parent: Ints) -> Ints:
 
 
 class _Workspace(NamedTuple):
-    """Of one row: the weight of each component, what the cells below tell of the states of a
-    missing cell for each component, a message on its way, and whether there is something to tell.
+    """Messages of one row: the weight of each component, the evidence of the cells below for the
+    states of a missing cell under each component, a message on its way, and whether there is one.
     """
 
     share: Floats
@@ -234,7 +234,7 @@ def _rescale(product: Floats, start: int, n: int) -> None:
 
 @kernel
 def _weigh(trees: SharedTrees, work: _Workspace, cells: Codes) -> None:
-    """Posterior weights of the components, and what is told of missing cells on the way."""
+    """Posterior weights of the components; keep the evidence for missing cells on the way."""
     column, above, n_states = trees.column, trees.above, trees.n_states
     first, place, prob = trees.first, trees.place, trees.prob
     share, told, message, is_told = work.share, work.told, work.message, work.is_told

@@ -1,6 +1,6 @@
 """Chow-Liu trees of hidden variables, one above each column, and their EM.
 
-With hidden states z, columns x, a tree of columns and the parent u of each column v but the root,
+Let z be hidden states, x columns, and u the parent of column v in a tree of columns. Then
 
     p(x) = sum over z of p(z_root) prod_v p(z_v | z_u) prod_v p(x_v | z_v).
 
@@ -22,8 +22,8 @@ from skpc._threads import each, threads
 from skpc.counting import children_first
 from skpc.learning.hidden_tree_passes import FlatTree, count_rows, measure_rows
 
-#: Rows are read in parts of so many, but no more parts than that. The counts of each part are added
-#: up by themselves, so that threads change nothing.
+#: Rows of a part in a small table, and the greatest number of parts. The counts of each part
+#: are added up by themselves, so that threads change nothing.
 _PART_ROWS, _MOST_PARTS = 256, 16
 #: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
 #: without a parent; and of the states of a column given each hidden state, drawn to the column.
@@ -42,7 +42,7 @@ class CodedRows(NamedTuple):
     codes : ndarray of shape (n_rows, n_columns), int
         State of each cell, -1 where missing.
     weight : ndarray of shape (n_rows,)
-        Positive.
+        Positive weights of the rows.
     """
 
     codes: Codes
@@ -92,13 +92,13 @@ class Counts(NamedTuple):
     Attributes
     ----------
     first : ndarray of shape (k,)
-        Of the hidden states of the root.
+        Expected counts of the hidden states of the root.
     transition : ndarray of shape (n_columns, k, k)
-        Of those of each column (last axis) and of its parent; zero for the root.
+        Counts of those of each column (last axis) and of its parent; zero for the root.
     state_ptr : ndarray of shape (n_columns + 1,)
         The states of column v are the rows ``state_ptr[v] .. state_ptr[v + 1]`` of ``by_state``.
     by_state : ndarray of shape (n_states, k)
-        Of the states of all columns and of the hidden states above them.
+        Counts of the states of all columns and of the hidden states above them.
     """
 
     first: Floats
@@ -108,7 +108,7 @@ class Counts(NamedTuple):
 
     @property
     def emission(self) -> list[Floats]:
-        """Of the states of each column given the hidden ones, shapes (k, n_states)."""
+        """Counts of the states of each column and the hidden ones, shapes (k, n_states)."""
         return _tables(self.state_ptr, self.by_state)
 
     def plus(self, other: Counts) -> Counts:

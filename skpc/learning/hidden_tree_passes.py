@@ -1,7 +1,7 @@
 """Passes of rows up and down a Chow-Liu tree of hidden variables.
 
-``_LANES`` rows go together: what the hidden states of a column are told of them lies side by side,
-shape (n_columns, n_hidden, _LANES), so that one instruction treats several rows.
+``_LANES`` rows go together: their messages to the hidden states of a column lie side by side, shape
+(n_columns, n_hidden, _LANES), so that one instruction treats several rows.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _pass_up(
     likelihood: Floats,
     log_scale: Floats,
 ) -> None:
-    """What each hidden variable is told by its cell and the subtrees, and what it tells."""
+    """The messages that each hidden variable gets from its cell and the subtrees, and sends up."""
     order, parent, first, transition = tree.order, tree.parent, tree.first, tree.transition
     n_columns, k = below.shape[0], len(first)
     greatest = np.empty(_LANES)

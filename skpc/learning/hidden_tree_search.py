@@ -15,12 +15,12 @@ from skpc.learning.table_mixture import clustered
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
 #: that is not below the number of categories.
 _N_HIDDEN, _MIDDLE = (2, 4, 8, 16, 32), 8
-#: Rows from which the start is made, at most.
+#: Largest number of rows that make the start.
 _START_ROWS = 20_000
 #: How much of the tables at the start is noise, and how much is that of the column alone.
 _NOISE, _ALONE = 0.1, 0.04
 #: Rows of the first batches. Batches grow twofold after an epoch that raises the likelihood of
-#: held-out rows by less than this part of it. So many such epochs in a row end EM.
+#: held-out rows by less than this part of it. ``_PATIENCE`` such epochs in a row end EM.
 _BATCH, _TOL, _PATIENCE, MAX_EPOCHS = 512, 1e-4, 3, 100
 #: No row has more than this share of the weight of a batch, unless it is in each of them.
 _PIECE = 0.02
@@ -37,7 +37,7 @@ class TreeChoice(NamedTuple):
     n_hidden : int
         Number of states of each hidden variable.
     by_value : bool
-        Whether the hidden states at the start tell values apart, and not clusters of rows alone.
+        Whether the hidden states at the start separate values, and not only clusters of rows.
     batches : tuple of int
         Rows in the batches of each epoch.
     """
@@ -91,7 +91,7 @@ def choose_hidden_tree(
     n_jobs : int or None
         Parts of the rows that are read at a time.
     advance : callable
-        Told of each of ``MAX_EPOCHS`` epochs in all, or more.
+        Called after each of ``MAX_EPOCHS`` epochs in all, or with more than one at a time.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def choose_hidden_tree(
 def learn_hidden_tree(
     table: TreeRows, choice: TreeChoice, seed: int, n_jobs: int | None
 ) -> HiddenTree:
-    """Learn a tree as another has been chosen; see :func:`choose_hidden_tree`."""
+    """Learn a tree with the choices of another one; see :func:`choose_hidden_tree`."""
     skeleton = _Skeleton.of(table)
     learner = _Learner(skeleton, choice.n_hidden, choice.by_value, seed, n_jobs)
     for batch in choice.batches:
@@ -259,7 +259,7 @@ def spread_rows(
 ) -> tuple[Ints, Floats]:
     """Rows in random order and their weights, those that weigh much in pieces far apart.
 
-    Otherwise a batch would tell of its heaviest row, and the others of what is left.
+    Otherwise the heaviest row would outweigh its batch, and be absent from the others.
     """
     order = random_state.permutation(len(weight))
     weight = weight[order]
@@ -272,7 +272,7 @@ def spread_rows(
 
 
 def _share(table: TreeRows, column: int) -> Floats:
-    """Proportions of the states of a column, none of them zero."""
+    """Proportions of the states of a column, all of them positive."""
     (codes, weight), n_states = table.rows, int(table.n_states[column])
     seen = codes[:, column] >= 0
     counts = np.bincount(codes[seen, column], weight[seen], n_states) + 0.5

@@ -123,7 +123,7 @@ class _Tests(NamedTuple):
 
 
 def _without_chance(tests: _Tests, share: float, dependent: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of the dependent pairs those that remain if no more than a share of them is due to chance.
+    """The dependent pairs that remain if no more than a share of them is due to chance.
 
     The level falls until it is that share of the proportion of pairs below it: Benjamini and
     Hochberg's, reached from above.
@@ -148,7 +148,7 @@ def _test_pairs(pairs: Floats, ptr: Ints, cautious: bool, statistic: Floats, fre
 
 @kernel
 def _chi_square(table: Floats) -> tuple[float, int]:
-    """Statistic and degrees of freedom; none if either column has but one state."""
+    """Statistic and degrees of freedom; zero if either column has only one state."""
     n_rows, n_columns = table.shape
     row, column = np.zeros(n_rows), np.zeros(n_columns)
     for s in range(n_rows):

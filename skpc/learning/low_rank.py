@@ -7,7 +7,7 @@ from scipy.linalg import eigh
 
 from skpc._arrays import Floats
 
-#: Steps from given noise, and from none; noise of a column, at least, as a part of its variance.
+#: Steps from given noise, and without it; least noise of a column, as a part of its variance.
 _STEPS, _FIRST_STEPS, _SMALLEST_NOISE = 2, 30, 1e-4
 
 

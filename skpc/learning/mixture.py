@@ -20,7 +20,7 @@ from skpc.queries import log_likelihood
 #: add to a count is less than rounding to print it.
 _NEGLIGIBLE = 1e-6
 #: Part of each row that is spread evenly over the components at the start. Networks learned from
-#: k-means clusters alone are so sure of their own rows that hardly any ever moves; of nine of the
+#: k-means clusters alone are so sure of their rows that hardly any row moves. Of nine sets of the
 #: Twenty Datasets, seven had a better validation likelihood with this than with 0.
 _EVEN_PART = 0.3
 #: Greatest number of iterations of k-means.
@@ -92,7 +92,7 @@ def learn_mixture(
     random_state : RandomState
         Source of the starts.
     advance : callable
-        Told of each iteration, to show progress.
+        Called after each iteration, to show progress.
     spread : bool, default=True
         Whether a part of each row is spread evenly over the components at the start.
     responsibility : ndarray of shape (n_rows, n_components), default=None

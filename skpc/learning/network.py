@@ -24,9 +24,9 @@ class CutsetNetwork:
     Parameters
     ----------
     n_states : array of shape (n_features,)
-        Number of states of each variable. A variable with one state is in no tree.
+        Number of states of each variable. Trees leave out variables with one state.
     prior : Score
-        The score it was learned with; it knows the pseudo-counts of every table.
+        The score that learned it; it knows the pseudo-counts of every table.
     score : float
         Its structure score in nats.
     variable : array of shape (n_nodes,)
@@ -73,7 +73,7 @@ class CutsetNetwork:
 
     @property
     def varied(self) -> Ints:
-        """The variables in the trees and cuts: those of several states, or any one."""
+        """The variables in the trees and cuts: those with several states, or else any one."""
         varied = np.flatnonzero(self.n_states > 1)
         return varied if len(varied) else np.zeros(1, np.int64)
 
@@ -98,7 +98,7 @@ class CutsetNetwork:
         return int(depth.max())
 
     def branches(self, node: int) -> Ints:
-        """Nodes below a cut, in the order of the states; none below a leaf."""
+        """Nodes below a cut, in the order of the states; empty for a leaf."""
         return self.child[self.child_ptr[node] : self.child_ptr[node + 1]]
 
     def branch_counts(self, node: int) -> Floats:

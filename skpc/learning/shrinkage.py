@@ -1,7 +1,7 @@
 """Mixtures of cutset networks whose tables are shrunk towards those of the whole table.
 
 A component has only a part of the rows. The prior of its tables is therefore not even: it is some
-number of rows that are distributed like the whole table. Held-out rows tell that number, and
+number of rows that are distributed like the whole table. Held-out rows decide on that number, and
 whether the components have structures of their own or that of a single network, which the mixture
 then becomes as the number grows.
 """
@@ -88,10 +88,10 @@ def learn_shrunken_mixture(
     """Learn a mixture and shrink its tables as strongly as suits held-out rows.
 
     Three quarters of the rows teach a single network and components with structures of their own.
-    Mixtures of either structure, shrunk more and more strongly, are to predict the last quarter
+    Mixtures of either structure, shrunk more and more strongly, try to predict the last quarter
     better than the single network. The components keep their own structures unless these are not
     safely better than the single network, or its structure is safely better than theirs. The best
-    mixture tells the first responsibilities when all rows are learned from.
+    mixture gives the first responsibilities when all rows are learned from.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ def learn_shrunken_mixture(
     n_components : int
         Number of components.
     marginals : callable, default=None
-        What held-out rows are scored by; needed only where missing cells have been filled.
+        Scores held-out rows; needed only where missing cells have been filled.
 
     Returns
     -------
     ShrunkenMixture
-        To be turned into a circuit without further smoothing.
+        A mixture to turn into a circuit without further smoothing.
     """
     everyone = np.ones(len(codes), bool)
     kept, held = next(quarters(weight), (weight, None))
@@ -258,7 +258,7 @@ class _Search(NamedTuple):
         return found[best]
 
     def _alone(self, single: CutsetNetwork) -> Floats:
-        """What a single network makes of the held-out rows (nats)."""
+        """Log-likelihood of the held-out rows under a single network (nats)."""
         whole = _Whole.of([single], self.codes, self.weight, self.param_ess)
         log_prob = whole.cells[0].log_probabilities(whole.tables[0])
         tables = SmoothedMixture(whole.networks, whole.cells, whole.tables, [log_prob], np.zeros(1))

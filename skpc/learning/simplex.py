@@ -26,7 +26,7 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     Returns
     -------
     ndarray of shape (n_components,)
-        They sum to one. Components below one in a thousand weigh nothing; without any row that
+        They sum to one. Components below one in a thousand get zero; without any row that
         counts, all weigh the same.
 
     Examples

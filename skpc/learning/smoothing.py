@@ -1,4 +1,4 @@
-"""How strongly are the tables of a cutset network smoothed? The rows tell."""
+"""How strongly are the tables of a cutset network smoothed? The rows decide."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from skpc.learning.network_cells import Codes, NetworkCells
 
 #: Equivalent sample sizes to choose from.
 PARAM_ESS = np.geomspace(0.1, 100.0, 13)
-#: Free parameters for each row beyond which trees fit their own rows so well that these no longer
-#: tell how to smooth: left out one at a time, they lost up to 18 nats a row on the Twenty Datasets.
+#: Free parameters for each row beyond which trees fit their own rows too well for a choice by these
+#: rows: left out one at a time, they lost up to 18 nats a row on the Twenty Datasets.
 _MOST_PARAMETERS = 0.1
 #: Parts that are held out in turn, until there have been enough held-out rows.
 _N_PARTS = 4
@@ -33,15 +33,15 @@ def choose_param_ess(
 ) -> float:
     """Choose the equivalent sample size of a network's parameters.
 
-    Where there are ten rows or more for each free parameter, the one of greatest leave-one-out
-    likelihood, which the counts alone tell. Elsewhere, trees learned from three quarters of the
-    rows, below the same cuts, are to predict the last quarter; each quarter in turn, until a
-    thousand rows have been held out.
+    Where there are ten rows or more for each free parameter, it is the one of greatest
+    leave-one-out likelihood, which follows from the counts. Elsewhere, trees learned from three
+    quarters of the rows, below the same cuts, predict the last quarter; each quarter in turn, until
+    a thousand rows have been held out.
 
     Parameters
     ----------
     network : CutsetNetwork
-        Learned from the rows.
+        A network that was learned from the rows.
     codes : array of shape (n_rows, n_features)
         States of complete rows.
     weight : array of shape (n_rows,)
@@ -51,7 +51,7 @@ def choose_param_ess(
     shown : array of shape (n_rows, n_features), default=None
         The states before missing cells were filled, -1 where they are missing: only what is shown
         counts. What fills a cell is easier to predict than what would have been there, and tables
-        would seem to be of more rows than they are.
+        would seem to have more rows than they have.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def leave_one_out(
 def param_ess_by_counts(network: CutsetNetwork) -> float | None:
     """What :func:`choose_param_ess` chooses for complete rows of weight one, from their counts.
 
-    None where there are too few rows for the counts to tell.
+    None where there are too few rows to choose by counts.
     """
     count = NetworkCells.counts_in(network)
     n_rows = float(network.branch_counts(0).sum())
@@ -139,7 +139,7 @@ def _without_one(cells: NetworkCells, count: Floats, of_one: Floats, param_ess: 
 def quarters(weight: Floats) -> Iterator[tuple[Floats, Floats]]:
     """Weights of the rows to learn from and of those held out, each quarter in turn.
 
-    They are drawn always alike, so that learning is without chance.
+    The draws are always the same, so that learning is deterministic.
     """
     copies = np.ceil(weight).astype(np.int64)
     of_part = np.random.default_rng(0).multinomial(copies, np.full(_N_PARTS, 1.0 / _N_PARTS))

@@ -32,7 +32,7 @@ from skpc.variables.families import counts_like_columns
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
 #: numbers are states of their own there.
 _TEST_BINS = 4
-#: Level of all tests together that anything depends on anything.
+#: Level of all tests together that any two columns depend on each other.
 _ANY_DEPENDENCE = 0.001
 #: Level of each test that two numbers are correlated. What follows is a block, which loses little
 #: by numbers that do not depend on each other.
@@ -72,7 +72,7 @@ class _Part(NamedTuple):
     row_weight: Floats
     #: Whether the columns may fall apart: not at the root, nor below a product.
     may_split: bool
-    #: Of the covariances of blocks.
+    #: Shrinkage of the covariances of blocks.
     shrinkage: Shrinkage
 
 
@@ -91,7 +91,7 @@ class _Learner:
         self.options, self.random_state = options, random_state
         self.is_number = n_states == 0
         scores, atoms = _scores(rows, numbers)
-        #: Of each column the scores of its atoms; none where it is a category.
+        #: The scores of the atoms of each column; empty for a category.
         self.atoms = atoms
         self.mean, self.sd = column_moments(_without_atoms(scores, atoms), weight)
         self.columns: list[ScoredColumn | None] = [
@@ -136,7 +136,7 @@ class _Learner:
         return float(part.weight.sum()) * n_columns
 
     def _may_hang_together(self, part: _Part) -> bool:
-        """Whether anything in the root depends on anything; of other parts that is not asked."""
+        """Whether any two columns of the root depend on each other; other parts are not tested."""
         if part.node > 0 or self.options.root_test != "any":
             return True
         n_states = self._n_tested_states(part)
@@ -313,7 +313,7 @@ class _Learner:
         )
 
     def _codes(self, part: _Part) -> NDArray[np.int16]:
-        """States of the cells; numbers that are no atoms are binned at quantiles of the part."""
+        """States of the cells; numbers other than atoms are binned at quantiles of the part."""
         codes = np.where(np.isnan(part.rows), -1, part.rows)
         for place in np.flatnonzero(self.is_number[part.columns]):
             cells, atoms = part.rows[:, place], self.atoms[part.columns[place]]
@@ -417,12 +417,12 @@ def learn_soft_circuit(
     random_state : RandomState
         Draws the starts of the clusters.
     advance : callable
-        Told how many cells, by weight, have reached a leaf.
+        Called with the number of cells, by weight, that have reached a leaf.
 
     Returns
     -------
     Circuit
-        Smooth and decomposable.
+        A smooth and decomposable circuit.
     """
     learner = _Learner(rows, weight, n_states, numbers, options, random_state)
     while learner.parts:
@@ -470,7 +470,7 @@ def refinement_pseudo_counts(
 
 
 def _shares(codes: Ints, weight: Floats, n_states: int) -> Floats:
-    """Shares of the states in a column, none of them zero; empty for a column without states."""
+    """Shares of the states in a column, all positive; empty for a column without states."""
     if not n_states:
         return np.empty(0)
     seen = codes >= 0

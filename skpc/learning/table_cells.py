@@ -30,8 +30,8 @@ BACKGROUND_WEIGHTS /= BACKGROUND_WEIGHTS.sum()
 _TENTHS = 2.5631031310892007
 #: Standard deviation of a component, at least, as a part of the scale of the column.
 SMALLEST_SD = 1e-4
-#: Coordinates from which clusters start stay within so many scales, for one wild value would be a
-#: cluster of its own.
+#: Coordinates from which clusters start stay within this number of scales, for one wild value would
+#: be a cluster of its own.
 _REACH = 4.0
 
 
@@ -47,9 +47,9 @@ class TableColumns(NamedTuple):
     tables : ndarray of shape (n_tables,), int
         The columns that have states: numbers with atoms, then categories.
     state_ptr : ndarray of shape (n_tables + 1,), int
-        Where the states of each of these begin; of a number the atoms, then the rest.
+        Where the states of each of these begin; a number has its atoms, then the rest.
     share : ndarray of shape (n_states,)
-        Proportions of the states in their columns, none of them zero.
+        Proportions of the states in their columns, all of them positive.
     centre, scale : ndarrays of shape (d,)
         Median of the scores of each number, and a standard deviation that outliers do not touch.
     n_rows : float
@@ -213,7 +213,7 @@ def _scored(number: Number | None, values: Floats, weight: Floats) -> ScoredColu
 
 
 def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
-    """Median and scale of the scores of a column; 0 and 1 where there are none."""
+    """Median and scale of the scores of a column; 0 and 1 for a column without scores."""
     points, mass = distinct(scores, weight)
     if not len(points):
         return 0.0, 1.0

@@ -32,7 +32,7 @@ def table_circuit(columns: TableColumns, model: TableModel, n_features: int) -> 
     Returns
     -------
     Circuit
-        Smooth and decomposable.
+        A smooth and decomposable circuit.
     """
     maker = _Maker(columns, n_features)
     tops = [maker.component(model, k) for k in range(len(model.weights))]

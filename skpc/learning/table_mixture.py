@@ -28,8 +28,8 @@ _NEGLIGIBLE = 1e-7
 #: Rows distributed like the column that smooth each table of states, and rows that smooth the parts
 #: of the widths of a component.
 _LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
-#: Steps of EM that look at few components, between two that look at all, where there are at least
-#: so many missingness patterns, as a share of the rows.
+#: Steps of EM that look at few components, between two that look at all, where missingness patterns
+#: are at least this share of the rows.
 _BETWEEN, _PATTERNS = 3, 0.2
 #: Greatest number of iterations of k-means.
 _CLUSTERING = 30
@@ -47,14 +47,14 @@ class Recipe(NamedTuple):
     n_components : int
         Number of components.
     strength : float
-        Rows for each number that each component has beside its own; their covariance is the
+        Rows for each number that are added to those of each component; their covariance is the
         pooled one within components.
     to_diagonal : float
         Part of the pooled covariance that is replaced by its diagonal.
     widths : tuple of float
         A component has a Gaussian of each width around one mean: one, or several for heavy tails.
     n_factors : int
-        Factors of which covariances are made, beside independent noise; 0 for full covariances.
+        Factors that covariances are made from, plus independent noise; 0 for full covariances.
     """
 
     n_components: int
@@ -72,11 +72,11 @@ class TableModel(NamedTuple):
     Attributes
     ----------
     weights : ndarray of shape (n_components,)
-        They sum to one; the background comes on top.
+        They sum to one, without the background.
     log_table : ndarray of shape (n_components, n_states)
         Log probabilities of the states of all columns, side by side.
     gaussians : Gaussians
-        Of the scores, one for each component.
+        Gaussians of the scores, one for each component.
     component : ndarray of shape (n_widths,), int
         The component that has a Gaussian of each width, increasing.
     width : ndarray of shape (n_widths,)
@@ -97,7 +97,7 @@ class TableModel(NamedTuple):
     ) -> Floats:
         """Log weight plus log density (nats) of Gaussians, shape (n_widths, n_rows).
 
-        The tables are counted; what a row gains by the scale of its numbers is not. It is -inf
+        It includes the tables, but not what a row gains by the scale of its numbers. It is -inf
         where ``wanted``, of shape (n_components, n_rows), is False.
         """
         square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns, wanted)
@@ -147,7 +147,7 @@ class TableModel(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over rows that tell the next model.
+    """Sums over rows that determine the next model.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class Sums(NamedTuple):
         """The sums, from the weight of each row in each Gaussian."""
         share = share.reshape(len(model.weights), -1, share.shape[1])
         rows, by_width = share.sum(axis=1), share.sum(axis=2)
-        # A row in a wide Gaussian tells less about the mean and the covariance.
+        # A row in a wide Gaussian says less about the mean and the covariance.
         precision = 1.0 / np.square(model.width[: share.shape[1]])
         told = np.einsum("kwr,w->kr", share, precision)
         sums = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
@@ -194,7 +194,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def like(cls, model: TableModel, n_rows: float) -> Sums:
-        """The sums over so many rows that are distributed like a model."""
+        """The sums over ``n_rows`` rows that are distributed like a model."""
         count = n_rows * model.weights
         by_width = count[:, np.newaxis] * model.part.reshape(len(count), -1)
         width = model.width[: by_width.shape[1]]
@@ -237,7 +237,7 @@ def fit_components(
     max_iter : int
         Greatest number of iterations.
     tol : float
-        The end is reached when an iteration raises the mean log density of the rows by less.
+        EM ends when an iteration raises the mean log density of the rows by less than this.
 
     Returns
     -------
@@ -293,7 +293,7 @@ class _Maximiser:
         self.noise: Floats | None = None
 
     def first(self, n_components: int) -> TableModel:
-        """Components that are all like the columns: what fills in missing cells at the start."""
+        """Components that all equal the columns; they fill in missing cells at the start."""
         columns = self.columns
         mean = np.tile(columns.centre, (n_components, 1))
         covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)

@@ -1,4 +1,4 @@
-"""Which mixtures of Gaussians and tables suit a table? Held-out rows tell."""
+"""Which mixtures of Gaussians and tables suit a table? Held-out rows decide."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skpc.learning.table_mixture import (
 )
 from skpc.variables import Number
 
-#: Numbers of components to choose from; so many in a row that are no better end a walk.
+#: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
 N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
 #: Amounts to choose from, increasing.
 _AMOUNTS: dict[str, tuple[float, ...]] = {
@@ -34,7 +34,7 @@ _AMOUNTS: dict[str, tuple[float, ...]] = {
 }
 #: Scores are linear where other columns explain more than one of these shares of the variance.
 _EXPLAINED = (math.inf, 0.9, -math.inf)
-#: All is chosen so often, unless nothing changes.
+#: Rounds of all choices; a round that changes nothing is the last.
 _ROUNDS = 2
 #: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
 _N_FACTORS, _WIDE = (1, 2, 4, 8, 16, 32), 0.1
@@ -45,21 +45,21 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: Candidates that are worse than the best by more nats a row, or that would weigh less in the
 #: stack, are left out.
 _NEAR, _SMALLEST = 2.0, 0.05
-#: Atoms stay states of their own where one of them is more than this share of its column; elsewhere
-#: if taking them for values does not gain so many nats a row, where no cell counts for less than
-#: the last.
+#: Atoms stay states of their own where one of them is more than this share of its column, and where
+#: taking them for values gains less than ``_GAIN`` nats a row; a cell then counts for ``_LOWEST``
+#: nats at least.
 _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
-#: Of more distinct rows so many make the choices; parameters are those of all.
+#: Distinct rows that make the choices, at most; parameters are those of all rows.
 _MOST_ROWS = 30_000
-#: Steps of EM on all rows that follow, which are read in such parts.
+#: Steps of EM on all rows that follow, and rows that these read at a time.
 _PASSES, _ROWS_OF_PART = 2, 16_384
 #: EM ends when an iteration raises the mean log density by less, in nats a row.
 _MAX_ITER, _TOL = 60, 1e-2
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
-#: A single mixture of a given number of components is the likeliest of so many starts.
+#: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
-#: Steps that are told to those who show progress.
+#: Steps that are reported to progress bars.
 N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
 
@@ -139,7 +139,7 @@ class LearnedMixture(NamedTuple):
     model : TableModel
         All components.
     choices : Choices
-        What they are made by.
+        Their recipes.
     n_parameters : int
         Number of free parameters.
     models : list of TableModel
@@ -169,12 +169,12 @@ class LearnedMixture(NamedTuple):
         return found
 
     def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
-        """The E-step of each candidate, on encoded rows; of weight one, if none is given."""
+        """The E-step of each candidate, on encoded rows; of weight one by default."""
         weight = np.ones(len(rows)) if weight is None else weight
         return tuple(Sums.expected(part, self.columns, rows, weight) for part in self.models)
 
     def before(self, n_rows: float) -> tuple[Sums, ...]:
-        """What so many rows distributed like each candidate would tell."""
+        """The sums of ``n_rows`` rows that are distributed like each candidate."""
         return tuple(Sums.like(part, n_rows) for part in self.models)
 
     def told_by(self, sums: Sequence[Sums]) -> LearnedMixture:
@@ -200,20 +200,20 @@ def learn_table_mixture(
     to the diagonal, whether tails are heavy, which scores are linear, and in wide tables numbers of
     factors. The choices are made one after another, each around the best so far. Candidates that
     are nearly as good are mixed by weights that suit the held-out rows best, and learned anew from
-    all rows. Of a given number of components, the likeliest of ten starts is kept.
+    all rows. With a given number of components, the likeliest of ten starts is kept.
 
     Parameters
     ----------
     table : TableRows
         Rows to learn from.
     parts : sequence of HeldOutRows
-        Of the same table. Without any, nothing is chosen.
+        Held-out rows of the same table. Without any, nothing is chosen.
     n_components : int or None
         A number of components, of a single mixture. None chooses.
     seed : int
         Seeds the clusterings at the start.
     advance : callable
-        Told of each of ``N_STAGES`` steps.
+        Called after each of ``N_STAGES`` steps.
 
     Returns
     -------
@@ -274,14 +274,14 @@ class _Part:
         count, random_state = recipe.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
             start = clustered(self.points, self.weight, count, random_state)
-            # Rows as far as this would rule a covariance; they are left to the background.
+            # Rows this far away would dominate a covariance; they are left to the background.
             self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
         start = self.starts[count]
         return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL)
 
 
 class _Search:
-    """Candidates, and what held-out rows say of them."""
+    """Candidates, and what held-out rows say about them."""
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class _Search:
     def _each(
         self, ask: Callable[..., Floats], candidate: Candidate, *more: list[bool]
     ) -> list[Floats]:
-        """Ask the held-out rows of each part."""
+        """Score the held-out rows of each part."""
         learners, recipe = self._learners(candidate), candidate.recipe
         tasks = ((part, asked, recipe, *more) for part, asked in learners)
         return each(ask, tasks, sum(_work(part.rows, [recipe]) for part in self.parts))
@@ -370,7 +370,7 @@ class _Search:
         return self.learners[like]
 
     def _try_without_atoms(self) -> None:
-        """Take atoms for values like others, if these tell more about columns without atoms.
+        """Take atoms for values like others, if these explain columns without atoms better.
 
         Densities of all cells do not compare: those of atoms are probabilities.
         """
@@ -472,7 +472,7 @@ def _changed(number: Number, linear: bool, atoms: bool, values: Floats, weight: 
 
 
 def _linear(table: TableRows) -> list[tuple[int, ...]]:
-    """Columns whose scores may be linear instead: none, those that others explain, and all."""
+    """Columns whose scores may be linear instead: zero, those that others explain, and all."""
     is_bent = [number is not None and number.score.power != 1.0 for number in table.numbers]
     explained = np.where(is_bent, explained_by_others(table), -np.inf)
     return [tuple(np.flatnonzero(explained > least).tolist()) for least in _EXPLAINED]

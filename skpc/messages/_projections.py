@@ -7,7 +7,7 @@ from scipy.special import digamma, polygamma
 
 from skpc._arrays import Floats
 
-#: Newton steps on the logarithms of the parameters, none longer than this.
+#: Newton steps on the logarithms of the parameters, and the greatest length of a step.
 _STEPS = 100
 _LONGEST = 1.0
 _CLOSE = 1e-13

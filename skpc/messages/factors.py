@@ -36,8 +36,10 @@ class Factor(Protocol):
         """Families of the incoming messages, in the order of the columns."""
 
     def panels(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Both ends of intervals of u, shapes (n_rows, n_panels), outside of which the product of
-        factor and messages is negligible, and in each of which it is smooth."""
+        """Both ends of intervals of u, shapes (n_rows, n_panels).
+
+        The product of factor and messages is smooth in each interval, and negligible outside them.
+        """
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
         """Log of the product of factor and messages as a density of u, up to a constant for each
@@ -114,7 +116,7 @@ def _normal_interval(centre: Floats, mean: Floats, variance: Floats, mode: Float
 def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:
     """Where tau^power exp(-rate tau), as a function of log(tau), is not negligible."""
     mode, sd = np.log(power / rate), np.sqrt(2.0 * _DEPTH / power)
-    # Of two bounds on the right the first is the better one for large powers.
+    # There are two bounds on the right; the first is the better one for large powers.
     right = np.minimum(mode + sd, np.log(2.0 * (power + _DEPTH) / rate))
     return mode - sd - _DEPTH / power, right
 

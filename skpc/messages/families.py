@@ -91,7 +91,7 @@ class Message(ABC):
     def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
         """Messages with these expected sufficient statistics, the inverse of `mean_parameters`.
 
-        Of all messages of the family they have the least divergence from a distribution with
+        They have the least divergence of all messages of the family from a distribution with
         these expectations.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Tables of incoming messages: which columns are the parameters of which message."""
+"""Tables of incoming messages: the columns that hold the parameters of each message."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def message_moments(
     Raises
     ------
     ValueError
-        If there is no such family, the number of columns does not fit, or a parameter is outside
+        If the family does not exist, the number of columns does not fit, or a parameter is outside
         its family.
 
     Examples
@@ -132,7 +132,7 @@ class MessageLayout:
     Raises
     ------
     ValueError
-        If there is no such family, or no variable at the position.
+        If the family does not exist, or there is no variable at the position.
 
     Examples
     --------

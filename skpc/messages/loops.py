@@ -324,7 +324,7 @@ def precision_posterior(x: ArrayLike, operator: MessageOperator) -> Gamma:
     Raises
     ------
     ValueError
-        If there are no observations, or all are zero.
+        If there are no observations, or all of them are zero.
 
     Examples
     --------

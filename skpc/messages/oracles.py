@@ -92,7 +92,7 @@ class QuadratureOracle(ShowsParameters):
     Raises
     ------
     ValueError
-        If there is no such projection.
+        If the projection does not exist.
 
     Examples
     --------

@@ -127,7 +127,7 @@ class BayesianRegression:
         -------
         mean : ndarray of shape (n_rows, n_outputs)
         variance : ndarray of shape (n_rows,)
-            Of a target, noise included.
+            Variance of a target, noise included.
         """
         explained = np.einsum("ij,ij->i", features, self._times_covariance(features))
         # Rounding could leave a tiny negative number.

@@ -57,7 +57,7 @@ class Cut(NamedTuple):
 
 
 def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
-    """The cutset network that a circuit is: a cut, and a forest beside it if there is one.
+    """The cutset network that a circuit is: a cut, and a forest next to it if there is one.
 
     A sum that decides on a variable is a vertex of a tree if the same follows under all of its
     states, parameters apart; else it is a cut. (So a cut with one and the same single variable

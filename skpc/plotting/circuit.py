@@ -151,8 +151,8 @@ class CircuitDisplay(ShowsParameters):
             )
         if self.circuit.n_nodes > _MAX_NODES:
             raise ValueError(
-                f"a circuit that is no cutset network is drawn up to {_MAX_NODES} nodes, this one "
-                f"has {self.circuit.n_nodes}; draw a smaller circuit, or look at its arrays "
+                f"a circuit that is not a cutset network is drawn up to {_MAX_NODES} nodes, this "
+                f"one has {self.circuit.n_nodes}; draw a smaller circuit, or look at its arrays "
                 "(kind, child_ptr, child)"
             )
 

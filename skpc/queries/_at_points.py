@@ -55,7 +55,7 @@ class Patterns(NamedTuple):
     of_leaves : array
         Value of each of these leaves in each pattern of its variable.
     cells : list of array
-        For each variable, the cells in its patterns; none where no leaf is of it alone.
+        For each variable, the cells in its patterns; empty where no leaf is of it alone.
     joint : list of JointPoints
         For each scope of several variables that has leaves, its patterns.
     root : int64 array of shape (n_points,)

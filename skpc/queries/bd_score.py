@@ -82,7 +82,7 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
 
 
 def _log_marginal(pseudo: Floats, count: Floats, owner: Ints, n_owners: int) -> float:
-    """Of all distributions together; ``owner`` says which one a count belongs to."""
+    """The sum over all distributions; ``owner`` says which one a count belongs to."""
     total = np.bincount(owner, pseudo, n_owners)
     seen = np.bincount(owner, count, n_owners)
     at = total > 0.0

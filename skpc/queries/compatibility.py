@@ -116,7 +116,7 @@ def _refuse_different_variables(p: Structure, q: Structure) -> None:
 
 
 def _score(structure: Structure, var: int) -> Any:
-    """The score of a variable; None where it has none."""
+    """The score of a variable, if it has one."""
     part = structure.axis[structure.axis_ptr[var] : structure.axis_ptr[var + 1]]
     has_one = len(part) and structure.axis_of(var) is None
     return ScoredColumn.of(part).score if has_one else None

@@ -28,7 +28,7 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     Returns
     -------
     ndarray of shape (n_rows,)
-        In nats; -inf if the other cells are impossible, 0 if none of them is observed.
+        In nats; -inf if the other cells are impossible, 0 if all of them are missing.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from skpc.variables import Form, Predictive
 from skpc.variables.families import lines_of, posterior_form, posterior_lines
 from skpc.variables.forms import stacked
 
-#: Rows of which the distributions by blocks are found at a time.
+#: Rows whose distributions by blocks are found at a time.
 _ROWS = 1024
 
 

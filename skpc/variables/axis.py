@@ -352,7 +352,7 @@ def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> 
                 u = u / share
                 break
             u -= share
-    # The shares of a state sum to one but for rounding.
+    # The shares of a state sum to one, up to rounding.
     return draw_in_cell(axis, first, last, found, min(u, 1.0))
 
 

@@ -1,6 +1,6 @@
 """Leaves over several columns of numbers: atoms of each, and one Gaussian of all their scores.
 
-    log p(x) = sum over observed columns of log P(which atom, or none) + log N(the other scores)
+    log p(x) = sum over observed columns of log P(which atom, or no atom) + log N(the other scores)
 
 A cell that holds an atom has no score; the Gaussian treats it as missing. The parameters of a
 leaf are, column by column, the log probabilities of its atoms and of all other values, then the
@@ -37,7 +37,7 @@ class BlockCells(NamedTuple):
     codes : ndarray of shape (n_rows, n_columns)
         States, -1 where missing; the last state of a column has no atom.
     scores : ndarray of shape (n_rows, n_columns)
-        Scores, NaN where there is none.
+        Scores; NaN where a cell is missing or an atom.
     patterns : Patterns
         Which rows have scores in the same columns.
     """
@@ -170,7 +170,8 @@ class Blocks(NamedTuple):
         """The M-step: means and covariances.
 
         ``like_column`` has a number of cells (one a block), and means and standard deviations of
-        all variables: each block has so many more rows of independent cells distributed like these.
+        all variables: each block gets this number of rows of independent cells distributed like
+        these.
         """
         pseudo_count, column_mean, column_sd = like_column
         n, d = len(self.leaf), len(self.variables)

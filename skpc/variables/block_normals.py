@@ -75,7 +75,7 @@ def block_normals(
     """
     variables = enumerate(blocks.variables.tolist())
     known = np.column_stack([kernel_cells(columns, var, rows[:, at]) for at, var in variables])
-    # Cells at atoms are known, but have told nothing of the others.
+    # Cells at atoms are known, but say nothing about the others.
     patterns, d = Patterns.of(np.hstack([known, cells.scores])), len(blocks.variables)
     parts = [_nothing(d)]
     for place, seen in enumerate(patterns.seen):

@@ -45,7 +45,7 @@ _VARIABLES = {
 
 
 def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
-    """Refuse an axis that is none, or that does not fit the number of states."""
+    """Refuse an axis that is invalid, or that does not fit the number of states."""
     _check_count(var, count)
     if axis is not None and count != axis.n_states:
         raise ValueError(
@@ -110,7 +110,7 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         and score.low <= score.high
         and not np.isnan(shape.of(ends)).any()
     ):
-        raise ValueError(f"the score of variable {var} is no increasing bijection: {score}")
+        raise ValueError(f"the score of variable {var} is not an increasing bijection: {score}")
 
 
 def _check_draws(var: int, low: float, high: float) -> None:
@@ -142,7 +142,7 @@ def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | No
 
 
 def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats) -> None:
-    """Refuse leaves whose variables are in disorder, or are none that their family takes."""
+    """Refuse leaves whose variables are in disorder, or do not suit their family."""
     size, scope, node = np.diff(leaves.scope_ptr), leaves.scope, leaves.node
     owner = np.repeat(np.arange(len(node)), size)
     wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
@@ -170,7 +170,7 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
 
 
 def check_params(leaves: Leaves, param: Floats, n_states: Ints) -> None:
-    """Refuse parameters of leaves that are no distribution, by the node of the first one."""
+    """Refuse parameters of leaves that are not a distribution, by the node of the first one."""
     states = states_of_leaves(leaves, n_states)
     if len(states.leaf):
         total = np.add.reduceat(np.exp(np.minimum(param[states.param], 1.0)), states.begin)
@@ -198,7 +198,7 @@ def check_formula(family: int, params: Any, node: Any = None) -> None:
 
 
 def check_gaussians(variables: list[int], mean: Floats, covariance: Floats) -> None:
-    """Refuse Gaussians of a block that are none; the arrays have one more axis in front."""
+    """Refuse invalid Gaussians of a block; the arrays have one more axis in front."""
     finite = np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(f"the block of variables {variables} needs finite means and covariances")

@@ -109,7 +109,7 @@ def columns_of(
     axes: tuple[Ints, Ints, Floats],
     ignored: Any,
 ) -> Columns:
-    """Describe the variables of leaves with these parameters, some of which may be blocks."""
+    """Describe the variables of leaves with these parameters; leaves may be blocks."""
     n_states, axis_ptr, axis = axes
     family, peak = np.zeros(len(n_states), dtype=np.int64), np.full(len(n_states), -np.inf)
     family[leaves.scope] = _reading(leaves)
@@ -171,7 +171,7 @@ def mode_tables(
 ) -> tuple[Floats, Floats]:
     """Log tables in which a missing cell has the greatest log density, and the modes.
 
-    ``observed`` has the value that each leaf has been conditioned on, NaN where it has none.
+    ``observed`` has the value that each leaf has been conditioned on, NaN without such a value.
     """
     table = leaf_tables(leaves, param, columns)
     mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
@@ -197,7 +197,7 @@ def mode_tables(
 def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) -> Floats:
     """Mean and mean square of ``x - centre[var]`` under each leaf; shape (n_leaves, 2).
 
-    States of a category count as the numbers 0, 1, ... Blocks have none: they say more of a row.
+    States of a category count as the numbers 0, 1, ... Entries of blocks are not set.
     """
     found = np.empty((len(leaves.node), 2))
     for home, leaf, rows in of_formulas(leaves, param):

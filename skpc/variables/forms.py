@@ -213,7 +213,7 @@ class ScoredNormals(NamedTuple):
     state_prob : ndarray of shape (n_parts, n_atoms + 1)
         Probabilities of the atoms, and of all other values, in each part.
     mean, sd : ndarrays of shape (n_parts,) or (n, n_parts)
-        Of the scores of the other values; they may differ between the distributions.
+        Moments of the scores of the other values; they may differ between the distributions.
     prob : ndarray of shape (n, n_parts), default=None
         Probabilities of the parts under each of the n distributions; None takes the parts
         themselves as the distributions.

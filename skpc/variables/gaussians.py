@@ -1,4 +1,4 @@
-r"""Gaussians over several numbers, some of which may be missing.
+r"""Gaussians over several numbers, with missing cells.
 
 With the precision :math:`\Lambda`, the distance :math:`d` of the observed cells o from their means,
 and missing cells m,
@@ -39,13 +39,13 @@ from skpc.variables.gaussian_rows import add_rows, measure_rows
 from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
-#: From so many numbers on LAPACK is asked for each matrix by itself: it knows that factors are
+#: Number of columns from which LAPACK treats each matrix by itself: it knows that factors are
 #: triangular.
 _LAPACK_FROM = 32
 #: Rows that are taken together, whatever the number of threads.
 _ROWS = 8192
-#: Rows are measured, and added up, in so many parts at most, by threads. They have so many rows at
-#: least.
+#: Largest number of parts in which threads measure and add up rows, and least number of rows of a
+#: part.
 _PARTS, _ROWS_OF_PART = 4, 1024
 
 
@@ -170,7 +170,7 @@ def squared_distances(
 
     parts = ((part,) for part in patterns.parts(min(_ROWS, _rows_of_part(len(scores)))))
     each(measure, parts, float(scores.size) * gaussians.mean.size)
-    # Of scores whose squares overflow, differences of infinities are left.
+    # Squares of scores that overflow leave differences of infinities.
     square[np.isnan(square)] = np.inf
     return square, log_det
 
@@ -208,7 +208,7 @@ def statistics(
     """
     n_components, d = gaussians.mean.shape
     spread = weight if spread_weight is None else spread_weight
-    # Of several components each is a task; the rows of few are parted, whatever the threads.
+    # Each of several components is a task; the rows of few are divided, whatever the threads.
     n_tasks = min(n_components, effective_n_jobs(None))
     size = len(scores) if n_components >= _PARTS else _rows_of_part(len(scores))
 

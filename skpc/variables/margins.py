@@ -14,9 +14,9 @@ from skpc.variables.number import Number, are_apart, distinct
 
 #: Cells of the grid on which the margin is smoothed, and cells of an axis.
 _GRID, _CELLS = 512, 64
-#: A lattice of at most so many points is its own grid.
+#: Largest number of points of a lattice that is its own grid.
 _LATTICE_CELLS = 200
-#: Bandwidths compared, in cells of the grid; the kernel ends after so many of them.
+#: Bandwidths compared, in cells of the grid, and the reach of a kernel in bandwidths.
 _BANDWIDTHS, _TRUNCATE = np.r_[0.0, np.geomspace(0.35, 100.0, 24)], 5.0
 #: Rows that the table of two binned columns should have a cell.
 _ROWS_PER_CELL = 8
@@ -156,8 +156,8 @@ def _coarser(below: Floats, ends: Floats) -> Ints:
 def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     """Smooth the masses of cells by the bandwidth of the greatest leave-one-out likelihood.
 
-    Of a value that repeats one row is left out where ties belong to the column (a lattice), else
-    all of its rows.
+    If a value repeats, one of its rows is left out where ties belong to the column (a lattice),
+    else all of them.
     """
     count = np.bincount(place, mass, n_cells).astype(np.float64)
     total = float(mass.sum())
@@ -223,7 +223,7 @@ def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Float
 
 
 def _masses(cumulated: Floats, point: Floats, beyond: float) -> Floats:
-    """Masses of the cells that are no atoms, from what lies below the edges.
+    """Masses of the cells without atoms, from what lies below the edges.
 
     Each tail has the mass ``beyond``, and so have all cells together in which nothing was seen.
     """

@@ -14,7 +14,7 @@ from skpc.variables.score import Score
 #: How far from the one value of a column others are expected, as a part of that value.
 _NEAR_CONSTANT = 0.01
 #: An atom holds this share of the rows and this many times the mean count of the nearest values;
-#: or at least so many rows, this smaller share, and that larger multiple.
+#: or at least ``_FEW_ROWS`` rows, the smaller share, and the larger multiple.
 _SHARE, _TIMES = 0.05, 4.0
 _FEW_ROWS, _SMALL_SHARE, _MORE_TIMES = 8.0, 0.01, 8.0
 _NEAREST, _MAX_ATOMS = 6, 8
@@ -23,16 +23,17 @@ _NEAREST, _MAX_ATOMS = 6, 8
 _ISOLATED = 0.25
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
-#: Multiples of a step beyond which floats cannot tell a lattice from none.
+#: Multiples of a step beyond which floats cannot show whether there is a lattice.
 _MAX_MULTIPLE = 2.0**32
-#: A lattice that would have more points in the range of the values is none.
+#: Most points of a lattice in the range of the values.
 _MAX_POINTS = 2.0**26
 #: Values this close, relative to them or a typical one, are one value with errors of rounding; but
-#: far away from zero values may spread over little more than that. No size counts beyond so many
-#: spreads, unless the values spread over a few neighbouring floats only.
+#: far away from zero values may spread over little more than that. A size counts up to
+#: ``_MOST_SPREADS`` spreads, unless the values spread over a few neighbouring floats only.
 _ROUNDING, _MOST_SPREADS = 1e-12, 1e6
 _FEW_FLOATS = 16.0 * np.finfo(float).eps
-#: From so many rows on, this share of them (one row at least) cannot change what a column is.
+#: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
+#: is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 #: Draws may leave the range seen by this part of it.
 _WIDENED = 0.01
@@ -206,7 +207,7 @@ def are_apart(points: Floats) -> np.ndarray:
 
 
 def _largest_size(points: Floats) -> float:
-    """The largest magnitude by which rounding is told among increasing values."""
+    """The largest magnitude that sets the size of rounding among increasing values."""
     if len(points) < 2:
         return math.inf
     outer = len(points) // 10
@@ -227,7 +228,7 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
 
 
 def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
-    """Step and origin of the lattice that all values but unusual ones lie on; step 0 for none."""
+    """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
     unusual = weight_without_say(float(mass.sum()))
     for decimals in range(_MAX_DECIMALS + 1):
         scaled = points * 10.0**decimals
@@ -240,7 +241,7 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
             return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
         multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
         if len(multiples) == 1:
-            # Values this close are not told apart by so few decimals.
+            # With so few decimals, values this close are equal.
             continue
         step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
         if (multiples[-1] - multiples[0]) / step > _MAX_POINTS:

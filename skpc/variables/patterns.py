@@ -55,7 +55,7 @@ class Patterns(NamedTuple):
         return cls(order, ptr, np.ascontiguousarray(seen[first[fewest_first]]))
 
     def parts(self, size: int) -> list[Patterns]:
-        """Consecutive parts of so many rows; their order is that among all rows."""
+        """Consecutive parts of ``size`` rows; their order is that among all rows."""
         n_rows = len(self.order)
         if n_rows <= size:
             return [self]

@@ -23,7 +23,7 @@ from skpc.variables.forms import Points
 N_PARAMS = 1
 N_ENTRIES = 3
 
-#: Counts far above are better told by a Gaussian: all that are likely are listed for kernels.
+#: Kernels list all likely counts; counts with a greater rate are better described by a Gaussian.
 GREATEST_RATE = 1e6
 NEEDED = f"a rate in (0, {GREATEST_RATE:g}]"
 

@@ -109,7 +109,7 @@ class Predictive:
 
     @property
     def probabilities(self) -> Floats | None:
-        """Probabilities of the states of the column; None if it has none."""
+        """Probabilities of the states of the column; None without states."""
         (term, *others) = self.terms
         if others or (self.labels is None and self.edges is None):
             return None

@@ -32,7 +32,7 @@ class Score(NamedTuple):
     Parameters
     ----------
     lower, upper : float
-        Bounds of the column; infinite where there is none.
+        Bounds of the column; infinite without a bound.
     centre, spread : float
         What is subtracted, and what the rest is divided by, before the power transform.
     power : float
@@ -80,7 +80,8 @@ class Score(NamedTuple):
         """Mean and mean square of ``x - centre`` for values x whose scores are normal.
 
         By Gauss-Legendre quadrature between the ends of the power transform and its middle, where
-        it is not smooth, and beyond them.
+        it is not smooth, and beyond them. With one bound, values beyond the range count as its end:
+        they grow exponentially with their scores, and would rule the mean, though no row came near.
         """
         if self.power == 1.0 and self.lower == -math.inf and self.upper == math.inf:
             offset = self.centre + self.spread * mean - centre
@@ -229,6 +230,9 @@ def _quadrature(
     power, low, high = score[4], score[5], score[6]
     bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
     top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
+    # Values grow exponentially on the side without a bound.
+    lowest = low if lower == -math.inf and upper < math.inf else -math.inf
+    highest = high if upper == math.inf and lower > -math.inf else math.inf
     for i in range(len(mean)):
         first[i], second[i] = 0.0, 0.0
         begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
@@ -246,6 +250,7 @@ def _quadrature(
                     u = high + (z - top) * above
                 else:
                     u = _inverse_power(z, power)
+                u = min(max(u, lowest), highest)
                 offset = _bound(lower, upper, middle + spread * u) - centre[i]
                 first[i] += weight * offset
                 second[i] += weight * offset * offset

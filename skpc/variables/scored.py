@@ -21,7 +21,7 @@ from skpc.variables.score import score_of, value_of
 from skpc.variables.scored_column import ATOMS, HEAD
 from skpc.variables.states import add_states
 
-#: Draws outside the range are redrawn so many times, and only then moved to its end.
+#: Times that draws outside the range are redrawn before they are moved to its end.
 REDRAWS = 100
 
 

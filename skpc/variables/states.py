@@ -114,12 +114,12 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
 
 
 def axis_in(flat: Floats) -> Axis | None:
-    """The histogram axis in the stretch of a variable; None where that holds none."""
+    """The histogram axis in the stretch of a variable; None where that is empty."""
     return Axis.of(flat) if len(flat) and flat[0] > 0.0 else None
 
 
 def axis_of(columns: Columns, var: int) -> Axis | None:
-    """The histogram axis of a variable; None where it has none."""
+    """The histogram axis of a variable, if it has one."""
     return axis_in(columns.axis[columns.axis_ptr[var] : columns.axis_ptr[var + 1]])
 
 

@@ -24,7 +24,7 @@ class OwnNormals(NamedTuple):
     Parameters
     ----------
     mean, sd : ndarrays of shape (n,)
-        Of each distribution; standard deviations are positive.
+        Moments of each distribution; standard deviations are positive.
     prob : ndarray of shape (n, 1)
         The probability of each distribution, as a part of a mixture.
 

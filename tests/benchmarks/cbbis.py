@@ -1,4 +1,4 @@
-"""Black-box importance sampling, plain and collapsed, beside plain and collapsed Gibbs averages.
+"""Black-box importance sampling, plain and collapsed, and plain and collapsed Gibbs averages.
 
     SKPC_DATA=... python -m tests.benchmarks.cbbis [--models ising random asia grid6]
         [--sizes 25 50 100 200] [--runs 15] [--first-run 0]

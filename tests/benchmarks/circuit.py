@@ -3,7 +3,7 @@
     python -m tests.benchmarks.circuit
 
 G edge-rows/s (edges times rows over seconds) on random circuits of 100 variables and 10,000 rows
-with 10 % missing cells, beside a layered numpy pass; (row, variable)/s along the induced tree of
+with 10 % missing cells, and a layered numpy pass; (row, variable)/s along the induced tree of
 decision circuits on complete rows; and the seconds of compiling, cold and from the cache.
 """
 

@@ -1,4 +1,4 @@
-"""Classes of incomplete rows: pools of densities beside boosting and imputers.
+"""Classes of incomplete rows: pools of densities compared with boosting and imputers.
 
     SKPC_DATA=... python -m tests.benchmarks.classification [names ...] [--splits N] [--draws N]
         [--models ...] [--keep FOLDER] [--quick]

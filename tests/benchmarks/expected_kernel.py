@@ -221,7 +221,7 @@ def fitted_imputer(method: str, table: Table):
         return lambda rows: imputer.transform(as_bits(table, rows))
     # One-hot columns explain each other perfectly, and regressions learn nothing else from them.
     # The states of these tables are bins in their order, so their numbers do. It learns from
-    # columns with holes only.
+    # columns with missing cells only.
     X = table.X["train"]
     imputer.fit(np.where(removed(X.shape, 0.3, 999), np.nan, X))
 

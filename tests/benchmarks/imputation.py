@@ -1,4 +1,4 @@
-"""Imputing mixed tables: CircuitImputer beside the imputers of scikit-learn.
+"""Imputing mixed tables: CircuitImputer compared with the imputers of scikit-learn.
 
     SKPC_DATA=... python -m tests.benchmarks.imputation [names ...] [--seeds N] [--imputers ...]
 
@@ -59,13 +59,13 @@ def main() -> None:
     parser.add_argument("--imputers", nargs="*", help="all of them by default")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    print(f"{'set':12s}{'holes':>6s}{'imputer':>12s}{'nrmse':>8s}{'error':>8s}{'seconds':>9s}")
+    print(f"{'set':11s}{'missing':>7s}{'imputer':>12s}{'nrmse':>8s}{'error':>8s}{'seconds':>9s}")
     for name in options.names:
         for mechanism in ("mcar", "mar"):
             for imputer in options.imputers or _imputers(name):
                 found = [_measure(name, mechanism, imputer, s) for s in range(options.seeds)]
                 nrmse, error, seconds = np.mean(found, axis=0)
-                print(f"{name:12s}{mechanism:>6s}{imputer:>12s}", end="")
+                print(f"{name:11s}{mechanism:>7s}{imputer:>12s}", end="")
                 print(f"{nrmse:8.3f}{error:8.3f}{seconds:9.1f}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Learning from rows with missing cells, beside imputing them first.
+"""Learning from rows with missing cells, compared with imputing them first.
 
     SKPC_DATA=... python -m tests.benchmarks.incomplete_training [names ...]
 

@@ -7,7 +7,7 @@ batch        mean log KL on stored messages of the logistic factor (2,500 for tr
              for testing), trained on sampled and on exact beliefs
 rivals       the same for other regressors
 kernels      the same for other kernels on messages, all by random features
-uncertainty  predictive variance beside the error, and coverage of predictive intervals
+uncertainty  predictive variance compared with the error, and coverage of predictive intervals
 stream       30 problems of logistic regression in turn, messages learned just in time
 uci          the same for three real tables
 gamma        the compound gamma factor, 1,500 problems

@@ -1,8 +1,8 @@
-"""Densities of binary tables beside those of other libraries, with the defaults of each.
+"""Densities of binary tables compared with other libraries, with the defaults of each.
 
     SKPC_DATA=... python -m tests.benchmarks.libraries [names ...]
 
-SPFlow, deeprob-kit and pomegranate take part where they are installed; skpc needs none of them.
+SPFlow, deeprob-kit and pomegranate take part where they are installed; skpc does not need them.
 Trained on train and valid. Seconds are CPU seconds of one thread, warm; rows/s
 is of the log-likelihood of the test rows, once as they are and once with half of their cells NaN
 ("-": not offered).
@@ -117,7 +117,7 @@ def measure(name: str, library: str, model: str, learn: Callable[[np.ndarray], S
     seconds, log_likelihood = cpu_seconds(lambda: score(test))
     mean = float(np.mean(log_likelihood))
     try:
-        # Where rows with holes are sampled, a part of them is enough to tell the time; once before,
+        # Where rows with missing cells are sampled, a part of them is enough to time; once before,
         # for kernels that only some of the rows need.
         part = holes[:500] if model == "MixtureOfAllTrees" else holes
         score(part)

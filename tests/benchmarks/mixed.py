@@ -11,7 +11,7 @@ refinement; "directed" and "undirected" are MixtureOfAllTrees. "gm" is scikit-le
 GaussianMixture of the numbers (components chosen among 1, 2, 3, 5, 8, 10, 15 and 20 by BIC), full
 or diagonal, with this reg_covar, times independent smoothed categories. With the default of 1e-6
 its components become spikes (sd .001) on values that repeat, and the table then shows how many rows
-are whole numbers. ``tests.benchmarks.papers`` has the figures of SoftLearn's paper beside ours.
+are whole numbers. ``tests.benchmarks.papers`` has the figures of SoftLearn's paper and ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mixtures of cutset networks on binary MNIST: likelihood beside size, and pictures.
+"""Mixtures of cutset networks on binary MNIST: likelihood and size, and pictures.
 
     SKPC_DATA=... python -m tests.benchmarks.mnist [--components 1 10 100] [--criterion bd bic]
         [--rows N] [--picture FILE.png]

@@ -19,14 +19,14 @@ Conditional: mean absolute error of the marginals of the missing columns of nltc
 enumeration, over 20 test rows with random evidence of each size. "estimator" is what the estimator
 does: collapsed sampling, unless there are so few completions that it sums them.
 
-Missing: digits (64 binary columns) with missing cells: effective sample sizes, and errors beside
-them against 20,000 trees; what rows with missing cells cost, also those of tables of numbers.
+Missing: digits (64 binary columns) with missing cells: effective sample sizes, and
+their errors against 20,000 trees; what rows with missing cells cost, also in tables of numbers.
 
 Incomplete: rows a CPU second of the test rows of nltcs with missing cells, and mean absolute errors
 of log-likelihood (nats) and marginals against sums over the 65,536 states of its 16 columns.
 
 Wide: 5,000 rows of numbers with common causes; what is announced, what is needed, and the held-out
-log-likelihood beside that of one Chow-Liu tree over the same bins.
+log-likelihood, and that of one Chow-Liu tree over the same bins.
 """
 
 from __future__ import annotations

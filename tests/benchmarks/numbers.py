@@ -381,7 +381,7 @@ def smoothing(options: argparse.Namespace) -> None:
 
 
 def binary(options: argparse.Namespace) -> None:
-    """Print the default smoothing beside the criterion's own on the Twenty Datasets."""
+    """Print the default smoothing and the criterion's own on the Twenty Datasets."""
     print_title("binary: test log-likelihood, default param_ess and None")
     print_row("set", "default", "None", "difference", "fit s", "fit s, None", "ratio")
     names = SETS[:2] if options.quick else SETS

@@ -1,4 +1,4 @@
-"""Completions where training rows have missing cells too, beside two imputers.
+"""Completions where training rows have missing cells too, compared with two imputers.
 
 Three cells in ten are removed from all rows, completely at random. Rivals see scaled numbers and
 one column for each category: IterativeImputer with Bayesian ridge regressions, and KNNImputer, the

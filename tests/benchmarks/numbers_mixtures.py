@@ -1,9 +1,9 @@
-"""Log densities beside Gaussian mixtures and factor analysis.
+"""Log densities compared with Gaussian mixtures and factor analysis.
 
 The base measure is Lebesgue's on numbers and counting on categories. Numbers are standardised by
 the training rows and have a little noise, so that no value repeats and no point mass hides in a
 narrow component; a density in the units of the table is lower by the sum of the log standard
-deviations. A few rows in a spike raise the mean but not the median, which stands beside it.
+deviations. A few rows in a spike raise the mean but not the median, which stands next to it.
 """
 
 from __future__ import annotations

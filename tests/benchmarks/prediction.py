@@ -247,7 +247,7 @@ def print_bars(
     needed: Sequence[int],
     rivals: Sequence[str],
 ) -> None:
-    """Ours beside the rival, cell by cell, and what the bars count.
+    """Ours compared with the rival, cell by cell, and what the bars count.
 
     ``needed`` are the cells in which ours has to be below the rival, and below all of ``rivals``
     (if given). Ours is within the tolerance where it is above the rival by at most the larger of

@@ -1,4 +1,4 @@
-"""Numbers of incomplete rows: pools of densities beside boosting and imputers.
+"""Numbers of incomplete rows: pools of densities compared with boosting and imputers.
 
     SKPC_DATA=... python -m tests.benchmarks.regression [names ...] [--splits N] [--draws N]
         [--models ...] [--keep FOLDER] [--quick]

@@ -5,7 +5,7 @@ It begins with rows of the ledger of the five papers (``tests.benchmarks.papers`
     SKPC_DATA=... python -m tests.benchmarks.report [--out doc/benchmarks.rst] [titles ...]
 
 Each benchmark runs in a process of its own, one after the other, on one thread. Its table goes into
-the page as it was printed, with a picture where there are curves (in ``images`` beside the page),
+the page as it was printed, with a picture where there are curves (in ``images`` next to the page),
 and the page is written anew after each. Without titles all are run; with some, those whose title
 contains one of them.
 """
@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 import skpc
+from tests.benchmarks.papers.ledger import COMMAND
 from tests.benchmarks.papers.pages import escaped, list_table
 from tests.benchmarks.report_pictures import accuracy_curves, error_curves
 
@@ -53,21 +54,21 @@ RUNS = [
         "As they are, and imputed first.",
         "incomplete_training nltcs",
     ),
-    ("Densities of mixed tables", "Beside Gaussian mixtures.", "mixed cmc segment"),
-    ("Imputation", "Beside scikit-learn's imputers.", "imputation cmc segment --seeds 1"),
+    ("Densities of mixed tables", "Compared with Gaussian mixtures.", "mixed cmc segment"),
+    ("Imputation", "Compared with scikit-learn's imputers.", "imputation cmc segment --seeds 1"),
     (
         "Classes of incomplete rows",
-        "Beside boosting, also trained on copies with removed cells, and imputers.",
+        "Compared with boosting, also trained on copies with removed cells, and imputers.",
         "classification wine breast_cancer --quick",
     ),
     (
         "Numbers of incomplete rows",
-        "Beside boosting, also trained on copies with removed cells, and imputers.",
+        "Compared with boosting, also trained on copies with removed cells, and imputers.",
         "regression diabetes --quick",
     ),
     (
         "Regression with missing features",
-        "Root mean squared error beside imputers and boosting.",
+        "Root mean squared error, compared with imputers and boosting.",
         "expected_kernel quality abalone --rates .1 .5 .9 --masks 2",
     ),
     ("Other libraries", "Those that are installed, with their defaults.", "libraries nltcs"),
@@ -103,7 +104,7 @@ def selected(title: str, name: str, sets: str) -> str:
     ]
     paper = name.split("/")[0]
     text = f"From the ledger (:ref:`papers_{paper}`, which says how protocols differ); "
-    text += f"``python -m tests.benchmarks.papers {name}``."
+    text += f"``{COMMAND} {name} --again`` measures anew."
     parts = [title, "-" * len(title), "", text, ""]
     return "\n".join([*parts, *list_table(["what", "theirs", "ours", "status"], shown)])
 

@@ -1,8 +1,8 @@
 """What ours is compared with: boosting on masked copies, imputers in front of models, no features.
 
 Training rows are complete. "HGB": histogram gradient boosting with its defaults, trained on them.
-"masked copies": trained on three copies of the rows, of which 0, 30 % and 60 % of the cells have
-been removed. Learning rate, leaves and iterations are tuned by folds of the copies that are grouped
+"masked copies": trained on three copies of the rows, with 0, 30 % and 60 % of the cells
+removed. Learning rate, leaves and iterations are tuned by folds of the copies that are grouped
 by original row; the same folds decide between the best of them and the defaults. The model is
 fitted three times, to other draws of the copies, and its loss is the mean of the three losses.
 

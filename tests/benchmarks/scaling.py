@@ -15,7 +15,7 @@ is whether the first column with noise is above its median. A fit that takes mor
 CPU seconds is ended, and larger tables are left out.
 
 What has been measured is entered into the tables of the guide (``scaling_rows.csv`` and
-``scaling_columns.csv``), beside what stands there, and drawn (``images/scaling_rows.svg`` and so
+``scaling_columns.csv``), added to what stands there, and drawn (``images/scaling_rows.svg`` and so
 on). So single rows can be measured again. ``scaling_blocks.py`` and ``scaling_columns.py`` measure
 more of blocks and of wide tables.
 """

@@ -1,4 +1,4 @@
-"""SoftLearnSPN on the Twenty Datasets: hard, soft and refined, beside the published figures.
+"""SoftLearnSPN on the Twenty Datasets: hard, soft and refined, and the published figures.
 
     SKPC_DATA=... python -m tests.benchmarks.softlearn [names ...] [--seeds N] [--defaults]
     SKPC_DATA=... python -m tests.benchmarks.softlearn [names ...] --samples
@@ -8,7 +8,7 @@ Learned from the training rows; the validation rows choose clusterer, significan
 deviations over the seeds, learned from all training rows; one seed for 20ng, bbc and ad. "hard" is
 LearnSPN, "soft" SoftLearn, "soft-2" the same with clusterings of two iterations, "refined" with EM
 on all parameters. Times are CPU seconds of one thread, warm. Published: LearnSPN or SoftLearn
-("Soft Learning Probabilistic Circuits", table 1) stand beside the validation rows, with which they
+("Soft Learning Probabilistic Circuits", table 1) stand next to the validation rows, with which they
 are to be compared, as the user guide explains. --defaults leaves out the choice.
 
 With --samples: a network is learned, as many rows as in training are drawn from it, another is

@@ -1,4 +1,4 @@
-"""Every density on the Twenty Datasets, and their stack, beside the best published figures.
+"""Every density on the Twenty Datasets, and their stack, and the best published figures.
 
     SKPC_DATA=... python -m tests.benchmarks.twenty [names ...] [--slow] [--keep FOLDER]
         [--write FILE]

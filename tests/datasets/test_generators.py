@@ -27,7 +27,7 @@ def test_ising_samples_have_the_probabilities_of_the_model():
 @pytest.mark.parametrize(("rows", "cols", "fitting"), [(13, 13, 12), (11, 100, 10), (50, 20, 10)])
 def test_a_grid_that_is_too_wide_is_refused_with_the_width_that_fits(rows, cols, fitting):
     short, long = min(rows, cols), max(rows, cols)
-    with pytest.raises(ValueError, match=f"beside a side of {long} the other one may be {fitting}"):
+    with pytest.raises(ValueError, match=f"if one side is {long}, the other may be {fitting}"):
         make_ising(10, rows=rows, cols=cols)
     assert long * fitting * 2**fitting <= 2**20 < long * (fitting + 1) * 2 ** (fitting + 1)
     assert fitting < short

@@ -406,6 +406,6 @@ def test_errors_name_the_member_and_say_what_it_needs():
         DensityRegressor(CUTSET, regressors=[("line", LinearRegression())]).fit(X, y)
     assert "'line'. Members learn from encoded rows, and must take" in refusal.value.__notes__[0]
     with pytest.raises(
-        ValueError, match=r"levels must be one number or a list, got shape \(1, 1\)"
+        ValueError, match=r"levels must be one number or a list of them; found shape \(1, 1\)"
     ):
         clone(REGRESSORS["one density"]).fit(X, y).predict_quantiles(X, [[0.5]])

@@ -280,7 +280,7 @@ def test_a_density_without_a_circuit_is_refused():
     X, y = numbers()
     with pytest.raises(ValueError, match=r"CircuitlessDensity has none; use what its to_mixture"):
         ExpectedKernelSVR(CircuitlessDensity()).fit(X, y)
-    with pytest.raises(ValueError, match=r"density estimator of this package, got Ridge\(\)"):
+    with pytest.raises(ValueError, match=r"density estimator of skpc, got Ridge\(\)"):
         ExpectedKernelSVR(Ridge()).fit(X, y)
 
 

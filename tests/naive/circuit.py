@@ -122,6 +122,14 @@ class NaiveScore(NamedTuple):
             return self.lower + math.exp(v)
         return self.upper - math.exp(-v) if self.upper < math.inf else v
 
+    def within_range(self, x: float) -> float:
+        """The value as it counts in means: with one bound, at most the end of the range."""
+        if self.lower > -math.inf and self.upper == math.inf:
+            return min(x, self.lower + math.exp(self.centre + self.spread * self.high))
+        if self.lower == -math.inf and self.upper < math.inf:
+            return max(x, self.upper - math.exp(-(self.centre + self.spread * self.low)))
+        return x
+
     def _to_line(self, x: float) -> float:
         if self.lower > -math.inf and self.upper < math.inf:
             return math.log((x - self.lower) / (self.upper - x))

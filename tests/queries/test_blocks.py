@@ -179,8 +179,11 @@ def test_moments_agree_with_quadrature(circuit):
         for var in np.flatnonzero(np.isnan(row)):
             if not is_number(circuit, var):
                 continue
-            expected = naive.expectation(circuit, row, var, lambda x: x)
-            square = naive.expectation(circuit, row, var, lambda x, m=expected: (x - m) ** 2)
+            of = scored_column(circuit, var).score.within_range
+            expected = naive.expectation(circuit, row, var, of)
+            square = naive.expectation(
+                circuit, row, var, lambda x, m=expected, of=of: (of(x) - m) ** 2
+            )
             assert mean[r, var] == pytest.approx(expected, rel=1e-6, abs=1e-7)
             assert variance[r, var] == pytest.approx(square, rel=1e-5, abs=1e-7)
 

@@ -61,7 +61,7 @@ def test_within_its_range_the_transform_is_that_of_yeo_and_johnson():
 
 
 @every_score
-@pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (1.0, 0.4), (-1.5, 0.05)])
+@pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (1.0, 0.4), (-1.5, 0.05), (0.0, 4.0)])
 def test_moments_agree_with_quadrature(score, mean, sd):
     centre = 0.7
     knots = sorted(score._knots)
@@ -69,13 +69,25 @@ def test_moments_agree_with_quadrature(score, mean, sd):
 
     def moment(power):
         def integrand(z):
-            return float(score.inverse(np.array(z)) - centre) ** power * norm.pdf(z, mean, sd)
+            value = NaiveScore(*score).within_range(float(score.inverse(np.array(z))))
+            return (value - centre) ** power * norm.pdf(z, mean, sd)
 
         parts = zip(ends[:-1], ends[1:])
         return sum(quad(integrand, a, b, epsabs=1e-13, limit=200)[0] for a, b in parts if a < b)
 
     found = score.moments(np.array([mean]), np.array([sd]), np.array([centre]))
     assert_allclose(np.ravel(found), [moment(1), moment(2)], rtol=1e-7, atol=1e-9)
+
+
+def test_values_beyond_the_range_do_not_rule_the_mean_of_a_column_with_one_bound():
+    above = Score(lower=0.0, centre=3.0, spread=1.3, low=-3.0, high=3.0)
+    below = above._replace(lower=-np.inf, upper=0.0, centre=-3.0)
+    mean, sd, centre = np.array([0.0, 0.5]), np.array([1.0, 300.0]), np.zeros(2)
+    least, greatest = above.inverse(np.array([-3.0, 3.0]))
+    first, second = above.moments(mean, sd, centre)
+    assert np.all((first > least) & (first < greatest) & (second < greatest**2))
+    of_negative = below.moments(-mean, sd, centre)
+    assert_allclose(of_negative, [-first, second], rtol=1e-10)
 
 
 @every_score

@@ -140,8 +140,9 @@ def test_predictive_distributions_are_those_of_the_leaf(column):
     nothing = np.array([np.nan])
     for x in (-3.0, -0.5, 0.0, 1.0, 2.0, 5.0):
         assert_allclose(cells.cdf(x), naive.share_below(circuit, nothing, 0, x), rtol=1e-9)
-    mean = naive.posterior_expectation(circuit, nothing, 0, lambda x: x)
-    square = naive.posterior_expectation(circuit, nothing, 0, lambda x: x * x)
+    of = naive.scored_column(circuit, 0).score.within_range
+    mean = naive.posterior_expectation(circuit, nothing, 0, of)
+    square = naive.posterior_expectation(circuit, nothing, 0, lambda x: of(x) ** 2)
     assert_allclose(cells.mean(), mean, atol=1e-8)
     assert_allclose(cells.variance(), square - mean**2, rtol=1e-7)
     for level in (1e-4, 0.2, 0.5, 0.9):

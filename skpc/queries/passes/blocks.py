@@ -78,8 +78,8 @@ class BlockReader:
     def draw(self, owner: Ints, streams: Streams, rows: Floats) -> None:
         """Fill the missing cells of rows by draws from the blocks that they have reached.
 
-        ``owner[j, v]`` is the block of row ``j`` whose first variable is ``v``, -1 where there is
-        none; ``streams[j]`` is the random stream of the row.
+        ``owner[j, v]`` is the block of row ``j`` whose first variable is ``v``, or -1;
+        ``streams[j]`` is the random stream of the row.
         """
         for reached, blocks, cells in self._reached(owner, rows):
             draw_missing(blocks, self.columns, cells, reached, streams, rows)
@@ -90,7 +90,7 @@ class BlockReader:
             fill_modes(blocks, self.columns, cells, reached, rows)
 
     def _reached(self, owner: Ints, rows: Floats) -> list[tuple[Ints, Blocks, BlockCells]]:
-        """For each scope the block that each row has reached, -1 for none."""
+        """For each scope, the block that each row has reached, or -1."""
         found = []
         for blocks, cells in zip(self.blocks, self.cells(rows)):
             of_leaf = np.full(len(self.leaves.node) + 1, -1)

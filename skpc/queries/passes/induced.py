@@ -75,7 +75,7 @@ def induced_values(circuit: Circuit) -> Floats:
 def _entry_sources(
     structure: Structure, node: Ints, first: Ints, number: Ints
 ) -> tuple[Ints, Ints]:
-    """Where each entry's value comes from, and the node below it (-1: none)."""
+    """Where each entry's value comes from, and the node below it (-1: no node)."""
     n_entries = int(first[-1])
     source, below = np.full(n_entries + 1, -1), np.full(n_entries + 1, -1)
     decided = structure.decision_var[structure.edge_parent] >= 0

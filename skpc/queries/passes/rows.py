@@ -93,7 +93,7 @@ class Cells(NamedTuple):
     ----------
     codes, values : int16 and float64 arrays of shape (n_features + 2 n_blocks, size)
         State (the number of states where missing) of each cell, and the number that leaves with
-        formulas read: NaN where there is none, as in a missing cell. Behind the variables each
+        formulas read: NaN without a number, as in a missing cell. Behind the variables each
         block has two lines of values: its log density, and the flow that has reached it.
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
@@ -168,7 +168,7 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
     codes : ndarray of shape (n_rows, n_features)
         States of the cells, -1 where missing; 0 for a number without states.
     values : ndarray of shape (n_rows, n_features)
-        What formulas read: numbers, or their scores; NaN where there is none.
+        What formulas read: numbers, or their scores; NaN without a number.
     """
     return read_cells(circuit.columns, rows, 0)
 

@@ -1,1 +1,1 @@
-"""Every table and figure of the five papers beside what is measured here; see ``__main__``."""
+"""Every table and figure of the five papers and our figures; see ``__main__``."""
