@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.calibration import _SigmoidCalibration as SigmoidCalibration  # noqa: F401
-from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from skpc._arrays import Floats
 
@@ -198,80 +196,6 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats:
             f"lose single rows; found {total:g}. Divide all weights by a constant."
         )
     return weight
-
-
-def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
-    """Check the numbers that a regressor learns to predict.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Named in the error where targets are missing.
-    y : array-like of shape (n_rows,)
-        Finite numbers; a single column is flattened with a warning.
-    n_rows : int
-        How many rows there are.
-
-    Returns
-    -------
-    target : ndarray of shape (n_rows,), float64
-
-    Raises
-    ------
-    ValueError
-        If ``y`` is None, has another length, or is not finite.
-    """
-    return check_array(
-        _one_for_each_row(estimator, y, n_rows), ensure_2d=False, dtype=np.float64, input_name="y"
-    )
-
-
-def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
-    """Check the classes that a classifier learns to predict, numbers or strings.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Named in the error where labels are missing.
-    y : array-like of shape (n_rows,)
-        A single column is flattened with a warning.
-    n_rows : int
-        How many rows there are.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows,)
-
-    Raises
-    ------
-    ValueError
-        If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
-    """
-    labels = _one_for_each_row(estimator, y, n_rows)
-    if labels.dtype == object and missing_cells(labels).any():
-        raise ValueError(
-            f"y holds a missing class in row {int(missing_cells(labels).argmax())}; leave such "
-            "rows out."
-        )
-    check_classification_targets(labels)
-    return labels
-
-
-def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
-    """The values of ``y``, no more and no fewer than there are rows."""
-    if y is None:
-        raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
-            "is None."
-        )
-    labels = column_or_1d(unmasked(y), warn=True)
-    assert_all_finite(labels, input_name="y")
-    if len(labels) != n_rows:
-        raise ValueError(
-            f"X and y need the same number of rows; found {n_rows} rows in X and {len(labels)} "
-            "values in y (inconsistent numbers of samples)."
-        )
-    return labels
 
 
 def check_finite(

@@ -15,7 +15,6 @@ from skpc._arrays import Floats, log_or_inf
 from skpc._validation import (
     N_JOBS,
     StrOptions,
-    check_labels,
     check_n_samples,
     fit_context,
 )
@@ -32,6 +31,7 @@ from skpc.estimators._members import (
     shared_domain,
 )
 from skpc.estimators._table import TableEstimator
+from skpc.estimators._targets import check_labels
 from skpc.estimators.streaming import by_blocks
 from skpc.estimators.table_mixture import TableMixture
 

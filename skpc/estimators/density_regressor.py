@@ -13,7 +13,6 @@ from skpc._arrays import Floats
 from skpc._validation import (
     N_JOBS,
     check_n_samples,
-    check_target,
     fit_context,
 )
 from skpc.domain import group_rows, merge_rows
@@ -27,6 +26,7 @@ from skpc.estimators._members import (
     shared_domain,
 )
 from skpc.estimators._table import TableEstimator
+from skpc.estimators._targets import check_target
 from skpc.estimators._value_lesson import Lesson, Member
 from skpc.estimators._value_members import Target
 from skpc.estimators._value_pool import learn_pool
@@ -196,7 +196,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, or a regressor has no ``predict``.
+            If a density is not one of skpc, a regressor has no ``predict``, or ``y`` holds dates.
         ValueError
             If the densities declare different columns, a name is there twice, rates of missing
             cells are not in [0, 1), all cells are missing, a cell or a target is infinite, or the

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skpc._arrays import Floats, Ints
 from skpc._threads import in_threads, threads
-from skpc._validation import StrOptions, check_labels, decisions_of_pairs, fit_context
+from skpc._validation import StrOptions, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
 from skpc.estimators._calibration import (
     MISSING_RATES,
@@ -26,6 +26,7 @@ from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._folds import HeldOut, hold_out_folds
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._progress import progress
+from skpc.estimators._targets import check_labels
 from skpc.estimators.streaming import by_blocks
 
 _CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {

@@ -17,12 +17,12 @@ from skpc._validation import (
     HasMethods,
     Interval,
     StrOptions,
-    check_labels,
     check_magnitude,
     eager,
     fit_context,
 )
 from skpc.estimators._fitting import all_or_nothing
+from skpc.estimators._targets import check_labels
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 

@@ -71,7 +71,7 @@ class TableMixture(CircuitDensity):
         column decide. A column with declared categories is categorical.
     atoms : "auto" or dict, default="auto"
         A dict from columns (names or numbers) to the values that are atoms, where you know them;
-        the atoms of the other columns are found.
+        the atoms of the other columns are found. With a dict all of them stay atoms (see Notes).
     bounds : dict, default=None
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
@@ -120,11 +120,11 @@ class TableMixture(CircuitDensity):
     covariance (0.1, 0.5, 2 or 8 rows for each numeric column), the part of it that is drawn to its
     diagonal (0, 0.1, 0.4 or 1), and again. Atoms become values like others, unless one of them is
     more than half of its column, if columns without atoms are predicted better then; they stay
-    atoms where densities are compared (``fit_rows``). Tables of less than 300 rows hold out eight
-    parts in turn, those of less than 600 four, and those of less than 1,500 two; larger tables hold
-    out one part of 2,500 rows or a quarter. Above 10,000 rows the choices are made on 10,000 of
-    them. Mixtures within 2 nats a row of the best get the weights that suit the held-out rows best;
-    those above 0.05 are learned anew from all rows.
+    atoms if ``atoms`` is a dict, and where densities are compared (``fit_rows``). Tables of less
+    than 300 rows hold out eight parts in turn, those of less than 600 four, and those of less than
+    1,500 two; larger tables hold out one part of 2,500 rows or a quarter. Above 10,000 rows the
+    choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get the weights
+    that suit the held-out rows best; those above 0.05 are learned anew from all rows.
 
     If there are more than 30,000 distinct rows, 30,000 drawn at random make the choices and the
     first parameters; two steps of EM on all rows follow.
@@ -209,7 +209,7 @@ class TableMixture(CircuitDensity):
             If all cells are missing, one is infinite, the weights are negative or all zero, or
             there are fewer rows than components.
         """
-        self._keeps_atoms = False
+        self._keeps_atoms = self.atoms != "auto"
         try:
             return self._fit(X, sample_weight, X_val)
         finally:

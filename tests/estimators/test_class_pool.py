@@ -256,7 +256,7 @@ def test_boosting_knows_categories_and_unknown_ones_are_missing():
 def test_missing_classes_and_priors_that_do_not_fit_are_refused_before_anything_is_learned():
     X, y = load_iris(return_X_y=True)
     names = np.array(["a", "b", None], dtype=object)[y]
-    with pytest.raises(ValueError, match="y holds a missing class in row 100"):
+    with pytest.raises(ValueError, match="y contains NaN or None in row 100"):
         DensityClassifier(CUTSET).fit(X, names)
     with pytest.raises(ValueError, match="priors needs one probability for each of the 3"):
         DensityClassifier(CUTSET, priors=[0.5, 0.5]).fit(X, y)

@@ -145,7 +145,7 @@ def test_rows_whose_squares_overflow_are_impossible_and_never_nan(row):
                 ask([row])
 
 
-def test_atoms_stay_where_densities_are_compared():
+def test_atoms_stay_where_densities_are_compared_or_atoms_are_declared():
     """As in tests of the search, where taking the five values for numbers tells more."""
     rng = np.random.default_rng(0)
     x = np.where(rng.random(150) < 0.7, rng.integers(0, 5, 150) / 7.0, rng.random(150) * 5.0 / 7.0)
@@ -156,6 +156,8 @@ def test_atoms_stay_where_densities_are_compared():
     assert len(model.fit(X).domain_.numbers[0].atoms) == 0
     rows, weight = merge_rows(domain.encode(X), np.ones(150))
     assert_array_equal(model.fit_rows(domain, rows, weight).domain_.numbers[0].atoms, atoms)
+    declared = TableMixture(atoms={0: atoms}, random_state=0).fit(X)
+    assert_array_equal(declared.domain_.numbers[0].atoms, atoms)
 
 
 @pytest.mark.parametrize(("n_groups", "gap"), [(3, 20.0), (5, 6.0), (5, 20.0)])
