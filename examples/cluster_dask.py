@@ -14,13 +14,13 @@ The result does not depend on where it was computed.
 import joblib
 import numpy as np
 from dask.distributed import Client, LocalCluster
-from sklearn.datasets import load_digits
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_digit_bits
 
 
 def main():
-    pixels = (load_digits().data > 7).astype(float)
+    pixels = load_digit_bits().data
     model = CutsetNetworkBD(n_components=10, categories=[[0, 1]] * 64, random_state=0)
     at_home = model.fit(pixels).score_samples(pixels)
 

@@ -12,9 +12,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap
-from sklearn.datasets import load_digits, load_wine
 
 from skpc import MixtureOfAllTrees
+from skpc.datasets import load_digit_bits, load_wines
 
 # %%
 # Wines
@@ -22,8 +22,7 @@ from skpc import MixtureOfAllTrees
 # The table has 13 measurements of 178 Italian wines, and the cultivar of each. Numbers are cut into
 # bins; the cultivar is a category. In the undirected mixture an edge has no direction, and the
 # probabilities of all edges sum to the number of edges of a tree, 13.
-wines = load_wine(as_frame=True)
-table = wines.data.assign(cultivar=wines.target.astype(str))
+table = load_wines(as_frame=True).frame
 model = MixtureOfAllTrees(orientation="undirected", random_state=0).fit(table)
 edge = model.edge_probabilities_
 names = [name.replace("_", " ") for name in table.columns]
@@ -48,7 +47,7 @@ for first, second in zip(*np.unravel_index(strongest, edge.shape)):
 # The columns are 8 x 8 pixels, black or white. Both states are declared, as some pixels are white
 # in all rows. In the directed mixture an edge leads from a pixel to one that is drawn given it;
 # here both directions are added up.
-pixels = (load_digits().data > 7).astype(float)
+pixels = load_digit_bits().data
 train, test = pixels[:1400], pixels[1400:]
 model = MixtureOfAllTrees(categories=[[0, 1]] * 64, random_state=0).fit(train)
 edge = model.edge_probabilities_ + model.edge_probabilities_.T

@@ -11,12 +11,13 @@ not look normal.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_digits
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_tumours
 
 # %%
 # Categories: which pixels do not go together?
@@ -57,8 +58,8 @@ results = {
 # In the breast cancer data, benign tumours are normal and malignant ones are anomalies. All thirty
 # columns are numbers, and malignant tumours are extreme in many single columns. Isolation forests
 # are good at such anomalies.
-tumours = load_breast_cancer()
-benign = tumours.target_names[tumours.target] == "benign"
+tumours = load_tumours()
+benign = tumours.target == "benign"
 results["tumours"] = areas_under_curve(
     tumours.data[benign], tumours.data[~benign], CutsetNetworkBD(n_bins=3, param_ess=1)
 )

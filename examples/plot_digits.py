@@ -11,19 +11,17 @@ digits whose lower half was missing.
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
-from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_digit_bits
 from skpc.queries import log_likelihood, marginals
 
 # %%
 # The 8 x 8 pixels, black or white, are 64 columns. Both states are declared, as some pixels are
 # white in all rows for training.
-digits = load_digits()
-train, test, _, label = train_test_split(
-    (digits.data > 7).astype(float), digits.target, test_size=450, random_state=0
-)
+pixels, digits = load_digit_bits(return_X_y=True)
+train, test, _, label = train_test_split(pixels, digits, test_size=450, random_state=0)
 both_states = [[0, 1]] * 64
 models = {
     "one network": CutsetNetworkBD(categories=both_states),

@@ -11,18 +11,17 @@ and checks the completions and the doubts against the cells that were removed.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_wine
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_wines
 from skpc.plotting import MarginalsDisplay
 
-data = load_wine(as_frame=True)
-cultivars = np.array(["Barolo", "Grignolino", "Barbera"])
-table = data.data.assign(cultivar=cultivars[data.target])
-table = table.rename(columns={"od280/od315_of_diluted_wines": "od280/od315"})
+table = load_wines(as_frame=True).frame.rename(
+    columns={"od280/od315_of_diluted_wines": "od280/od315"}
+)
 missing = np.random.default_rng(0).random(table.shape) < 0.3
 train, test, _, test_missing = train_test_split(
     table.mask(missing), missing, test_size=0.4, random_state=0
@@ -68,7 +67,7 @@ for name in table.columns[::-1]:
 # squared error; "mpe" the jointly most probable row, in which a number is the densest value of a
 # probable bin; "sample" a draw from what is possible, which is farther off cell by cell but keeps
 # the spread and the correlations of the table.
-numeric = list(data.data.columns.map(lambda name: name.split("_of_diluted")[0]))
+numeric = list(table.columns[:-1])
 scaler = StandardScaler().fit(train[numeric])
 removed_numbers = test_missing[:, :-1]
 unknown = test_missing[:, -1]

@@ -9,17 +9,17 @@ looks for that number by cross-validation on the digits of scikit-learn.
 """
 
 import matplotlib.pyplot as plt
-from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, train_test_split
 
 from skpc import CutsetNetworkBD
+from skpc.datasets import load_digit_bits
 
 # %%
 # The table has 64 columns, the 8 x 8 pixels in black and white. Their two states are declared, as
 # there are pixels that are white in all rows of a split. The score of a density is its mean
 # log-likelihood, so a grid search needs no scorer; two random splits hold out a fifth of the
 # rows each.
-pixels = (load_digits().data > 7).astype(float)
+pixels = load_digit_bits().data
 train, test = train_test_split(pixels, train_size=700, random_state=0)
 search = GridSearchCV(
     CutsetNetworkBD(categories=[[0, 1]] * 64, random_state=0),

@@ -12,17 +12,16 @@ a category. A fifth of the cells are removed, in the rows for training and in th
 import sys
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from skpc import TableMixture
+from skpc.datasets import load_tumours
 from skpc.plotting import MarginalsDisplay
 
-data = load_breast_cancer(as_frame=True)
-table = data.data.assign(diagnosis=data.target_names[data.target])
+table = load_tumours(as_frame=True).frame
 missing = np.random.default_rng(0).random(table.shape) < 0.2
 train, test, _, test_missing = train_test_split(table.mask(missing), missing, random_state=0)
 truth = table.loc[test.index]
@@ -41,7 +40,7 @@ independent = sum(part.score(test[[name]]) for part, name in zip(alone, table))
 # %%
 # **Completion.** Two imputers of scikit-learn see the same rows, standardised, with the diagnosis
 # as a number, 0 or 1. Errors of numbers are in standard deviations of their column.
-measured = data.feature_names
+measured = list(table.columns[:-1])
 scale = table[measured].std()
 unknown = test_missing[:, -1]
 

@@ -10,15 +10,15 @@ rows among clusters, and by SoftLearn with all parameters adjusted by EM at the 
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skpc import SoftLearnSPN
+from skpc.datasets import load_digit_bits
 
 # %%
 # The 8 x 8 pixels, black or white, are 64 columns. Both states are declared, as some pixels are
 # white in all rows for training.
-pixels = (load_digits().data > 7).astype(float)
+pixels = load_digit_bits().data
 train, test = train_test_split(pixels, test_size=450, random_state=0)
 both_states = [[0, 1]] * 64
 variants = {

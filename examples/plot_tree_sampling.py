@@ -13,15 +13,15 @@ import time
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
 
 from skpc import MixtureOfAllTrees
 from skpc.all_trees.incomplete import estimate_rows, prepared
+from skpc.datasets import load_digit_bits
 
 # %%
 # The columns are 14 of the pixels of handwritten digits, black or white. Ten rows show six of these
 # pixels. How probable is it that each of the other pixels is black?
-pixels = (load_digits().data > 7).astype(float)
+pixels = load_digit_bits().data
 chosen = [10, 11, 12, 18, 20, 26, 27, 28, 34, 37, 42, 45, 50, 52]
 train, test = pixels[:1400, chosen], pixels[1400:, chosen]
 rng = np.random.default_rng(0)

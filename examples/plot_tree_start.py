@@ -10,7 +10,6 @@ figure 3 of the paper). It calls ``skpc.all_trees``, which is internal and may c
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
 
 from skpc.all_trees import (
     ComponentParameters,
@@ -21,10 +20,11 @@ from skpc.all_trees import (
     start_trees,
     train_trees,
 )
+from skpc.datasets import load_digit_bits
 
 # %%
 # The columns are 8 x 8 pixels, black or white; four fifths of the digits are for training.
-pixels = (load_digits().data > 7).astype(np.int64)
+pixels = load_digit_bits().data.astype(np.int64)
 pixels = np.random.default_rng(0).permutation(pixels)
 train, valid = pixels[:1400], pixels[1400:]
 n_states = np.full(64, 2)

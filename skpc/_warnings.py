@@ -2,14 +2,34 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 #: Packages whose lines do not help a user to find the cause of a warning.
 _INSIDE = {"skpc", "sklearn", "joblib"}
+#: Texts and categories of the warnings of this thread, while they are collected.
+_COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("warned", default=None)
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn, at the innermost line outside of this package and of those that call back into it."""
+    found = _COLLECTED.get()
+    if found is not None:
+        found.append((text, category))
+        return
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
+
+
+@contextmanager
+def collected() -> Iterator[list[tuple[str, type[Warning]]]]:
+    """Collect the warnings of this thread, so that one can speak for many blocks of rows."""
+    found = list[tuple[str, type[Warning]]]()
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    finally:
+        _COLLECTED.reset(token)

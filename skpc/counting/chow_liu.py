@@ -11,6 +11,9 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc.counting.count_tables import CountTables
 
+#: Information up to so many units (5e-7 nats) counts alike: rounding may make it of none.
+_NO_INFORMATION = np.int64(8)
+
 
 class ChowLiuTree(NamedTuple):
     """A tree over variables and the counts along its edges.
@@ -56,7 +59,7 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
     Parameters
     ----------
     weight : array of shape (m, m)
-        Symmetric non-negative weights; of equal ones the lowest vertex wins.
+        Symmetric non-negative weights, information in units; of equal ones the lowest vertex wins.
     parent : array of shape (m,)
         Overwritten with the tree, rooted at vertex 0 whose parent is -1.
     """
@@ -70,8 +73,9 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
         best[newest] = -2
         following = 0
         for v in range(m):
-            if best[v] != -2 and weight[newest, v] > best[v]:
-                best[v] = weight[newest, v]
+            found = max(weight[newest, v], _NO_INFORMATION)
+            if best[v] != -2 and found > best[v]:
+                best[v] = found
                 parent[v] = newest
             if best[v] > best[following]:
                 following = v
@@ -161,8 +165,7 @@ def binary_spanning_tree(
         zero_sums[newest] += zero_sum
         largest = np.int64(-1)
         for t in range(n_outside):
-            # Rounding can bring the information of independent variables below zero.
-            found = max(information[t], np.int64(0))
+            found = max(information[t], _NO_INFORMATION)
             if found > best[t]:
                 best[t] = found
                 joined_by[t] = newest

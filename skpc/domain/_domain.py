@@ -303,13 +303,16 @@ class Domain(TableWriter):
         rows : ndarray of shape (n_rows, n_features), float64
             As from :meth:`encode`.
         mass : LogMass
-            What the cells add to log densities of the encoded rows. A warning names the first
-            category that adds something although it was not seen.
+            What the cells add to log densities of the encoded rows. With
+            ``handle_unknown="unseen"`` a warning names the first category that was not seen.
         """
         cells = read_table(table)
         rows = self._encode_cells(cells)
         mass = self.unseen.log_mass(cells.strings, rows)
-        self.unseen.warn_of_unseen(mass, cells.strings, self.feature_names)
+        if self.handle_unknown == "unseen" and (cells.strings or rows is not cells.numbers):
+            self.unseen.warn_of_unseen(
+                mass, cells.strings, cells.numbers, rows, self.feature_names
+            )
         return rows, mass
 
     def codes(self, rows: Floats) -> NDArray[np.int16]:

@@ -233,21 +233,29 @@ class Unseen:
         self,
         mass: LogMass,
         strings: Mapping[int, NDArray[np.object_]],
+        numbers: Floats,
+        rows: Floats,
         feature_names: Sequence[Any] | None,
     ) -> None:
-        """Name the first category that was not seen. New rows are expected to have new names."""
-        if not len(mass.columns):
-            return
-        named = np.array([self.names[column] is not None for column in mass.columns], dtype=bool)
-        is_unseen = mass.is_unseen & ~named
+        """Name the first category that was not seen. New rows are expected to have new names.
+
+        Numbers have lost their cell if they are one; strings are known from the ``mass``.
+        """
+        is_unseen = np.isnan(rows) & ~np.isnan(numbers)
+        for place, column in enumerate(mass.columns.tolist()):
+            if self.names[column] is None:
+                is_unseen[:, column] |= mass.is_unseen[:, place]
         if is_unseen.any():
-            place = int(is_unseen.any(axis=0).argmax())
-            column, row = int(mass.columns[place]), int(is_unseen[:, place].argmax())
+            column = int(is_unseen.any(axis=0).argmax())
+            row = int(is_unseen[:, column].argmax())
+            value = strings.get(column, numbers[:, column])[row : row + 1].tolist()[0]
             warn(
                 f"Found categories that fit has not seen in {int(is_unseen.any(axis=1).sum())} of "
-                f"{len(is_unseen)} rows, the first {strings[column][row]!r} in "
-                f"{describe_column(column, feature_names)}, row {row}. They count as missing, "
-                "except that log densities count how probable an unseen category is.",
+                f"{len(is_unseen)} rows, the first {value!r} in "
+                f"{describe_column(column, feature_names)}, row {row}. They count as missing. In "
+                "columns of strings, log densities count how probable an unseen category is; in "
+                "columns of numbers an unseen category adds 0 to them, as if it were certain. "
+                "Declare the states of such columns in categories.",
             )
 
     def warn_of_hidden(self, feature_names: Sequence[Any] | None) -> None:

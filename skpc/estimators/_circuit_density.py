@@ -14,7 +14,7 @@ from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._base import TableDensity
-from skpc.estimators._fitting import all_or_nothing, with_some_cell
+from skpc.estimators._fitting import all_or_nothing, with_some_known_cell
 from skpc.estimators.blocks import EncodedBlocks
 from skpc.queries import PseudoCounts, fit_parameters
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
@@ -61,8 +61,8 @@ class CircuitDensity(TableDensity):
         Raises
         ------
         ValueError
-            If the columns are not those of the first call, a cell is infinite, or the weights are
-            negative or all zero.
+            If the columns are not those of the first call, a cell is infinite, the weights are
+            negative or all zero, or no cell has a known value.
 
         Examples
         --------
@@ -77,8 +77,8 @@ class CircuitDensity(TableDensity):
             return cast("Self", cast("Any", self).fit(X, sample_weight=sample_weight))
         with all_or_nothing(self):
             table, weight, _ = self._training_rows(X, sample_weight, reset=False)
-            rows, weight = merge_rows(self.domain_.encode(table), weight)
-            self._take_step(*with_some_cell(self.domain_, rows, weight))
+            rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
+            self._take_step(*with_some_known_cell(self.domain_, rows, weight))
         return self
 
     def _take_step(self, rows: Floats, weight: Floats) -> None:

@@ -55,6 +55,17 @@ def with_some_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats
     return np.delete(rows, empty, axis=0), np.delete(weight, empty)
 
 
+def with_some_known_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Leave out the rows without any cell that a learner sees, and refuse to have no row left."""
+    rows, weight = with_some_cell(domain, rows, weight)
+    if not len(rows):
+        raise ValueError(
+            "Every value of X is missing, or a category that fit has not seen; learning needs at "
+            "least one known value."
+        )
+    return rows, weight
+
+
 def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     """Rows as points for k-means; a missing coordinate is the mean of the others."""
     n_states = np.where(domain.is_categorical, domain.n_states, 0)

@@ -29,7 +29,12 @@ from skpc.all_trees import (
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
 from skpc.estimators._base import TableDensity
-from skpc.estimators._fitting import all_or_nothing, hold_out, with_some_cell
+from skpc.estimators._fitting import (
+    all_or_nothing,
+    hold_out,
+    with_some_cell,
+    with_some_known_cell,
+)
 from skpc.estimators._progress import progress
 from skpc.estimators._tree_costs import TreeCosts
 
@@ -338,12 +343,14 @@ class MixtureOfAllTrees(TableDensity):
         ------
         ValueError
             If the columns are not those of the first call, a cell is infinite, the weights are
-            negative or all zero, or if no column of the first call has more than one value.
+            negative or all zero, no cell has a known value, or if no column of the first call has
+            more than one value.
         """
         with all_or_nothing(self):
             if hasattr(self, "domain_"):
                 table, weight, _ = self._training_rows(X, sample_weight, reset=False)
-                rows = self.domain_.encode(table)
+                rows, _ = self.domain_.encode_with_mass(table)
+                rows, weight = with_some_known_cell(self.domain_, rows, weight)
             else:
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._validation import check_finite
+from skpc._warnings import collected, warn
 from skpc.estimators._fitting import noted
 from skpc.estimators.blocks import TableBlocks, is_lazy
 
@@ -111,19 +112,26 @@ def _collection(parts: list[Any], sizes: Any, like: Any) -> Any:
     )
 
 
-def _answer(call: Callable[[], Any], block: slice) -> Any:
-    with noted(f"Rows are counted from row {block.start} of X, the first of a block."):
-        return call()
+def _answer(call: Callable[[], Any], block: slice) -> tuple[Any, dict[type[Warning], str]]:
+    """The answer for a block, and the first of each category of its warnings."""
+    note = f"Rows are counted from row {block.start} of X, the first of a block."
+    with noted(note), collected() as warned:
+        found = call()
+    return found, {category: f"{text} {note}" for text, category in reversed(warned)}
 
 
 def _gathered(parts: Iterator[Any], blocks: list[slice]) -> Any:
     """Put the answers for blocks together as they come: arrays, or tuples of arrays."""
     wholes: list[np.ndarray] = []
-    for part, block in zip(parts, blocks):
+    said: dict[type[Warning], str] = {}
+    for (part, warned), block in zip(parts, blocks):
+        said = warned | said
         several = part if isinstance(part, tuple) else (part,)
         if not wholes:
             n_rows = blocks[-1].stop
             wholes = [np.empty((n_rows, *one.shape[1:]), one.dtype) for one in several]
         for whole, one in zip(wholes, several):
             whole[block] = one
+    for category, text in said.items():
+        warn(text, category)
     return tuple(wholes) if isinstance(part, tuple) else wholes[0]

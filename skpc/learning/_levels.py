@@ -10,10 +10,14 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, check_memory
 from skpc.counting import ChowLiuTree, CountTables, Score, WeightedRows, maximum_spanning_tree
+from skpc.counting.mutual_information import UNITS_PER_NAT
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: A cut must raise the score by more than this part of it: less may be rounding.
 TOLERANCE = 1e-11
+#: Entropies that differ by less for each column may be equal but for rounding: rows that are counted
+#: as bits have them in units of information.
+_ENTROPY_TOLERANCE = 2.0 / UNITS_PER_NAT
 
 
 class _Level(NamedTuple):
@@ -77,11 +81,16 @@ def _best_level(level: _Level, n_candidates: int, total_weight: float) -> tuple[
 def promising_columns(
     entropy: Floats, n_candidates: int, may_cut: Callable[[int], bool]
 ) -> list[int]:
-    """The columns that leave the least entropy in the others among those to cut, best first."""
+    """The columns that leave the least entropy in the others among those to cut, best first.
+
+    Those of equal entropy come in their order, so that rounding does not decide.
+    """
     if len(entropy) < 2:
         return []
-    by_entropy = np.argsort(entropy, kind="stable").tolist()
-    return list(islice(filter(may_cut, by_entropy), n_candidates))
+    order = np.argsort(entropy, kind="stable")
+    is_more = np.diff(entropy[order]) > _ENTROPY_TOLERANCE * len(entropy)
+    order = order[np.lexsort((order, np.append(0, np.cumsum(is_more))))]
+    return list(islice(filter(may_cut, order.tolist()), n_candidates))
 
 
 def _cut(level: _Level, column: int) -> _Level:

@@ -135,7 +135,8 @@ def _refuse_different_splits(p: Structure, q: Structure) -> None:
         for parts, node in of_p[scope].items():
             for others, other in of_q[scope].items():
                 if parts != others:
-                    raise IncompatibleError(_difference(scope, (parts, node), (others, other)))
+                    differ = _difference(scope, (parts, node), (others, other), p is q)
+                    raise IncompatibleError(differ)
 
 
 def _splits(structure: Structure) -> dict[int, dict[frozenset[int], int]]:
@@ -155,19 +156,26 @@ def _splits(structure: Structure) -> dict[int, dict[frozenset[int], int]]:
 
 
 def _difference(
-    scope: int, of_p: tuple[frozenset[int], int], of_q: tuple[frozenset[int], int]
+    scope: int, of_p: tuple[frozenset[int], int], of_q: tuple[frozenset[int], int], is_same: bool
 ) -> str:
-    """That two circuits split a scope in different ways, each given with a node that does."""
+    """That two circuits, or one, split a scope in different ways, each given with its node."""
     (parts, node), (others, other) = of_p, of_q
     shown, listed, by_others = scope_text(scope), _listed(parts), _listed(others)
+    of_first, of_second = ("", "") if is_same else (" of the first", " of the second")
     if len(parts) == 1:
-        first = f"leaf {node} of the first takes {shown} as a whole"
-        second = f"product {other} of the second splits it into {by_others}"
+        first = f"leaf {node}{of_first} takes {shown} as a whole"
+        second = f"product {other}{of_second} splits it into {by_others}"
     else:
-        first = f"product {node} of the first splits {shown} into {listed}"
-        second = f"product {other} of the second into {by_others}"
+        first = f"product {node}{of_first} splits {shown} into {listed}"
+        second = f"product {other}{of_second} into {by_others}"
     if len(others) == 1:
-        second = f"leaf {other} of the second takes it as a whole"
+        second = f"leaf {other}{of_second} takes it as a whole"
+    if is_same:
+        return (
+            "an expected kernel of a circuit with itself needs a structured-decomposable circuit, "
+            f"which splits every scope in one way, but {first} and {second}; draw rows from it and "
+            "pass them in its place"
+        )
     return (
         "an expected kernel needs circuits that split every scope in the same way, but "
         f"{first} and {second}; draw rows from one of the two and pass them as points instead"

@@ -38,6 +38,8 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     ------
     IncompatibleError
         If two circuits split a scope in different ways; the message names the two nodes.
+    TypeError
+        If ``kernel`` is none.
     ValueError
         If a point is not complete or cannot be read, the kernel has a different number of columns,
         or too many cells with atoms are missing in a block (see Notes).
@@ -71,6 +73,7 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     >>> expected_kernel(circuit, [[0.0], [3.0]], RBF(0.5)).round(3)
     array([0.707, 0.075])
     """
+    _check_kernel(kernel)
     if not isinstance(q, Circuit):
         points, evaluator = read_rows(p, q), Evaluator(p, size=1)
         parts = [
@@ -82,6 +85,13 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     left, right = (next(conditionals(Evaluator(c, size=1), _empty_row(c))) for c in (p, q))
     weights = [weight for weight, _ in kernel.terms(p.n_features)]
     return float(weights @ np.array([evaluate(left, right)[0, 0] for evaluate in evaluators]))
+
+
+def _check_kernel(kernel: Any) -> None:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            f"kernel must be a kernel of skpc.kernels, such as RBF(0.5), got {kernel!r}"
+        )
 
 
 def _empty_row(circuit: Circuit) -> Floats:
@@ -115,6 +125,8 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     ------
     IncompatibleError
         If both sides have missing cells and the circuit is not structured-decomposable.
+    TypeError
+        If ``kernel`` is none.
     ValueError
         If the observed cells of a row have probability zero or cannot be read, or too many cells
         with atoms are missing in a block (see :func:`expected_kernel`).
@@ -134,6 +146,7 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     array([[0.1, 0. ],
            [0. , 0.6]])
     """
+    _check_kernel(kernel)
     rows = check_rows(circuit, X)
     others = rows if Y is None else check_rows(circuit, Y)
     evaluator = Evaluator(circuit)

@@ -19,9 +19,11 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import textwrap
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from difflib import get_close_matches
 from functools import partial
 from itertools import repeat
 from multiprocessing import get_context
@@ -65,10 +67,13 @@ def main() -> None:
 
 
 def refuse_unknown(parser: argparse.ArgumentParser, names: Iterable[str], known: Any) -> None:
-    """End with an error that lists the known names."""
+    """End with an error that has the nearest name, and lists what can be asked for."""
     unknown = sorted(set(names) - set(known))
     if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(known)}")
+        nearest = {name: get_close_matches(name, list(known), 1) for name in unknown}
+        told = [name + "".join(f" (nearest: {n})" for n in nearest[name]) for name in unknown]
+        listed = textwrap.fill(", ".join(known), 88, break_on_hyphens=False)
+        parser.error(f"unknown: {', '.join(told)}; choose from\n{listed}")
 
 
 def _print_row(cells: list[str]) -> None:

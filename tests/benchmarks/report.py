@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 import skpc
+from tests.benchmarks.papers.ledger import COMMAND
 from tests.benchmarks.papers.pages import escaped, list_table
 from tests.benchmarks.report_pictures import accuracy_curves, error_curves
 
@@ -103,7 +104,7 @@ def selected(title: str, name: str, sets: str) -> str:
     ]
     paper = name.split("/")[0]
     text = f"From the ledger (:ref:`papers_{paper}`, which says how protocols differ); "
-    text += f"``python -m tests.benchmarks.papers {name}``."
+    text += f"``{COMMAND} {name} --again`` measures anew."
     parts = [title, "-" * len(title), "", text, ""]
     return "\n".join([*parts, *list_table(["what", "theirs", "ours", "status"], shown)])
 

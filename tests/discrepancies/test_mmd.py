@@ -91,6 +91,15 @@ def test_circuits_that_score_a_number_in_other_ways_are_refused():
         mmd2(*found, RBF(0.3))
 
 
+def test_a_circuit_that_is_not_structured_is_refused_also_beside_a_sample():
+    circuit = zoo.random_circuit(1, n_features=4)
+    rows = sample(circuit, 20, random_state=0)
+    with pytest.raises(IncompatibleError, match="with itself needs a structured-decomp") as caught:
+        mmd2(circuit, rows, Delta())
+    assert "second" not in str(caught.value)
+    assert np.isfinite(mmd2(sample(circuit, 30, random_state=1), rows, Delta()))
+
+
 def test_one_row_has_no_unbiased_estimate():
     p = circuits()[0]
     with pytest.raises(ValueError, match="two or more rows, got 1"):

@@ -3,9 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from skpc import CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture
+from skpc import (
+    CutsetNetworkBD,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    TableMixture,
+)
 
 MODELS = [
     CutsetNetworkBD(random_state=0),
@@ -74,3 +81,20 @@ def test_the_first_call_is_fit_and_later_ones_know_the_columns():
     with pytest.raises(ValueError, match="feature names"):
         model.partial_fit(frame.rename(columns={"t": "u"}))
     np.testing.assert_array_equal(model.score_samples(frame), first)
+
+
+@pytest.mark.parametrize(
+    "density",
+    [CutsetNetworkBD(), MixtureOfAllTrees(max_iter=2, n_inference_samples=20, random_state=0)],
+    ids=repr,
+)
+def test_rows_without_a_known_value_are_warned_of_and_refused_as_by_fit(density):
+    X = np.random.default_rng(0).integers(0, 2, (200, 3)).astype(float)
+    model = clone(density).fit(X)
+    before = model.score_samples(X)
+    with (
+        pytest.raises(ValueError, match="missing, or a category that fit has not seen"),
+        pytest.warns(UserWarning, match="200 of 200 rows, the first"),
+    ):
+        model.partial_fit(X + 2.0)
+    assert_array_equal(model.score_samples(X), before)

@@ -2,6 +2,7 @@
 
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -151,11 +152,46 @@ def test_missing_takes_unknown_categories_as_missing_without_a_word(density):
     assert_array_equal(model.score_cells(frame), model.score_cells(as_missing(frame)))
 
 
+@unseen_is_expected
 @every_density
 def test_unknown_numbers_count_as_missing_as_ever(density):
     X = np.tile([[0.0, 0.5], [1.0, 1.5], [1.0, 2.5]], (20, 1))
     model = clone(density).fit(X)
     assert_allclose(model.score_samples([[7.0, 1.0]]), model.score_samples([[np.nan, 1.0]]))
+
+
+@every_density
+@pytest.mark.parametrize("ask", ["score", "score_samples", "complete", "marginals", "sample"])
+def test_a_number_that_no_training_row_holds_is_warned_of_once_a_call(density, ask):
+    X = np.column_stack([np.tile([0.0, 1.0], 30), np.ones(60)])
+    model, new = clone(density).fit(X), np.array([[1.0, 1.0], [0.0, np.nan], [1.0, 0.0]])
+    call = getattr(model, ask)
+    match = "in 1 of . rows, the first 0.0 in column 1, row .*as if it were certain.*in categories"
+    with pytest.warns(UserWarning, match=match) as w:
+        call(3, given={1: 0.0}) if ask == "sample" else call(new)
+    assert len(w) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call(3, given={1: 1.0}) if ask == "sample" else call(X)
+        declared = clone(density).set_params(categories=[[0, 1]] * 2).fit(X)
+        assert (declared.score_samples(new[2:]) < declared.score_samples(new[:1])).all()
+        clone(density).set_params(handle_unknown="missing").fit(X).score_samples(new)
+
+
+def test_blocks_of_rows_warn_once_of_numbers_that_were_not_seen(monkeypatch):
+    X = np.column_stack([np.tile([0.0, 1.0], 30), np.ones(60)])
+    model = CutsetNetworkBD().fit(X)
+    X[[25, 45], 1] = 0.0
+    monkeypatch.setattr(streaming, "_CELLS", 40)
+    for n_jobs in (1, 2):
+        match = "in 1 of 20 rows, .* row 5.*Rows are counted from row 20 of X"
+        with (
+            joblib.parallel_config(n_jobs=n_jobs),
+            pytest.warns(UserWarning, match=match) as caught,
+        ):
+            model.score_samples(X)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
 
 
 @unseen_is_expected

@@ -62,6 +62,27 @@ def test_counts_of_blocks_tell_the_network_of_the_rows(
     )
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_cuts_of_equal_entropy_do_not_depend_on_how_rows_are_counted(k):
+    # Many copies of few rows: columns of small nodes often leave the same entropy in the others.
+    rows = np.random.default_rng(0).integers(0, k, (100, 14)).astype(np.int16)
+    codes, n_states = np.tile(rows, (40, 1)), np.full(14, k)
+    whole = learn_cutset_network(codes, np.ones(len(codes)), n_states)
+    assert_same(learn_cutset_network_of_blocks(total_of(codes, 1_000), n_states=n_states), whole)
+
+
+def test_columns_without_information_make_the_same_tree_however_rows_are_counted(monkeypatch):
+    # Of the rows with a zero in column 4, three columns are independent and the others constant:
+    # rounded logarithms do not cancel where true ones do.
+    monkeypatch.setattr(cutset_blocks, "_CODES", 1e-9)
+    rows = ["001111110", "100101100", "101001101", "110100100", "111000101"]
+    codes = np.array([list(map(int, row)) for row in rows])
+    codes, n_states = np.tile(codes, (20, 1)).astype(np.int16), np.full(9, 2)
+    options = {"n_states": n_states, "ess": 0.1 / 2**11}
+    whole = learn_cutset_network(codes, np.ones(100), **options)
+    assert_same(learn_cutset_network_of_blocks(total_of(codes, 50), **options), whole)
+
+
 @pytest.mark.parametrize("options", [{"max_depth": 0}, {"max_depth": 1}, {"n_candidates": 1}])
 def test_options_mean_the_same_for_blocks(options):
     codes, n_states = coded(3, 0)

@@ -195,6 +195,17 @@ def test_incompatible_circuits_are_refused_with_both_products_and_their_parts():
     assert "product 4 of the second into {0, 1} x {2}" in message
 
 
+def test_what_is_no_kernel_is_refused_with_an_example():
+    circuit = factorised([2, 2, 2], [[0], [1, 2]])
+    for call in (
+        lambda: expected_kernel(circuit, circuit, "rbf"),
+        lambda: expected_kernel(circuit, [[0.0] * 3], "rbf"),
+        lambda: expected_gram(circuit, [[0.0] * 3], None, "rbf"),
+    ):
+        with pytest.raises(TypeError, match=r"such as RBF\(0.5\), got 'rbf'"):
+            call()
+
+
 def test_a_circuit_that_is_not_structured_is_refused_for_pairs_only():
     circuit = zoo.random_circuit(1, n_features=4)
     assert not circuit.structured_decomposable

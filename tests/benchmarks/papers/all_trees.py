@@ -46,6 +46,8 @@ SAMPLES = (10, 100, 1000)
 #: Sweeps of the chain of the paper that are thrown away.
 BURN_IN = 10
 N_SEEDS = 5
+#: Ratio of errors that stands for orders of magnitude, and deviation of weights "close to one".
+ORDERS, CLOSE = 10, 0.1
 
 
 def train(name: str, orientation: str) -> Figures:
@@ -283,12 +285,18 @@ def _sampling_judge(n_observed: int) -> Judge:
         }
         text = "; ".join(f"{m} {', '.join(f'{v:.2g}' for v in vs)}" for m, vs in curves.items())
         chain = np.array(curves["cells"])
-        factors = {m: float(np.mean(chain / curves[m])) for m in ("collapsed", "importance")}
-        told = ", ".join(f"{method} {factor:.1f} times" for method, factor in factors.items())
+        factors = {
+            method: float(np.exp(np.log(chain / curves[method]).mean()))
+            for method in ("collapsed", "importance")
+        }
+        told = ", ".join(
+            f"{f:.1f} times that of {method} sampling" for method, f in factors.items()
+        )
+        told = f"the KL of the paper's chain is {told}"
         if min(factors.values()) < 1.0:
-            return text, f"refuted (KL below the chain's: {told})"
-        if min(factors.values()) < 10.0:
-            return text, f"short (KL below the chain's: {told})"
+            return text, f"refuted ({told}; less than once is worse than the chain)"
+        if min(factors.values()) < ORDERS:
+            return text, f"short ({told}; orders of magnitude are {ORDERS} times or more)"
         return text, "reproduced"
 
     return judge
@@ -298,7 +306,7 @@ def _weights_judge(found: Mapping[str, Figures]) -> tuple[str, str]:
     """A weight of mean one has the variance N / size - 1."""
     share = found["moat/sampling"]["importance 4 1000 size"] / 1000
     deviation = np.sqrt(1 / share - 1)
-    status = "reproduced" if deviation < 1 else f"short (a standard deviation of {deviation:.2f})"
+    status = "reproduced" if deviation < CLOSE else f"short (by {deviation:.2f}, their deviation)"
     return f"standard deviation {deviation:.2f}, effective share {share:.0%}", status
 
 

@@ -256,7 +256,7 @@ def _text() -> list[Row]:
     reason = "not run (their binarisation is not in the folder, and likelihoods of another one do "
     reason += "not compare)"
     for title, (score, size) in MNIST.items():
-        theirs = f"{score}, {size},000 parameters"
+        theirs = f"{score}, {1000 * size:,} parameters"
         found.append(Row(PAPER, "section_7.2", f"binary MNIST: {title}", theirs, note=reason))
     job = "cutset/consistency"
     what = "share of 20 tables whose one cut is found, by rows"

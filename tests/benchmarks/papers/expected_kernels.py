@@ -11,7 +11,16 @@ from skpc.discrepancies import stein_gram
 from skpc.factor_graphs import FactorGraph
 from tests.benchmarks import cbbis
 from tests.benchmarks.expected_kernel import RATES, bit_errors
-from tests.benchmarks.papers.ledger import Figures, Job, Judge, Row, claim, illustration, smaller
+from tests.benchmarks.papers.ledger import (
+    CURVE,
+    Figures,
+    Job,
+    Judge,
+    Row,
+    claim,
+    illustration,
+    smaller,
+)
 from tests.benchmarks.published import SVR_ERRORS
 from tests.benchmarks.regression_tables import BINNED
 
@@ -108,7 +117,7 @@ def _error_judge(job: str, rate: float, theirs: float | None) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         ours = found[job][f"bits {rate}"]
         if theirs is None:
-            return f"{ours:.4g}", "not run (their number is not known: the paper prints a curve)"
+            return f"{ours:.4g}", f"not run ({CURVE})"
         return f"{ours:.4g}", smaller(theirs, ours)
 
     return judge
@@ -121,10 +130,9 @@ def _curve_judge(job: str, other: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         figures = found[job]
         ends = (f"{figures[f'{other} {rate}']:.4g}" for rate in (RATES[0], RATES[-1]))
-        text = f"{other} {' to '.join(ends)}; exact is worse at {behind(figures) or 'none'}"
-        return text, "refuted (at " + str(behind(figures)) + ")" if behind(
-            figures
-        ) else "reproduced"
+        rates = ", ".join(map(str, behind(figures)))
+        text = f"{other} {' to '.join(ends)}; exact is worse at {rates or 'none'}"
+        return text, f"refuted (exact is worse at {rates})" if rates else "reproduced"
 
     return judge
 
@@ -174,7 +182,7 @@ def _level_judge(job: str, method: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         means, errors = found[job][method]
         text = f"{means[-1]:.2f} ± {errors[-1]:.2f}"
-        return text, "not run (their number is not known: the paper prints a curve)"
+        return text, f"not run ({CURVE})"
 
     return judge
 
@@ -183,7 +191,11 @@ def _order_judge(job: str, better: str, worse: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         (first, se), (second, other_se) = found[job][better], found[job][worse]
         gap, doubt = first[-1] - second[-1], np.hypot(se[-1], other_se[-1])
-        status = "reproduced" if gap <= doubt else f"refuted (worse by {gap:.2f})"
+        status = (
+            "reproduced"
+            if gap <= doubt
+            else f"refuted (the log error of {better} is greater by {gap:.2f})"
+        )
         return f"{first[-1]:.2f}, {second[-1]:.2f}", status
 
     return judge
@@ -193,8 +205,13 @@ def _fall_judge(job: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         curves = {method: found[job][method][0] for method in ("BBIS ratio", "BBIS barker")}
         text = "; ".join(f"{m} {', '.join(f'{v:.2f}' for v in vs)}" for m, vs in curves.items())
-        means = curves["BBIS ratio"]
-        return text, "reproduced" if means[-1] < means[0] - 0.2 else "refuted (ratio levels off)"
+        fall = curves["BBIS ratio"][0] - curves["BBIS ratio"][-1]
+        if fall > 0.2:
+            return text, "reproduced"
+        return (
+            text,
+            f"refuted (from N = {SIZES[0]} to {SIZES[-1]} BBIS ratio changes by {-fall:+.2f})",
+        )
 
     return judge
 

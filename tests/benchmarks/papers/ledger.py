@@ -28,6 +28,9 @@ NATS = 1e-2
 #: Begin the reasons of rows that were not run, by which the pages count them.
 QUOTED = "figures of other methods, quoted"
 PICTURE = "an illustration without figures"
+#: Begins the reasons of rows that are measured without a status.
+NO_FIGURE = "no figure to compare"
+CURVE = f"{NO_FIGURE}: the paper prints a curve without numbers"
 NOT_YET = "not measured yet"
 LONG = "takes about"
 #: CPU seconds that are a reason not to measure.
@@ -37,12 +40,16 @@ Figures = dict[str, Any]
 Judge = Callable[[Mapping[str, Figures]], tuple[str, str]]
 
 
+#: How the ledger is run.
+COMMAND = "python -m tests.benchmarks.papers"
+
+
 class Job(NamedTuple):
     """One measurement: a function of a module, called in a process of its own."""
 
     work: Callable[..., Figures]
     arguments: tuple[Any, ...] = ()
-    #: Whether it belongs to the half hour of ``--quick``.
+    #: Whether it belongs to the quarter of an hour of ``--quick``.
     quick: bool = False
     #: A file of SKPC_DATA that it cannot do without.
     file: str = ""
@@ -86,7 +93,9 @@ class Line(NamedTuple):
 
 
 #: Begins the versions of figures that an earlier page of the guide had.
-TAKEN_OVER = "taken over from the guide"
+TAKEN_OVER = "for an earlier page of the guide"
+#: Tables of rows and columns of the same sets.
+SHAPES = ("soft_learn/table_4", "bayesian_scores/table_2")
 
 
 def data_home() -> Path:
@@ -95,14 +104,16 @@ def data_home() -> Path:
 
 def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> Line:
     """Judge a row by the figures that have been measured."""
-    command = f"python -m tests.benchmarks.papers {row.name}"
+    command = f"{COMMAND} {row.name} --again"
     command += f" --sets {row.data}" if row.data else ""
     fixed = row.paper, row.item, row.what, row.theirs
     if not row.jobs:
         return Line(*fixed, "", "", row.note, "", "", "")
     absent = [name for name in row.jobs if name not in cache]
     if absent or row.judge is None:
-        files = [jobs[name].file for name in absent if not jobs[name].is_possible()]
+        # Those with an estimate have a file: pages are the same in a clone without the data.
+        unknown = [jobs[name] for name in absent if name not in ESTIMATES]
+        files = [job.file for job in unknown if not job.is_possible()]
         why = f"{files[0]} is not in the folder" if files else _unmeasured(absent)
         return Line(*fixed, "", command, f"not run ({why})", row.note, "", "")
     found = [cache[name] for name in row.jobs]
@@ -181,7 +192,8 @@ def claim(job: str, holds: Callable[[Figures], bool], ours: Callable[[Figures], 
 
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         figures = found[job]
-        return ours(figures), "reproduced" if holds(figures) else "refuted (see ours)"
+        text = ours(figures)
+        return text, "reproduced" if holds(figures) else f"refuted (here: {text})"
 
     return judge
 
@@ -200,15 +212,29 @@ def illustration(paper: str, item: str, what: str) -> Row:
 def shapes_row(table: str, data: str) -> Row:
     """Rows and columns of a binary set and those that a paper prints."""
     paper, item = table.split("/")
-    theirs = dict(zip(TABLES[table].columns, TABLES[table].rows[data]))
-    job = f"shapes/{data}"
+    theirs, other = _shape_of(table, data), next(each for each in SHAPES if each != table)
+    printed, job = _shape_of(other, data), f"shapes/{data}"
+    doubts = [key for key in theirs if printed.get(key, theirs[key]) != theirs[key]]
+    told = [f"{key}: the papers do not agree, {other} has {printed[key]:g}" for key in doubts]
 
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         ours = {key: found[job][key] for key in theirs}
         # Densities are printed with three digits.
         off = [key for key in theirs if abs(ours[key] - theirs[key]) > 6e-4]
+        wrong = [key for key in off if ours[key] != printed.get(key)]
         text = ", ".join(f"{key} {value:.6g}" for key, value in ours.items())
-        return text, f"refuted ({', '.join(off)})" if off else "reproduced"
+        return text, differing(wrong, theirs, ours)
 
     text = ", ".join(f"{key} {value:g}" for key, value in theirs.items())
-    return Row(paper, item, f"{data}: rows and columns", text, (job,), judge, data=data)
+    what = f"{data}: rows and columns"
+    return Row(paper, item, what, text, (job,), judge, "; ".join(told), data)
+
+
+def _shape_of(table: str, data: str) -> dict[str, float]:
+    return dict(zip(TABLES[table].columns, TABLES[table].rows[data]))
+
+
+def differing(keys: Sequence[str], theirs: Figures, ours: Figures) -> str:
+    """Status of counts: which of them differ, and how."""
+    told = [f"{key}: {ours[key]:g} here, {theirs[key]:g} there" for key in keys]
+    return f"refuted ({', '.join(told)})" if told else "reproduced"

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.benchmarks.papers.ledger import (
+    COMMAND,
+    CURVE,
     LONG,
+    NO_FIGURE,
     NOT_YET,
     PICTURE,
     QUOTED,
@@ -32,11 +35,12 @@ _PICTURES = {
 _REASONS = {
     "figures of other methods, quoted": QUOTED,
     "illustrations without figures": PICTURE,
-    "measured, but the paper has a curve without numbers": "a curve",
-    "measured, but the paper does not say how": "does not say how",
+    "without a figure to compare, as the paper prints a curve": CURVE,
+    "without a figure to compare for another reason": NO_FIGURE,
     "without the file of the data": "is not in the folder",
     "not measured, as they take more than ten CPU minutes": f"({LONG}",
     "not measured yet": NOT_YET,
+    "of methods that skpc does not have": "there is no",
 }
 
 
@@ -67,19 +71,45 @@ def kind(status: str) -> str:
 
 _INTRODUCTION = """\
 skpc comes from five papers. Every table and figure of them has rows here, which compare the
-published figure with ours. ``python -m tests.benchmarks.papers`` measures, and writes these pages.
-:download:`ledger.csv` has all rows with commands, CPU seconds of one thread, dates and versions.
+published figure with ours. :download:`ledger.csv` has all rows with commands, CPU seconds of one
+thread, dates and versions. A row is
 
-A row is *reproduced* if it is within half a thousandth of the published figure or .01 nats, or if
-the statement of the paper holds here. It is *beaten* if our figure is better than that, and *short*
-if it is worse (by how much). It is *refuted* if the statement does not hold here. It is *not run*
-for a reason that it names: it is a figure of another method or an illustration, something is
-missing, or it takes long.
+- *reproduced* if a log-likelihood (or log KL) differs from theirs by at most .0005 of it or by at
+  most .01 nats, whichever is more; if seconds, sizes and other errors differ by at most .0005 of
+  theirs; or if the statement of the paper holds here;
+- *beaten* if our figure is better than that;
+- *short* if it is worse (by how much);
+- *refuted* if the statement does not hold here (how it fails);
+- *not run* for a reason that it names: it is a figure of another method or an illustration,
+  something is missing, it takes long, or ours is measured but there is no figure to compare with.
+"""
+_PAGE = """\
+The commands measure and print the rows in a clone of skpc, with the data in ``SKPC_DATA``;
+:ref:`papers` says how, and what a status means. Rows whose note has another command were measured
+by that one.
+"""
+_RUN = """\
+Run it
+------
+
+In a clone of skpc, with the data in ``SKPC_DATA`` (:doc:`/contributing` says which files):
+
+.. code-block:: bash
+
+   export SKPC_DATA=/path/to/data
+   python -m tests.benchmarks.papers all_trees/table_1 --sets nltcs --again
+
+measures what the rows of this table and data set need, and prints these rows with their figures and
+ours. ``doc/papers/measured.json`` keeps all measurements. Without ``--again`` the command makes
+only those that are not there. So in a new clone it has little to do, and prints the rows as they
+are. It rewrites these pages, which git tracks. ``--out FOLDER`` writes pages and measurements to
+another folder, which begins without measurements.
 """
 _SECONDS = """\
 All measurements took {measured:.1f} CPU hours of one thread; those that have not been made would
-take about {estimated:.1f} more. Those of ``--quick`` take half an hour at most. Figures that were
-taken over from an earlier page count with the seconds of a fit alone.
+take about {estimated:.1f} more. Those of ``--quick`` take a quarter of an hour. Some rows were
+measured for an earlier page of the guide, by the command in their note: of these only the seconds
+of learning are known and counted.
 """
 
 
@@ -91,18 +121,20 @@ def _index(lines: Sequence[Line], measured_s: float, estimated_s: float) -> str:
     tree = [".. toctree::", "   :hidden:", "", *(f"   {paper}" for paper in PAPERS), ""]
     parts = [".. _papers:", "", *_title("The five papers", "="), _INTRODUCTION]
     seconds = _SECONDS.format(measured=measured_s / 3600, estimated=estimated_s / 3600)
-    return "\n".join([*parts, *list_table(head, cells), not_run(lines), "", seconds, *tree])
+    parts += [*list_table(head, cells), not_run(lines), "", seconds, _RUN]
+    return "\n".join([*parts, *tree])
 
 
 def not_run(lines: Iterable[Line]) -> str:
     """A sentence that counts the rows that were not run by their reasons."""
+    lines = list(lines)
     statuses = [line.status for line in lines if kind(line.status) == "not run"]
     counts = Counter(
         next((reason for reason, sign in _REASONS.items() if sign in status), "others")
         for status in statuses
     )
     parts = [f"{counts[reason]} {reason}" for reason in (*_REASONS, "others") if counts[reason]]
-    return f"Of the {len(statuses)} rows not run: {'; '.join(parts)}."
+    return f"Of the {len(lines)} rows {len(statuses)} were not run: {'; '.join(parts)}."
 
 
 def _counts(lines: Iterable[Line], paper: str | None) -> list[str]:
@@ -113,11 +145,12 @@ def _counts(lines: Iterable[Line], paper: str | None) -> list[str]:
 
 
 def _page(paper: str, title: str, lines: Sequence[Line]) -> str:
-    parts = [f".. _papers_{paper}:", "", *_title(title, "=")]
+    parts = [f".. _papers_{paper}:", "", *_title(title, "="), _PAGE]
     for item in dict.fromkeys(line.item for line in lines):
         of_item = [line for line in lines if line.item == item]
         parts += _title(item.replace("_", " ").capitalize(), "-")
-        parts += [f"``python -m tests.benchmarks.papers {paper}/{item}``", ""]
+        if any(line.command for line in of_item):
+            parts += [f"``{COMMAND} {paper}/{item} --again``", ""]
         texts = [_shown(line) for line in of_item]
         shown = [key for key in _SHOWN if any(text[key] for text in texts)]
         cells = [[escaped(text[key]) for key in shown] for text in texts]

@@ -14,11 +14,13 @@ from skpc.variables import GAUSSIAN
 from tests.benchmarks.mixed_tables import numbers_of, read, split
 from tests.benchmarks.papers.bayesian_scores import file_of
 from tests.benchmarks.papers.ledger import (
+    NO_FIGURE,
     Figures,
     Job,
     Judge,
     Row,
     claim,
+    differing,
     greater,
     illustration,
     quoted,
@@ -42,10 +44,8 @@ WIDTHS = (0.01, 0.5)
 #: What is chosen on validation rows for each set, and what it is compared with.
 TUNED = {"hard": "LearnSPN", "soft": "SoftLearn", "refined": "SoftLearn"}
 LIKE_VALID = "validation rows (3 seeds, published p and alpha): the paper's look like those"
-UNKNOWN_SCALE = (
-    "not run (the paper does not say how numbers were scaled and split: the level hangs "
-)
-UNKNOWN_SCALE += "on the least width of a leaf)"
+UNKNOWN_SCALE = f"not run ({NO_FIGURE}: the paper does not say how numbers were scaled and split, "
+UNKNOWN_SCALE += "and the level hangs on the least width of a leaf)"
 
 
 def learn_mixed(name: str, clusterer: str) -> Figures:
@@ -282,7 +282,8 @@ def _shape_row(name: str) -> Row:
 
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         ours = found[job]
-        return _listed(ours), "reproduced" if ours == theirs else "refuted (see ours)"
+        off = [key for key in theirs if ours[key] != theirs[key]]
+        return _listed(ours), differing(off, theirs, ours)
 
     return row._replace(jobs=(job,), judge=judge)
 
