@@ -6,7 +6,7 @@ cells. NaN and None mean missing.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Number, Real
 from typing import Any
 
@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pair
 from sklearn.utils.validation import check_array, validate_data
 
 from skpc._arrays import Floats
+from skpc._lazy import is_from, refuse_no_table
 
 _BLOCK = 32_768
 #: Beyond it float64 does not hold all integers, and counts lose single rows.
@@ -125,25 +126,16 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def eager(X: Any) -> Any:
-    """What may be a table, with masked cells missing.
+    """What may be a table, in memory and with masked cells missing.
 
     Raises
     ------
     TypeError
-        If it is an iterator or a polars LazyFrame.
+        If it is an iterator, a path or something else that :func:`refuse_no_table` knows.
     """
-    if isinstance(X, Iterator):
-        raise TypeError(
-            "X must be a table, an array or a DataFrame; found an iterator "
-            f"({type(X).__name__}). Only the fit of a density takes a table in blocks: pass its "
-            "blocks one by one."
-        )
-    lazy = getattr(sys.modules.get("polars"), "LazyFrame", None)
-    if lazy is not None and isinstance(X, lazy):
-        raise TypeError(
-            "X must be a table, an array or a DataFrame; found a polars LazyFrame. "
-            "Pass X.collect(); only the fit of a density takes it as it is."
-        )
+    if is_from("dask", X) and hasattr(X, "compute"):
+        X = X.compute()
+    refuse_no_table(X)
     return unmasked(X)
 
 

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
     {"_sources", "_warnings"},
-    {"_jit", "_arrays", "_files", "_repr", "_threads", "_version", "exceptions"},
+    {"_jit", "_arrays", "_lazy", "_files", "_repr", "_threads", "_version", "exceptions"},
     {"_random", "_validation"},
     {"variables"},
     {"domain", "circuit"},

@@ -310,9 +310,7 @@ class Domain(TableWriter):
         rows = self._encode_cells(cells)
         mass = self.unseen.log_mass(cells.strings, rows)
         if self.handle_unknown == "unseen" and (cells.strings or rows is not cells.numbers):
-            self.unseen.warn_of_unseen(
-                mass, cells.strings, cells.numbers, rows, self.feature_names
-            )
+            self.unseen.warn_of_unseen(mass, cells.strings, cells.numbers, rows, self.feature_names)
         return rows, mass
 
     def codes(self, rows: Floats) -> NDArray[np.int16]:

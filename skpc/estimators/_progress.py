@@ -46,7 +46,7 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
         yield lambda done: None
         sys.stdout.write(f"{total:g} {what} in {time.perf_counter() - start:.1f} s\n")
         return
-    with tqdm(total=round(total), unit=f" {what}") as bar:
+    with tqdm(total=round(total), desc=what, unit=f" {what}") as bar:
         finished = 0.0
 
         def advance(done: float) -> None:
@@ -55,6 +55,9 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
             bar.update(round(finished) - bar.n)
 
         yield advance
+        # What stops early has not been aborted.
+        bar.total = bar.n
+        bar.refresh()
 
 
 def followed(

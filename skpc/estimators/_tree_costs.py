@@ -35,10 +35,14 @@ class TreeCosts(NamedTuple):
     n_components: int
     solver: str
 
+    @property
+    def _size(self) -> str:
+        return f"{self.n_columns:,} columns with {self.n_states:,} states in all"
+
     def refuse_excess(self) -> float:
         """The memory that training takes, in GiB; refuse more than there is."""
         n_numbers = _NUMBERS[self.solver] * self.n_components * float(self.n_states) ** 2
-        what = f"Mixtures of all trees over {self.n_columns:,} columns of {self.n_states:,} states"
+        what = f"Mixtures of all trees over {self._size}"
         remedy = "Choose fewer columns, merge rare states, or take fewer bins or components."
         check_memory(n_numbers, what, remedy)
         return n_numbers * 8.0 / 2**30
@@ -63,7 +67,7 @@ class TreeCosts(NamedTuple):
         of_steps = _STEP * float(self.n_states) ** 2 * n_steps
         seconds = max_iter * self.n_components * (of_rows + of_steps)
         text = (
-            f"{max_iter} epochs of {self.n_columns:,} columns of {self.n_states:,} states may take "
+            f"{max_iter} epochs of {self._size} may take "
             f"{memory:.1f} GiB of memory and {seconds / 60.0:,.1f} minutes (a rough guess)"
         )
         announce(text, verbose)

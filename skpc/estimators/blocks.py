@@ -6,7 +6,7 @@ All that is learned from such a table is a sum over its blocks, or comes from a 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial, reduce
@@ -20,6 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, added
 from skpc._files import kept
+from skpc._lazy import is_from
 from skpc._validation import check_table, frame_library
 from skpc._warnings import warn
 from skpc.circuit import Circuit
@@ -66,16 +67,16 @@ class TableBlocks:
         """The blocks of what a user passes as ``X``; None if that is a table as it stands."""
         if is_lazy(X):
             return cls.of_lazy(X)
-        if _is_from("pyarrow", X) and hasattr(X, "to_batches"):
+        if is_from("pyarrow", X) and hasattr(X, "to_batches"):
             return cls(lambda: (batch.to_pandas() for batch in X.to_batches()))
-        if _is_from("polars", X) and hasattr(X, "collect_batches"):
+        if is_from("polars", X) and hasattr(X, "collect_batches"):
             return cls(X.collect_batches)
         if isinstance(X, np.memmap) and X.ndim == 2 and X.size > _CELLS:
             rows = max(1, _CELLS // X.shape[1])
             return cls(lambda: (np.asarray(X[part]) for part in gen_batches(len(X), rows)))
         if isinstance(X, Iterator):
             return cls(kept(X))
-        return cls(lambda: iter(X())) if callable(X) else None
+        return cls(_read_anew(X)) if callable(X) else None
 
     def total(
         self,
@@ -146,6 +147,30 @@ def sampled(estimator: Any, X: Any, sample_weight: Any) -> tuple[Any, TableBlock
         )
     table, is_whole = blocks.sample(estimator)
     return table, None if is_whole else blocks
+
+
+def _read_anew(blocks: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
+    """What a user's callable returns, which has to be a new iterator each time."""
+    before: Any = None
+
+    def read() -> Iterator[Any]:
+        nonlocal before
+        found = blocks()
+        is_table = frame_library(found) is not None or getattr(found, "ndim", 0) == 2
+        if is_table or not isinstance(found, Iterable):
+            raise TypeError(
+                "A callable that is passed as X must return an iterator of blocks, such as "
+                f"iter([table]); found {type(found).__name__}."
+            )
+        if isinstance(found, Iterator) and found is before:
+            raise ValueError(
+                "A callable that is passed as X must return a new iterator of blocks each time; "
+                f"found the same {type(found).__name__} again, whose blocks have been read."
+            )
+        before = found
+        return iter(found)
+
+    return read
 
 
 class EncodedBlocks(NamedTuple):
@@ -265,6 +290,12 @@ def _cut(n_rows: int, drawn: _Drawn) -> _Drawn:
 
 def _joined(tables: list[Any]) -> Any:
     """One table of several."""
+    kinds = {frame_library(table): type(table).__name__ for table in tables}
+    if len(kinds) > 1:
+        raise TypeError(
+            "The blocks of a table must be arrays throughout, or DataFrames of one library; found "
+            f"{' and '.join(kinds.values())}."
+        )
     library = frame_library(tables[0])
     if library is None:
         return np.concatenate(tables)
@@ -337,8 +368,4 @@ def _task(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def is_lazy(X: Any) -> bool:
     """Whether a table is a collection of dask."""
-    return _is_from("dask", X) and hasattr(X, "to_delayed")
-
-
-def _is_from(library: str, X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] == library
+    return is_from("dask", X) and hasattr(X, "to_delayed")

@@ -15,8 +15,8 @@ from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: A cut must raise the score by more than this part of it: less may be rounding.
 TOLERANCE = 1e-11
-#: Entropies that differ by less for each column may be equal but for rounding: rows that are counted
-#: as bits have them in units of information.
+#: Entropies that differ by less for each column may be equal but for rounding: rows counted as bits
+#: have them in units of information.
 _ENTROPY_TOLERANCE = 2.0 / UNITS_PER_NAT
 
 

@@ -26,7 +26,8 @@ class CircuitDisplay(ShowsParameters):
     arrow from every variable to those that depend on it directly. Any other circuit is drawn as a
     graph of sums, products and leaves.
 
-    Use :meth:`from_estimator` to make a display. All parameters are stored as attributes.
+    Use :meth:`from_estimator` to draw a fitted estimator, and ``CircuitDisplay(circuit).plot()`` to
+    draw a circuit built by hand. All parameters are stored as attributes.
 
     Parameters
     ----------
@@ -97,6 +98,11 @@ class CircuitDisplay(ShowsParameters):
             If matplotlib is not installed.
         """
         require_pyplot(f"{cls.__name__}.from_estimator")
+        if isinstance(estimator, Circuit):
+            raise TypeError(
+                "from_estimator draws a fitted estimator, got a Circuit; draw it by "
+                "CircuitDisplay(circuit).plot()."
+            )
         check_is_fitted(estimator)
         if not hasattr(estimator, "circuit_"):
             raise TypeError(_no_circuit(estimator))

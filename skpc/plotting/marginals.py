@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_table
+from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.plotting._canvas import require_pyplot
 from skpc.plotting._names import inner_densities, variable_name
@@ -109,6 +110,11 @@ class MarginalsDisplay(ShowsParameters):
             If matplotlib is not installed.
         """
         require_pyplot(f"{cls.__name__}.from_estimator")
+        if isinstance(estimator, Circuit):
+            raise TypeError(
+                "from_estimator asks a fitted estimator, got a Circuit; "
+                "skpc.queries.posteriors tells its marginals as numbers."
+            )
         check_is_fitted(estimator)
         if not hasattr(estimator, "marginals"):
             advice = inner_densities(estimator) or "give a density, such as CutsetNetworkBD"

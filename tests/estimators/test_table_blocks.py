@@ -253,3 +253,61 @@ def test_categories_that_the_sample_lacks_are_warned_of(sample_of):
 def test_estimators_that_take_no_blocks_say_so():
     with pytest.raises(TypeError, match="found an iterator .* Only the fit of a density"):
         DensityClassifier().fit(iter([table()]), np.zeros(400))
+
+
+def test_a_callable_that_returns_no_new_iterator_of_blocks_is_told_so():
+    X, again = table(), iter([table(), table()])
+    frame = pd.DataFrame({"a": [0.0, 1.0]})
+    for wrong, error, match in (
+        (lambda: again, ValueError, "a new iterator of blocks each time; found the same list_iter"),
+        (lambda: None, TypeError, "must return an iterator of blocks.*found NoneType"),
+        (lambda: frame, TypeError, "must return an iterator of blocks.*found DataFrame"),
+        (lambda: X, TypeError, "must return an iterator of blocks.*found ndarray"),
+    ):
+        with pytest.raises(error, match=match):
+            CutsetNetworkBD().fit(wrong)
+
+
+def test_arrays_and_frames_are_not_blocks_of_one_table():
+    X = table()
+    blocks_of_both = iter([X, pd.DataFrame(X)])
+    with pytest.raises(TypeError, match="DataFrames of one library; found ndarray and DataFrame"):
+        CutsetNetworkBD().fit(blocks_of_both)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_table_is_named_with_what_to_pass_instead(tmp_path):
+    frame = pd.DataFrame(table(), columns=list("abcde"))
+    model = CutsetNetworkBD().fit(frame)
+    for wrong, match in (
+        (lambda: frame, "a callable .* Only the fit of a density"),
+        ("folder", "'folder'. Read the file first"),
+        (tmp_path, "Read the file first"),
+        (frame.to_dict(), "a dict. Pass pandas.DataFrame"),
+        ([frame, frame], "a list of DataFrames. Put them together"),
+    ):
+        for ask in (model.score_samples, model.complete, model.marginals):
+            with pytest.raises(TypeError, match=match):
+                ask(wrong)
+    for wrong, match in (("folder", "Read the file"), ([frame], "by iter"), ({}, "a dict")):
+        with pytest.raises(TypeError, match=match):
+            CutsetNetworkBD().fit(wrong)
+
+
+@pytest.mark.filterwarnings("error")
+def test_marginals_of_a_dask_frame_know_its_names():
+    dataframe = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(table(), columns=list("abcde"))
+    model = CutsetNetworkBD().fit(frame)
+    found = model.marginals(dataframe.from_pandas(frame[:20], npartitions=2))
+    for cells, expected in zip(found, model.marginals(frame[:20]), strict=True):
+        pd.testing.assert_frame_equal(cells.to_frame(), expected.to_frame())
+
+
+def test_a_pyarrow_dataset_is_refused_by_queries_with_what_to_pass_instead(tmp_path):
+    dataset = pytest.importorskip("pyarrow.dataset")
+    frame = pd.DataFrame(table(), columns=list("abcde"))
+    frame.to_parquet(tmp_path / "table.parquet")
+    model = CutsetNetworkBD().fit(frame)
+    with pytest.raises(TypeError, match="a pyarrow dataset. Pass X.to_table"):
+        model.score_samples(dataset.dataset(tmp_path))

@@ -309,3 +309,11 @@ def test_what_has_no_circuit_is_refused_with_what_can_be_drawn(shops):
     CircuitDisplay.from_estimator(classifier.densities_["density joint"][0])
     with pytest.raises(TypeError, match="draw a density"):
         CircuitDisplay.from_estimator(LogisticEPClassifier().fit(X, X[:, 0]))
+
+
+def test_a_circuit_built_by_hand_is_sent_to_where_it_is_taken():
+    builder = CircuitBuilder(n_states=[2])
+    builder.discrete(0, np.log([0.3, 0.7]))
+    circuit = builder.build()
+    with pytest.raises(TypeError, match=r"got a Circuit; .*CircuitDisplay\(circuit\).plot"):
+        CircuitDisplay.from_estimator(circuit)

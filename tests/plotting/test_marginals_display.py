@@ -15,6 +15,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
+from skpc.circuit import CircuitBuilder
 from skpc.plotting import CircuitDisplay, MarginalsDisplay
 
 SIZES = ("large", "medium", "small")
@@ -228,3 +229,11 @@ def test_an_atom_is_a_line_as_high_as_its_probability():
         ((foot, top),) = lines.get_segments()
         assert foot.tolist() == [0.0, 0.0]
         assert top[1] == pytest.approx(model.marginals(asked)[0].atom_probabilities()[0, 0])
+
+
+def test_a_circuit_built_by_hand_is_sent_to_where_it_is_taken():
+    builder = CircuitBuilder(n_states=[2])
+    builder.discrete(0, np.log([0.3, 0.7]))
+    circuit = builder.build()
+    with pytest.raises(TypeError, match=r"got a Circuit; .*skpc.queries.posteriors"):
+        MarginalsDisplay.from_estimator(circuit, [[np.nan]])

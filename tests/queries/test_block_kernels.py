@@ -223,8 +223,8 @@ def test_two_circuits_that_split_a_scope_in_different_ways_are_refused():
     mixed = builder.build()
     assert not mixed.structured_decomposable
     message = (
-        r"needs a structured-decomposable circuit.* product 3 splits \{0, 1\} into \{0\} x \{1\} and "
-        "leaf 0 takes it as a whole; draw rows from it"
+        r"needs a structured-decomposable circuit.* product 3 splits \{0, 1\} into \{0\} x "
+        r"\{1\} and leaf 0 takes it as a whole; draw rows from it"
     )
     with pytest.raises(IncompatibleError, match=message):
         expected_kernel(mixed, mixed, RBF(1.0))
