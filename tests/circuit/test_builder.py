@@ -54,7 +54,7 @@ def test_a_node_that_nothing_uses_is_caught():
     a, b = leaves(builder, 2)
     builder.indicator(0, 1)
     builder.product([a, b])
-    with pytest.raises(StructureError, match=r"leaf 2 with scope \{0\} is no child"):
+    with pytest.raises(StructureError, match=r"leaf 2 with scope \{0\} is not a child"):
         builder.build()
 
 
