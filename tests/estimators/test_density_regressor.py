@@ -37,9 +37,11 @@ POOL = DensityRegressor(
     [("cutset", CUTSET), ("soft", SOFT)], regressors=[("fast", FAST)], cv=2, random_state=0
 )
 REGRESSORS = {
-    "one density": DensityRegressor(SOFT, regressors=None),
-    "binned density": DensityRegressor(CUTSET, regressors=None),
-    "densities": DensityRegressor([("a", CUTSET), ("b", SOFT)], regressors=None, cv=2),
+    "one density": DensityRegressor(SOFT, regressors=None, random_state=0),
+    "binned density": DensityRegressor(CUTSET, regressors=None, random_state=0),
+    "densities": DensityRegressor(
+        [("a", CUTSET), ("b", SOFT)], regressors=None, cv=2, random_state=0
+    ),
     "pool": POOL,
 }
 every_regressor = pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS.keys())
