@@ -19,15 +19,15 @@ age = rng.normal(50.0, 12.0, 1500)
 table = np.column_stack([age, 0.6 * age + rng.normal(0.0, 8.0, 1500)])
 mechanisms = {
     "mcar": "completely at random:\nevery cell alike",
-    "mar": "at random:\nmore where the first column is high",
-    "mnar": "not at random:\nmore where the cell itself is high",
+    "mar": "at random:\nmore if the first is high",
+    "mnar": "not at random:\nmore if the cell is high",
 }
 
 # %%
 # Each picture shows the complete table. Orange rows have lost the second cell. The dotted line is
 # the mean of the second column, the dashed line the mean of what is left of it. The solid line is
 # the mean that :class:`skpc.SoftLearnSPN` expects after it has learned from the incomplete rows.
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.6), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(8, 3.4), sharey=True, layout="constrained")
 for ax, (mechanism, what) in zip(axes, mechanisms.items()):
     incomplete = make_missing(table, mechanism, rate=0.4, random_state=0)
     lost = np.isnan(incomplete[:, 1])

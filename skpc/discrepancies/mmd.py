@@ -21,8 +21,8 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     ----------
     p, q : Circuit, or array-like of shape (n_rows, n_features)
         The distributions: circuits, or samples of complete encoded rows. A circuit must be
-        structured-decomposable, also beside a sample: it is compared with itself too. In place of
-        another pass rows that are drawn from it.
+        structured-decomposable, because the first term compares it with itself. For any other
+        circuit, pass rows drawn from it.
     kernel : Kernel
         The kernel.
     unbiased : bool, default=True

@@ -113,7 +113,7 @@ class MarginalsDisplay(ShowsParameters):
         if isinstance(estimator, Circuit):
             raise TypeError(
                 "from_estimator asks a fitted estimator, got a Circuit; "
-                "skpc.queries.posteriors tells its marginals as numbers."
+                "skpc.queries.posteriors returns its marginals."
             )
         check_is_fitted(estimator)
         if not hasattr(estimator, "marginals"):
