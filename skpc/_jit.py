@@ -186,38 +186,50 @@ def _float_to_bits(typingctx: Any, number: Any) -> Any:
 
 
 def _add_products(
-    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, step: Any
+    typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: Any, n: Any, pair: Any
 ) -> Any:
-    """Add four elementwise products of vectors of eight numbers of arrays of float64.
+    """Add products of a panel of four rows to n neighbouring vectors of eight numbers of a row.
 
-    ``out[at : at + 8] += sum over b < 4 of left[i + b * step :][:8] * right[j + b * step :][:8]``,
-    with positions in the flat arrays. The compiler would take such lanes one by one, as it cannot
-    know that ``out`` is neither of the factors.
+    ``out[i, t] += sum over b < 4 of left[b, i] * right[b, t]`` for t from j to j + n, in arrays of
+    float64 of three dimensions whose last two have the same sizes. If ``pair`` is 1 and not 0, the
+    row after ``i`` too. The compiler would take such lanes one by one, and fetch those of ``left``
+    again for each t, as it cannot know that ``out`` is neither of the factors.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = ir.VectorType(ir.DoubleType(), LANES)
-        data = {
-            k: context.make_array(signature.args[k])(context, builder, args[k]).data
-            for k in (0, 2, 4)
-        }
+        arrays = [
+            context.make_array(of)(context, builder, array)
+            for of, array in zip(signature.args[:3], args[:3])
+        ]
+        out, left, right = (array.data for array in arrays)
+        i, j, n, pair = args[3:]
+        lanes = ir.Constant(i.type, LANES)
+        step = builder.mul(builder.extract_value(arrays[0].shape, 1), lanes)
 
-        def pointer(array: int, position: Any) -> Any:
-            start = builder.gep(data[array], [position])
-            return builder.bitcast(start, vector.as_pointer())
+        def pointer(array: Any, position: Any) -> Any:
+            return builder.bitcast(builder.gep(array, [position]), vector.as_pointer())
 
-        target = pointer(0, args[1])
-        total = builder.load(target, align=8)
-        i, j, step = args[3], args[5], args[6]
-        for _ in range(4):
-            factors = [builder.load(pointer(*place), align=8) for place in ((2, i), (4, j))]
-            product = builder.fmul(*factors, flags=("contract",))
-            total = builder.fadd(total, product, flags=("contract",))
-            i, j = builder.add(i, step), builder.add(j, step)
-        builder.store(total, target, align=8)
+        def of_panel(array: Any, position: Any) -> list[Any]:
+            places = (builder.add(position, builder.mul(step, i.type(b))) for b in range(4))
+            return [builder.load(pointer(array, place), align=8) for place in places]
+
+        rows = i, builder.add(i, pair)
+        factors = [of_panel(left, builder.mul(row, lanes)) for row in rows]
+        with cgutils.for_range(builder, n) as loop:
+            column = builder.mul(builder.add(j, loop.index), lanes)
+            others = of_panel(right, column)
+            targets = [pointer(out, builder.add(builder.mul(row, step), column)) for row in rows]
+            # Both are read before either is written: without a pair they are the same.
+            totals = [builder.load(target, align=8) for target in targets]
+            for target, total, mine in zip(targets, totals, factors):
+                for one, other in zip(mine, others):
+                    product = builder.fmul(one, other, flags=("contract",))
+                    total = builder.fadd(total, product, flags=("contract",))
+                builder.store(total, target, align=8)
         return context.get_dummy_value()
 
-    return types.void(out, at, left, i, right, j, step), codegen
+    return types.void(out, left, right, i, j, n, pair), codegen
 
 
 def _subtract_products(

@@ -23,11 +23,11 @@ from skpc._threads import in_threads, slices
 from skpc.all_trees.wide_rows import invert_laplacian, log_weight_of_trees
 
 #: Vertices eliminated together.
-_PANEL = 4
+PANEL = 4
 #: A smaller pivot is taken as this: its inverse may overflow.
 _SMALLEST = 1e-300
 #: With more vertices, a row at a time is faster by products of matrices.
-_WIDEST = 220
+WIDEST = 220
 #: Operations that are worth a thread, some 20 ms.
 _OPERATIONS = 2e8
 #: Entries of inverses that are worth a thread, and children whose edges are added together.
@@ -58,11 +58,8 @@ def _load_panel(
 ) -> None:
     """Copy the columns (``old``) and the rows (``new``) of the vertices of a panel."""
     n = len(into)
-    for b in range(_PANEL):
-        for j in range(low, n + 1):
-            for lane in range(LANES):
-                old[b, j, lane] = 0.0
-                new[b, j, lane] = 0.0
+    old[n_panel:, low:] = 0.0
+    new[n_panel:, low:] = 0.0
     for b in range(n_panel):
         k = start + b
         for j in range(low, n + 1):
@@ -74,40 +71,73 @@ def _load_panel(
 
 
 @inlined
-def _eliminate_panel(start: int, n_panel: int, low: int, new: Floats, log_weight: Floats) -> None:
-    """Eliminate the vertices of a panel from each other's rows."""
-    width = new.shape[1]
-    inverse = np.empty(LANES)
-    through = np.empty(LANES)
+def _start_block(start: int, n_panel: int, before: Floats, block: Floats) -> None:
+    """The rows of a panel before elimination; see :func:`_reduce_panel`."""
+    last, width = 2 * PANEL, before.shape[1]
+    block[:] = 0.0
     for b in range(n_panel):
-        k = start + b
-        for lane in range(LANES):
-            inverse[lane] = 0.0
-        for j in range(k + 1, width):
+        for j in range(start + n_panel, width):
             for lane in range(LANES):
-                inverse[lane] += new[b, j, lane]
+                block[b, last, lane] += before[b, j, lane]
         for lane in range(LANES):
-            pivot = max(inverse[lane], _SMALLEST)
+            block[b, PANEL + b, lane] = 1.0
+        for c in range(n_panel):
+            for lane in range(LANES):
+                block[b, c, lane] = before[b, start + c, lane]
+
+
+@inlined
+def _reduce_panel(n_panel: int, block: Floats, log_weight: Floats) -> None:
+    """Eliminate the vertices of a panel from each other's rows, as far as the panel shows them.
+
+    ``block`` has a row for each vertex: its entries within the panel, by how much the rows before
+    go into it, and the sum of its entries to the right of the panel.
+    """
+    last = 2 * PANEL
+    for b in range(n_panel):
+        for lane in range(LANES):
+            pivot = block[b, last, lane]
+            for c in range(b + 1, n_panel):
+                pivot += block[b, c, lane]
+            pivot = max(pivot, _SMALLEST)
             log_weight[lane] += fast_log(pivot)
-            inverse[lane] = 1.0 / pivot
-            new[b, k, lane] = 1.0
-        for j in range(low, width):
-            for lane in range(LANES):
-                new[b, j, lane] *= inverse[lane]
+            block[b, b, lane] = 1.0
+            for m in range(last + 1):
+                block[b, m, lane] /= pivot
         for c in range(n_panel):
             if c == b:
                 continue
             for lane in range(LANES):
-                through[lane] = new[c, k, lane]
-                new[c, k, lane] = 0.0
-            for j in range(low, width):
-                for lane in range(LANES):
-                    new[c, j, lane] += through[lane] * new[b, j, lane]
+                through = block[c, b, lane]
+                block[c, b, lane] = 0.0
+                for m in range(last + 1):
+                    block[c, m, lane] += through * block[b, m, lane]
+
+
+@inlined
+def _finish_panel(
+    start: int, n_panel: int, low: int, block: Floats, before: Floats, share: Floats, new: Floats
+) -> None:
+    """The rows of a panel after elimination."""
+    width = before.shape[1]
+    new[:, low:] = 0.0
+    share[n_panel:] = 0.0
+    for b in range(n_panel):
+        for c in range(n_panel):
+            for lane in range(LANES):
+                share[c, b, lane] = block[b, PANEL + c, lane]
+    for b in range(0, n_panel, 2):
+        pair = 1 if b + 1 < n_panel else 0
+        add_products(new, share, before, b, low, width - low, pair)
+    for b in range(n_panel):
+        for c in range(n_panel):
+            for lane in range(LANES):
+                new[b, start + c, lane] = block[b, c, lane]
 
 
 @kernel
-def _eliminate(
-    into: Floats, symmetric: bool, invert: bool, old: Floats, new: Floats, log_weight: Floats
+def eliminate_lanes(
+    into: Floats, symmetric: bool, invert: bool, panel: Floats, log_weight: Floats
 ) -> None:
     """Eliminate all vertices.
 
@@ -119,32 +149,37 @@ def _eliminate(
         the Laplacian whose rows are those of the weights; else with nothing of use.
     symmetric, invert : bool
         Whether the weights are, and whether the inverse is wanted.
-    old, new : arrays of shape (4, n + 1, LANES)
-        Workspace for the vertices of a panel, before and after.
+    panel : array of shape (4, 4, n + 1, LANES)
+        Workspace for the vertices of a panel.
     log_weight : array of shape (LANES,)
         The log weight of all trees is added.
     """
     n = len(into)
-    step = (n + 1) * LANES
-    for start in range(0, n, _PANEL):
-        n_panel = min(_PANEL, n - start)
+    old, before, share, new = panel[0], panel[1], panel[2], panel[3]
+    block = np.empty((PANEL, 2 * PANEL + 1, LANES))
+    for start in range(0, n, PANEL):
+        n_panel = min(PANEL, n - start)
         low = 0 if invert else start
-        _load_panel(into, start, n_panel, low, symmetric, old, new)
-        _eliminate_panel(start, n_panel, low, new, log_weight)
-        for i in range(low, n):
-            high = i + 1 if symmetric else n
+        _load_panel(into, start, n_panel, low, symmetric, old, before)
+        _start_block(start, n_panel, before, block)
+        _reduce_panel(n_panel, block, log_weight)
+        _finish_panel(start, n_panel, low, block, before, share, new)
+        for i in range(low, n, 2):
+            pair = 1 if i + 1 < n else 0
             if start <= i < start + n_panel:
-                for j in range(low, n + 1):
-                    for lane in range(LANES):
-                        into[i, j, lane] = new[i - start, j, lane]
+                for b in range(i - start, i - start + pair + 1):
+                    for j in range(low, n + 1):
+                        for lane in range(LANES):
+                            into[start + b, j, lane] = new[b, j, lane]
                 continue
-            for k in range(start, start + n_panel):
-                for lane in range(LANES):
-                    into[i, k, lane] = 0.0
-            for j in range(low, high):
-                at = (i * (n + 1) + j) * LANES
-                add_products(into, at, old, i * LANES, new, j * LANES, step)
-            add_products(into, (i * (n + 1) + n) * LANES, old, i * LANES, new, n * LANES, step)
+            for row in range(i, i + pair + 1):
+                for k in range(start, start + n_panel):
+                    for lane in range(LANES):
+                        into[row, k, lane] = 0.0
+            # A pair of rows share what is fetched; above the diagonal nothing is read.
+            high = min(i + 2, n) if symmetric else n
+            add_products(into, old, new, i, low, high - low, pair)
+            add_products(into, old, new, i, n, 1, pair)
 
 
 @inlined
@@ -212,14 +247,13 @@ def _eliminate_rows(
     n_rows, n = len(index), index.shape[1] - 1
     invert = len(inverse) > 0
     workspace = np.empty((n, n + 1, LANES))
-    old = np.empty((_PANEL, n + 1, LANES))
-    new = np.empty((_PANEL, n + 1, LANES))
+    panel = np.empty((4, PANEL, n + 1, LANES))
     total = np.empty(LANES)
     for first in range(0, n_rows, LANES):
         into = inverse[first // LANES] if invert else workspace
         total[:] = 0.0
         _gather(factor, index, first, into)
-        _eliminate(into, symmetric, invert, old, new, total)
+        eliminate_lanes(into, symmetric, invert, panel, total)
         for lane in range(min(LANES, n_rows - first)):
             log_weight[first + lane] = total[lane]
 
@@ -326,10 +360,10 @@ def add_expected_edges(
     """What :func:`expected_edges` finds, the edges added to those that are there."""
     n = index.shape[1] - 1
     log_weight = np.empty(len(index))
-    if n <= _WIDEST and len(_parts(len(index), n)) < 2:
+    if n <= WIDEST and len(_parts(len(index), n)) < 2:
         _expect_rows(factor, index, weight, symmetric, log_weight, expected)
         return log_weight
-    least = LANES if n <= _WIDEST else 4
+    least = LANES if n <= WIDEST else 4
     for rows in slices(len(index), least * max(1, _HELD // (least * n * n))):
         inverse = _inverses(factor, index[rows], symmetric, log_weight[rows])
         _add_block(inverse, factor, index[rows], weight[rows], symmetric, expected)
@@ -338,14 +372,14 @@ def add_expected_edges(
 
 def _parts(n_rows: int, n: int) -> list[slice]:
     """Rows that are worth a thread each."""
-    size = LANES * max(1, round(_OPERATIONS / (LANES * max(n, 1) ** 3))) if n <= _WIDEST else 1
+    size = LANES * max(1, round(_OPERATIONS / (LANES * max(n, 1) ** 3))) if n <= WIDEST else 1
     return slices(n_rows, size)
 
 
 def _inverses(factor: Floats, index: Ints, symmetric: bool, log_weight: Floats) -> Floats:
     """The inverse Laplacian of each row, which is a lane; fill in the log weights of all trees."""
     n_rows, n = len(index), index.shape[1] - 1
-    lanes = 1 if n > _WIDEST else LANES
+    lanes = 1 if n > WIDEST else LANES
     inverse = np.empty((-(-n_rows // lanes), n, n + lanes // LANES, lanes))
 
     def work(rows: slice) -> None:
@@ -361,7 +395,7 @@ def _eliminate_part(
 ) -> None:
     """Fill in log weights, and the inverses if there is room for them."""
     n = index.shape[1] - 1
-    if n <= _WIDEST:
+    if n <= WIDEST:
         _eliminate_rows(factor, index, symmetric, log_weight, inverse)
         return
     into = np.empty((n, n + 1, 1))
@@ -378,9 +412,9 @@ def _eliminate_part(
 def _eliminate_one_lane(into: Floats, symmetric: bool, inverse: Floats) -> float:
     """The log weight of the trees of one row, whatever the weights; fill in its inverse."""
     lanes = np.repeat(into, LANES, axis=2)
-    workspace = np.empty((2, _PANEL, into.shape[1], LANES))
+    panel = np.empty((4, PANEL, into.shape[1], LANES))
     log_weight = np.zeros(LANES)
-    _eliminate(lanes, symmetric, len(inverse) > 0, workspace[0], workspace[1], log_weight)
+    eliminate_lanes(lanes, symmetric, len(inverse) > 0, panel, log_weight)
     if len(inverse):
         inverse[0, :, :, 0] = lanes[:, :-1, 0]
     return float(log_weight[0])

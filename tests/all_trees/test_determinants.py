@@ -37,7 +37,7 @@ def enumerated(factor, states, symmetric):
 @pytest.fixture(params=["side by side", "by LAPACK", "by halves", "in threads"])
 def way(request, monkeypatch):
     if request.param in ("by LAPACK", "by halves"):
-        monkeypatch.setattr(determinants, "_WIDEST", 0)
+        monkeypatch.setattr(determinants, "WIDEST", 0)
     if request.param == "by halves":
         monkeypatch.setattr(wide_rows, "_LEAF", 1)
     if request.param == "in threads":
@@ -125,7 +125,7 @@ def test_vertices_out_of_reach_give_a_finite_number():
 def test_threads_change_no_bit(symmetric, widest, monkeypatch):
     factor, index = random_factors(21, 2, symmetric, seed=3)
     index, weight = np.repeat(index, 3, axis=0), np.linspace(0.5, 2.0, 33)
-    monkeypatch.setattr(determinants, "_WIDEST", widest)
+    monkeypatch.setattr(determinants, "WIDEST", widest)
     alone = expected_edges(factor, index, weight, symmetric)
     forward = log_tree_weights(factor, index, symmetric)
     for name in ("_OPERATIONS", "_ENTRIES"):
