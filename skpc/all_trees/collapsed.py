@@ -29,46 +29,11 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc._random import Streams, start_streams, uniform
+from skpc.all_trees.beliefs import guess_states
 from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import draw_down, pass_down, pass_up, tree_order, tree_workspace
 from skpc.all_trees.tree_tables import TreeTables
-
-#: Sweeps of the guess of the missing cells; more change the effective sample size by a per cent.
-_SWEEPS = 4
-
-
-@kernel
-def _guess(tables: TreeTables, edge: Floats, code: Ints, belief: Floats) -> None:
-    """Guess the states of all variables: each hears its parents, on average over trees.
-
-    ``edge`` are the probabilities of the edges, ``belief`` of shape (n_states + 1,) is overwritten.
-    """
-    ptr, conditional = tables
-    n = len(code)
-    belief[ptr[n]] = 1.0
-    for v in range(n):
-        for b in range(ptr[v], ptr[v + 1]):
-            belief[b] = 0.0 if code[v] >= 0 else conditional[b, ptr[n]]
-        if code[v] >= 0:
-            belief[ptr[v] + code[v]] = 1.0
-    heard = np.empty(ptr[n])
-    for _ in range(_SWEEPS):
-        for v in range(n):
-            if code[v] >= 0:
-                continue
-            whole = 0.0
-            for b in range(ptr[v], ptr[v + 1]):
-                heard[b] = 0.0
-                for u in range(n + 1):
-                    if edge[v, u] > 0.0:
-                        term = 0.0
-                        for a in range(ptr[u], ptr[u + 1]):
-                            term += conditional[b, a] * belief[a]
-                        heard[b] += edge[v, u] * term
-                whole += heard[b]
-            for b in range(ptr[v], ptr[v + 1]):
-                belief[b] = heard[b] / whole
 
 
 @kernel
@@ -167,7 +132,7 @@ def collapsed_row(trees: PreparedTrees, task: RowTask) -> tuple[float, float, fl
     """
     tables, into = trees.tables, trees.into
     belief, factor, proposal = np.empty(tables.ptr[-1]), np.empty_like(into), np.empty_like(into)
-    _guess(tables, trees.edge, task.code, belief)
+    guess_states(tables, trees.edge, task.code, belief)
     adjust(tables, into, belief, task.code, factor, proposal)
     parents, log_total = draw_trees(proposal, task.n_samples, task.seed)
     streams = start_streams(task.seed, 1, first=task.n_samples)

@@ -1,7 +1,8 @@
 """Rows with missing cells under a mixture of all trees: exact where few cells are missing.
 
 Few missing cells have few joint completions, and a complete row is one determinant: their sum is
-exact. Rows with more are estimated by sampling trees (:mod:`skpc.all_trees.collapsed`).
+exact. Of rows with more completions some are drawn (:mod:`skpc.all_trees.drawn_completions`); where
+most cells are missing trees are drawn instead (:mod:`skpc.all_trees.collapsed`).
 """
 
 from __future__ import annotations
@@ -15,26 +16,30 @@ from skpc._arrays import Floats, Ints, within
 from skpc._random import Streams, row_seeds, start_streams
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees
+from skpc.all_trees.beliefs import believe_states
 from skpc.all_trees.collapsed import collapsed_row, importance_row
 from skpc.all_trees.completions import sum_completions
 from skpc.all_trees.components import Components
+from skpc.all_trees.determinants import WIDEST
+from skpc.all_trees.drawn_completions import completed_row
 from skpc.all_trees.estimates import Estimates, PreparedTrees, Request, RowTask
 from skpc.all_trees.gibbs import gibbs_row, redraw_missing
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import draw_each
 
-#: The ways to estimate a row, by the names that users know them by. Each overwrites marginals and
-#: draws of the row, and returns its log-likelihood, its effective sample size and the log
-#: probability of the further cells.
+#: The ways to estimate a row by trees, by the names that users know them by; before the first of
+#: them completions are tried. Each overwrites marginals and draws of the row, and returns its
+#: log-likelihood, its effective sample size and the log probability of the further cells.
 METHODS: dict[str, Callable[[PreparedTrees, RowTask], tuple[float, float, float]]] = {
+    "auto": collapsed_row,
     "collapsed": collapsed_row,
     "importance": importance_row,
     "gibbs": gibbs_row,
 }
 #: Largest number of completions to sum for each tree that would be sampled, times the number of
-#: variables. To sum them then takes four to six times as long, but the answer is without error. A
-#: determinant costs as much as a tree of forty variables, and as n / 40 trees of n.
-_COMPLETIONS = 160
+#: variables; and, for many variables, times its cube, for that is what a determinant costs. To sum
+#: them then takes about five times as long, but the answer is without error.
+_COMPLETIONS, _OPERATIONS = 160, 40_000
 #: But no more than this: they are all in memory.
 _MOST_COMPLETIONS = 2**16
 #: Passes over the cells of a row at most, on the way to a mode.
@@ -43,6 +48,15 @@ _MOST_CLIMBS = 20
 _ROWS = 32
 _TO_UNIT = 2.0**-64
 _ALL = Request()
+
+
+def _beliefs(trees: PreparedTrees, codes: Ints) -> Floats | None:
+    """Beliefs of some rows; None where there are too many variables for drawn completions."""
+    if codes.shape[1] > WIDEST:
+        return None
+    found = np.empty((len(codes), int(trees.tables.ptr[-1])))
+    believe_states(trees, codes, found)
+    return found
 
 
 def prepared(model: AllTrees) -> PreparedTrees:
@@ -62,8 +76,8 @@ def estimate_rows(
 
     Parameters
     ----------
-    method : {"collapsed", "importance", "gibbs"}
-        How to estimate them.
+    method : {"auto", "collapsed", "importance", "gibbs"}
+        How to estimate them; "auto" draws completions, or trees where these do better.
     trees : PreparedTrees
         The trees of a mixture.
     codes : array of shape (n_rows, n)
@@ -71,14 +85,14 @@ def estimate_rows(
     seeds : array of shape (n_rows,), uint64
         The same seed gives a row the same estimates, whatever the other rows.
     n_samples : int
-        Number of trees for each row.
+        Number of trees for each row, or greatest number of completions.
     request : Request
         What is needed; by default the marginals, and one draw for each row.
 
     Returns
     -------
     Estimates
-        By the first two methods the probabilities themselves are unbiased, their logarithms are too
+        But for "gibbs" the probabilities themselves are unbiased, their logarithms are too
         low by about ``0.5 / effective_sample_size``; errors fall with the square root of that size.
 
     Raises
@@ -116,11 +130,17 @@ def estimate_rows(
     start = last - n_draws
 
     def work(part: slice) -> None:
+        beliefs = _beliefs(trees, rows[part]) if method == "auto" else None
         for row in range(part.start, part.stop):
             draws = found.draws[start[row] : last[row]]
             marginals = found.marginals[row]
             task = RowTask(rows[row], wholes[row], seeds[row], n_samples, marginals, draws)
-            log_likelihood, size, log_asked = METHODS[method](trees, task)
+            estimate = None
+            if beliefs is not None:
+                estimate = completed_row(trees, task, beliefs[row - part.start])
+            if estimate is None:
+                estimate = METHODS[method](trees, task)
+            log_likelihood, size, log_asked = estimate
             found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
             found.effective_sample_size[row] = size
 
@@ -146,11 +166,12 @@ def estimate_missing(
         States, -1 where missing.
     seeds : array of shape (n_rows,), uint64
         What the draws for each row start from.
-    method : {"collapsed", "importance", "gibbs"}
+    method : {"auto", "collapsed", "importance", "gibbs"}
         How rows with many missing cells are estimated.
     n_samples : int
-        Number of trees sampled for each of them; rows with no more joint completions than
-        ``160 / n`` times that (and than 65,536) are exact.
+        Number of trees sampled for each of them, or greatest number of completions; rows with no
+        more joint completions than ``min(160 / n, 40_000 / n**3)`` times that (and than 65,536) are
+        exact.
     request : Request
         What is needed; by default the marginals, and one draw for each row.
 
@@ -165,7 +186,8 @@ def estimate_missing(
     found = Estimates.empty(rows, int(ptr[n]), request)
     n_draws = np.broadcast_to(request.n_draws, len(rows))
     height = _heights(seeds, n_draws)
-    limit = np.log(min(n_samples * _COMPLETIONS / n, _MOST_COMPLETIONS))
+    of_tree = min(_COMPLETIONS / n, _OPERATIONS / n**3)
+    limit = np.log(min(n_samples * of_tree, _MOST_COMPLETIONS))
     few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
     if few.any():
         asked, drawn = (

@@ -28,7 +28,7 @@ _EPS = 1e-8
 _EVEN_PART = 0.3
 #: Iterations of k-means at the start.
 _CLUSTERING = 100
-#: Trees from which the first completion of a row is drawn, and steps of the Markov chain that
+#: Completions or trees from which the first completion of a row is drawn, and steps of the Markov chain that
 #: completes it later.
 _TREES, _STEPS = 30, 2
 #: Epochs between two completions of the missing cells of training rows.
@@ -157,7 +157,7 @@ class IncompleteRows:
         if self._filled is None:
             seeds = self._random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
             self._filled = self._codes.copy()
-            found = estimate_missing(mixture, self._codes[at], seeds, "collapsed", _TREES)
+            found = estimate_missing(mixture, self._codes[at], seeds, "auto", _TREES)
             self._filled[at] = found.draws
         for _ in range(_STEPS if at.any() else 0):
             self._filled[at] = redraw_rows(

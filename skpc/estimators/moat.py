@@ -84,13 +84,16 @@ class MixtureOfAllTrees(TableDensity):
         See ``tol``.
     alpha : float, default=1.0
         Pseudo-count of each table that training starts from, shared out among its cells.
-    inference : {"collapsed", "importance", "gibbs"}, default="collapsed"
-        How rows with missing cells are estimated: "collapsed" draws trees in view of the observed
-        cells, and sums out the missing ones in each. The others are there for comparison.
+    inference : {"auto", "collapsed", "importance", "gibbs"}, default="auto"
+        How rows with missing cells are estimated. "auto" draws completions, and sums over all trees
+        for each; where completions are worth little, and with more than 220 columns, it is
+        "collapsed", which draws trees in view of the observed cells, and sums out the missing ones
+        in each. The others are there for comparison.
     n_inference_samples : int, default=1000
-        Trees drawn for a row, from each component. If a row has few joint completions, at most
-        ``160 / n_features`` times as many as trees (and 65,536), they are summed instead, and the
-        answer is exact.
+        Trees drawn for a row, from each component; or fewer completions, until the likelihood is
+        known to ``sqrt(8 / n_inference_samples)`` of its value (and to a fifth). If a row has few
+        joint completions, at most ``min(160 / n, 40_000 / n**3)`` times this number with ``n``
+        columns (and 65,536), they are summed instead, and the answer is exact.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns whose
@@ -156,10 +159,10 @@ class MixtureOfAllTrees(TableDensity):
     the current model (Monte Carlo EM). This is an approximation, and so is the likelihood that is
     watched.
 
-    The estimate of a likelihood is unbiased, but its logarithm is too low by about half a nat
-    divided by the :meth:`effective_sample_size`. Below ten, which is frequent with "directed" and
-    dozens of missing cells, answers may be off by tenths of a nat and come with a
-    ``ConvergenceWarning``. Time is proportional to ``n_inference_samples``.
+    The logarithm of an estimated likelihood is too low by about half a nat divided by the
+    :meth:`effective_sample_size`. Below ten, which is frequent with "directed" where most cells are
+    missing, answers may be off by tenths of a nat and come with a ``ConvergenceWarning``. At worst
+    time is proportional to ``n_inference_samples``.
 
     If training is interrupted, the estimator stays as it was before.
 
@@ -194,7 +197,7 @@ class MixtureOfAllTrees(TableDensity):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [AT_LEAST_ONE],
         "alpha": [POSITIVE],
-        "inference": [StrOptions({"collapsed", "importance", "gibbs"})],
+        "inference": [StrOptions({"auto", "collapsed", "importance", "gibbs"})],
         "n_inference_samples": [AT_LEAST_ONE],
         "n_bins": [None, AT_LEAST_ONE],
     }
@@ -215,7 +218,7 @@ class MixtureOfAllTrees(TableDensity):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         alpha: float = 1.0,
-        inference: str = "collapsed",
+        inference: str = "auto",
         n_inference_samples: int = 1000,
         categorical_features: Any = "auto",
         categories: Any = "auto",
@@ -436,6 +439,7 @@ class MixtureOfAllTrees(TableDensity):
         Returns
         -------
         ndarray of shape (n_samples,)
+            Where completions are drawn, one over the squared relative error of the likelihood.
             Infinite where the answers are exact: for complete rows, and for rows with few joint
             completions. Below ten, raise ``n_inference_samples``.
         """

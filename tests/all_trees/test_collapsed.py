@@ -27,7 +27,7 @@ def estimator(method):
 
 
 ALGORITHMS = [estimator(method) for method in METHODS]
-collapsed_estimates, _, gibbs_estimates = ALGORITHMS
+auto_estimates, collapsed_estimates, _, gibbs_estimates = ALGORITHMS
 CODES = {
     (3, 2): [[-1, -1], [2, -1], [-1, 0], [1, 1]],
     (2, 5, 3): [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, 1]],
@@ -58,7 +58,8 @@ def test_estimates_are_as_close_to_the_sum_over_all_trees_as_they_say(n_states, 
         seen = np.array(code) >= 0
         np.testing.assert_array_equal(found.draws[row][seen], np.array(code)[seen])
         assert ((found.draws[row] >= 0) & (found.draws[row] < n_states)).all()
-    assert (found.effective_sample_size <= 20_000 * (1 + 1e-12)).all()
+    if estimates is not auto_estimates:
+        assert (found.effective_sample_size <= 20_000 * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("n_states", CODES)
@@ -178,7 +179,8 @@ def test_a_mixture_of_one_tree_is_that_tree(estimates):
     code = [1, -1, -1, 0]
     found = estimates(tables, into, [code], [0], n_samples=4000)
     expected = log_evidence(tables, parent, code)
-    assert found.log_likelihood[0] == pytest.approx(expected, abs=1e-12)
+    error = 6 / np.sqrt(found.effective_sample_size[0]) if estimates is auto_estimates else 1e-12
+    assert found.log_likelihood[0] == pytest.approx(expected, abs=error)
     marginals = tree_marginals(tables, parent, code)[np.newaxis]
     exact = estimates is collapsed_estimates
     np.testing.assert_allclose(found.marginals, marginals, atol=1e-13 if exact else 0.05)

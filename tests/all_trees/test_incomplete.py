@@ -26,6 +26,11 @@ def random_mixture(kind, n_components, seed=0):
     return parameters.model(rng.normal(size=n_components * (size + 1)))
 
 
+def of_rows(method):
+    """The method of rows that are not summed."""
+    return "auto" if method == "exact" else method
+
+
 def truth(mixture, row):
     """Log probability of the observed cells, and marginals, by enumeration."""
     ptr = mixture.models[0].ptr
@@ -50,7 +55,7 @@ def test_rows_with_few_completions_are_exact(kind, n_components):
     assert found.log_likelihood[3] == 0.0
 
 
-@pytest.mark.parametrize("method", ["collapsed", "importance", "gibbs"])
+@pytest.mark.parametrize("method", ["auto", "collapsed", "importance", "gibbs"])
 @pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_with_many_completions_are_estimated(kind, n_components, method, monkeypatch):
@@ -59,36 +64,37 @@ def test_rows_with_many_completions_are_estimated(kind, n_components, method, mo
     rows = ROWS[:3]
     found = estimate_missing(mixture, rows, row_seeds(rows, 0), method, 3000)
     assert np.all(found.effective_sample_size > 100)
-    assert np.all(found.effective_sample_size < 3000 * n_components + 1)
+    if method != "auto":
+        assert np.all(found.effective_sample_size < 3000 * n_components + 1)
     for row, log_p, marginals in zip(rows, found.log_likelihood, found.marginals):
         log_truth, true_marginals = truth(mixture, row)
         assert log_p == pytest.approx(log_truth, abs=0.15)
         assert_allclose(marginals, true_marginals, atol=0.08)
 
 
-@pytest.mark.parametrize("method", ["exact", "collapsed"])
+@pytest.mark.parametrize("method", ["exact", "auto", "collapsed"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cells_that_are_asked_for_have_their_conditional_probability(kind, method, monkeypatch):
-    if method == "collapsed":
+    if method != "exact":
         monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(kind, 2)
     codes, wholes = ROWS[:4], np.array([[0, 1, 1, -1], [1, -1, -1, 2], ROWS[2], [1, 0, 1, 2]])
     request = Request(marginals=False, n_draws=0, wholes=wholes)
-    found = estimate_missing(mixture, codes, row_seeds(codes, 0), "collapsed", 3000, request)
+    found = estimate_missing(mixture, codes, row_seeds(codes, 0), of_rows(method), 3000, request)
     for code, whole, log_asked in zip(codes, wholes, found.log_asked):
         expected = truth(mixture, whole)[0] - truth(mixture, code)[0]
         assert log_asked == pytest.approx(expected, abs=1e-10 if method == "exact" else 0.3)
         assert log_asked <= 0.0
 
 
-@pytest.mark.parametrize("method", ["exact", "collapsed"])
+@pytest.mark.parametrize("method", ["exact", "auto", "collapsed"])
 def test_many_draws_of_one_row_have_the_distribution_of_its_missing_cells(method, monkeypatch):
-    if method == "collapsed":
+    if method != "exact":
         monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(DirectedParameters, 2)
     request = Request(n_draws=np.array([4000, 1, 0]))
     seeds = np.arange(3, dtype=np.uint64)
-    found = estimate_missing(mixture, ROWS[:3], seeds, "collapsed", 3000, request)
+    found = estimate_missing(mixture, ROWS[:3], seeds, of_rows(method), 3000, request)
     assert found.draws.shape == (4001, 4)
     _, marginals = truth(mixture, ROWS[0])
     ptr = mixture.models[0].ptr
@@ -97,14 +103,14 @@ def test_many_draws_of_one_row_have_the_distribution_of_its_missing_cells(method
         assert_allclose(share, marginals[ptr[column] : ptr[column + 1]], atol=0.05)
 
 
-@pytest.mark.parametrize("method", ["exact", "collapsed"])
+@pytest.mark.parametrize("method", ["exact", "auto", "collapsed"])
 def test_draws_have_the_distribution_of_the_missing_cells(method, monkeypatch):
-    if method == "collapsed":
+    if method != "exact":
         monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(DirectedParameters, 2)
     rows = np.tile(ROWS[0], (4000, 1))
     seeds = np.arange(4000, dtype=np.uint64)
-    found = estimate_missing(mixture, rows, seeds, "collapsed", 30)
+    found = estimate_missing(mixture, rows, seeds, of_rows(method), 30)
     _, marginals = truth(mixture, ROWS[0])
     ptr = mixture.models[0].ptr
     for column in (1, 3):
@@ -113,14 +119,15 @@ def test_draws_have_the_distribution_of_the_missing_cells(method, monkeypatch):
     assert_array_equal(found.draws[:, [0, 2]], rows[:, [0, 2]])
 
 
-def test_an_estimate_depends_on_the_row_and_the_seed_alone(monkeypatch):
+@pytest.mark.parametrize("method", ["auto", "collapsed"])
+def test_an_estimate_depends_on_the_row_and_the_seed_alone(method, monkeypatch):
     monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(DirectedParameters, 1)
     seeds = row_seeds(ROWS, 3)
-    together = estimate_missing(mixture, ROWS, seeds, "collapsed", 50)
-    alone = estimate_missing(mixture, ROWS[1:2], row_seeds(ROWS[1:2], 3), "collapsed", 50)
+    together = estimate_missing(mixture, ROWS, seeds, method, 50)
+    alone = estimate_missing(mixture, ROWS[1:2], row_seeds(ROWS[1:2], 3), method, 50)
     assert together.log_likelihood[1] == alone.log_likelihood[0]
-    other = estimate_missing(mixture, ROWS[1:2], row_seeds(ROWS[1:2], 4), "collapsed", 50)
+    other = estimate_missing(mixture, ROWS[1:2], row_seeds(ROWS[1:2], 4), method, 50)
     assert other.log_likelihood[0] != alone.log_likelihood[0]
     assert len(set(row_seeds(np.array(all_rows((9, 9, 9))), 0).tolist())) == 729
 

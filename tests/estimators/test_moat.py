@@ -130,7 +130,7 @@ def test_the_estimate_of_a_likelihood_comes_close_and_its_error_is_told():
     assert_allclose(model.score_samples(incomplete), exact, atol=4 / np.sqrt(size))
 
 
-@pytest.mark.parametrize("inference", ["collapsed", "importance", "gibbs"])
+@pytest.mark.parametrize("inference", ["auto", "collapsed", "importance", "gibbs"])
 def test_a_column_given_the_others_is_never_more_than_certain(inference):
     X = chain_rows(500, 18)
     model = MixtureOfAllTrees(orientation="undirected", max_iter=10, random_state=0).fit(X)
@@ -242,11 +242,12 @@ def test_importance_and_gibbs_answer_the_same_questions():
     incomplete = np.full((1, 12), np.nan)
     incomplete[0, [2, 7]] = 1.0, 1.0
     found = []
-    for inference in ("collapsed", "importance", "gibbs"):
+    for inference in ("collapsed", "importance", "gibbs", "auto"):
         model = clone(base).set_params(inference=inference).fit(X)
         found.append(np.array([p.probabilities[0, 1] for p in model.marginals(incomplete)]))
     assert_allclose(found[1], found[0], atol=0.12)
     assert_allclose(found[2], found[0], atol=0.12)
+    assert_allclose(found[3], found[0], atol=0.12)
 
 
 @pytest.mark.parametrize("n_components", [1, 2])
