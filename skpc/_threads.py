@@ -6,14 +6,16 @@ read or write.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, TypeVar
 
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs, parallel_config
+from joblib import cpu_count, effective_n_jobs, parallel_config
 
 #: Products (or the like) of all parts together from which on threads pay: some tenths of a second.
-#: joblib looks for results every ten milliseconds.
 _WORTH_IT = 3e8
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
@@ -26,18 +28,30 @@ def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     return parallel_config(backend="threading", n_jobs=n_jobs)
 
 
+def n_threads() -> int:
+    """The number of threads that :func:`in_threads` uses."""
+    # None would mean one thread wherever the configuration is of processes, joblib's default.
+    n_jobs = effective_n_jobs(None)
+    return min(n_jobs, cpu_count()) if n_jobs > 1 else 1
+
+
+@cache
+def _pool(n_workers: int, process: int) -> ThreadPoolExecutor:
+    """The threads of a process. A forked one has none of those of its parent."""
+    return ThreadPoolExecutor(n_workers)
+
+
 def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
     """Do the same with each part; list the results in their order.
 
     The number of threads is the one of :func:`threads`, one by default.
     """
     listed = list(parts)
-    # None would mean one thread wherever the configuration is of processes, joblib's default.
-    n_threads = min(effective_n_jobs(None), cpu_count())
-    if len(listed) < 2 or n_threads == 1:
+    n_workers = n_threads() if len(listed) > 1 else 1
+    if n_workers == 1:
         return [work(part) for part in listed]
-    parallel = Parallel(n_jobs=n_threads, require="sharedmem")
-    return list(parallel(delayed(work)(part) for part in listed))
+    # joblib's own threads look for results every ten milliseconds: longer than many parts take.
+    return list(_pool(n_workers, os.getpid()).map(work, listed))
 
 
 def each(

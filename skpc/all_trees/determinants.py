@@ -15,11 +15,13 @@ working precision cost the sum of the weights any accuracy.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, add_products, fast_log, inlined, kernel
-from skpc._threads import in_threads, slices
+from skpc._threads import in_threads, n_threads, slices
 from skpc.all_trees.wide_rows import invert_laplacian, log_weight_of_trees
 
 #: Vertices eliminated together.
@@ -28,10 +30,10 @@ PANEL = 4
 _SMALLEST = 1e-300
 #: With more vertices, a row at a time is faster by products of matrices.
 WIDEST = 220
-#: Operations that are worth a thread, some 20 ms.
-_OPERATIONS = 2e8
+#: Operations that are worth a thread, about a millisecond.
+_OPERATIONS = 1e7
 #: Entries of inverses that are worth a thread, and children whose edges are added together.
-_ENTRIES, _TOGETHER = 5e6, 4
+_ENTRIES, _TOGETHER = 3e5, 4
 #: Numbers of inverses that are held together: memory that the system does not take back each time.
 _HELD = 2**22
 
@@ -360,7 +362,8 @@ def add_expected_edges(
     """What :func:`expected_edges` finds, the edges added to those that are there."""
     n = index.shape[1] - 1
     log_weight = np.empty(len(index))
-    if n <= WIDEST and len(_parts(len(index), n)) < 2:
+    if n <= WIDEST and (n_threads() == 1 or len(_parts(len(index), n)) < 2):
+        # The same sums in the same order, without a detour by memory.
         _expect_rows(factor, index, weight, symmetric, log_weight, expected)
         return log_weight
     least = LANES if n <= WIDEST else 4
@@ -371,9 +374,11 @@ def add_expected_edges(
 
 
 def _parts(n_rows: int, n: int) -> list[slice]:
-    """Rows that are worth a thread each."""
-    size = LANES * max(1, round(_OPERATIONS / (LANES * max(n, 1) ** 3))) if n <= WIDEST else 1
-    return slices(n_rows, size)
+    """Parts of the rows that are worth a thread each, of about the same size."""
+    if n > WIDEST:
+        return slices(n_rows, 1)
+    n_parts = max(1, round(n_rows * n**3 / _OPERATIONS))
+    return slices(n_rows, LANES * max(1, math.ceil(n_rows / (n_parts * LANES))))
 
 
 def _inverses(factor: Floats, index: Ints, symmetric: bool, log_weight: Floats) -> Floats:

@@ -36,7 +36,7 @@ _ERROR, _LARGEST_ERROR = 8.0, 0.05
 #: is decided after some of them.
 _POOR, _ENOUGH = 0.15, 64
 #: Draws in a state that its belief is worth.
-_PRIOR = 1.0
+_PRIOR = 30.0
 
 
 @kernel

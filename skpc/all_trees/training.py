@@ -28,8 +28,8 @@ _EPS = 1e-8
 _EVEN_PART = 0.3
 #: Iterations of k-means at the start.
 _CLUSTERING = 100
-#: Completions or trees from which the first completion of a row is drawn, and steps of the Markov chain that
-#: completes it later.
+#: Completions or trees from which the first completion of a row is drawn, and steps of the Markov
+#: chain that completes it later.
 _TREES, _STEPS = 30, 2
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
