@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 from skpc.counting import BayesDirichlet, Bic, Score, ScoredTree, count_rows
-from skpc.counting.counted_rows import CountedRows, complete_slots, n_pairs, pairs_of
+from skpc.counting.counted_rows import CountedRows, complete_slots, n_pairs
 from skpc.counting.pair_cells import count_states
+from skpc.counting.slot_bits import SlotBits
 from skpc.learning.cutset import (
     Cut,
     Node,
@@ -272,7 +273,8 @@ def _state_counts(varied: Ints, widths: Ints, codes: Codes) -> Floats:
 
 def _pair_counts(varied: Ints, state_ptr: Ints, of_state: Ints, codes: Codes) -> Floats:
     codes = _varied_codes(varied, codes)
-    return pairs_of(codes, np.arange(len(codes)), state_ptr, of_state)
+    bits = SlotBits.of(codes, np.arange(len(codes)), state_ptr, of_state)
+    return bits.pairs(np.ones(len(codes), np.bool_))
 
 
 def _counts(
@@ -284,18 +286,17 @@ def _counts(
     _route(codes, *route, at)
     order = np.argsort(at, kind="stable")
     begin = np.searchsorted(at, np.arange(len(route[0]) + 1), sorter=order)
-    found: list[Any] = []
+    found, place = list[Any](), -1
     for one in wanted:
         rows = order[begin[one.place] : begin[one.place + 1]]
         if one.candidate < 0:
             found.append([codes[rows]])
             continue
+        if one.place != place:
+            # What is wanted of a place follows each other.
+            place, bits = one.place, SlotBits.of(codes, rows, one.state_ptr, one.of_state)
         states = codes[rows, one.column]
-        parts = [
-            pairs_of(codes, rows[states == state], one.state_ptr, one.of_state)
-            for state in one.states
-        ]
-        found.append(np.array(parts))
+        found.append(np.array([bits.pairs(states == state) for state in one.states]))
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.induced import InducedPlan, induced_plan, induced_values, walk
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
 from skpc.queries.passes.rows import (
-    cells_workspace,
+    new_cells,
     check_rows,
     over_chunks,
     read_batch,
@@ -125,7 +125,7 @@ def _evaluate(
     in_logs: bool,
 ) -> int:
     """Log-likelihood of rows, batch by batch; NaN where the linear domain is too small."""
-    cells = cells_workspace(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(_BATCH))
+    cells = new_cells(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(_BATCH))
     base = cells.base
     lines = np.empty((n_slots + 2, _BATCH))
     root = plan.slot[len(plan.slot) - 1]
