@@ -41,9 +41,9 @@ KERNELS: list[Any] = []
 #: The cache folder that a warning has named. One warning is enough.
 _WARNED: list[str] = []
 
-#: What kernels call to make arrays, beside kernels whose names begin with ``new_``. A kernel without
-#: any of them does without numba's counts of references. These are atomic additions, which took
-#: nine tenths of the time of some small functions, and an eighth of the time to compile.
+#: What kernels call to make arrays, beside kernels whose names begin with ``new_``. Those without
+#: any of them do without numba's counts of references. These are atomic additions, which took nine
+#: tenths of the time of some small functions, and an eighth of the time to compile.
 _MAKERS = {"empty", "zeros", "ones", "full", "arange", "copy", "cumsum", "dot", "sort"}
 
 # No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.

@@ -33,10 +33,10 @@ from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import (
     draw_down,
+    new_tree_workspace,
     pass_down,
     pass_up,
     tree_order,
-    new_tree_workspace,
 )
 from skpc.all_trees.tree_tables import TreeTables
 

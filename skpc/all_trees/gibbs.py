@@ -17,7 +17,7 @@ from skpc.all_trees.collapsed import collapsed_row
 from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.laplacian import scale_rows
 from skpc.all_trees.spanning_trees import eliminate_graph, new_elimination, split_trees
-from skpc.all_trees.tree_inference import draw_down, pass_up, tree_order, new_tree_workspace
+from skpc.all_trees.tree_inference import draw_down, new_tree_workspace, pass_up, tree_order
 from skpc.all_trees.tree_tables import TreeTables
 
 #: Part of the samples that is drawn in addition, at first, and thrown away.

@@ -1,4 +1,4 @@
-"""Rows that stay where they are, as a bit for each slot: pairs of slots are counted 64 at a time."""
+"""Rows that stay where they are, as a bit for each slot: 64 of them are counted at a time."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
+from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.estimators._circuit_density import CircuitDensity, root_weights
@@ -333,7 +334,9 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> None:
         self.domain_, network = blocks.domain, None
         if self.n_components == 1 and not self.structured and blocks.is_complete:
-            network = learn_cutset_network_of_blocks(blocks.total_of_codes(), **self._options())
+            options = self._options() | {"most_codes": blocks.most_codes}
+            with threads(self.n_jobs):
+                network = learn_cutset_network_of_blocks(blocks.total_of_codes(), **options)
         if network is None:
             self.fit_rows(blocks.domain, rows, weight, rows_val)
             self.lower_bound_ = self._fit_parameters(blocks, rows, weight)

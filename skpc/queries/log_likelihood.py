@@ -14,8 +14,8 @@ from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.induced import InducedPlan, induced_plan, induced_values, walk
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
 from skpc.queries.passes.rows import (
-    new_cells,
     check_rows,
+    new_cells,
     over_chunks,
     read_batch,
     refuse_cell,

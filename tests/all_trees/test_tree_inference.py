@@ -9,10 +9,10 @@ from skpc._random import start_streams
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import (
     draw_each,
+    new_tree_workspace,
     pass_down,
     pass_up,
     tree_order,
-    new_tree_workspace,
 )
 from skpc.all_trees.tree_tables import TreeTables
 from tests.naive import spanning_trees as naive
