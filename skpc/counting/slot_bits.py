@@ -17,23 +17,27 @@ _WORD_BLOCK = 4
 class SlotBits(NamedTuple):
     """Some rows as bits: ``words[w, s]`` tells which of rows ``64 w .. 64 w + 63`` are in slot s.
 
-    States without a slot have their bits in one more column, the last.
+    States without a slot have their bits in more columns at the end, one for each column of the
+    table: without any, each cell would take a branch, and with a single one, wait for the last.
     """
 
     words: NDArray[np.uint64]
+    n_slots: int
 
     @classmethod
     def of(cls, codes: NDArray[np.int16], row: Ints, state_ptr: Ints, of_state: Ints) -> SlotBits:
         """Pack some rows of codes; the slots are those of :class:`~.pair_cells.Slots`."""
         n_words = -(-len(row) // (64 * _WORD_BLOCK)) * _WORD_BLOCK
-        words = np.zeros((n_words, int(of_state.max(initial=-1)) + 2), np.uint64)
-        _pack(codes, row, state_ptr, of_state, words)
-        return cls(words)
+        n_slots = int(of_state.max(initial=-1)) + 1
+        words = np.zeros((n_words, n_slots + codes.shape[1]), np.uint64)
+        column = np.repeat(np.arange(codes.shape[1]), np.diff(state_ptr))
+        place = np.where(of_state < 0, n_slots + column, of_state)
+        _pack(codes, row, state_ptr, place, words)
+        return cls(words, n_slots)
 
     def pairs(self, chosen: NDArray[np.bool_]) -> Floats:
         """Numbers of the chosen rows in each pair of slots, the lower triangle row by row."""
-        n_words, n_slots = len(self.words), self.words.shape[1] - 1
-        octets = np.zeros(n_words * 8, np.uint8)
+        n_slots, octets = self.n_slots, np.zeros(len(self.words) * 8, np.uint8)
         packed = np.packbits(chosen, bitorder="little")
         octets[: len(packed)] = packed
         mask = octets.view("<u8").astype(np.uint64)
@@ -47,17 +51,17 @@ def _pack(
     codes: NDArray[np.int16],
     row: Ints,
     state_ptr: Ints,
-    of_state: Ints,
+    place: Ints,
     words: NDArray[np.uint64],
 ) -> None:
-    """Set the bits of the slots of each row, in words of zeros."""
-    none = words.shape[1] - 1
+    """Set the bits of the places of each row, in words of zeros."""
     for i in range(len(row)):
         bit = np.uint64(1) << np.uint64(i & 63)
-        cells, in_slot = codes[row[i]], words[i >> 6]
+        cells, of_row = codes[row[i]], words[i >> 6]
         for v in range(codes.shape[1]):
-            slot = of_state[state_ptr[v] + cells[v] + 1]
-            in_slot[slot if slot >= 0 else none] |= bit
+            # Indices without a sign: a test for it would guess wrong for half of the cells.
+            state = np.uint64(state_ptr[v] + cells[v] + 1)
+            of_row[np.uint64(place[state])] |= bit
 
 
 @kernel
