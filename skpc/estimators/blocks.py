@@ -34,7 +34,7 @@ SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
 #: Cells of a mapped array that are read at a time.
 _CELLS = 2**22
 #: Cells whose states are gathered from a file, and from where the blocks of dask are.
-_CODES, _CODES_OF_TASKS = 2**24, 2**18
+_CODES, _CODES_OF_TASKS = 2**24, 2**21
 #: Results of blocks of a dask collection that are added up at a time.
 _ADDED = 8
 #: Largest number of states that is kept in a byte.
