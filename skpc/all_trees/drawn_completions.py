@@ -34,9 +34,10 @@ _BATCH = 32
 _ERROR, _LARGEST_ERROR = 8.0, 0.05
 #: Trees are drawn instead if completions are worth less than this share of independent ones; this
 #: is decided after some of them.
-_POOR, _ENOUGH = 0.15, 64
-#: Draws in a state that its belief is worth.
-_PRIOR = 30.0
+_POOR, _ENOUGH = 0.2, 64
+#: Draws in a state that its belief is worth; and those that beliefs are worth in the probability
+#: of several cells together, which they take as independent.
+_PRIOR, _JOINT_PRIOR = 30.0, 1.0
 
 
 @kernel
@@ -115,8 +116,10 @@ def _log_weights(
 @kernel
 def _squared_error(log_weight: Floats) -> tuple[float, float, float]:
     """Log of the mean weight, its squared relative error, and the squared spread of the weights."""
-    size, largest = len(log_weight), log_weight.max()
+    size, largest = len(log_weight), -math.inf
     total, squares = 0.0, 0.0
+    for i in range(size):
+        largest = max(largest, log_weight[i])
     for i in range(size):
         weight = math.exp(log_weight[i] - largest)
         total += weight
@@ -216,8 +219,8 @@ def _log_asked(
         else:
             others += weight[i]
     q = math.exp(log_q)
-    yes = q * (drawn + _PRIOR) / (n_drawn + _PRIOR)
-    no = (1.0 - q) * (others + _PRIOR) / (len(weight) - n_drawn + _PRIOR)
+    yes = q * (drawn + _JOINT_PRIOR) / (n_drawn + _JOINT_PRIOR)
+    no = (1.0 - q) * (others + _JOINT_PRIOR) / (len(weight) - n_drawn + _JOINT_PRIOR)
     return math.log(max(yes / (yes + no), 1e-300))
 
 
