@@ -109,7 +109,7 @@ class ComponentParameters(NamedTuple):
             Derivative of ``weight @ log_likelihood``.
         """
         workspace = Workspace() if workspace is None else workspace
-        gradient, k = workspace.zeros("gradient", vector.shape), self.n_components
+        gradient, k = workspace.array("gradient", vector.shape), self.n_components
         models = [
             self.of_one.model(part, workspace.array(f"factor {i}", self.of_one.shape))
             for i, part in enumerate(self._parts(vector))
