@@ -92,7 +92,7 @@ def _densities() -> list[
         models.HiddenChowLiuTree(random_state=0),
         clone(quick),
         clone(quick).set_params(orientation="undirected"),
-        clone(quick).set_params(inference="collapsed"),
+        clone(quick).set_params(orientation="undirected", inference="collapsed"),
         clone(quick).set_params(inference="importance"),
         clone(quick).set_params(inference="gibbs"),
     ]
