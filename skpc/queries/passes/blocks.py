@@ -8,15 +8,15 @@ from scipy.special import logsumexp
 from skpc._arrays import Floats, Ints
 from skpc._random import Streams
 from skpc.circuit import Circuit
-from skpc.queries.passes.rows import read_cells
+from skpc.queries.passes.rows import over_chunks, read_cells
 from skpc.variables.block import BlockCells, Blocks
 from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
 from skpc.variables.families import leaves_of
 from skpc.variables.forms import NOTHING
 from skpc.variables.gaussians import conditionals
 
-#: Rows for which the distributions of all cells are held at a time.
-_ROWS = 1024
+#: Means of cells under all blocks that are held at a time: what a cache holds.
+_NUMBERS = 2**20
 
 
 class BlockReader:
@@ -149,15 +149,20 @@ class BlockReader:
 
         ``prob`` has the probabilities of the blocks given each row, shape (n_blocks, n_rows).
         """
-        for start in range(0, len(rows), _ROWS):
-            part = slice(start, start + _ROWS)
-            probs = [prob[place, part] for place in self.place]
-            given = self.conditionals(rows[part], probs)
+
+        def add(part: Floats, start: int) -> None:
+            here = slice(start, start + len(part))
+            probs = [prob[place, here] for place in self.place]
+            given = self.conditionals(part, probs)
             for place, blocks, scores in zip(self.place, self.blocks, given):
                 for at, var in enumerate(blocks.variables.tolist()):
-                    some = np.flatnonzero(np.isnan(rows[part, var]))
+                    some = np.flatnonzero(np.isnan(part[:, var]))
                     of_cells = (scores[0][:, some, at], scores[1][:, some, at])
                     of_rows = prob[np.ix_(place, start + some)]
                     moments = cell_moments(blocks, self.columns, of_cells, at, of_rows, centre[var])
                     first[start + some, var] += moments[0]
                     second[start + some, var] += moments[1]
+
+        sizes = [blocks.gaussians.mean.size for blocks in self.blocks]
+        if sizes:
+            over_chunks(rows, add, max(1, _NUMBERS // sum(sizes)))
