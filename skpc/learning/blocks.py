@@ -156,7 +156,10 @@ class Moments(NamedTuple):
         shift = total / count[:, np.newaxis]
         square -= total[:, :, np.newaxis] * shift[:, np.newaxis]
         diagonal = np.arange(len(rows.blur))
-        square[:, diagonal, diagonal] += weight @ ~np.isnan(rows.scores) * rows.blur
+        seen = weight.sum(axis=1, keepdims=True)
+        if not rows.are_complete:
+            seen = weight @ ~np.isnan(rows.scores)
+        square[:, diagonal, diagonal] += seen * rows.blur
         return cls(count, gaussians.mean + shift, square, weight @ rows.state)
 
     def within(self, shrinkage: Shrinkage) -> Floats:

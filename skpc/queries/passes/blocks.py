@@ -8,14 +8,14 @@ from scipy.special import logsumexp
 from skpc._arrays import Floats, Ints
 from skpc._random import Streams
 from skpc.circuit import Circuit
-from skpc.queries.passes.rows import over_chunks, read_cells
+from skpc.queries.passes.rows import CHUNK, over_chunks, read_cells
 from skpc.variables.block import BlockCells, Blocks
 from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
 from skpc.variables.families import leaves_of
 from skpc.variables.forms import NOTHING
 from skpc.variables.gaussians import conditionals
 
-#: Means of cells under all blocks that are held at a time: what a cache holds.
+#: Means of cells under the blocks of a scope that are held at a time: what a cache holds.
 _NUMBERS = 2**20
 
 
@@ -51,7 +51,9 @@ class BlockReader:
         # Read-only rows would compile the kernels again.
         writable = np.require(rows, requirements=("C", "W"))
         codes, values = read_cells(self._reading, writable, start)
-        return [BlockCells.of(codes[:, b.variables], values[:, b.variables]) for b in self.blocks]
+        # An index of columns in brackets takes many times as long.
+        parts = ((np.take(part, b.variables, axis=1) for part in (codes, values)) for b in self.blocks)
+        return [BlockCells.of(*part) for part in parts]
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
         """Log densities of rows relative to the peaks, shape (n_rows, n_blocks).
@@ -152,17 +154,19 @@ class BlockReader:
 
         def add(part: Floats, start: int) -> None:
             here = slice(start, start + len(part))
-            probs = [prob[place, here] for place in self.place]
-            given = self.conditionals(part, probs)
-            for place, blocks, scores in zip(self.place, self.blocks, given):
+            for place, blocks, cells in zip(self.place, self.blocks, self.cells(part)):
+                of_rows = prob[place, here]
+                wanted = np.ascontiguousarray(of_rows > NOTHING)
+                mean, sd = conditionals(blocks.gaussians, *cells[1:], wanted)
                 for at, var in enumerate(blocks.variables.tolist()):
                     some = np.flatnonzero(np.isnan(part[:, var]))
-                    of_cells = (scores[0][:, some, at], scores[1][:, some, at])
-                    of_rows = prob[np.ix_(place, start + some)]
-                    moments = cell_moments(blocks, self.columns, of_cells, at, of_rows, centre[var])
+                    of_cells = mean[:, some, at], sd[:, some, at]
+                    moments = cell_moments(
+                        blocks, self.columns, of_cells, at, of_rows[:, some], centre[var]
+                    )
                     first[start + some, var] += moments[0]
                     second[start + some, var] += moments[1]
 
-        sizes = [blocks.gaussians.mean.size for blocks in self.blocks]
-        if sizes:
-            over_chunks(rows, add, max(1, _NUMBERS // sum(sizes)))
+        if self.blocks:
+            most = max(blocks.gaussians.mean.size for blocks in self.blocks)
+            over_chunks(rows, add, min(CHUNK, max(1, _NUMBERS // most)))
