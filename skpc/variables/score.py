@@ -280,7 +280,7 @@ def _values_of_piece(
     z: Floats,
 ) -> None:
     """Replace scores by their values; one of them, ``inside``, tells their piece."""
-    lower, upper, power, low, high = score[0], score[1], score[4], score[5], score[6]
+    power, low, high = score[4], score[5], score[6]
     sign = 1.0 if inside >= 0.0 else -1.0
     exponent = power if inside >= 0.0 else 2.0 - power
     if inside < bottom:
@@ -296,6 +296,13 @@ def _values_of_piece(
         root = 1.0 / exponent
         for m in range(n):
             z[m] = sign * (fast_exp(root * fast_log(1.0 + exponent * abs(z[m]))) - 1.0)
+    _place_between_bounds(score, n, z)
+
+
+@kernel
+def _place_between_bounds(score: Floats, n: int, z: Floats) -> None:
+    """Replace what the power transform takes by values."""
+    lower, upper, low, high = score[0], score[1], score[5], score[6]
     # Values grow exponentially on the side without a bound.
     least = low if lower == -math.inf and upper < math.inf else -math.inf
     greatest = high if upper == math.inf and lower > -math.inf else math.inf

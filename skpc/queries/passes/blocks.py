@@ -51,9 +51,11 @@ class BlockReader:
         # Read-only rows would compile the kernels again.
         writable = np.require(rows, requirements=("C", "W"))
         codes, values = read_cells(self._reading, writable, start)
-        # An index of columns in brackets takes many times as long.
-        parts = ((np.take(part, b.variables, axis=1) for part in (codes, values)) for b in self.blocks)
-        return [BlockCells.of(*part) for part in parts]
+        # Brackets around columns would take many times as long.
+        return [
+            BlockCells.of(codes.take(b.variables, axis=1), values.take(b.variables, axis=1))
+            for b in self.blocks
+        ]
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
         """Log densities of rows relative to the peaks, shape (n_rows, n_blocks).
