@@ -130,12 +130,14 @@ class BlockRows(NamedTuple):
 
     def chosen(self, rows: NDArray[np.bool_]) -> BlockRows:
         """Some of the rows."""
-        scores = self.scores[rows]
+        # Unlike marks in brackets, this leaves Python's lock to other threads.
+        place = np.flatnonzero(rows)
+        scores = self.scores.take(place, axis=0)
         return self._replace(
             scores=scores,
             patterns=Patterns.of(scores),
-            state=self.state[rows],
-            weight=self.weight[rows],
+            state=self.state.take(place, axis=0),
+            weight=self.weight[place],
         )
 
 

@@ -238,7 +238,7 @@ class _Learner:
             weight = part.weight * column
             kept = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if kept.any():
-                rows = part.rows if kept.all() else part.rows[kept]
+                rows = part.rows if kept.all() else part.rows.take(np.flatnonzero(kept), axis=0)
                 weights = weight[kept], part.row_weight[kept]
                 clusters.append((rows, part.columns, *weights, True, part.shrinkage))
         return clusters
