@@ -31,7 +31,13 @@ from skpc._jit import kernel
 from skpc._random import Streams, start_streams, uniform
 from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.spanning_trees import draw_trees
-from skpc.all_trees.tree_inference import draw_down, pass_down, pass_up, tree_order, tree_workspace
+from skpc.all_trees.tree_inference import (
+    draw_down,
+    new_tree_workspace,
+    pass_down,
+    pass_up,
+    tree_order,
+)
 from skpc.all_trees.tree_tables import TreeTables
 
 #: Sweeps of the guess of the missing cells; more change the effective sample size by a per cent.
@@ -101,7 +107,7 @@ def _average(
         probability of the further cells.
     """
     ptr, code, marginals = tables.ptr, task.code, task.marginals
-    workspace = tree_workspace(ptr)
+    workspace = new_tree_workspace(ptr)
     filled, weights = np.empty(len(code), np.int64), np.empty(len(parents))
     is_asked = not np.array_equal(code, task.whole)
     largest, total, squares, asked = -math.inf, 0.0, 0.0, 0.0
@@ -147,7 +153,7 @@ def _draw(
     tables: TreeTables, parents: Ints, weights: Floats, task: RowTask, streams: Streams
 ) -> None:
     """Fill the missing cells of a row: each time a tree by its weight, and the cells given it."""
-    workspace = tree_workspace(tables.ptr)
+    workspace = new_tree_workspace(tables.ptr)
     # Summed once for all draws.
     cumulated = np.cumsum(weights)
     for row in range(len(task.draws)):

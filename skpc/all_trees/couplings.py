@@ -134,12 +134,11 @@ def _couple_states(
             total = 0.0
             for s in range(n_u):
                 total += single[u + s] * ratio[u + s, v + t]
-            step[t] = single[v + t] * (1.0 - total)
+            step[t] = tried[t] = single[v + t] * (1.0 - total)
             error = max(error, abs(1.0 - total))
         if error < _TOLERANCE:
             return
         slope, longest = 0.0, 0.0
-        tried[:n_v] = step[:n_v]
         _solve(single, ratio, u, n_u, v, n_v, link, step)
         for t in range(n_v):
             slope += tried[t] * step[t]
@@ -153,7 +152,8 @@ def _couple_states(
             if dual >= before + 0.25 * length * slope or length * slope < _TOLERANCE:
                 break
             length *= 0.5
-        scale[:n_v] = tried[:n_v]
+        for t in range(n_v):
+            scale[t] = tried[t]
 
 
 @kernel

@@ -17,7 +17,7 @@ from skpc.all_trees.collapsed import collapsed_row
 from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
 from skpc.all_trees.laplacian import scale_rows
 from skpc.all_trees.spanning_trees import eliminate_graph, new_elimination, split_trees
-from skpc.all_trees.tree_inference import draw_down, pass_up, tree_order, tree_workspace
+from skpc.all_trees.tree_inference import draw_down, new_tree_workspace, pass_up, tree_order
 from skpc.all_trees.tree_tables import TreeTables
 
 #: Part of the samples that is drawn in addition, at first, and thrown away.
@@ -58,7 +58,7 @@ def _gibbs(
         row that counts, given the others; of the further cells, given the observed ones.
     """
     code, n = task.code, len(state)
-    graph, workspace = new_elimination(n), tree_workspace(tables.ptr)
+    graph, workspace = new_elimination(n), new_tree_workspace(tables.ptr)
     states, log_found = np.empty((task.n_samples, n), np.int64), np.empty((3, task.n_samples))
     factor, pinned = np.empty((n, n + 1)), np.empty((n, n + 1))
     parents = np.empty((1, n), np.int64)

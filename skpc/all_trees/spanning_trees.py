@@ -111,7 +111,9 @@ def new_elimination(n: int) -> Elimination:
 def eliminate_graph(graph: Elimination) -> int:
     """Fill in the rest from ``graph.into``; return the first vertex without a tree, else -1."""
     n = len(graph.total)
-    graph.eliminated[:] = graph.into
+    for v in range(n):
+        for u in range(n + 1):
+            graph.eliminated[v, u] = graph.into[v, u]
     unreachable = eliminate(graph.eliminated, graph.total)
     for k in range(n):
         reached = 0.0

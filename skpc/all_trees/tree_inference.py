@@ -39,7 +39,7 @@ class TreeWorkspace(NamedTuple):
 
 
 @kernel
-def tree_workspace(ptr: Ints) -> TreeWorkspace:
+def new_tree_workspace(ptr: Ints) -> TreeWorkspace:
     """A workspace for the trees of tables whose states begin at ``ptr``."""
     n, n_states = len(ptr) - 2, ptr[-1]
     of_states = np.empty((3, n_states))
@@ -228,7 +228,7 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
     codes : array of shape (n_rows, n)
         States, -1 where missing; the observed cells must be possible. Overwritten.
     """
-    workspace = tree_workspace(tables.ptr)
+    workspace = new_tree_workspace(tables.ptr)
     for row in range(len(codes)):
         tree_order(parents[row], workspace)
         pass_up(tables, parents[row], codes[row], workspace)

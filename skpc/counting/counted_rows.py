@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.counting.chow_liu import ScoredTree
-from skpc.counting.pair_cells import Counts, Slots, count_pairs
+from skpc.counting.pair_cells import Counts, Slots
 from skpc.counting.scores import Score
 from skpc.counting.weighted_counts import CountedColumns, slots_of
 
@@ -124,14 +123,6 @@ def n_pairs(slots: Slots) -> int:
     """Number of pairs of slots."""
     n_slots = len(slots.state)
     return n_slots * (n_slots + 1) // 2
-
-
-def pairs_of(codes: NDArray[np.int16], row: Ints, state_ptr: Ints, of_state: Ints) -> Floats:
-    """Numbers of some rows in each pair of slots."""
-    n_slots = int(of_state.max(initial=-1)) + 1
-    found = np.zeros(n_slots * (n_slots + 1) // 2)
-    count_pairs(codes, row, np.ones(len(codes)), state_ptr, of_state, found)
-    return found
 
 
 def _square(pairs: Floats, total: float) -> Floats:

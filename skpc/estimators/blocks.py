@@ -33,6 +33,8 @@ from skpc.queries import log_likelihood
 SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
 #: Cells of a mapped array that are read at a time.
 _CELLS = 2**22
+#: Cells whose states are gathered from a file, and from where the blocks of dask are.
+_CODES, _CODES_OF_TASKS = 2**24, 2**21
 #: Results of blocks of a dask collection that are added up at a time.
 _ADDED = 8
 #: Largest number of states that is kept in a byte.
@@ -217,6 +219,11 @@ class EncodedBlocks(NamedTuple):
                 f"missing. {unknown[0]}",
             )
         return found._replace(n_rows=float(n_rows), is_complete=n_missing == 0)
+
+    @property
+    def most_codes(self) -> int:
+        """Largest number of cells that are moved here at a time; counts are moved instead."""
+        return _CODES if self.blocks.tasks is None else _CODES_OF_TASKS
 
     def total(
         self, count: Callable[[Floats], _Sum], add: Callable[[_Sum, _Sum], _Sum] = added

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
+from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.estimators._circuit_density import CircuitDensity, root_weights
@@ -308,18 +309,21 @@ class CutsetNetworkBD(CircuitDensity):
             )
         check_n_components(self.n_components, weight)
         random_state = check_random_state(self.random_state)
-        complete = rows
-        if np.isnan(rows).any():
-            complete = self._filled(rows, weight, random_state)
-        if self.param_ess == "auto" and self.n_components > 1:
-            mixture, self.circuit_ = self._shrunken(rows, complete, weight, random_state)
-        else:
-            mixture = self._mixture(complete, weight, self.n_components, random_state)
-            self.param_ess_ = self._single_param_ess(mixture.networks[0], rows, complete, weight)
-            self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
-        self._describe(mixture.networks)
-        self.lower_bound_ = float(np.average(log_likelihood(self.circuit_, rows), weights=weight))
-        self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
+        # Components of a mixture are learned where the configuration of joblib says.
+        with threads(self.n_jobs if self.n_components == 1 else None):
+            is_complete = not np.isnan(rows).any()
+            complete = rows if is_complete else self._filled(rows, weight, random_state)
+            if self.param_ess == "auto" and self.n_components > 1:
+                mixture, self.circuit_ = self._shrunken(rows, complete, weight, random_state)
+            else:
+                mixture = self._mixture(complete, weight, self.n_components, random_state)
+                network = mixture.networks[0]
+                self.param_ess_ = self._single_param_ess(network, rows, complete, weight)
+                self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
+            self._describe(mixture.networks)
+            log_density = log_likelihood(self.circuit_, rows)
+            self.lower_bound_ = float(np.average(log_density, weights=weight))
+            self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
 
     def _describe(self, networks: Sequence[CutsetNetwork]) -> None:
         """Set the attributes that say what the circuit is made of."""
@@ -333,7 +337,9 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> None:
         self.domain_, network = blocks.domain, None
         if self.n_components == 1 and not self.structured and blocks.is_complete:
-            network = learn_cutset_network_of_blocks(blocks.total_of_codes(), **self._options())
+            options = self._options() | {"most_codes": blocks.most_codes}
+            with threads(self.n_jobs):
+                network = learn_cutset_network_of_blocks(blocks.total_of_codes(), **options)
         if network is None:
             self.fit_rows(blocks.domain, rows, weight, rows_val)
             self.lower_bound_ = self._fit_parameters(blocks, rows, weight)

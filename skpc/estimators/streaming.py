@@ -17,6 +17,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
+from skpc._threads import threads
 from skpc._validation import check_finite
 from skpc._warnings import collected, warn
 from skpc.estimators._fitting import noted
@@ -33,36 +34,43 @@ def by_blocks(method: _Method) -> _Method:
 
     The method takes the table ``X`` first and answers for each of its rows with an array or a tuple
     of arrays. The blocks make memory independent of the number of rows, also where ``X`` is mapped
-    to a file, and within a ``joblib.parallel_config`` they are answered side by side. A
-    ``random_state`` seeds each block. The answer for a dask collection is a dask collection too,
-    which is computed where the blocks are.
+    to a file. They, or parts of them, are answered side by side by ``n_jobs`` threads where the
+    estimator has it, else within a ``joblib.parallel_config``. A ``random_state`` seeds each block.
+    The answer for a dask collection is a dask collection too, which is computed where the blocks
+    are.
     """
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if is_lazy(X):
             return _lazily(signature(method).bind(self, X, *args, **kwargs).arguments, answer, X)
-        is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
-        if not is_numbers or len(X) < 2 or X.size <= _CELLS:
-            return method(self, X, *args, **kwargs)
-        blocks = list(gen_batches(len(X), max(1, _CELLS // X.shape[1])))
-        call = signature(method).bind(self, X, *args, **kwargs).arguments
-        seeded = _seeded(call, len(blocks))
-        calls = (call | {"X": X[block]} for call, block in zip(seeded, blocks))
-        # The kernels leave Python's lock to others. Other processes know "answer" by its name.
-        # None would mean one where the configuration is of processes, joblib's default.
-        n_jobs = effective_n_jobs(None)
-        parts = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-            delayed(_answer)(partial(answer, **call), block) for call, block in zip(calls, blocks)
-        )
-        try:
-            return _gathered(parts, blocks)
-        except ValueError:
-            # An infinite cell is named by its row in the whole.
-            check_finite(X)
-            raise
+        with threads(getattr(self, "n_jobs", None)):
+            is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
+            if not is_numbers or len(X) < 2 or X.size <= _CELLS:
+                return method(self, X, *args, **kwargs)
+            call = signature(method).bind(self, X, *args, **kwargs).arguments
+            return _side_by_side(call, answer, X)
 
     return cast(_Method, answer)
+
+
+def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
+    """The answer for an array, made of those for its blocks."""
+    blocks = list(gen_batches(len(X), max(1, _CELLS // X.shape[1])))
+    seeded = _seeded(call, len(blocks))
+    calls = (one | {"X": X[block]} for one, block in zip(seeded, blocks))
+    # The kernels leave Python's lock to others. Other processes know "answer" by its name.
+    # None would mean one where the configuration is of processes, joblib's default.
+    n_jobs = effective_n_jobs(None)
+    parts = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+        delayed(_answer)(partial(answer, **one), block) for one, block in zip(calls, blocks)
+    )
+    try:
+        return _gathered(parts, blocks)
+    except ValueError:
+        # An infinite cell is named by its row in the whole.
+        check_finite(X)
+        raise
 
 
 def _seeded(call: dict[str, Any], n_blocks: int) -> list[dict[str, Any]]:

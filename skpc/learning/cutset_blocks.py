@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
+from skpc._threads import each
 from skpc.counting import BayesDirichlet, Bic, Score, ScoredTree, count_rows
-from skpc.counting.counted_rows import CountedRows, complete_slots, n_pairs, pairs_of
+from skpc.counting.counted_rows import CountedRows, complete_slots, n_pairs
 from skpc.counting.pair_cells import count_states
+from skpc.counting.slot_bits import SlotBits
 from skpc.learning.cutset import (
     Cut,
     Node,
@@ -35,8 +37,8 @@ from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 #: Numbers that are counted in a pass, and the most that a single table may have. More of them in a
 #: pass would save few passes, and memory shall not depend on the number of rows.
 _NUMBERS, _MOST = 2**20, 2**26
-#: Codes that take the memory of a number.
-_CODES = 4
+#: Codes that are gathered in a pass in place of a number.
+_CODES = 32
 
 Codes = NDArray[Any]
 #: Sums over the blocks what a function finds in the codes of one.
@@ -52,6 +54,7 @@ def learn_cutset_network_of_blocks(
     alpha: float = 0.01,
     n_candidates: int = 10,
     max_depth: int | None = None,
+    most_codes: int = 2**24,
     advance: Callable[[float], object] = lambda weight: None,
 ) -> CutsetNetwork | None:
     """Learn a cutset network from blocks of complete rows; see :func:`learn_cutset_network`.
@@ -65,6 +68,8 @@ def learn_cutset_network_of_blocks(
         Number of states of each variable.
     criterion, ess, alpha, n_candidates, max_depth, advance
         See :func:`learn_cutset_network`.
+    most_codes : int, default=2**24
+        Nodes whose rows have fewer cells are gathered and grown in memory; the network is the same.
 
     Returns
     -------
@@ -83,7 +88,7 @@ def learn_cutset_network_of_blocks(
     prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, rows.total_weight)
     root = Node(rows, rows.total_weight, rows.tree(prior), prior, depth=0, above=-1)
     search = Search(n_candidates, max_depth, n_jobs=1)
-    places = _Grower(total, varied, widths, search, advance).grow(root)
+    places = _Grower(total, varied, widths, search, most_codes, advance).grow(root)
     visited, score = _depth_first(places)
     return frozen_network(visited, n_states, prior, score)
 
@@ -146,10 +151,11 @@ class _Grower:
         varied: Ints,
         widths: Ints,
         search: Search,
+        most_codes: int,
         advance: Callable[[float], object],
     ):
         self.total, self.varied, self.widths = total, varied, widths
-        self.search, self.advance = search, advance
+        self.search, self.most_codes, self.advance = search, most_codes, advance
         self.places: list[_Place] = []
 
     def grow(self, root: Node) -> list[_Place]:
@@ -175,9 +181,9 @@ class _Grower:
         tried = candidates(node, self.search.n_candidates)
         found = [_Wanted(number, c, *rows.to_count(c), *rows.slots[1:3]) for c in tried]
         sizes = [len(wanted.states) * n_pairs(rows.slots) for wanted in found]
-        n_codes = int(rows.total_weight) * len(self.varied) // _CODES
-        if found and (n_codes < sum(sizes) or max(sizes) > _MOST):
-            found, sizes = [found[0]._replace(candidate=-1)], [n_codes]
+        n_codes = int(rows.total_weight) * len(self.varied)
+        if found and (n_codes < self.most_codes or max(sizes) > _MOST):
+            found, sizes = [found[0]._replace(candidate=-1)], [n_codes // _CODES]
         yield from zip(found, sizes)
 
     def _count(self, wanted: list[_Wanted]) -> None:
@@ -185,11 +191,14 @@ class _Grower:
         cut_on = np.searchsorted(self.varied, [place.variable for place in self.places])
         route = cut_on, np.array([place.first for place in self.places])
         counted = self.total(partial(_counts, self.varied, route, wanted))
+        gathered = [i for i, one in enumerate(wanted) if one.candidate < 0]
+        of_node = [(self.places[wanted[i].place], counted[i]) for i in gathered]
+        n_codes = sum(codes.size for _, blocks in of_node for codes in blocks)
+        each(self._grow_in_memory, of_node, float(n_codes * len(self.varied)))
         for one, found in zip(wanted, counted):
             place = self.places[one.place]
             node = cast("Node", place.node)
             if one.candidate < 0:
-                place.below = self._grown(node, np.concatenate(found))
                 continue
             rows = cast("CountedRows", node.rows)
             before, rows.counted = rows.counted, {one.candidate: found}
@@ -199,14 +208,15 @@ class _Grower:
                 rows.counted = before
             place.cut = best
 
-    def _grown(self, node: Node, codes: Codes) -> tuple[list[Visited], float]:
-        """The nodes from one on, grown in memory."""
+    def _grow_in_memory(self, place: _Place, gathered: list[Codes]) -> None:
+        """Grow the nodes below one from its rows."""
+        node = cast("Node", place.node)
         columns = np.searchsorted(self.varied, node.rows.variables)
-        codes = np.ascontiguousarray(codes[:, columns])
+        codes = np.concatenate(gathered)[:, columns].astype(np.int16, order="C")
         weight, n_states = np.ones(len(codes)), self.widths[columns]
         rows = count_rows(codes, weight, n_states, node.rows.variables)
         here = node._replace(rows=rows, above=-1)
-        return grow_below(here, self.search, 0.0, self.advance)
+        place.below = grow_below(here, self.search, 0.0, self.advance)
 
     def _finish(self, number: int) -> None:
         """Make the branches of the best cut, if there is one."""
@@ -272,30 +282,32 @@ def _state_counts(varied: Ints, widths: Ints, codes: Codes) -> Floats:
 
 def _pair_counts(varied: Ints, state_ptr: Ints, of_state: Ints, codes: Codes) -> Floats:
     codes = _varied_codes(varied, codes)
-    return pairs_of(codes, np.arange(len(codes)), state_ptr, of_state)
+    bits = SlotBits.of(codes, np.arange(len(codes)), state_ptr, of_state)
+    return bits.pairs(np.ones(len(codes), np.bool_))
 
 
 def _counts(
     varied: Ints, route: tuple[Ints, Ints], wanted: list[_Wanted], codes: Codes
 ) -> tuple[Any, ...]:
     """The results for the rows of a block: counts of pairs of slots, or lists of rows."""
-    codes = _varied_codes(varied, codes)
+    kind, codes = codes.dtype, _varied_codes(varied, codes)
     at = np.zeros(len(codes), np.int64)
     _route(codes, *route, at)
+    # Sorting of small integers takes time in proportion to their number.
+    at = at.astype(np.int16) if len(route[0]) < 2**15 else at
     order = np.argsort(at, kind="stable")
     begin = np.searchsorted(at, np.arange(len(route[0]) + 1), sorter=order)
-    found: list[Any] = []
+    found, place = list[Any](), -1
     for one in wanted:
         rows = order[begin[one.place] : begin[one.place + 1]]
         if one.candidate < 0:
-            found.append([codes[rows]])
+            found.append([codes[rows].astype(kind)])
             continue
+        if one.place != place:
+            # What is wanted of a place follows each other.
+            place, bits = one.place, SlotBits.of(codes, rows, one.state_ptr, one.of_state)
         states = codes[rows, one.column]
-        parts = [
-            pairs_of(codes, rows[states == state], one.state_ptr, one.of_state)
-            for state in one.states
-        ]
-        found.append(np.array(parts))
+        found.append(np.array([bits.pairs(states == state) for state in one.states]))
     return tuple(found)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, check_memory, offsets
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, start_streams, uniform
+from skpc._threads import each, slices
 from skpc.counting import ChowLiuTree
 from skpc.learning.mixture import Codes
 
@@ -31,6 +32,8 @@ _SETTLING = 10
 #: Factors of a product between two checks that it is not too small for a float.
 _FACTORS = 4
 _SMALL = 1e-60
+#: Parts of the rows, each with counts of its own, and the fewest rows of a part.
+_PARTS, _FEWEST_ROWS = 4, 500
 
 
 class SharedTrees(NamedTuple):
@@ -165,16 +168,19 @@ def _draw(
 ) -> Codes:
     """The same; the drawn rows are added to counts."""
     seed = np.uint64(random_state.randint(np.iinfo(np.int32).max))
-    filled = np.maximum(codes, 0)
-    k, states = len(trees.share), int(trees.n_states.sum())
-    work = _Workspace(
-        np.empty(k),
-        np.empty(states * k),
-        np.empty(max(k, int(trees.n_states.max()))),
-        np.empty(len(trees.n_states), np.bool_),
-    )
-    streams = start_streams(seed, len(codes))
-    _draw_rows(trees, work, np.ascontiguousarray(codes), weight, streams, filled, counts)
+    filled, codes = np.maximum(codes, 0), np.ascontiguousarray(codes)
+
+    def work(part: slice) -> Floats:
+        found = np.zeros_like(counts)
+        streams = start_streams(seed, part.stop - part.start, part.start)
+        _draw_rows(
+            trees, _workspace(trees), codes[part], weight[part], streams, filled[part], found
+        )
+        return found
+
+    tasks = [(part,) for part in slices(len(codes), max(_FEWEST_ROWS, -(-len(codes) // _PARTS)))]
+    for found in each(work, tasks, float(len(codes) * len(trees.share) * trees.n_states.sum())):
+        counts += found
     return filled
 
 
@@ -213,6 +219,16 @@ class _Workspace(NamedTuple):
     told: Floats
     message: Floats
     is_told: NDArray[np.bool_]
+
+
+def _workspace(trees: SharedTrees) -> _Workspace:
+    k, states = len(trees.share), int(trees.n_states.sum())
+    return _Workspace(
+        np.empty(k),
+        np.empty(states * k),
+        np.empty(max(k, int(trees.n_states.max()))),
+        np.empty(len(trees.n_states), np.bool_),
+    )
 
 
 @inlined

@@ -174,8 +174,12 @@ def _chi_square(table: Floats) -> tuple[float, int]:
 @kernel
 def _likelihood_ratio(table: Floats) -> float:
     """Twice the log-likelihood ratio of dependence and independence."""
-    row, column, found = table.sum(axis=1), table.sum(axis=0), 0.0
-    total = row.sum()
+    row, column = np.zeros(table.shape[0]), np.zeros(table.shape[1])
+    for s in range(len(row)):
+        for t in range(len(column)):
+            row[s] += table[s, t]
+            column[t] += table[s, t]
+    total, found = row.sum(), 0.0
     for s in range(len(row)):
         for t in range(len(column)):
             if table[s, t] > 0.0:

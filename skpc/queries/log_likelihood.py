@@ -11,23 +11,31 @@ from skpc._arrays import Floats
 from skpc._jit import kernel
 from skpc.circuit import Circuit
 from skpc.queries.passes.blocks import BlockReader
-from skpc.queries.passes.induced import InducedPlan, induced_plan, induced_values, walk
+from skpc.queries.passes.induced import (
+    InducedPlan,
+    induced_plan,
+    induced_values,
+    probabilities,
+    walk,
+    walk_observed,
+)
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
 from skpc.queries.passes.rows import (
-    cells_workspace,
     check_rows,
+    new_cells,
     over_chunks,
     read_batch,
     refuse_cell,
 )
-from skpc.queries.passes.upward import upward, upward_log
+from skpc.queries.passes.upward import TINY, upward, upward_log
 from skpc.variables import Columns
 from skpc.variables.families import leaf_tables
 
 #: Rows evaluated at a time: a line of values then takes 4 KiB and the live ones stay in cache.
 _BATCH = 512
-#: Roots below are evaluated again in the log domain.
-TINY = 1e-280
+#: Edges that a pass over many rows at a time takes in the time of some visits of a single row; and
+#: the visits for each column that a row with missing cells usually needs.
+_EDGES_OF_A_VISIT, _VISITS_OF_A_COLUMN = 1000, 4
 
 
 def log_likelihood(circuit: Circuit, X: Any) -> Floats:
@@ -54,7 +62,8 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     Notes
     -----
     Complete rows of a deterministic circuit follow their induced tree, at the cost of one visit a
-    variable. Other rows take a pass over all edges.
+    variable. Rows with missing cells visit what their observed cells do not exclude, if that is
+    little; other rows take a pass over all edges.
 
     Examples
     --------
@@ -71,9 +80,13 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     if not circuit.deterministic or circuit.blocks or not np.all(np.isnan(circuit.observed)):
         return _feed_forward(circuit, rows)
     out = _along_induced_trees(circuit, rows)
-    incomplete = np.isnan(out)
-    if incomplete.any():
-        out[incomplete] = _feed_forward(circuit, rows[incomplete])
+    most_visits = circuit.n_edges // _EDGES_OF_A_VISIT
+    left = np.flatnonzero(np.isnan(out))
+    if len(left) and most_visits > _VISITS_OF_A_COLUMN * circuit.n_features:
+        out[left] = _of_observed(circuit, rows[left], most_visits)
+        left = left[np.isnan(out[left])]
+    if len(left):
+        out[left] = _feed_forward(circuit, rows[left])
     return out
 
 
@@ -88,6 +101,21 @@ def _along_induced_trees(circuit: Circuit, rows: Floats) -> Floats:
         target = out[start : start + len(part)]
         bad = walk(plan, value, table, log_table, columns, part, target)
         refuse_cell(columns, part, bad, start)
+
+    over_chunks(rows, work)
+    return out
+
+
+def _of_observed(circuit: Circuit, rows: Floats, most_visits: int) -> Floats:
+    """Follow what the observed cells leave; NaN for rows that leave more than some visits."""
+    out = np.empty(len(rows))
+    plan, columns = induced_plan(circuit.structure), circuit.columns
+    given = probabilities(circuit, leaf_tables(circuit.structure.leaves, circuit.param, columns))
+    table = plan_of(circuit.structure).plan.leaves
+
+    def work(part: Floats, start: int) -> None:
+        target = out[start : start + len(part)]
+        walk_observed(plan, given, table, columns, part, most_visits, target)
 
     over_chunks(rows, work)
     return out
@@ -125,7 +153,7 @@ def _evaluate(
     in_logs: bool,
 ) -> int:
     """Log-likelihood of rows, batch by batch; NaN where the linear domain is too small."""
-    cells = cells_workspace(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(_BATCH))
+    cells = new_cells(rows.shape[1] + 2 * of_blocks.shape[1], np.int64(_BATCH))
     base = cells.base
     lines = np.empty((n_slots + 2, _BATCH))
     root = plan.slot[len(plan.slot) - 1]

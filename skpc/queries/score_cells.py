@@ -132,7 +132,8 @@ def _differentiate(
     for i in range(last, -1, -1):
         begin, end = ptr[i], ptr[i + 1]
         if is_sum[i] == 0:
-            before[0, :n] = derivative[slot[i], :n]
+            for r in range(n):
+                before[0, r] = derivative[slot[i], r]
             for a in range(begin, end - 1):
                 if arg[a] < 0:
                     leaf_values(leaves, ~arg[a], table, codes, values, n, in_logs, lines, value)
@@ -157,7 +158,8 @@ def _differentiate(
                 _add(out, plan.leaves.line[~child], lines, sent, n, in_logs)
             elif plan.last_use[a] == 1:
                 # Going down, the last use is the first: nothing has come here yet.
-                derivative[slot[child], :n] = lines[sent, :n]
+                for r in range(n):
+                    derivative[slot[child], r] = lines[sent, r]
             else:
                 _add(derivative, slot[child], lines, sent, n, in_logs)
 

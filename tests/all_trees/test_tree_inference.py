@@ -9,10 +9,10 @@ from skpc._random import start_streams
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import (
     draw_each,
+    new_tree_workspace,
     pass_down,
     pass_up,
     tree_order,
-    tree_workspace,
 )
 from skpc.all_trees.tree_tables import TreeTables
 from tests.naive import spanning_trees as naive
@@ -31,7 +31,7 @@ def arranged(root, given):
 def passed_up(tables, parent, code):
     """Arrays as the passes take them, and the log probability of the observed cells."""
     parent, code = np.array(parent), np.array(code)
-    workspace = tree_workspace(tables.ptr)
+    workspace = new_tree_workspace(tables.ptr)
     tree_order(parent, workspace)
     return parent, code, workspace, pass_up(tables, parent, code, workspace)
 
@@ -126,7 +126,7 @@ def test_one_workspace_serves_all_rows_and_trees():
     _, _, tables = random_tables(n_states, 0)
     trees, _ = draw_trees(np.ones((7, 8)), 5, np.uint64(1))
     codes = np.random.default_rng(0).integers(-1, n_states, (4, 7))
-    workspace = tree_workspace(tables.ptr)
+    workspace = new_tree_workspace(tables.ptr)
     for parent in trees:
         tree_order(parent, workspace)
         for code in codes:

@@ -148,6 +148,7 @@ def test_the_sample_is_drawn_evenly_from_all_blocks(sample_of):
 def test_memory_does_not_grow_with_the_number_of_blocks(sample_of, monkeypatch):
     sample_of(500)
     monkeypatch.setattr(cutset_blocks, "_NUMBERS", 5_000)
+    monkeypatch.setattr(blocks, "_CODES", 5_000)
     X, peaks = binary(4_000), []
     model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
     clone(model).fit(lambda: in_blocks(X, 200))

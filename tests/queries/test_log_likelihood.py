@@ -1,5 +1,7 @@
 """log_likelihood against recursion over nodes, one row at a time."""
 
+import importlib
+
 import joblib
 import numpy as np
 import pytest
@@ -22,6 +24,27 @@ def test_log_likelihood_equals_the_recursion_over_nodes(make, kinds, missing):
         rows = random_rows(seed, circuit, 15, missing)
         expected = [naive.density(circuit, row) for row in rows]
         assert_allclose(log_likelihood(circuit, rows), np.log(expected), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("most_visits", [3, 10_000])
+def test_visits_of_what_observed_cells_leave_equal_the_recursion_over_nodes(
+    kinds, most_visits, monkeypatch
+):
+    module = importlib.import_module("skpc.queries.log_likelihood")
+    n_left = 0
+    for seed in range(12):
+        circuit = random_deterministic_circuit(seed, n_features=1 + seed % 6, kinds=kinds)
+        rows = random_rows(seed, circuit, 25, 0.4)
+        expected = np.log([naive.density(circuit, row) for row in rows])
+        found = module._of_observed(circuit, rows, most_visits)
+        done = ~np.isnan(found)
+        assert_allclose(found[done], expected[done], rtol=1e-10, atol=1e-10)
+        n_left += len(rows) - done.sum()
+        monkeypatch.setattr(module, "_EDGES_OF_A_VISIT", 1)
+        monkeypatch.setattr(module, "_VISITS_OF_A_COLUMN", 0)
+        assert_allclose(log_likelihood(circuit, rows), expected, rtol=1e-10, atol=1e-10)
+    assert n_left == 0 or most_visits == 3
 
 
 @pytest.mark.parametrize("make", [random_circuit, random_deterministic_circuit])

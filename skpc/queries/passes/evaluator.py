@@ -10,12 +10,11 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import TRUE
 from skpc.circuit import Circuit
-from skpc.queries.log_likelihood import TINY
 from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.downward import N_SCRATCH
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
-from skpc.queries.passes.rows import Cells, cells_workspace, read_batch, refuse_cell
-from skpc.queries.passes.upward import leaf_values, upward, upward_log
+from skpc.queries.passes.rows import Cells, new_cells, read_batch, refuse_cell
+from skpc.queries.passes.upward import TINY, leaf_values, upward, upward_log
 from skpc.variables.families import leaf_tables, mode_tables
 
 #: Bytes that the values of one batch may take.
@@ -128,7 +127,7 @@ class Evaluator:
             yield batch
 
     def _workspace(self) -> tuple[Cells, Floats]:
-        cells = cells_workspace(self.circuit.n_features + 2 * self.reader.n_blocks, self.size)
+        cells = new_cells(self.circuit.n_features + 2 * self.reader.n_blocks, self.size)
         return cells, np.empty((len(self.plan.is_sum) + N_SCRATCH, self.size))
 
     def _evaluate(

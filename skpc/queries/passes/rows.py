@@ -108,7 +108,7 @@ class Cells(NamedTuple):
 
 
 @kernel
-def cells_workspace(n_lines: int, size: Any) -> Cells:
+def new_cells(n_lines: int, size: Any) -> Cells:
     """Arrays for parts of up to ``size`` rows."""
     codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
     return Cells(codes, np.empty((n_lines, size)), np.empty(size), incomplete)
@@ -175,7 +175,7 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
 
 def read_cells(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
     """The same for rows from row ``start`` of the caller's on."""
-    cells = cells_workspace(rows.shape[1], len(rows))
+    cells = new_cells(rows.shape[1], len(rows))
     bad = read_batch(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
     refuse_cell(columns, rows, bad, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)

@@ -14,6 +14,9 @@ from skpc.queries.passes.rows import Cells
 from skpc.variables.leaf_kernels import leaf_line
 from skpc.variables.leaves import LeafTable
 
+#: Roots below are evaluated again in the log domain.
+TINY = 1e-280
+
 
 @inlined
 def _scale_line(lines: Floats, out: int, source: int, factor: float, n: int) -> None:
