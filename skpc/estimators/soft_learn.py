@@ -124,9 +124,9 @@ class SoftLearnSPN(CircuitDensity):
     random_state : int, RandomState instance or None, default=None
         Seeds the starts of the clusterings and the choice of the rows held out.
     n_jobs : int, default=None
-        Number of threads: folds that weigh a division, components, and parts of the rows in
-        refinement. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores.
-        The result is the same.
+        Number of threads: parts that are settled at a time (in tables with numbers), folds that
+        weigh a division, components, and parts of the rows in refinement. None means 1 unless in a
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the cells of ``X`` that have reached the leaves (a line at the
         end where tqdm is not installed).

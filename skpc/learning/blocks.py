@@ -130,12 +130,14 @@ class BlockRows(NamedTuple):
 
     def chosen(self, rows: NDArray[np.bool_]) -> BlockRows:
         """Some of the rows."""
-        scores = self.scores[rows]
+        # Unlike marks in brackets, this leaves Python's lock to other threads.
+        place = np.flatnonzero(rows)
+        scores = self.scores.take(place, axis=0)
         return self._replace(
             scores=scores,
             patterns=Patterns.of(scores),
-            state=self.state[rows],
-            weight=self.weight[rows],
+            state=self.state.take(place, axis=0),
+            weight=self.weight[place],
         )
 
 
@@ -156,7 +158,10 @@ class Moments(NamedTuple):
         shift = total / count[:, np.newaxis]
         square -= total[:, :, np.newaxis] * shift[:, np.newaxis]
         diagonal = np.arange(len(rows.blur))
-        square[:, diagonal, diagonal] += weight @ ~np.isnan(rows.scores) * rows.blur
+        seen = weight.sum(axis=1, keepdims=True)
+        if not rows.are_complete:
+            seen = weight @ ~np.isnan(rows.scores)
+        square[:, diagonal, diagonal] += seen * rows.blur
         return cls(count, gaussians.mean + shift, square, weight @ rows.state)
 
     def within(self, shrinkage: Shrinkage) -> Floats:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from skpc._arrays import Floats, Ints, group_sums, weighted_quantiles
+from skpc._arrays import Floats, Ints, group_sums
+from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
@@ -24,14 +25,18 @@ from skpc.learning.blocks import (
 )
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
 from skpc.learning.independence import any_dependence, independent_groups
+from skpc.learning.scored_rows import (
+    TEST_BINS,
+    atom_states,
+    quantile_bins,
+    scores_of,
+    without_atoms,
+)
 from skpc.queries import PseudoCounts
 from skpc.queries.passes.rows import leaf_cells
 from skpc.variables import Number, ScoredColumn
 from skpc.variables.families import counts_like_columns
 
-#: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
-#: numbers are states of their own there.
-_TEST_BINS = 4
 #: Level of all tests together that any two columns depend on each other.
 _ANY_DEPENDENCE = 0.001
 #: Level of each test that two numbers are correlated. What follows is a block, which loses little
@@ -76,6 +81,21 @@ class _Part(NamedTuple):
     shrinkage: Shrinkage
 
 
+class _Settled(NamedTuple):
+    """What a part becomes: a sum or a product of parts, or leaves."""
+
+    part: _Part
+    #: Whether the columns of the root depend on each other.
+    hangs_together: bool
+    kind: str = "product"
+    #: What the children are, but for the numbers of their nodes.
+    children: Sequence[tuple] = ()
+    #: What the builder takes besides them.
+    more: tuple = ()
+    #: Where there are none: methods of the builder and what they take.
+    leaves: Sequence[tuple] = ()
+
+
 class _Learner:
     """Nodes in the order in which they are found, parents first."""
 
@@ -90,10 +110,10 @@ class _Learner:
     ):
         self.options, self.random_state = options, random_state
         self.is_number = n_states == 0
-        scores, atoms = _scores(rows, numbers)
+        scores, atoms = scores_of(rows, numbers)
         #: The scores of the atoms of each column; empty for a category.
         self.atoms = atoms
-        self.mean, self.sd = column_moments(_without_atoms(scores, atoms), weight)
+        self.mean, self.sd = column_moments(without_atoms(scores, atoms), weight)
         self.columns: list[ScoredColumn | None] = [
             None if number is None else ScoredColumn.like(number, options.smallest_sd * sd)
             for number, sd in zip(numbers, self.sd.tolist())
@@ -119,21 +139,52 @@ class _Learner:
         return _Part(len(self.nodes) - 1, *content)
 
     def step(self) -> float:
-        """Settle one part; return how many cells, by weight, have reached a leaf."""
-        part = self.parts.pop()
+        """Settle waiting parts; return how many cells, by weight, have reached a leaf.
+
+        Parts with blocks are settled all at once, and draw from streams of their own.
+        """
+        if not (self.options.blocks and self.is_number.any()):
+            return self._note(self._settled(self.parts.pop(), self.random_state))
+        # What takes longest comes first.
+        parts, self.parts = sorted(self.parts, key=lambda part: -part.rows.size), []
+        seeds = self.random_state.randint(2**31, size=len(parts)).tolist()
+        streams = map(np.random.RandomState, seeds)
+        found = in_threads(lambda task: self._settled(*task), zip(parts, streams))
+        return sum(self._note(one) for one in found)
+
+    def _settled(self, part: _Part, random_state: np.random.RandomState) -> _Settled:
+        """Find out what a part becomes."""
         n_columns = len(part.columns)
         divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
         hangs_together = n_columns == 1 or self._may_hang_together(part)
         if n_columns > 1 and divisible and hangs_together:
-            if part.may_split and self._multiply(part):
-                return 0.0
-            part, membership = self._divided(part)
-            if membership is not None and self._add(part, membership):
-                return 0.0
-        if part.node == 0 and not hangs_together:
+            factors = self._factors(part) if part.may_split else []
+            if factors:
+                return _Settled(part, True, "product", factors)
+            part, membership = self._divided(part, random_state)
+            clusters = [] if membership is None else self._clusters(part, membership)
+            if len(clusters) > 1:
+                total = np.array([child[2].sum() for child in clusters])
+                return _Settled(part, True, "sum", clusters, (np.log(total / total.sum()),))
+        return _Settled(part, hangs_together, leaves=self._block_and_leaves(part, hangs_together))
+
+    def _note(self, found: _Settled) -> float:
+        """Note the node of a part; return how many cells, by weight, have reached a leaf."""
+        part = found.part
+        if found.children:
+            children = [self._part(*child) for child in found.children]
+            self.nodes[part.node] = (found.kind, [child.node for child in children], *found.more)
+            self.parts += children
+            return 0.0
+        if part.node == 0 and not found.hangs_together:
             self.background = []
-        self._factorise(part, hangs_together)
-        return float(part.weight.sum()) * n_columns
+        if len(found.leaves) == 1:
+            self.nodes[part.node] = found.leaves[0]
+        else:
+            first = len(self.nodes)
+            self.nodes += found.leaves
+            self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
+        return float(part.weight.sum()) * len(part.columns)
 
     def _may_hang_together(self, part: _Part) -> bool:
         """Whether any two columns of the root depend on each other; other parts are not tested."""
@@ -145,10 +196,10 @@ class _Learner:
     def _n_tested_states(self, part: _Part) -> Ints:
         n_atoms = np.array([len(self.atoms[column]) for column in part.columns])
         n_states = self.n_states[part.columns]
-        return np.where(self.is_number[part.columns], n_atoms + _TEST_BINS, n_states)
+        return np.where(self.is_number[part.columns], n_atoms + TEST_BINS, n_states)
 
-    def _multiply(self, part: _Part) -> bool:
-        """Make the part a product, unless its columns hang together."""
+    def _factors(self, part: _Part) -> list[tuple]:
+        """The factors into which a part falls; none if its columns hang together."""
         group = independent_groups(
             self._codes(part),
             part.weight,
@@ -159,17 +210,16 @@ class _Learner:
         if self._has_blocks(part):
             group = self._with_correlated(part, group)
         if group.max() == 0:
-            return False
-        children: list[_Part] = []
+            return []
+        factors: list[tuple] = []
         for number in range(group.max() + 1):
             chosen = group == number
-            rows, same = group_rows(np.ascontiguousarray(part.rows[:, chosen]))
+            rows, same = group_rows(part.rows.take(np.flatnonzero(chosen), axis=1))
             weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
             shrinkage = part.shrinkage.only(chosen[self.is_number[part.columns]])
             columns = part.columns[chosen]
-            children.append(self._part(rows, columns, weight, row_weight, False, shrinkage))
-        self._settle(part, "product", children, ())
-        return True
+            factors.append((rows, columns, weight, row_weight, False, shrinkage))
+        return factors
 
     def _has_blocks(self, part: _Part) -> bool:
         return self.options.blocks and bool(self.is_number[part.columns].any())
@@ -181,38 +231,24 @@ class _Learner:
         joined[np.ix_(numbers, numbers)] |= correlated(self._design(part), part.weight, _CORRELATED)
         return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
 
-    def _add(self, part: _Part, membership: Floats) -> bool:
-        """Make the part a sum, unless all rows fall into one cluster."""
-        children = []
+    def _clusters(self, part: _Part, membership: Floats) -> list[tuple]:
+        """The clusters of a part that have rows."""
+        clusters = []
         for column in membership.T:
             weight = part.weight * column
             kept = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if kept.any():
-                rows = part.rows if kept.all() else part.rows[kept]
+                rows = part.rows if kept.all() else part.rows.take(np.flatnonzero(kept), axis=0)
                 weights = weight[kept], part.row_weight[kept]
-                children.append((rows, part.columns, *weights, True, part.shrinkage))
-        if len(children) < 2:
-            return False
-        total = np.array([child[2].sum() for child in children])
-        log_weight = np.log(total / total.sum())
-        self._settle(part, "sum", [self._part(*child) for child in children], (log_weight,))
-        return True
+                clusters.append((rows, part.columns, *weights, True, part.shrinkage))
+        return clusters
 
-    def _settle(self, part: _Part, kind: str, children: list[_Part], more: tuple) -> None:
-        self.nodes[part.node] = (kind, [child.node for child in children], *more)
-        self.parts += children
-
-    def _factorise(self, part: _Part, hangs_together: bool) -> None:
-        """Make the part a product of leaves, or the one leaf of its column."""
+    def _block_and_leaves(self, part: _Part, hangs_together: bool) -> list[tuple]:
+        """Leaves of all columns, a block in place of those of the numbers that hang together."""
         leaves = self._leaves(part)
         if hangs_together and self._has_blocks(part):
-            leaves = self._with_block(part, leaves)
-        if len(leaves) == 1:
-            self.nodes[part.node] = leaves[0]
-            return
-        first = len(self.nodes)
-        self.nodes += leaves
-        self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
+            return self._with_block(part, leaves)
+        return leaves
 
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
         """A leaf of each column, with the standard deviation of its number times a factor."""
@@ -253,18 +289,18 @@ class _Learner:
         columns = [column for at in part.columns if (column := self.columns[at]) is not None]
         return BlockRows.of(self._design(part), part.weight, columns, self.options.alpha)
 
-    def _divided(self, part: _Part) -> tuple[_Part, Floats | None]:
+    def _divided(
+        self, part: _Part, random_state: np.random.RandomState
+    ) -> tuple[_Part, Floats | None]:
         """How the rows belong to clusters, if there is to be a sum; the part as it is then."""
         options, columns = self.options, part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
         n_categories = np.where(self.is_number, 0, self.n_states)[columns]
         numbers = as_numbers(part.rows, n_categories, self.mean[columns], self.sd[columns])
-        distance = cluster_rows(
-            numbers, part.weight, n_clusters, options.max_iter, self.random_state
-        )
+        distance = cluster_rows(numbers, part.weight, n_clusters, options.max_iter, random_state)
         membership = np.eye(n_clusters)[distance.argmin(axis=1)]
         if self._has_blocks(part):
-            part, found = self._divided_blocks(part, membership)
+            part, found = self._divided_blocks(part, membership, random_state)
             if found is None:
                 return part, None
             membership = found
@@ -278,14 +314,14 @@ class _Learner:
             membership = np.eye(n_clusters)[membership.argmax(axis=1)]
         return part, membership
 
-    def _divided_blocks(self, part: _Part, membership: Floats) -> tuple[_Part, Floats | None]:
+    def _divided_blocks(
+        self, part: _Part, membership: Floats, random_state: np.random.RandomState
+    ) -> tuple[_Part, Floats | None]:
         """The same for a part with blocks: no clusters where one block does as well."""
         rows, max_iter = self._block_rows(part), self.options.max_iter
         start = np.ascontiguousarray(membership.T)
         start = fit_blocks(rows, start, part.shrinkage, USUAL_STRENGTH, max_iter).membership
-        division = weigh_division(
-            rows, start, part.shrinkage, max_iter, self.n_folds, self.random_state
-        )
+        division = weigh_division(rows, start, part.shrinkage, max_iter, self.n_folds, random_state)
         if division.gain <= 0.0:
             shrinkage = part.shrinkage._replace(strength=division.strength)
             return part._replace(shrinkage=shrinkage), None
@@ -296,11 +332,11 @@ class _Learner:
     def _design(self, part: _Part) -> Design:
         at, is_number = part.columns, self.is_number[part.columns]
         atoms = [self.atoms[column] for column in at]
-        numbers = _without_atoms(part.rows, atoms)
+        numbers = without_atoms(part.rows, atoms)
         codes = np.where(np.isnan(part.rows), -1, part.rows)
         for column in np.flatnonzero(is_number):
             seen = ~np.isnan(part.rows[:, column])
-            state = _atom_states(part.rows[:, column], atoms[column])
+            state = atom_states(part.rows[:, column], atoms[column])
             codes[:, column] = np.where(seen, state, -1)
         moments = self.mean[at], self.sd[at], self.options.smallest_sd * self.sd[at]
         of_numbers = (part[is_number] for part in moments)
@@ -317,9 +353,9 @@ class _Learner:
         codes = np.where(np.isnan(part.rows), -1, part.rows)
         for place in np.flatnonzero(self.is_number[part.columns]):
             cells, atoms = part.rows[:, place], self.atoms[part.columns[place]]
-            state = _atom_states(cells, atoms)
+            state = atom_states(cells, atoms)
             rest = np.where(state < len(atoms), np.nan, cells)
-            bins = _quantile_bins(rest, part.weight)
+            bins = quantile_bins(rest, part.weight)
             codes[:, place] = np.where(
                 state < len(atoms), state, np.where(bins < 0, -1, bins + len(atoms))
             )
@@ -338,50 +374,6 @@ class _Learner:
             leaves = [getattr(builder, kind)(*content) for kind, *content in self.background]
             builder.sum([built[0], builder.product(leaves)], self.log_weights)
         return builder.build()
-
-
-def _scores(rows: Floats, numbers: Sequence[Number | None]) -> tuple[Floats, list[Floats]]:
-    """Encoded rows with scores in place of numbers, and the scores of the atoms of each column."""
-    found, atoms = rows.copy(), [np.empty(0)] * rows.shape[1]
-    for column, number in enumerate(numbers):
-        if number is not None:
-            atoms[column] = number.score.of(number.atoms)
-            state, score = ScoredColumn.like(number, 0.0).scores(rows[:, column])
-            # A value that is an atom has exactly the score of the atom.
-            extended = np.append(atoms[column], np.nan)
-            is_atom = (state >= 0) & (state < len(number.atoms))
-            found[:, column] = np.where(is_atom, extended[state], score)
-    return found, atoms
-
-
-def _atom_states(cells: Floats, atoms: Floats) -> Ints:
-    """Number of the atom that each score belongs to; one more than the last for all others."""
-    if not len(atoms):
-        return np.zeros(len(cells), dtype=np.int64)
-    place = np.searchsorted(atoms, cells)
-    is_atom = np.append(atoms, np.nan)[place] == cells
-    return np.where(is_atom, place, len(atoms))
-
-
-def _without_atoms(rows: Floats, atoms: Sequence[Floats]) -> Floats:
-    """Rows of scores with NaN for the atoms of their columns."""
-    found = rows.copy()
-    for column, own in enumerate(atoms):
-        if len(own):
-            found[_atom_states(rows[:, column], own) < len(own), column] = np.nan
-    return found
-
-
-def _quantile_bins(values: Floats, weight: Floats) -> Ints:
-    """The quarter, by weight, in which each value lies; -1 where missing."""
-    bins = np.full(len(values), -1)
-    seen = np.flatnonzero(~np.isnan(values))
-    if len(seen):
-        order = seen[np.argsort(values[seen], kind="stable")]
-        reached = np.cumsum(weight[order])
-        edges = weighted_quantiles(values[order], reached, np.arange(1, _TEST_BINS), _TEST_BINS)
-        bins[seen] = np.searchsorted(edges, values[seen], side="right")
-    return bins
 
 
 def learn_soft_circuit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,7 +173,9 @@ def fit_parameters(
         )
     best, best_score, waited, before = circuit, -np.inf, 0, -np.inf
     validation = None if X_val is None else check_rows(circuit, X_val)
-    steps = em_steps(circuit, rows, weight, pseudo_count)
+    # Validation rows judge the last iteration without its objective, which takes a pass over all.
+    n_objectives = max_iter + (validation is None)
+    steps = em_steps(circuit, rows, weight, pseudo_count, n_objectives)
     for n_iter, (found, objective) in enumerate(steps):
         score = objective
         if validation is not None:
@@ -188,7 +191,11 @@ def fit_parameters(
 
 
 def em_steps(
-    circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
+    circuit: Circuit,
+    rows: Floats,
+    weight: Floats,
+    pseudo_count: float | PseudoCounts,
+    n_objectives: int | None = None,
 ) -> Iterator[tuple[Circuit, float]]:
     """Iterate EM: yield the starting point and each improvement, with its objective.
 
@@ -202,6 +209,8 @@ def em_steps(
         Weights of the rows.
     pseudo_count : float or PseudoCounts
         See :func:`fit_parameters`.
+    n_objectives : int, default=None
+        After so many circuits comes the last one, with NaN as its objective; None goes on.
 
     Yields
     ------
@@ -212,10 +221,11 @@ def em_steps(
         raise ValueError("parameters can only be fitted before a circuit is conditioned")
     counts = _pseudo_counts(circuit, pseudo_count)
     moments = column_moments(leaf_cells(circuit, rows)[1], weight)
-    while True:
+    for _ in count() if n_objectives is None else range(n_objectives):
         statistics = expected_statistics(circuit, rows, weight)
         yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, *moments)
         circuit = _maximised(circuit, statistics, counts, *moments)
+    yield circuit, np.nan
 
 
 def fit_to_sums(

@@ -145,6 +145,9 @@ class Blocks(NamedTuple):
         counts = np.empty_like(prob)
         for place, codes in enumerate(cells.codes.T):
             begin, end = self.state_ptr[place], self.state_ptr[place + 1]
+            if end == begin + 1:
+                counts[:, begin] = total
+                continue
             for state in range(begin, end):
                 counts[:, state] = weight[:, codes == state - begin].sum(axis=1)
             missing = weight[:, codes < 0].sum(axis=1, keepdims=True)

@@ -92,6 +92,13 @@ def _measure(
     lanes = np.empty((3, LANES), dtype=np.int64)
     begin, size, known = np.int64(0), np.int64(0), np.int64(-1)
     while begin < held:
+        if n_gone[group[begin]] == 0:
+            whole = 0.0
+            for v in range(away.shape[1]):
+                whole += away[begin, v] * told[begin, v]
+            square[line[begin]], log_dets[line[begin]] = whole, log_det
+            begin += 1
+            continue
         by_missing = 2 * n_gone[group[begin]] <= columns.shape[1]
         end = fill_lanes(begin, held, group, columns, n_gone, lanes)
         if group[end - 1] != known or group[begin] != known:
@@ -177,6 +184,9 @@ def _complete(
     square: Floats,
 ) -> None:
     """Fill in the rows in the workspace, and add their conditional covariances."""
+    # Patterns with most missing cells come first.
+    if held == 0 or n_gone[group[0]] == 0:
+        return
     np.dot(away[:held], precision, told[:held])
     d = columns.shape[1]
     lanes = np.empty((3, LANES), dtype=np.int64)

@@ -165,8 +165,9 @@ def squared_distances(
     square, log_det = np.full(wanted.shape, np.inf), np.zeros(wanted.shape)
 
     def measure(part: Patterns) -> None:
-        some = np.ascontiguousarray(wanted[:, part.order])
-        measure_rows(*gaussians, scores[part.order], *part, some, square, log_det)
+        # Unlike brackets, this leaves Python's lock to other threads.
+        mine, some = scores.take(part.order, axis=0), wanted.take(part.order, axis=1)
+        measure_rows(*gaussians, mine, *part, some, square, log_det)
 
     parts = ((part,) for part in patterns.parts(min(_ROWS, _rows_of_part(len(scores)))))
     each(measure, parts, float(scores.size) * gaussians.mean.size)
@@ -218,7 +219,7 @@ def statistics(
         for part in rows.parts(_ROWS):
             mine = np.take(weight[some], part.order, axis=1)
             of_spread = mine if spread is weight else np.take(spread[some], part.order, axis=1)
-            add_rows(*own, scores[part.order], *part, mine, of_spread, total, square)
+            add_rows(*own, scores.take(part.order, axis=0), *part, mine, of_spread, total, square)
         return total, square
 
     components, parts = list(gen_even_slices(n_components, n_tasks)), patterns.parts(size)

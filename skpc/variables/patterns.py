@@ -39,6 +39,8 @@ class Patterns(NamedTuple):
     def of(cls, scores: Floats) -> Patterns:
         """The patterns of rows with NaN where a cell is missing."""
         seen = ~np.isnan(scores)
+        if len(seen) and seen.all():
+            return cls(np.arange(len(seen)), np.array([0, len(seen)]), seen[:1])
         # The bits of a row as one value: these sort faster than rows do.
         bits = np.packbits(seen, axis=1) if seen.shape[1] else np.zeros((len(seen), 1), np.uint8)
         key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()

@@ -15,12 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from skpc._arrays import Floats
-from skpc._jit import fast_exp, inlined, kernel
+from skpc._arrays import Floats, Ints
+from skpc._jit import fast_exp, fast_log, inlined, kernel
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
+#: Rules of Gauss and Legendre. All but the last are for pieces up to some length, in standard
+#: deviations and in units of the score.
+_SIZES, _IN_SDS, _IN_SCORES = np.array([16, 24, 48]), np.array([6.0, 9.0]), np.array([3.0, 8.0])
+_NODES, _WEIGHTS = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
+_RULES = (_NODES, _WEIGHTS, _SIZES, _IN_SDS, _IN_SCORES)
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
-_REACH = 9.0
+_REACH = 8.0
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 #: How near to a bound a value may come, as a part of the distance that counts there.
 _NEAREST = 1e-12
@@ -87,8 +91,8 @@ class Score(NamedTuple):
             offset = self.centre + self.spread * mean - centre
             return offset, offset**2 + (self.spread * sd) ** 2
         first, second = np.empty(len(mean)), np.empty(len(mean))
-        flat, rule = np.array(self, dtype=np.float64), (_NODES, _WEIGHTS)
-        _quadrature(flat, self._knots, *rule, mean, sd, centre, first, second)
+        flat = np.array(self, dtype=np.float64)
+        _quadrature(flat, self._knots, _RULES, mean, sd, centre, first, second)
         return first, second
 
     def below(self, x: Floats, mean: Floats, sd: Floats) -> Floats:
@@ -217,8 +221,7 @@ def _power_of(u: float, power: float) -> float:
 def _quadrature(
     score: Floats,
     knots: Floats,
-    nodes: Floats,
-    weights: Floats,
+    rules: tuple[Floats, Floats, Ints, Floats, Floats],
     mean: Floats,
     sd: Floats,
     centre: Floats,
@@ -226,32 +229,91 @@ def _quadrature(
     second: Floats,
 ) -> None:
     """Moments of values whose scores are normal, piece by piece between the knots."""
-    lower, upper, middle, spread = score[0], score[1], score[2], score[3]
+    nodes, weights, sizes, in_sds, in_scores = rules
+    plain = score[0] == -math.inf and score[1] == math.inf
+    value, mass = np.empty(sizes[-1]), np.empty(sizes[-1])
     power, low, high = score[4], score[5], score[6]
     bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
     top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
-    # Values grow exponentially on the side without a bound.
-    lowest = low if lower == -math.inf and upper < math.inf else -math.inf
-    highest = high if upper == math.inf and lower > -math.inf else math.inf
     for i in range(len(mean)):
-        first[i], second[i] = 0.0, 0.0
-        begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
+        total, square = 0.0, 0.0
+        centre_of, width = mean[i], sd[i]
+        begin, last = centre_of - _REACH * width, centre_of + _REACH * width
         for piece in range(len(knots) + 1):
             end = min(max(knots[piece], begin), last) if piece < len(knots) else last
-            half = 0.5 * (end - begin)
+            size = end - begin
             # Most distributions lie between two of the knots.
-            for m in range(len(nodes) if half > 0.0 else 0):
-                z = begin + half * (nodes[m] + 1.0)
-                t = (z - mean[i]) / sd[i]
-                weight = half * weights[m] * fast_exp(-0.5 * t * t) / (sd[i] * _SQRT_2_PI)
-                if z < bottom:
-                    u = low + (z - bottom) * below
-                elif z > top:
-                    u = high + (z - top) * above
-                else:
-                    u = _inverse_power(z, power)
-                u = min(max(u, lowest), highest)
-                offset = _bound(lower, upper, middle + spread * u) - centre[i]
-                first[i] += weight * offset
-                second[i] += weight * offset * offset
+            if size > 0.0:
+                rule, at = 0 if plain else len(in_sds), 0
+                while rule < len(in_sds) and (
+                    size > in_sds[rule] * width or size > in_scores[rule]
+                ):
+                    rule += 1
+                for j in range(rule):
+                    at += sizes[j]
+                n, half = sizes[rule], 0.5 * size
+                share = half / (width * _SQRT_2_PI)
+                for m in range(n):
+                    z = begin + half * (nodes[at + m] + 1.0)
+                    t = (z - centre_of) / width
+                    mass[m] = share * weights[at + m] * fast_exp(-0.5 * t * t)
+                    value[m] = z
+                inside = begin + half
+                _values_of_piece(score, bottom, below, top, above, inside, n, value)
+                for m in range(n):
+                    offset = value[m] - centre[i]
+                    total += mass[m] * offset
+                    square += mass[m] * offset * offset
             begin = end
+        first[i], second[i] = total, square
+
+
+@kernel
+def _values_of_piece(
+    score: Floats,
+    bottom: float,
+    below: float,
+    top: float,
+    above: float,
+    inside: float,
+    n: int,
+    z: Floats,
+) -> None:
+    """Replace scores by their values; one of them, ``inside``, tells their piece."""
+    power, low, high = score[4], score[5], score[6]
+    sign = 1.0 if inside >= 0.0 else -1.0
+    exponent = power if inside >= 0.0 else 2.0 - power
+    if inside < bottom:
+        for m in range(n):
+            z[m] = low + (z[m] - bottom) * below
+    elif inside > top:
+        for m in range(n):
+            z[m] = high + (z[m] - top) * above
+    elif exponent == 0.0:
+        for m in range(n):
+            z[m] = sign * (fast_exp(abs(z[m])) - 1.0)
+    elif power != 1.0:
+        root = 1.0 / exponent
+        for m in range(n):
+            z[m] = sign * (fast_exp(root * fast_log(1.0 + exponent * abs(z[m]))) - 1.0)
+    _place_between_bounds(score, n, z)
+
+
+@kernel
+def _place_between_bounds(score: Floats, n: int, z: Floats) -> None:
+    """Replace what the power transform takes by values."""
+    lower, upper, low, high = score[0], score[1], score[5], score[6]
+    # Values grow exponentially on the side without a bound.
+    least = low if lower == -math.inf and upper < math.inf else -math.inf
+    greatest = high if upper == math.inf and lower > -math.inf else math.inf
+    for m in range(n):
+        z[m] = score[2] + score[3] * min(max(z[m], least), greatest)
+    if lower > -math.inf and upper < math.inf:
+        for m in range(n):
+            z[m] = lower + (upper - lower) / (1.0 + fast_exp(min(-z[m], 700.0)))
+    elif lower > -math.inf:
+        for m in range(n):
+            z[m] = lower + fast_exp(z[m])
+    elif upper < math.inf:
+        for m in range(n):
+            z[m] = upper - fast_exp(-z[m])

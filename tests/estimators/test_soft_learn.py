@@ -50,6 +50,17 @@ def test_soft_learning_recovers_the_clouds_that_a_forced_cut_has_halved():
         assert_allclose(hard[:, 1], [-2.0, 2.0], atol=0.05)
 
 
+def test_parts_with_numbers_are_the_same_in_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    side = rng.integers(0, 3, (600, 1))
+    X = np.hstack([side + rng.normal(scale=0.3, size=(600, 4)), side == rng.integers(0, 3)])
+    X[rng.random(X.shape) < 0.1] = np.nan
+    alone, together = (SoftLearnSPN(random_state=0, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
+    assert alone.n_sums_ > 0
+    assert np.array_equal(alone.circuit_.child, together.circuit_.child)
+    assert np.array_equal(alone.circuit_.param, together.circuit_.param)
+
+
 def test_refinement_raises_the_likelihood_of_the_rows_it_watches():
     train, valid = two_kinds(400, 0), two_kinds(400, 1)
     plain = SoftLearnSPN(n_refine=0, random_state=0).fit(train, X_val=valid)

@@ -440,7 +440,8 @@ def test_answers_do_not_depend_on_threads():
     def answers():
         fitted = fit_parameters(circuit, rows, max_iter=2)
         drawn = sample_missing(circuit, rows, 3)
-        return [log_likelihood(circuit, rows), score_cells(circuit, rows), drawn, fitted.param]
+        scores = log_likelihood(circuit, rows), score_cells(circuit, rows)
+        return [*scores, drawn, *moments(circuit, rows), fitted.param]
 
     alone = answers()
     with joblib.parallel_config(backend="threading", n_jobs=2):

@@ -125,6 +125,18 @@ def test_em_stops_after_four_rises_of_the_validation_likelihood_below_tol():
     assert fit_parameters(circuit, train, **options)[1] > 7
 
 
+def test_validation_rows_judge_the_last_step_without_its_objective():
+    circuit = random_circuit(8, n_features=4, kinds="mixed")
+    rows = random_rows(8, circuit, 200, 0.2)
+    every = [found for _, (found, _) in zip(range(4), em_steps(circuit, rows, np.ones(200), 0.1))]
+    *_, (last, objective) = em_steps(circuit, rows, np.ones(200), 0.1, n_objectives=3)
+    assert_array_equal(last.param, every[3].param)
+    assert np.isnan(objective)
+    best = max(every, key=lambda found: log_likelihood(found, rows).mean())
+    found = fit_parameters(circuit, rows, X_val=rows, max_iter=3, tol=0.0)
+    assert_array_equal(found.param, best.param)
+
+
 def test_fitting_does_not_depend_on_threads():
     circuit = random_circuit(6, n_features=4, kinds="mixed")
     rows = random_rows(6, circuit, 20_000, 0.2)

@@ -79,6 +79,27 @@ def test_moments_agree_with_quadrature(score, mean, sd):
     assert_allclose(np.ravel(found), [moment(1), moment(2)], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("power", [0.0, 0.25, 0.75, 1.25, 2.0])
+def test_moments_of_narrow_and_of_wide_normals_are_sums_over_a_fine_grid(power):
+    score = Score(centre=0.3, spread=0.8, power=power, low=-4.0, high=25.0)
+    rng = np.random.default_rng(0)
+    mean, sd = rng.normal(scale=2.0, size=40), np.geomspace(1e-3, 10.0, 40)
+    node, weight = np.polynomial.legendre.leggauss(6)
+
+    def expected(m, s):
+        ends = np.unique(np.clip([m - 9 * s, *score._knots, m + 9 * s], m - 9 * s, m + 9 * s))
+        edges = np.concatenate([np.linspace(a, b, 400) for a, b in zip(ends, ends[1:])])
+        half = np.diff(edges)[:, np.newaxis] / 2
+        z = edges[:-1, np.newaxis] + half * (node + 1.0)
+        mass = half * weight * norm.pdf(z, m, s)
+        values = score.inverse(z.ravel()).reshape(z.shape) - 0.7
+        return (mass * values).sum(), (mass * values**2).sum()
+
+    found = score.moments(mean, sd, np.full(40, 0.7))
+    wanted = np.transpose([expected(*one) for one in zip(mean, sd)])
+    assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
+
+
 def test_values_beyond_the_range_do_not_rule_the_mean_of_a_column_with_one_bound():
     above = Score(lower=0.0, centre=3.0, spread=1.3, low=-3.0, high=3.0)
     below = above._replace(lower=-np.inf, upper=0.0, centre=-3.0)

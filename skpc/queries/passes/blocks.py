@@ -8,15 +8,15 @@ from scipy.special import logsumexp
 from skpc._arrays import Floats, Ints
 from skpc._random import Streams
 from skpc.circuit import Circuit
-from skpc.queries.passes.rows import read_cells
+from skpc.queries.passes.rows import CHUNK, over_chunks, read_cells
 from skpc.variables.block import BlockCells, Blocks
 from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
 from skpc.variables.families import leaves_of
 from skpc.variables.forms import NOTHING
 from skpc.variables.gaussians import conditionals
 
-#: Rows for which the distributions of all cells are held at a time.
-_ROWS = 1024
+#: Means of cells under the blocks of a scope that are held at a time: what a cache holds.
+_NUMBERS = 2**20
 
 
 class BlockReader:
@@ -51,7 +51,11 @@ class BlockReader:
         # Read-only rows would compile the kernels again.
         writable = np.require(rows, requirements=("C", "W"))
         codes, values = read_cells(self._reading, writable, start)
-        return [BlockCells.of(codes[:, b.variables], values[:, b.variables]) for b in self.blocks]
+        # Brackets around columns would take many times as long.
+        return [
+            BlockCells.of(codes.take(b.variables, axis=1), values.take(b.variables, axis=1))
+            for b in self.blocks
+        ]
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
         """Log densities of rows relative to the peaks, shape (n_rows, n_blocks).
@@ -149,15 +153,22 @@ class BlockReader:
 
         ``prob`` has the probabilities of the blocks given each row, shape (n_blocks, n_rows).
         """
-        for start in range(0, len(rows), _ROWS):
-            part = slice(start, start + _ROWS)
-            probs = [prob[place, part] for place in self.place]
-            given = self.conditionals(rows[part], probs)
-            for place, blocks, scores in zip(self.place, self.blocks, given):
+
+        def add(part: Floats, start: int) -> None:
+            here = slice(start, start + len(part))
+            for place, blocks, cells in zip(self.place, self.blocks, self.cells(part)):
+                of_rows = prob[place, here]
+                wanted = np.ascontiguousarray(of_rows > NOTHING)
+                mean, sd = conditionals(blocks.gaussians, *cells[1:], wanted)
                 for at, var in enumerate(blocks.variables.tolist()):
-                    some = np.flatnonzero(np.isnan(rows[part, var]))
-                    of_cells = (scores[0][:, some, at], scores[1][:, some, at])
-                    of_rows = prob[np.ix_(place, start + some)]
-                    moments = cell_moments(blocks, self.columns, of_cells, at, of_rows, centre[var])
+                    some = np.flatnonzero(np.isnan(part[:, var]))
+                    of_cells = mean[:, some, at], sd[:, some, at]
+                    moments = cell_moments(
+                        blocks, self.columns, of_cells, at, of_rows[:, some], centre[var]
+                    )
                     first[start + some, var] += moments[0]
                     second[start + some, var] += moments[1]
+
+        if self.blocks:
+            most = max(blocks.gaussians.mean.size for blocks in self.blocks)
+            over_chunks(rows, add, min(CHUNK, max(1, _NUMBERS // most)))
