@@ -20,7 +20,7 @@ from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
 from skpc.learning import learn_cutset_network_of_blocks
-from skpc.queries import KernelExpansion, expected_gram
+from skpc.queries import KernelExpansion, expected_gram, log_likelihood
 from skpc.variables import ScoredColumn
 from skpc.variables.score import Score
 
@@ -61,6 +61,7 @@ def warmup() -> None:
     models.LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
     _samplers()
     _blocks()
+    _many_edges()
     codes = np.arange(400).reshape(100, 4) // 3 % 2
     learn_cutset_network_of_blocks(lambda count: count(codes), n_states=np.full(4, 2))
 
@@ -130,6 +131,14 @@ def _samplers() -> None:
     graph = FactorGraph.ising_grid(2, 2, coupling=0.2, field=0.1)
     samples = GibbsSampler(graph, burn_in=10, thinning=4, random_state=0).sample(20)
     BlackBoxImportanceSampler(graph, collapse=0.5, random_state=0).fit(samples).marginals()
+
+
+def _many_edges() -> None:
+    """Only deterministic circuits of many edges are asked about rows with missing cells so."""
+    builder, n = CircuitBuilder([5_000]), 5_000
+    states = [builder.indicator(0, state) for state in range(n)]
+    builder.sum(states, np.full(n, -np.log(n)), 0, range(n))
+    log_likelihood(builder.build(), [[np.nan]])
 
 
 def _main() -> None:

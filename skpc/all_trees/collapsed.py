@@ -122,7 +122,7 @@ def _draw(
     # Summed once for all draws.
     cumulated = np.cumsum(weights)
     for row in range(len(task.draws)):
-        height = uniform(streams, 0) * cumulated[-1]
+        height = uniform(streams, np.int64(0)) * cumulated[-1]
         parent = parents[np.searchsorted(cumulated, height)]
         tree_order(parent, workspace)
         pass_up(tables, parent, task.code, workspace)

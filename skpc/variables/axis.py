@@ -404,7 +404,7 @@ def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floa
             if np.isnan(rows[row, v]):
                 rows[row, v] = codes[row, v]
                 if ptr[v] < ptr[v + 1]:
-                    u = uniform(streams, 0)
+                    u = uniform(streams, np.int64(0))
                     rows[row, v] = draw_in_state(axis, ptr[v], ptr[v + 1], codes[row, v], u)
 
 
