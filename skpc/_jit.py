@@ -31,9 +31,10 @@ R = TypeVar("R")
 #: Numbers that :func:`add_products` and :func:`subtract_products` take at a time.
 LANES = 8
 
-#: True and False as arguments of kernels: the literals would each be a type of its own.
+#: True, False and 0 as arguments of kernels: the literals would each be a type of its own.
 TRUE: Any = np.bool_(True)
 FALSE: Any = np.bool_(False)
+ZERO: Any = np.int64(0)
 
 #: Every kernel that has been declared, in order of declaration.
 KERNELS: list[Any] = []

@@ -27,7 +27,7 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import kernel
+from skpc._jit import ZERO, kernel
 from skpc._random import Streams, start_streams, uniform
 from skpc.all_trees.beliefs import guess_states
 from skpc.all_trees.estimates import PreparedTrees, RowTask, adjust, log_product
@@ -122,7 +122,7 @@ def _draw(
     # Summed once for all draws.
     cumulated = np.cumsum(weights)
     for row in range(len(task.draws)):
-        height = uniform(streams, np.int64(0)) * cumulated[-1]
+        height = uniform(streams, ZERO) * cumulated[-1]
         parent = parents[np.searchsorted(cumulated, height)]
         tree_order(parent, workspace)
         pass_up(tables, parent, task.code, workspace)

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import FALSE, LANES, kernel
+from skpc._jit import FALSE, LANES, ZERO, kernel
 from skpc._random import Streams, start_streams, uniform
 from skpc.all_trees.determinants import PANEL, eliminate_lanes
 from skpc.all_trees.estimates import PreparedTrees, RowTask
@@ -53,12 +53,12 @@ def _spread(
             completions[:, v] = code[v]
             continue
         for i in range(size - 1, 0, -1):
-            j = int(uniform(streams, np.int64(0)) * (i + 1))
+            j = int(uniform(streams, ZERO) * (i + 1))
             order[i], order[j] = order[j], order[i]
         state, last = ptr[v], ptr[v + 1] - 1
         reached = proposal[state]
         for i in range(size):
-            height = (i + uniform(streams, np.int64(0))) / size
+            height = (i + uniform(streams, ZERO)) / size
             while state < last and reached < height:
                 state += 1
                 reached += proposal[state]
@@ -249,7 +249,7 @@ def _complete_row(
     if len(task.draws) > 0:
         cumulated = np.cumsum(weight)
         for draw in range(len(task.draws)):
-            height = uniform(streams, np.int64(0)) * cumulated[-1]
+            height = uniform(streams, ZERO) * cumulated[-1]
             task.draws[draw] = completions[np.searchsorted(cumulated, height)]
     log_asked = _log_asked(task, ptr, proposal, completions, weight)
     worth = 1.0 / error if error > 0.0 else math.inf

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import kernel
+from skpc._jit import ZERO, kernel
 from skpc._random import Streams, start_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._threads import in_threads
@@ -204,7 +204,7 @@ def _run_chain(
             taken += 1
             due = thinning
         if at_random:
-            turn = int(uniform(streams, np.int64(0)) * len(moving))
+            turn = int(uniform(streams, ZERO) * len(moving))
         _update(factors, moving[turn], state, streams, log_prob)
         turn = turn + 1 if turn + 1 < len(moving) else 0
         due -= 1
@@ -229,7 +229,7 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
     for s in range(n_states):
         log_prob[s] = math.exp(log_prob[s] - peak)
         total += log_prob[s]
-    left = uniform(streams, np.int64(0)) * total
+    left = uniform(streams, ZERO) * total
     # Not draw_index, which made whole chains slower by a sixth. Rounding may leave the last states
     # unreached: the last possible one is taken then.
     for s in range(n_states):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, check_memory, offsets
-from skpc._jit import FALSE, inlined, kernel
+from skpc._jit import FALSE, ZERO, inlined, kernel
 from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc._threads import each, slices
 from skpc.counting import ChowLiuTree
@@ -254,8 +254,7 @@ def _weigh(trees: SharedTrees, work: _Workspace, cells: Codes) -> None:
     column, above, n_states = trees.column, trees.above, trees.n_states
     first, place, prob = trees.first, trees.place, trees.prob
     share, told, message, is_told = work.share, work.told, work.message, work.is_told
-    # A plain 0 would compile the parts once more.
-    n, start = len(share), np.int64(0)
+    n = len(share)
     for k in range(n):
         share[k] = trees.share[k]
     for v in range(len(is_told)):
@@ -282,14 +281,14 @@ def _weigh(trees: SharedTrees, work: _Workspace, cells: Codes) -> None:
             if missing:
                 _multiply(told, (place[parent] + t) * n, message, n, not is_told[parent])
             else:
-                _multiply(share, start, message, n, FALSE)
+                _multiply(share, ZERO, message, n, FALSE)
         if missing:
             is_told[parent] = True
             _rescale(told, place[parent] * n, n_states[parent] * n)
             continue
         n_factors += 1
         if n_factors % _FACTORS == 0:
-            _rescale(share, start, n)
+            _rescale(share, ZERO, n)
 
 
 @kernel
@@ -306,13 +305,13 @@ def _draw_rows(
     column, above, n_states = trees.column, trees.above, trees.n_states
     first, place, prob = trees.first, trees.place, trees.prob
     share, told, score, is_told = work.share, work.told, work.message, work.is_told
-    n, start = len(share), np.int64(0)
+    n = len(share)
     for r in range(len(codes)):
         _weigh(trees, work, codes[r])
         total = 0.0
         for k in range(n):
             total += share[k]
-        chosen = draw_index(share, start, n, uniform(streams, r) * total)
+        chosen = draw_index(share, ZERO, n, uniform(streams, r) * total)
         of_row = weight[r]
         for i in range(len(column)):
             v, state = column[i], np.int64(codes[r, column[i]])
@@ -325,6 +324,6 @@ def _draw_rows(
                     told_here = told[(place[v] + s) * n + chosen] if is_told[v] else 1.0
                     score[s] = prob[row + s * n] * told_here
                     total += score[s]
-                state = np.int64(draw_index(score, start, width, uniform(streams, r) * total))
+                state = np.int64(draw_index(score, ZERO, width, uniform(streams, r) * total))
                 filled[r, v] = state
             counts[row + state * n] += of_row

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import inlined, kernel
+from skpc._jit import ZERO, inlined, kernel
 from skpc._random import seed_streams, uniform
 
 #: Numbers of an axis, seen by kernels, that stand before its edges.
@@ -404,7 +404,7 @@ def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floa
             if np.isnan(rows[row, v]):
                 rows[row, v] = codes[row, v]
                 if ptr[v] < ptr[v + 1]:
-                    u = uniform(streams, np.int64(0))
+                    u = uniform(streams, ZERO)
                     rows[row, v] = draw_in_state(axis, ptr[v], ptr[v + 1], codes[row, v], u)
 
 
