@@ -44,7 +44,7 @@ _WARNED: list[str] = []
 
 #: What kernels call to make arrays, beside kernels whose names begin with ``new_``. Those without
 #: any of them do without numba's counts of references. These are atomic additions, which took nine
-#: tenths of the time of some small functions, and an eighth of the time to compile.
+#: tenths of the time of some small functions.
 _MAKERS = {"empty", "zeros", "ones", "full", "arange", "copy", "cumsum", "dot", "sort"}
 
 # No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
