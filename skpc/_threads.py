@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from threading import current_thread
 from typing import Any, TypeVar
 
 from joblib import cpu_count, effective_n_jobs, parallel_config
 
 #: Products (or the like) of all parts together from which on threads pay: some tenths of a second.
 _WORTH_IT = 3e8
+#: What the names of the threads begin with.
+_NAME = "skpc-part"
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 
@@ -29,7 +32,12 @@ def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
 
 
 def n_threads() -> int:
-    """The number of threads that :func:`in_threads` uses."""
+    """The number of threads that :func:`in_threads` uses: one within its own threads.
+
+    If these waited for others of their pool, all of them might wait.
+    """
+    if current_thread().name.startswith(_NAME):
+        return 1
     # None would mean one thread wherever the configuration is of processes, joblib's default.
     n_jobs = effective_n_jobs(None)
     return min(n_jobs, cpu_count()) if n_jobs > 1 else 1
@@ -38,7 +46,7 @@ def n_threads() -> int:
 @cache
 def _pool(n_workers: int, process: int) -> ThreadPoolExecutor:
     """The threads of a process. A forked one has none of those of its parent."""
-    return ThreadPoolExecutor(n_workers)
+    return ThreadPoolExecutor(n_workers, thread_name_prefix=_NAME)
 
 
 def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:

@@ -30,6 +30,21 @@ def test_n_jobs_gives_threads(monkeypatch):
         assert len(set(in_threads(thread_of, [barrier, barrier]))) == 2
 
 
+def test_parts_of_parts_do_not_wait_for_the_threads_that_wait_for_them(monkeypatch):
+    monkeypatch.setattr("skpc._threads.cpu_count", lambda: 2)
+    barrier = threading.Barrier(2)
+
+    def part(_: int) -> list[int]:
+        # Both threads are taken from here on.
+        barrier.wait(timeout=60)
+        with threads(2):
+            return in_threads(lambda _: threading.get_ident(), range(2))
+
+    with threads(2):
+        for found in in_threads(part, range(2)):
+            assert len(set(found)) == 1
+
+
 def test_small_work_stays_in_one_thread():
     with threads(2):
         found = each(lambda number: (number, threading.get_ident()), [(0,), (1,)], 10.0)

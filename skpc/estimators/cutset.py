@@ -129,9 +129,9 @@ class CutsetNetworkBD(CircuitDensity):
         the probability of such a category, the share of the training rows whose category is seen
         once.
     n_jobs : int, default=None
-        Number of components learned at a time, by joblib, or of cuts tried at a time in a large
-        node of a single network, by threads; the result is the same. None means 1 unless in a
-        ``joblib.parallel_config`` context.
+        Number of components learned at a time, by joblib, or of threads for a single network and
+        for answers. The result is the same. None means 1 unless in a ``joblib.parallel_config``
+        context.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
         network of complete rows is learned without chance.

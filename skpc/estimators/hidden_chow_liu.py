@@ -71,7 +71,8 @@ class HiddenChowLiuTree(CircuitDensity):
     random_state : int, RandomState instance or None, default=None
         Seeds the starts, the order of the rows, and the choice of the rows held out.
     n_jobs : int, default=None
-        Number of threads that read parts of the rows. The result does not depend on it.
+        Number of threads that read parts of the rows, for answers too. The result does not depend
+        on it.
     verbose : int, default=0
         With 1, a progress bar counts the epochs of all trees that are tried.
 

@@ -126,8 +126,9 @@ class MixtureOfAllTrees(TableDensity):
         for all the trees that rows with missing cells are estimated with: asking a fitted estimator
         again gives the same answer.
     n_jobs : int, default=None
-        Number of threads among which joblib divides the rows, for answers, and for gradients if
-        there are hundreds of columns. None means 1, and -1 all cores. The results are the same.
+        Number of threads that share the rows, for answers, and for gradients from fifty columns
+        on. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores. The
+        results are the same.
     verbose : int, default=0
         With 1, a progress bar counts the epochs (a line at the end where tqdm is not installed).
 

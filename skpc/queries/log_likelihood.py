@@ -33,8 +33,8 @@ from skpc.variables.families import leaf_tables
 
 #: Rows evaluated at a time: a line of values then takes 4 KiB and the live ones stay in cache.
 _BATCH = 512
-#: Edges that a pass over many rows at a time takes in the time of some visits of a single row; and
-#: the visits for each column that a row with missing cells usually needs.
+#: A row with missing cells may take one visit for so many edges of the circuit: with more, a pass
+#: over all edges, for many rows at a time, is faster. It usually takes so many for each column.
 _EDGES_OF_A_VISIT, _VISITS_OF_A_COLUMN = 1000, 4
 
 
