@@ -253,7 +253,8 @@ def fit_components(
         model = learner.maximised(model, cells, share)
     # Steps between look only at the components to which a row belongs, and raise a bound: they pay
     # where a row costs as much as a pattern.
-    n_between = _BETWEEN if len(cells.patterns.seen) > _PATTERNS * len(weight) else 0
+    is_dear = len(model.weights) > 1 and len(cells.patterns.seen) > _PATTERNS * len(weight)
+    n_between = _BETWEEN if is_dear else 0
     before = -math.inf
     for _ in range(max_iter):
         share = model.joint(columns, cells)
@@ -282,6 +283,16 @@ def clustered(
     """Clusters of rows by k-means, as parts of one and zero; shape (n_clusters, n_rows)."""
     label = cluster_points(points, weight, n_components, _CLUSTERING, random_state)
     return np.ascontiguousarray((np.arange(label.max() + 1)[:, np.newaxis] == label) * 1.0)
+
+
+def n_parameters(recipe: Recipe, model: TableModel, columns: TableColumns) -> int:
+    """Number of free parameters of a mixture."""
+    d, n_factors = len(columns.numbers), recipe.n_factors
+    full = d * (d + 1) // 2
+    of_covariance = min(d * (n_factors + 1), full) if n_factors else full
+    of_tables = len(columns.share) - len(columns.tables)
+    of_one = d + of_covariance + of_tables + len(recipe.widths) - 1
+    return len(model.weights) * (of_one + 1) - 1
 
 
 class _Maximiser:

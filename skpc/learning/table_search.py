@@ -21,6 +21,7 @@ from skpc.learning.table_mixture import (
     TableModel,
     clustered,
     fit_components,
+    n_parameters,
     next_model,
 )
 from skpc.variables import Number
@@ -53,8 +54,8 @@ _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 _MOST_ROWS = 30_000
 #: Steps of EM on all rows that follow, and rows that these read at a time.
 _PASSES, _ROWS_OF_PART = 2, 16_384
-#: EM ends when an iteration raises the mean log density by less, in nats a row.
-_MAX_ITER, _TOL = 60, 1e-2
+#: EM ends when an iteration raises the mean log density by less, in nats a row of so many numbers.
+_MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
@@ -254,7 +255,7 @@ def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) 
     recipes = [candidate.recipe for candidate in candidates]
     models = each(whole.fit, ((recipe,) for recipe in recipes), _work(table.rows, recipes))
     sizes = [
-        _n_parameters(candidate.recipe, model, columns)
+        n_parameters(candidate.recipe, model, columns)
         for candidate, model in zip(candidates, models)
     ]
     stacked = TableModel.stacked(models, weights)
@@ -268,6 +269,7 @@ class _Part:
         self.columns, self.weight, self.seed = columns, weight, seed
         self.cells, self.points = columns.cells(rows), columns.points(rows, weight)
         self.starts: dict[int, Floats] = {}
+        self.fitted: dict[Recipe, TableModel] = {}
 
     def fit(self, recipe: Recipe) -> TableModel:
         """The mixture of a recipe, from clusters of the rows."""
@@ -276,8 +278,19 @@ class _Part:
             start = clustered(self.points, self.weight, count, random_state)
             # Rows this far away would dominate a covariance; they are left to the background.
             self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
-        start = self.starts[count]
-        return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, _TOL)
+        return self._fit_from(self.starts[count], recipe)
+
+    def try_recipe(self, recipe: Recipe) -> TableModel:
+        """The same, from the last mixture of a like recipe that was tried: that is nearer."""
+        like = recipe._replace(strength=0.0, to_diagonal=0.0)
+        before = self.fitted.get(like)
+        found = self.fit(recipe) if before is None else self._fit_from(before, recipe)
+        self.fitted[like] = found
+        return found
+
+    def _fit_from(self, start: TableModel | Floats, recipe: Recipe) -> TableModel:
+        tol = _TOL * max(1.0, len(self.columns.numbers) / _COLUMNS)
+        return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, tol)
 
 
 class _Search:
@@ -430,23 +443,13 @@ def _work(rows: Floats, recipes: Sequence[Recipe]) -> float:
 
 def _ask(part: _Part, asked: TableCells, recipe: Recipe) -> Floats:
     """Log densities of held-out rows."""
-    return part.fit(recipe).log_density(part.columns, asked)
-
-
-def _n_parameters(recipe: Recipe, model: TableModel, columns: TableColumns) -> int:
-    """Number of free parameters of a mixture."""
-    d, n_factors = len(columns.numbers), recipe.n_factors
-    full = d * (d + 1) // 2
-    of_covariance = min(d * (n_factors + 1), full) if n_factors else full
-    of_tables = len(columns.share) - len(columns.tables)
-    of_one = d + of_covariance + of_tables + len(recipe.widths) - 1
-    return len(model.weights) * (of_one + 1) - 1
+    return part.try_recipe(recipe).log_density(part.columns, asked)
 
 
 def _ask_cells(part: _Part, asked: TableCells, recipe: Recipe, plain: list[bool]) -> Floats:
     """Log densities of some held-out cells given the rest of their rows, summed by row."""
     some = np.array(plain)[part.columns.numbers]
-    found = part.fit(recipe).log_cells(part.columns, asked)[:, some]
+    found = part.try_recipe(recipe).log_cells(part.columns, asked)[:, some]
     return np.asarray(np.maximum(found, _LOWEST).sum(axis=1))
 
 

@@ -1,8 +1,8 @@
 """Parts of a matrix that missingness patterns select, for several rows side by side.
 
 Each row has a lane. The numbers of all lanes at one place of their parts are neighbours in
-a flat array, so that one instruction treats eight rows. A part that is smaller than others is
-bordered by the identity.
+a flat array, so that one instruction treats eight rows. Parts have the same even size: smaller ones
+are bordered by the identity.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, kernel, subtract_products
+from skpc._jit import LANES, inlined, kernel, subtract_products, subtract_tile
 
 #: Products of pivots outside of these bounds are turned into logarithms.
 _SMALL, _LARGE = 1e-100, 1e100
@@ -83,24 +83,42 @@ def load_cells(
             )
 
 
+@inlined
+def _finish_tile(matrix: Floats, at: Any, root: Floats, diagonal: Any, stride: Any) -> None:
+    """Divide a tile, of two rows and two columns, by the tile of the factors on the diagonal."""
+    for row in range(2):
+        begin = at + row * stride
+        for lane in range(LANES):
+            first = matrix[begin + lane] * root[diagonal + lane]
+            rest = matrix[begin + LANES + lane] - first * root[diagonal + stride + lane]
+            matrix[begin + lane] = first
+            matrix[begin + LANES + lane] = rest * root[diagonal + stride + LANES + lane]
+
+
 @kernel
 def factorise_blocks(size: Any, block: Floats, log_det: Floats) -> None:
-    """Cholesky factors in place, with reciprocals on their diagonals; their log determinants."""
-    product = np.ones(LANES)
+    """Cholesky factors in place, with reciprocals on their diagonals; their log determinants.
+
+    The size is even, for two rows and two columns are factorised together.
+    """
+    product, stride = np.ones(LANES), size * LANES
     log_det[:] = 0.0
-    for i in range(size):
-        row = i * size * LANES
-        for j in range(i):
-            at, diagonal = row + j * LANES, (j * size + j) * LANES
-            subtract_products(block, at, block, row, block, j * size * LANES, j)
-            for lane in range(LANES):
-                block[at + lane] *= block[diagonal + lane]
+    for i in range(0, size, 2):
+        row = i * stride
+        for j in range(0, i, 2):
+            at, column = row + j * LANES, j * stride
+            subtract_tile(block, block, block, (at, row, column), stride, j)
+            _finish_tile(block, at, block, column + j * LANES, stride)
         at = row + i * LANES
-        subtract_products(block, at, block, row, block, row, i)
+        subtract_tile(block, block, block, (at, row, row), stride, i)
+        below = at + stride
         for lane in range(LANES):
             block[at + lane] = 1.0 / math.sqrt(block[at + lane])
+            block[below + lane] *= block[at + lane]
+            rest = block[below + LANES + lane] - block[below + lane] * block[below + lane]
+            block[below + LANES + lane] = 1.0 / math.sqrt(rest)
         for lane in range(LANES):
-            product[lane] *= block[at + lane]
+            product[lane] *= block[at + lane] * block[below + LANES + lane]
             if product[lane] < _SMALL or product[lane] > _LARGE:
                 log_det[lane] -= 2.0 * math.log(product[lane])
                 product[lane] = 1.0
@@ -130,25 +148,34 @@ def add_squares(size: Any, solved: Floats, found: Floats) -> None:
 @kernel
 def invert_blocks(size: Any, root: Floats, half: Floats, inverse: Floats) -> None:
     """Inverses of the factors C, transposed (``half``), and of CC', negative (``inverse``)."""
-    for j in range(size):
-        row = j * size * LANES
+    stride = size * LANES
+    for j in range(0, size, 2):
+        row = j * stride
         begin = row + j * LANES
         for lane in range(LANES):
-            half[begin + lane] = root[begin + lane]
-        for i in range(j + 1, size):
-            at, diagonal = row + i * LANES, (i * size + i) * LANES
-            for lane in range(LANES):
-                half[at + lane] = 0.0
-            subtract_products(half, at, root, (i * size + j) * LANES, half, begin, i - j)
-            for lane in range(LANES):
-                half[at + lane] *= root[diagonal + lane]
-    for i in range(size):
-        left = (i * size + i) * LANES
-        for j in range(i + 1):
-            at, right = (i * size + j) * LANES, (j * size + i) * LANES
-            for lane in range(LANES):
-                inverse[at + lane] = 0.0
-            subtract_products(inverse, at, half, left, half, right, size - i)
+            top, bottom = root[begin + lane], root[begin + stride + LANES + lane]
+            half[begin + lane], half[begin + stride + LANES + lane] = top, bottom
+            half[begin + LANES + lane] = -top * root[begin + stride + lane] * bottom
+            half[begin + stride + lane] = 0.0
+        for i in range(j + 2, size, 2):
+            at, of_root = row + i * LANES, i * stride
+            _clear_tile(half, at, stride)
+            places = at, begin, of_root + j * LANES
+            subtract_tile(half, half, root, places, stride, i - j)
+            _finish_tile(half, at, root, of_root + i * LANES, stride)
+    for i in range(0, size, 2):
+        left = i * stride + i * LANES
+        for j in range(0, i + 2, 2):
+            at, right = i * stride + j * LANES, j * stride + i * LANES
+            _clear_tile(inverse, at, stride)
+            subtract_tile(inverse, half, half, (at, left, right), stride, size - i)
+
+
+@inlined
+def _clear_tile(matrix: Floats, at: Any, stride: Any) -> None:
+    for row in range(2):
+        for lane in range(2 * LANES):
+            matrix[at + row * stride + lane] = 0.0
 
 
 @kernel

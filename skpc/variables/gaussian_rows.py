@@ -103,7 +103,7 @@ def _measure(
         end = fill_lanes(begin, held, group, columns, n_gone, lanes)
         if group[end - 1] != known or group[begin] != known:
             known = group[begin] if group[begin] == group[end - 1] else np.int64(-1)
-            size = lanes[2].max()
+            size = (lanes[2].max() + 1) // 2 * 2
             matrix = precision if by_missing else covariance
             load_blocks(matrix, columns, lanes, size, root)
             factorise_blocks(size, root, of_block)
@@ -137,7 +137,10 @@ def add_rows(
     total: Floats,
     square: Floats,
 ) -> None:
-    """Expected sums over completed rows; see :func:`gaussians.statistics`."""
+    """Expected sums over completed rows; see :func:`gaussians.statistics`.
+
+    Those of products are complete on and below the diagonal.
+    """
     n_patterns, d = seen.shape
     away, told = np.empty((_ROWS, d)), np.empty((_ROWS, d))
     line, group = np.empty(_ROWS, dtype=np.int64), np.empty(_ROWS, dtype=np.int64)
@@ -183,7 +186,7 @@ def _complete(
     spread_weight: Floats,
     square: Floats,
 ) -> None:
-    """Fill in the rows in the workspace, and add their conditional covariances."""
+    """Fill in the rows in the workspace, and add lower triangles of conditional covariances."""
     # Patterns with most missing cells come first.
     if held == 0 or n_gone[group[0]] == 0:
         return
@@ -208,14 +211,14 @@ def _complete(
                 space,
             )  # fmt: skip
             for i in range(n_gone[p]):
-                for j in range(n_gone[p]):
+                for j in range(i + 1):
                     square[gone[i], gone[j]] += spread_weight[line[begin]] * spread[i, j]
             begin += 1
             continue
         end = fill_lanes(begin, held, group, columns, n_gone, lanes)
         if group[end - 1] != known or p != known:
             known = p if p == group[end - 1] else np.int64(-1)
-            size = lanes[2].max()
+            size = (lanes[2].max() + 1) // 2 * 2
             load_blocks(precision, columns, lanes, size, blocks[0])
             factorise_blocks(size, blocks[0], of_block)
             invert_blocks(size, blocks[0], blocks[1], blocks[2])
@@ -228,10 +231,8 @@ def _complete(
                 v = columns[q, i]
                 away[row, v] = filled[i * LANES + lane]
                 for j in range(i + 1):
-                    gained = -spread_weight[line[row]] * blocks[2, (i * size + j) * LANES + lane]
-                    square[v, columns[q, j]] += gained
-                    if j < i:
-                        square[columns[q, j], v] += gained
+                    spread_here = blocks[2, (i * size + j) * LANES + lane]
+                    square[v, columns[q, j]] -= spread_weight[line[row]] * spread_here
         begin = end
 
 

@@ -99,9 +99,17 @@ def _inverses(root: Floats) -> Floats:
     found = np.empty_like(root)
     for one, factor in zip(found, root):
         # To Fortran a C-contiguous lower triangle is an upper one.
-        one[:] = np.tril(dpotri(factor.T)[0].T)
-        one += np.tril(one, -1).T
+        one[:] = dpotri(factor.T)[0].T
+        _mirror(one)
     return found
+
+
+@kernel
+def _mirror(matrix: Floats) -> None:
+    """Make a matrix symmetric, from its lower triangle."""
+    for i in range(len(matrix)):
+        for j in range(i):
+            matrix[j, i] = matrix[i, j]
 
 
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
@@ -229,6 +237,8 @@ def statistics(
     for (some, _), (of_rows, squares) in zip(product(components, parts), found):
         total[some] += of_rows
         square[some] += squares
+    for one in square:
+        _mirror(one)
     return weight.sum(axis=1), total, square
 
 

@@ -205,6 +205,25 @@ def test_factors_are_found_where_there_are_some():
     assert_allclose(noise[0], np.arange(1.0, 9.0), rtol=1e-2)
 
 
+@pytest.mark.parametrize(("d", "n_factors"), [(3, 2), (30, 4), (120, 12)])
+def test_factors_from_a_subspace_are_as_likely_as_from_all_eigenvectors(d, n_factors):
+    rng = np.random.default_rng(d)
+    values = rng.normal(size=(400, n_factors)) @ rng.normal(size=(n_factors, d))
+    covariance = np.cov(values + rng.normal(size=(400, d)) * rng.uniform(0.5, 2.0, d), rowvar=False)
+    found, noise = factored(covariance[np.newaxis], n_factors)
+    expected = naive.factored(covariance, n_factors, 30)
+    reached, best = (_mean_log_density(covariance, c) for c in (found[0], expected))
+    assert_allclose(reached, best, atol=1e-4)
+    assert_allclose(found[0].diagonal(), covariance.diagonal(), rtol=1e-6)
+    assert np.all(noise > 0.0)
+
+
+def _mean_log_density(covariance, model):
+    """That of rows of a covariance under a Gaussian, but for a constant."""
+    distances = np.trace(np.linalg.solve(model, covariance))
+    return -0.5 * (np.linalg.slogdet(model)[1] + distances)
+
+
 def test_a_table_of_categories_alone_is_a_mixture_of_tables():
     codes = np.random.default_rng(0).integers(0, 3, (60, 3)).astype(float)
     columns = TableColumns.of(codes, np.ones(60), np.full(3, 3), [None] * 3)

@@ -112,3 +112,15 @@ def explained(rows, column):
     rest = rows[:, column] - others @ np.linalg.lstsq(others, rows[:, column])[0]
     alone = rest @ rest / (n_rows - n_columns)
     return 1.0 - alone / rows[:, column].var(ddof=1)
+
+
+def factored(covariance, n_factors, n_steps):
+    """L L' + Psi after some steps, from all eigenvectors (Barber, algorithm 21.1)."""
+    noise = 0.5 * np.diag(covariance)
+    for _ in range(n_steps):
+        root = np.sqrt(noise)
+        strength, vectors = np.linalg.eigh(covariance / np.outer(root, root))
+        strength, vectors = strength[-n_factors:], vectors[:, -n_factors:]
+        loadings = root[:, None] * vectors * np.sqrt(np.maximum(strength - 1.0, 0.0))
+        noise = np.diag(covariance) - (loadings**2).sum(axis=1)
+    return loadings @ loadings.T + np.diag(noise)

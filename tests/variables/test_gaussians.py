@@ -17,7 +17,15 @@ from tests.naive import gaussians as naive
 
 #: Numbers of rows and columns, and the share of missing cells: few and many rows of a pattern, and
 #: more than fit into the workspace at a time.
-CASES = [(40, 1, 0.4), (60, 3, 0.5), (50, 6, 0.0), (80, 6, 0.3), (30, 8, 0.8), (1500, 2, 0.3)]
+CASES = [
+    (40, 1, 0.4),
+    (60, 3, 0.5),
+    (50, 6, 0.0),
+    (80, 6, 0.3),
+    (30, 8, 0.8),
+    (1500, 2, 0.3),
+    (40, 45, 0.3),
+]
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
