@@ -302,7 +302,7 @@ def fast_exp(x: float) -> float:
     an argument, and arguments above 700 are not expected.
     """
     clipped = max(x, -708.0)
-    n = math.floor(clipped * _LOG2_E + 0.5)
+    n = np.floor(clipped * _LOG2_E + 0.5)
     r = (clipped - n * _LN2_HIGH) - n * _LN2_LOW
     p = 1.0 / 39916800.0
     p = p * r + 1.0 / 3628800.0
