@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 
 from skpc import _jit
-from skpc._jit import LANES, fast_exp, fast_log, inlined, kernel, popcount, subtract_products
+from skpc._jit import (
+    LANES,
+    TILE,
+    add_tile,
+    fast_exp,
+    fast_log,
+    inlined,
+    kernel,
+    popcount,
+    subtract_products,
+)
 from skpc._random import normal, seed_streams, uniform
 
 PROBE = """
@@ -199,6 +209,22 @@ def test_products_of_lanes_are_subtracted(n):
     found = out.copy()
     _subtract(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n)
     out[2] -= (left[1 : 1 + n] * right[:n]).sum(axis=0)
+    np.testing.assert_allclose(found, out, rtol=1e-12)
+
+
+@kernel
+def _add(out, left, right, n):
+    add_tile(out, LANES, left, TILE, right, LANES, n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_product_of_matrices_is_added_to_a_tile(n):
+    rng = np.random.default_rng(n)
+    out, left = rng.normal(size=(TILE, 2 * LANES)), rng.normal(size=(5, TILE))
+    right = rng.normal(size=(5, LANES))
+    found = out.copy()
+    _add(found, left, right, n)
+    out[:, LANES:] += left[1 : 1 + n].T @ right[1 : 1 + n]
     np.testing.assert_allclose(found, out, rtol=1e-12)
 
 
