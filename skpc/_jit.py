@@ -6,7 +6,6 @@ numba. Kernels release the GIL, so a plain pool of threads runs them side by sid
 
 import hashlib
 import inspect
-import math
 import pickle
 import warnings
 from collections.abc import Callable
@@ -30,6 +29,9 @@ R = TypeVar("R")
 
 #: Numbers that :func:`add_products` and :func:`subtract_products` take at a time.
 LANES = 8
+#: Rows that :func:`add_tile` takes at a time. Sixteen registers of four numbers hold the sums of
+#: as many rows of eight, a row of one factor, and a number of the other.
+TILE = 6
 
 #: True, False and 0 as arguments of kernels: the literals would each be a type of its own.
 TRUE: Any = np.bool_(True)
@@ -276,7 +278,7 @@ def _subtract_products(
     return types.void(out, at, left, i, right, j, n), codegen
 
 
-def _subtract_tile(
+def _subtract_pairs(
     typingctx: Any, out: Any, left: Any, right: Any, places: Any, stride: Any, n: Any
 ) -> Any:
     """The same for two rows of the left array and two of the right one, which are ``stride`` apart.
@@ -327,10 +329,57 @@ def _subtract_tile(
     return types.void(out, left, right, places, stride, n), codegen
 
 
+def _add_tile(
+    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
+) -> Any:
+    """Add a product of matrices to a tile of six rows of eight numbers, arrays of float64.
+
+    ``out[at + r * width :][:8] += sum over b < n of left[i + 6 * b + r] * right[j + 8 * b :][:8]``
+    for r < 6, with positions in the flat arrays, and the size of the last dimension of ``out`` as
+    the width. The sums stay in registers.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.DoubleType(), LANES)
+        arrays = {
+            k: context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2, 4)
+        }
+        at, i, j, n = (args[k] for k in (1, 3, 5, 6))
+        width = builder.extract_value(arrays[0].shape, signature.args[0].ndim - 1)
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+
+        def pointer(array: int, position: Any) -> Any:
+            return builder.bitcast(builder.gep(arrays[array].data, [position]), vector.as_pointer())
+
+        def repeated(number: Any) -> Any:
+            one = builder.insert_element(undefined, number, first.type.element(0))
+            return builder.shuffle_vector(one, undefined, first)
+
+        rows = [builder.mul(width, width.type(r)) for r in range(TILE)]
+        targets = [pointer(0, builder.add(at, row)) for row in rows]
+        sums = [cgutils.alloca_once_value(builder, builder.load(t, align=8)) for t in targets]
+        with cgutils.for_range(builder, n) as loop:
+            place = builder.add(j, builder.mul(loop.index, j.type(LANES)))
+            other = builder.load(pointer(4, place), align=8)
+            place = builder.add(i, builder.mul(loop.index, i.type(TILE)))
+            for r, total in enumerate(sums):
+                mine = builder.load(builder.gep(arrays[2].data, [builder.add(place, i.type(r))]))
+                product = builder.fmul(repeated(mine), other, flags=("contract",))
+                more = builder.fadd(builder.load(total), product, flags=("contract",))
+                builder.store(more, total)
+        for target, total in zip(targets, sums):
+            builder.store(builder.load(total), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, at, left, i, right, j, n), codegen
+
+
 popcount: Any = intrinsic(_popcount)
+add_tile: Any = intrinsic(_add_tile)
 add_products: Any = intrinsic(_add_products)
 subtract_products: Any = intrinsic(_subtract_products)
-subtract_tile: Any = intrinsic(_subtract_tile)
+subtract_pairs: Any = intrinsic(_subtract_pairs)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)
 
@@ -354,7 +403,7 @@ def fast_exp(x: float) -> float:
     an argument, and arguments above 700 are not expected.
     """
     clipped = max(x, -708.0)
-    n = math.floor(clipped * _LOG2_E + 0.5)
+    n = np.floor(clipped * _LOG2_E + 0.5)
     r = (clipped - n * _LN2_HIGH) - n * _LN2_LOW
     p = 1.0 / 39916800.0
     p = p * r + 1.0 / 3628800.0

@@ -14,13 +14,15 @@ import pytest
 from skpc import _jit
 from skpc._jit import (
     LANES,
+    TILE,
+    add_tile,
     fast_exp,
     fast_log,
     inlined,
     kernel,
     popcount,
+    subtract_pairs,
     subtract_products,
-    subtract_tile,
 )
 from skpc._random import normal, seed_streams, uniform
 
@@ -213,7 +215,7 @@ def test_products_of_lanes_are_subtracted(n):
 
 @kernel
 def _subtract_pairs(out, left, right, places, stride, n):
-    subtract_tile(out, left, right, places, stride, n)
+    subtract_pairs(out, left, right, places, stride, n)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
@@ -225,6 +227,22 @@ def test_products_of_pairs_of_rows_of_lanes_are_subtracted(n):
     for r in range(2):
         for c in range(2):
             out[1 + r, 2 + c] -= (left[r, 1 : 1 + n] * right[c, :n]).sum(axis=0)
+    np.testing.assert_allclose(found, out, rtol=1e-12)
+
+
+@kernel
+def _add(out, left, right, n):
+    add_tile(out, LANES, left, TILE, right, LANES, n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_product_of_matrices_is_added_to_a_tile(n):
+    rng = np.random.default_rng(n)
+    out, left = rng.normal(size=(TILE, 2 * LANES)), rng.normal(size=(5, TILE))
+    right = rng.normal(size=(5, LANES))
+    found = out.copy()
+    _add(found, left, right, n)
+    out[:, LANES:] += left[1 : 1 + n].T @ right[1 : 1 + n]
     np.testing.assert_allclose(found, out, rtol=1e-12)
 
 

@@ -11,6 +11,7 @@ from skpc._arrays import Floats, Ints
 from skpc.all_trees.determinants import add_expected_edges, expected_edges, log_tree_weights
 from skpc.all_trees.laplacian import hang_undirected
 from skpc.all_trees.tree_tables import TreeTables
+from skpc.all_trees.workspace import Workspace
 
 #: Estimates of rows with missing cells refuse smaller probabilities.
 _LEAST = 1e-99
@@ -113,7 +114,9 @@ class AllTrees(NamedTuple):
         log_total = log_tree_weights(self.weight, self._vertices, self.symmetric)
         return log_weight + self.log_state_factor[states].sum(axis=1) - log_total
 
-    def expect(self, states: Ints, weight: Floats, edge: Floats | None = None) -> Expectation:
+    def expect(
+        self, states: Ints, weight: Floats, workspace: Workspace | None = None
+    ) -> Expectation:
         """Log-likelihood of complete rows, and the edges of their trees.
 
         Parameters
@@ -122,16 +125,18 @@ class AllTrees(NamedTuple):
             As :meth:`states_of` gives them.
         weight : array of shape (n_rows,)
             Weights of the rows.
-        edge : array of shape (n_states, n_states) or None, default=None
-            Zeros, where the expected edges are added; None takes a new array.
+        workspace : Workspace or None, default=None
+            Memory to use, that of the expected edges included; None takes new.
 
         Returns
         -------
         Expectation
             All that derivatives of the log-likelihood with respect to parameters need.
         """
-        edge = np.zeros_like(self.edge_factor) if edge is None else edge
-        log_weight = add_expected_edges(self.edge_factor, states, weight, self.symmetric, edge)
+        workspace = Workspace() if workspace is None else workspace
+        factor = self.edge_factor
+        edge = workspace.zeros("edge", factor.shape)
+        log_weight = add_expected_edges(factor, states, weight, self.symmetric, edge, workspace)
         total = np.array([weight.sum()])
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
         n_vertices = states.shape[1]

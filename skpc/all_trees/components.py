@@ -119,8 +119,7 @@ class ComponentParameters(NamedTuple):
         share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
         gradient[:k] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)
         for model, of_rows, out in zip(models, share.T, self._parts(gradient)):
-            edge = workspace.zeros("edge", model.edge_factor.shape)
-            expectation = model.expect(states, np.ascontiguousarray(of_rows), edge)
+            expectation = model.expect(states, np.ascontiguousarray(of_rows), workspace)
             self.of_one.gradient(model, expectation, out)
         if k == 1:
             return expectation.log_likelihood, gradient

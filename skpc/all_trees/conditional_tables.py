@@ -9,25 +9,37 @@ from __future__ import annotations
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, kernel
+from skpc._jit import fast_exp, inlined, kernel
 from skpc._threads import in_threads, slices
 
 #: Entries of tables that are worth a thread.
 _ENTRIES = 4e6
+#: States of parents that are taken together: their columns stay in the cache.
+_SOME = 512
 
 
-@kernel
-def _normalisers(logit: Floats, first: int, last: int, log_total: Floats) -> None:
-    """Log of the sum over the states ``first .. last`` of the exponentials of each column."""
-    largest, total = logit[first].copy(), np.zeros(logit.shape[1])
+@inlined
+def _weigh_some(
+    logit: Floats, first: int, last: int, of_parent: Floats, some: Ints, factor: Floats
+) -> None:
+    """Weights of the edges into one vertex from some states of parents, times their tables."""
+    largest, total = of_parent[1], of_parent[2]
+    start, stop = np.uint64(some[0]), np.uint64(some[1])
+    for a in range(start, stop):
+        largest[a] = logit[first, a]
+        total[a] = 0.0
     for s in range(first + 1, last):
-        for a in range(len(largest)):
+        for a in range(start, stop):
             largest[a] = max(largest[a], logit[s, a])
     for s in range(first, last):
-        for a in range(len(largest)):
-            total[a] += fast_exp(logit[s, a] - largest[a])
-    for a in range(len(largest)):
-        log_total[a] = largest[a] + np.log(total[a])
+        for a in range(start, stop):
+            factor[s, a] = fast_exp(logit[s, a] - largest[a])
+            total[a] += factor[s, a]
+    for a in range(start, stop):
+        total[a] = of_parent[0, a] / total[a]
+    for s in range(first, last):
+        for a in range(start, stop):
+            factor[s, a] *= total[a]
 
 
 @kernel
@@ -35,15 +47,15 @@ def _weigh(
     logit: Floats, ptr: Ints, parent: Ints, weight: Floats, children: Ints, factor: Floats
 ) -> None:
     """Weights of the edges into some vertices times their tables; see :func:`edge_factors`."""
-    log_total = np.empty(logit.shape[1])
-    of_parent = np.empty(logit.shape[1])
+    n_columns = logit.shape[1]
+    of_parent = np.empty((3, n_columns))
+    some = np.empty(2, dtype=np.int64)
     for v in range(children[0], children[1]):
-        _normalisers(logit, ptr[v], ptr[v + 1], log_total)
-        for a in range(len(of_parent)):
-            of_parent[a] = weight[v, parent[a]]
-        for s in range(ptr[v], ptr[v + 1]):
-            for a in range(len(of_parent)):
-                factor[s, a] = of_parent[a] * fast_exp(logit[s, a] - log_total[a])
+        for a in range(n_columns):
+            of_parent[0, a] = weight[v, parent[a]]
+        for start in range(0, n_columns, _SOME):
+            some[0], some[1] = start, min(start + _SOME, n_columns)
+            _weigh_some(logit, ptr[v], ptr[v + 1], of_parent, some, factor)
 
 
 @kernel

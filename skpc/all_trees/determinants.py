@@ -5,8 +5,8 @@ two ends. The sum of the weights of all trees is a determinant, and its derivati
 an inverse (see :mod:`skpc.all_trees.laplacian`); both come from eliminating the vertices in turn.
 Eight rows are eliminated side by side, as the innermost axis, so that every step is one of whole
 vectors whatever the number of vertices; four vertices at a time, so that a pass over memory does
-the work of four. Beyond a few hundred vertices the rows no longer fit the cache together, and are
-taken one by one (:mod:`skpc.all_trees.wide_rows`).
+the work of four. With many vertices the rows no longer fit the cache together, and are taken one by
+one (:mod:`skpc.all_trees.wide_rows`).
 
 Vertices are eliminated without a subtraction: each pivot is summed from the weights that are left.
 So neither weights that differ by many orders of magnitude nor a Laplacian that is singular to
@@ -22,16 +22,21 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, add_products, fast_log, inlined, kernel
 from skpc._threads import in_threads, n_threads, slices
-from skpc.all_trees.wide_rows import invert_laplacian, log_weight_of_trees
+from skpc.all_trees.wide_rows import (
+    OPERATIONS,
+    add_wide_edges,
+    log_weights_of_wide,
+    probability,
+)
+from skpc.all_trees.workspace import Workspace
 
 #: Vertices eliminated together.
 PANEL = 4
 #: A smaller pivot is taken as this: its inverse may overflow.
 _SMALLEST = 1e-300
-#: With more vertices, a row at a time is faster by products of matrices.
-WIDEST = 220
-#: Operations that are worth a thread, about a millisecond.
-_OPERATIONS = 1e7
+#: With more vertices, a row at a time is faster by products of matrices: for likelihoods, and for
+#: gradients of directed and of undirected trees.
+_WIDEST, _WIDEST_GRADIENT = 200, (95, 140)
 #: Entries of inverses that are worth a thread, and children whose edges are added together.
 _ENTRIES, _TOGETHER = 3e5, 4
 #: Numbers of inverses that are held together: memory that the system does not take back each time.
@@ -184,12 +189,6 @@ def eliminate_lanes(
             add_products(into, old, new, i, n, 1, pair)
 
 
-@inlined
-def _probability(weight: float, resistance: float) -> float:
-    """Probability of an edge, whatever rounding has left of its resistance."""
-    return min(max(weight * resistance, 0.0), 1.0)
-
-
 @kernel
 def _add_edges(
     inverse: Floats,
@@ -212,18 +211,18 @@ def _add_edges(
         for v in range(children[0], children[1]):
             to_v = of_group[v, v, lane]
             state = index[row, v]
-            probability = _probability(factor[state, root], to_v)
+            of_root = probability(factor[state, root], to_v)
             if symmetric:
-                expected[root, state] += w * probability
+                expected[root, state] += w * of_root
             else:
-                expected[state, root] += w * probability
+                expected[state, root] += w * of_root
             for u in range(v if symmetric else n):
                 parent = index[row, u]
                 if symmetric:
                     resistance = to_v + of_group[u, u, lane] - 2.0 * of_group[v, u, lane]
                 else:
                     resistance = to_v - of_group[u, v, lane]
-                expected[state, parent] += w * _probability(factor[state, parent], resistance)
+                expected[state, parent] += w * probability(factor[state, parent], resistance)
 
 
 @kernel
@@ -307,10 +306,12 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
     array([125.])
     """
     n = index.shape[1] - 1
-    log_weight, none = np.empty(len(index)), np.empty((0, n, n, 1))
+    if n > _WIDEST:
+        return log_weights_of_wide(factor, index, symmetric)
+    log_weight, none = np.empty(len(index)), np.empty((0, n, n + 1, LANES))
 
     def work(rows: slice) -> None:
-        _eliminate_part(factor, index[rows], symmetric, log_weight[rows], none)
+        _eliminate_rows(factor, index[rows], symmetric, log_weight[rows], none)
 
     in_threads(work, _parts(len(index), n))
     return log_weight
@@ -353,21 +354,28 @@ def expected_edges(
            [0.667, 0.667, 0.   ]])
     """
     expected = np.zeros_like(factor)
-    return add_expected_edges(factor, index, weight, symmetric, expected), expected
+    workspace = Workspace()
+    return add_expected_edges(factor, index, weight, symmetric, expected, workspace), expected
 
 
 def add_expected_edges(
-    factor: Floats, index: Ints, weight: Floats, symmetric: bool, expected: Floats
+    factor: Floats,
+    index: Ints,
+    weight: Floats,
+    symmetric: bool,
+    expected: Floats,
+    workspace: Workspace,
 ) -> Floats:
     """What :func:`expected_edges` finds, the edges added to those that are there."""
     n = index.shape[1] - 1
+    if n > _WIDEST_GRADIENT[symmetric]:
+        return add_wide_edges(factor, index, weight, symmetric, expected, workspace)
     log_weight = np.empty(len(index))
-    if n <= WIDEST and (n_threads() == 1 or len(_parts(len(index), n)) < 2):
+    if n_threads() == 1 or len(_parts(len(index), n)) < 2:
         # The same sums in the same order, without a detour by memory.
         _expect_rows(factor, index, weight, symmetric, log_weight, expected)
         return log_weight
-    least = LANES if n <= WIDEST else 4
-    for rows in slices(len(index), least * max(1, _HELD // (least * n * n))):
+    for rows in slices(len(index), LANES * max(1, _HELD // (LANES * n * n))):
         inverse = _inverses(factor, index[rows], symmetric, log_weight[rows])
         _add_block(inverse, factor, index[rows], weight[rows], symmetric, expected)
     return log_weight
@@ -375,54 +383,21 @@ def add_expected_edges(
 
 def _parts(n_rows: int, n: int) -> list[slice]:
     """Parts of the rows that are worth a thread each, of about the same size."""
-    if n > WIDEST:
-        return slices(n_rows, 1)
-    n_parts = max(1, round(n_rows * n**3 / _OPERATIONS))
+    n_parts = max(1, round(n_rows * n**3 / OPERATIONS))
     return slices(n_rows, LANES * max(1, math.ceil(n_rows / (n_parts * LANES))))
 
 
 def _inverses(factor: Floats, index: Ints, symmetric: bool, log_weight: Floats) -> Floats:
     """The inverse Laplacian of each row, which is a lane; fill in the log weights of all trees."""
     n_rows, n = len(index), index.shape[1] - 1
-    lanes = 1 if n > WIDEST else LANES
-    inverse = np.empty((-(-n_rows // lanes), n, n + lanes // LANES, lanes))
+    inverse = np.empty((-(-n_rows // LANES), n, n + 1, LANES))
 
     def work(rows: slice) -> None:
-        mine = inverse[rows.start // lanes : -(-rows.stop // lanes)]
-        _eliminate_part(factor, index[rows], symmetric, log_weight[rows], mine)
+        mine = inverse[rows.start // LANES : -(-rows.stop // LANES)]
+        _eliminate_rows(factor, index[rows], symmetric, log_weight[rows], mine)
 
     in_threads(work, _parts(n_rows, n))
     return inverse
-
-
-def _eliminate_part(
-    factor: Floats, index: Ints, symmetric: bool, log_weight: Floats, inverse: Floats
-) -> None:
-    """Fill in log weights, and the inverses if there is room for them."""
-    n = index.shape[1] - 1
-    if n <= WIDEST:
-        _eliminate_rows(factor, index, symmetric, log_weight, inverse)
-        return
-    into = np.empty((n, n + 1, 1))
-    for row in range(len(index)):
-        _gather(factor, index, row, into)
-        if len(inverse):
-            log_weight[row] = invert_laplacian(into[:, :, 0], symmetric, inverse[row, :, :, 0].T)
-        else:
-            log_weight[row] = log_weight_of_trees(into[:, :, 0], symmetric)
-        if np.isnan(log_weight[row]):
-            log_weight[row] = _eliminate_one_lane(into, symmetric, inverse[row : row + 1])
-
-
-def _eliminate_one_lane(into: Floats, symmetric: bool, inverse: Floats) -> float:
-    """The log weight of the trees of one row, whatever the weights; fill in its inverse."""
-    lanes = np.repeat(into, LANES, axis=2)
-    panel = np.empty((4, PANEL, into.shape[1], LANES))
-    log_weight = np.zeros(LANES)
-    eliminate_lanes(lanes, symmetric, len(inverse) > 0, panel, log_weight)
-    if len(inverse):
-        inverse[0, :, :, 0] = lanes[:, :-1, 0]
-    return float(log_weight[0])
 
 
 def _add_block(

@@ -20,7 +20,6 @@ from skpc.all_trees.beliefs import believe_states
 from skpc.all_trees.collapsed import collapsed_row, importance_row
 from skpc.all_trees.completions import sum_completions
 from skpc.all_trees.components import Components
-from skpc.all_trees.determinants import WIDEST
 from skpc.all_trees.drawn_completions import completed_row
 from skpc.all_trees.estimates import Estimates, PreparedTrees, Request, RowTask
 from skpc.all_trees.gibbs import gibbs_row, redraw_missing
@@ -42,6 +41,8 @@ METHODS: dict[str, Callable[[PreparedTrees, RowTask], tuple[float, float, float]
 _COMPLETIONS, _OPERATIONS = 160, 40_000
 #: But no more than this: they are all in memory.
 _MOST_COMPLETIONS = 2**16
+#: With more variables, trees are drawn rather than completions.
+_WIDEST = 220
 #: Passes over the cells of a row at most, on the way to a mode.
 _MOST_CLIMBS = 20
 #: Rows that are worth a thread.
@@ -52,7 +53,7 @@ _ALL = Request()
 
 def _beliefs(trees: PreparedTrees, codes: Ints) -> Floats | None:
     """Beliefs of some rows; None where there are too many variables for drawn completions."""
-    if codes.shape[1] > WIDEST:
+    if codes.shape[1] > _WIDEST:
         return None
     found = np.empty((len(codes), int(trees.tables.ptr[-1])))
     believe_states(trees, codes, found)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, inlined, kernel, subtract_products, subtract_tile
+from skpc._jit import LANES, inlined, kernel, subtract_pairs, subtract_products
 
 #: Products of pivots outside of these bounds are turned into logarithms.
 _SMALL, _LARGE = 1e-100, 1e100
@@ -107,10 +107,10 @@ def factorise_blocks(size: Any, block: Floats, log_det: Floats) -> None:
         row = i * stride
         for j in range(0, i, 2):
             at, column = row + j * LANES, j * stride
-            subtract_tile(block, block, block, (at, row, column), stride, j)
+            subtract_pairs(block, block, block, (at, row, column), stride, j)
             _finish_tile(block, at, block, column + j * LANES, stride)
         at = row + i * LANES
-        subtract_tile(block, block, block, (at, row, row), stride, i)
+        subtract_pairs(block, block, block, (at, row, row), stride, i)
         below = at + stride
         for lane in range(LANES):
             block[at + lane] = 1.0 / math.sqrt(block[at + lane])
@@ -161,14 +161,14 @@ def invert_blocks(size: Any, root: Floats, half: Floats, inverse: Floats) -> Non
             at, of_root = row + i * LANES, i * stride
             _clear_tile(half, at, stride)
             places = at, begin, of_root + j * LANES
-            subtract_tile(half, half, root, places, stride, i - j)
+            subtract_pairs(half, half, root, places, stride, i - j)
             _finish_tile(half, at, root, of_root + i * LANES, stride)
     for i in range(0, size, 2):
         left = i * stride + i * LANES
         for j in range(0, i + 2, 2):
             at, right = i * stride + j * LANES, j * stride + i * LANES
             _clear_tile(inverse, at, stride)
-            subtract_tile(inverse, half, half, (at, left, right), stride, size - i)
+            subtract_pairs(inverse, half, half, (at, left, right), stride, size - i)
 
 
 @inlined

@@ -34,16 +34,24 @@ def enumerated(factor, states, symmetric):
     return log_total, probability
 
 
-@pytest.fixture(params=["side by side", "by LAPACK", "by halves", "in threads"])
+def work_is_worth_threads(monkeypatch):
+    for module in (determinants, wide_rows):
+        monkeypatch.setattr(module, "OPERATIONS", 1.0)
+        monkeypatch.setattr(module, "_ENTRIES", 1.0)
+
+
+def all_are_wide(monkeypatch):
+    monkeypatch.setattr(determinants, "_WIDEST", 0)
+    monkeypatch.setattr(determinants, "_WIDEST_GRADIENT", (0, 0))
+
+
+@pytest.fixture(params=["side by side", "one by one", "in threads", "one by one in threads"])
 def way(request, monkeypatch):
-    if request.param in ("by LAPACK", "by halves"):
-        monkeypatch.setattr(determinants, "WIDEST", 0)
-    if request.param == "by halves":
-        monkeypatch.setattr(wide_rows, "_LEAF", 1)
-    if request.param == "in threads":
-        monkeypatch.setattr(determinants, "_OPERATIONS", 1.0)
-        monkeypatch.setattr(determinants, "_ENTRIES", 1.0)
-    with threads(2 if request.param == "in threads" else None):
+    if "one by one" in request.param:
+        all_are_wide(monkeypatch)
+    if "in threads" in request.param:
+        work_is_worth_threads(monkeypatch)
+    with threads(2 if "in threads" in request.param else None):
         yield
 
 
@@ -65,7 +73,7 @@ def test_weights_and_edges_are_those_of_an_enumeration_of_all_trees(n, symmetric
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("n", [12, 21, 40])
+@pytest.mark.parametrize("n", [12, 21, 40, 55])
 def test_larger_weights_are_determinants(n, symmetric):
     factor, index = random_factors(n, 2, symmetric, seed=n)
     found = log_tree_weights(factor, index, symmetric)
@@ -120,20 +128,32 @@ def test_vertices_out_of_reach_give_a_finite_number():
     assert np.all(np.isfinite(expected))
 
 
-@pytest.mark.parametrize("widest", [0, 220])
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_threads_change_no_bit(symmetric, widest, monkeypatch):
+def test_threads_change_no_bit(symmetric, wide, monkeypatch):
     factor, index = random_factors(21, 2, symmetric, seed=3)
     index, weight = np.repeat(index, 3, axis=0), np.linspace(0.5, 2.0, 33)
-    monkeypatch.setattr(determinants, "WIDEST", widest)
+    if wide:
+        all_are_wide(monkeypatch)
     alone = expected_edges(factor, index, weight, symmetric)
     forward = log_tree_weights(factor, index, symmetric)
-    for name in ("_OPERATIONS", "_ENTRIES"):
-        monkeypatch.setattr(determinants, name, 1.0)
+    work_is_worth_threads(monkeypatch)
     for held in (2**24, 1):
         monkeypatch.setattr(determinants, "_HELD", held)
+        monkeypatch.setattr(wide_rows, "_HELD", held)
         with threads(2):
             together = expected_edges(factor, index, weight, symmetric)
             assert np.array_equal(log_tree_weights(factor, index, symmetric), forward)
         assert np.array_equal(together[0], alone[0])
         assert np.array_equal(together[1], alone[1])
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_rows_one_by_one_and_side_by_side_have_the_same_edges(symmetric, monkeypatch):
+    factor, index = random_factors(61, 3, symmetric, seed=4)
+    weight = np.linspace(0.5, 2.0, len(index))
+    side_by_side = expected_edges(factor, index, weight, symmetric)
+    all_are_wide(monkeypatch)
+    one_by_one = expected_edges(factor, index, weight, symmetric)
+    assert_allclose(one_by_one[0], side_by_side[0], rtol=1e-13)
+    assert_allclose(one_by_one[1], side_by_side[1], rtol=1e-10, atol=1e-14)

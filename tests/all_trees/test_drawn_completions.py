@@ -67,7 +67,7 @@ def test_poor_completions_give_way_to_trees():
 
 
 def test_rows_of_many_columns_are_estimated_by_trees(monkeypatch):
-    monkeypatch.setattr("skpc.all_trees.incomplete.WIDEST", 4)
+    monkeypatch.setattr("skpc.all_trees.incomplete._WIDEST", 4)
     _, _, _, tables, into = random_mixture(N_STATES, seed=3)
     found = auto_estimates(tables, into, [CODE], [0])
     expected = collapsed_estimates(tables, into, [CODE], [0])

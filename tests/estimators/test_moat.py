@@ -253,7 +253,7 @@ def test_importance_and_gibbs_answer_the_same_questions():
 @pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_threads_change_no_bit_of_fits_and_answers(orientation, n_components, monkeypatch):
-    for place in ("determinants._OPERATIONS", "determinants._ENTRIES", "training._PARAMETERS"):
+    for place in ("determinants.OPERATIONS", "determinants._ENTRIES", "training._PARAMETERS"):
         monkeypatch.setattr(f"skpc.all_trees.{place}", 1000)
     monkeypatch.setattr("skpc.all_trees.conditional_tables._ENTRIES", 1)
     for place in ("incomplete", "gibbs"):
