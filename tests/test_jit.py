@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from skpc import _jit
-from skpc._jit import LANES, fast_exp, fast_log, inlined, kernel, popcount, subtract_products
+from skpc._jit import (
+    LANES,
+    fast_exp,
+    fast_log,
+    inlined,
+    kernel,
+    multiply_by_products,
+    popcount,
+    subtract_products,
+)
 from skpc._random import normal, seed_streams, uniform
 
 PROBE = """
@@ -199,6 +208,20 @@ def test_products_of_lanes_are_subtracted(n):
     found = out.copy()
     _subtract(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n)
     out[2] -= (left[1 : 1 + n] * right[:n]).sum(axis=0)
+    np.testing.assert_allclose(found, out, rtol=1e-12)
+
+
+@kernel
+def _multiply(out, at, left, right, n):
+    multiply_by_products(out, at, left, LANES, right, 0, n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_lanes_are_multiplied_by_sums_of_products(n):
+    out, left, right = np.random.default_rng(n).normal(size=(3, 5, LANES))
+    found = out.copy()
+    _multiply(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n)
+    out[2] *= (left[1 : 1 + n] * right[:n]).sum(axis=0)
     np.testing.assert_allclose(found, out, rtol=1e-12)
 
 
