@@ -14,7 +14,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, check_memory, offsets
 from skpc.counting import ChowLiuTree
-from skpc.learning.filling_passes import count_draws, draw_rows, with_told
+from skpc.learning.filling_passes import draw_rows, with_told
 from skpc.learning.mixture import Codes
 
 #: Equivalent sample size of the tables of all components together. Trees smoothed less fill cells
@@ -134,11 +134,11 @@ def learn_shared_trees(
     True
     """
     trees = SharedTrees.of(tree, n_states, int(component.max()) + 1)
-    counts, cells = _available_counts(trees, codes, weight, component), with_told(trees, codes)
+    cells = with_told(trees, codes)
+    counts = _counts(trees, cells, weight, component)
     for sweep in range(_SWEEPS):
         filled, chosen = draw_rows(trees.with_counts(counts), cells, random_state)
-        found = np.zeros_like(counts)
-        count_draws(trees, filled, weight, chosen, found)
+        found = _counts(trees, filled, weight, chosen)
         counts += (found - counts) / max(1, sweep - _SETTLING + 2)
     return trees.with_counts(counts)
 
@@ -152,15 +152,15 @@ def draw_states(trees: SharedTrees, codes: Codes, random_state: np.random.Random
     return np.ascontiguousarray(filled.T)
 
 
-def _available_counts(trees: SharedTrees, codes: Codes, weight: Floats, component: Ints) -> Floats:
+def _counts(trees: SharedTrees, cells: Codes, weight: Floats, component: Ints) -> Floats:
     """Counts of each component on the rows that show a column and its parent, scaled to all."""
     counts, k = np.zeros(len(trees.prob)), len(trees.share)
     for column, above in zip(trees.column.tolist(), trees.above.tolist()):
-        parent = np.zeros(len(codes), np.int64) if above < 0 else codes[:, above].astype(np.int64)
-        seen = (codes[:, column] >= 0) & (parent >= 0)
+        parent = np.zeros(len(weight), np.int64) if above < 0 else cells[above].astype(np.int64)
+        seen = (cells[column] >= 0) & (parent >= 0)
         if not seen.any():
             continue
-        row = parent[seen] * trees.n_states[column] + codes[seen, column]
+        row = parent[seen] * trees.n_states[column] + cells[column, seen]
         found = np.bincount(row * k + component[seen], weight[seen])
         start = trees.first[column]
         counts[start : start + len(found)] += found * (weight.sum() / found.sum())

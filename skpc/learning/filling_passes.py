@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 #: Factors of a product between two checks that it is not too small for a float. A factor may be as
 #: small as a product that has passed its check. A division by a power of two changes no digit.
 _FACTORS = 4
-_SMALL = 2.0**-128
+_EXPONENT = -128
+_SMALL = 2.0**_EXPONENT
 #: State of a missing cell whose row has observed ones below it, seen along missing cells.
 _TOLD = -2
 #: Rows drawn at a time: at most this many, fewer where their evidence would be more numbers.
@@ -50,17 +51,15 @@ def draw_rows(
     filled, chosen = np.maximum(cells, 0), np.empty(n_rows, np.int64)
     plan, tables = _plan(trees), _grouped_tables(trees)
 
-    def work(part: slice) -> None:
-        first, last = part.start, part.stop
-        messages = _workspace(trees, plan, last - first, len(tables))
+    def draw(part: slice) -> None:
+        work = _workspace(trees, plan, streams[part], chosen[part])
         for group, table in enumerate(tables):
-            _weigh(trees, plan, table, group, cells, first, last, messages)
-        _choose(len(tables), first, messages, streams, chosen[first:last])
-        _tell(trees, plan, cells, first, chosen[first:last], messages.told)
-        _draw_cells(trees, cells, first, chosen[first:last], messages, streams, filled)
+            _weigh(trees, plan, table, group, cells, part.start, work)
+        share = _comparable_shares(work, len(tables))
+        _draw_cells(trees, plan, cells, part.start, work, share, filled)
 
     tasks = [(part,) for part in slices(n_rows, min(_ROWS, max(1, _ENTRIES // plan.n_told)))]
-    each(work, tasks, float(n_rows * len(trees.share) * states))
+    each(draw, tasks, float(n_rows * len(trees.share) * states))
     return filled, chosen
 
 
@@ -139,35 +138,44 @@ class _Workspace(NamedTuple):
 
     Parameters
     ----------
-    share, times : arrays of shape (n_groups * n_rows * LANES,)
+    share, times : arrays of shape (n_rows * n_groups * LANES,)
         Weight of each component of a row, and how often it was enlarged.
     told : array
         Evidence of the cells below for the states of missing cells, after a vector of ones.
     score : array
-        Sums, or the weights of what is to be drawn.
+        Sums, or the weights of the states of a cell.
+    streams, chosen : arrays of shape (n_rows,)
+        Source of the draws of each row, and its component.
     """
 
     share: Floats
     times: Ints
     told: Floats
     score: Floats
+    streams: Streams
+    chosen: Ints
 
 
-def _workspace(trees: SharedTrees, plan: _Plan, n_rows: int, n_groups: int) -> _Workspace:
-    start = np.zeros(n_groups * LANES)
+def _workspace(trees: SharedTrees, plan: _Plan, streams: Streams, chosen: Ints) -> _Workspace:
+    n_rows = len(chosen)
+    start = np.zeros(_n_groups(trees) * LANES)
     start[: len(trees.share)] = trees.share[: len(start)]
-    share = np.repeat(start.reshape(n_groups, 1, LANES), n_rows, axis=1).reshape(-1)
+    share = np.tile(start, n_rows)
     ones = plan.width * LANES
     told = np.empty(ones + plan.n_told * n_rows)
     told[:ones] = 1.0
-    score = np.empty(max(n_groups * LANES, ones))
-    return _Workspace(share, np.zeros(len(share), np.int64), told, score)
+    times = np.zeros(len(share), np.int64)
+    return _Workspace(share, times, told, np.empty(ones), streams, chosen)
+
+
+def _n_groups(trees: SharedTrees) -> int:
+    """How often LANES components are weighed; a single one need not be."""
+    return -(-len(trees.share) // LANES) if len(trees.share) > 1 else 0
 
 
 def _grouped_tables(trees: SharedTrees) -> Floats:
-    """The tables of LANES components at a time, filled up with zeros; none of a single one."""
-    k = len(trees.share)
-    n_groups = -(-k // LANES) if k > 1 else 0
+    """The tables of LANES components at a time, filled up with zeros."""
+    k, n_groups = len(trees.share), _n_groups(trees)
     found = np.zeros((n_groups, len(trees.prob) // k, LANES))
     for group, table in enumerate(found):
         of_group = trees.prob.reshape(-1, k)[:, group * LANES : (group + 1) * LANES]
@@ -182,12 +190,19 @@ def _enlarge(product: Floats, start: Any, n: Any, work: _Workspace, row: Any) ->
     for k in range(LANES):
         score[k] = 1.0
     multiply_by_products(score, ZERO, product, start, told, ZERO, n)
+    is_small = False
     for k in range(LANES):
-        while 0.0 < score[k] < _SMALL:
-            score[k] /= _SMALL
+        is_small |= 0.0 < score[k] < _SMALL
+    if not is_small:
+        return
+    for k in range(LANES):
+        factor = 1.0
+        while 0.0 < score[k] * factor < _SMALL:
+            factor /= _SMALL
             times[row + k] += 1
-            for s in range(n):
-                product[start + s * LANES + k] /= _SMALL
+        score[k] = factor
+    for s in range(n):
+        multiply_by_products(product, start + s * LANES, score, ZERO, told, ZERO, 1)
 
 
 @kernel
@@ -198,11 +213,10 @@ def _weigh(
     group: int,
     cells: Codes,
     first: int,
-    last: int,
     work: _Workspace,
 ) -> None:
-    """Posterior weights of a group of components for some rows."""
-    n, n_rows, share, told = len(trees.share), last - first, work.share, work.told
+    """Posterior weights of a group of components for rows from the first on."""
+    n, n_rows, share, told = len(trees.share), len(work.chosen), work.share, work.told
     ones, slot = plan.width * LANES, plan.width * n_rows * LANES
     for j in range(len(plan.upwards)):
         v, above = trees.column[plan.upwards[j]], trees.above[plan.upwards[j]]
@@ -216,17 +230,21 @@ def _weigh(
             row, source, n_terms = start + state * LANES, np.int64(0), np.int64(1)
             if state < 0:
                 row, source, n_terms = start, own, width
-            of_row = (group * n_rows + r) * LANES
-            if parent_state >= 0 and state != -1:
+            of_row = r * (len(share) // n_rows) + group * LANES
+            product, to, n_products = share, of_row, np.int64(state != -1)
+            if parent_state >= 0:
                 row += parent_state * width * LANES
-                multiply_by_products(share, of_row, table, row, told, source, n_terms)
             elif parent_state == _TOLD:
+                product, to, n_products = told, target, n_above * np.int64(state != -1)
                 if opens:
                     for k in range(n_above * LANES):
                         told[np.uint64(target) + np.uint64(k)] = 1.0
-                for t in range(n_above if state != -1 else 0):
-                    to, row_of_t = target + t * LANES, row + t * width * LANES
-                    multiply_by_products(told, to, table, row_of_t, told, source, n_terms)
+            else:
+                n_products = np.int64(0)
+            for t in range(n_products):
+                at, row_of_t = to + t * LANES, row + t * width * LANES
+                multiply_by_products(product, at, table, row_of_t, told, source, n_terms)
+            if parent_state == _TOLD:
                 if checks:
                     _enlarge(told, target, n_above, work, of_row)
                 target += n_above * LANES
@@ -236,106 +254,68 @@ def _weigh(
                 own += width * LANES
 
 
-@kernel
-def _choose(n_groups: int, first: int, work: _Workspace, streams: Streams, chosen: Ints) -> None:
-    """Draw the component of each row."""
-    share, times, score = work.share, work.times, work.score
-    n_rows = len(chosen)
-    for r in range(n_rows):
-        least = np.int64(1 << 62)
-        for group in range(n_groups):
-            for k in range(LANES):
-                i = (group * n_rows + r) * LANES + k
-                if share[i] > 0.0:
-                    least = min(least, times[i])
-        total = 0.0
-        for group in range(n_groups):
-            for k in range(LANES):
-                i, component = (group * n_rows + r) * LANES + k, group * LANES + k
-                score[component] = share[i]
-                # After a few times nothing is left of it.
-                for _ in range(min(times[i] - least, _FACTORS + 1)):
-                    score[component] *= _SMALL
-                total += score[component]
-        u = uniform(streams, first + r) * total
-        chosen[r] = draw_index(score, ZERO, n_groups * LANES, u)
-
-
-@kernel
-def _tell(
-    trees: SharedTrees, plan: _Plan, cells: Codes, first: int, chosen: Ints, told: Floats
-) -> None:
-    """Evidence for missing cells under the chosen component, in place of that under all."""
-    n, n_rows, prob = len(trees.share), len(chosen), trees.prob
-    # The last vertex is the root, which tells no other.
-    for j in range(len(plan.upwards) - 1):
-        v, above = trees.column[plan.upwards[j]], trees.above[plan.upwards[j]]
-        width, n_above = trees.n_states[v], trees.n_states[above]
-        own, target = trees.place[v] * n_rows, trees.place[above] * n_rows
-        opens, checks = plan.opens[v], plan.checks[v]
-        for r in range(n_rows):
-            state, parent_state = np.int64(cells[v, first + r]), cells[above, first + r]
-            if parent_state == _TOLD:
-                total = 0.0
-                for t in range(n_above):
-                    row = trees.first[v] + t * width * n + chosen[r]
-                    message = prob[row + state * n] if state >= 0 else 1.0
-                    if state == _TOLD:
-                        message = 0.0
-                        for s in range(width):
-                            message += prob[row + s * n] * told[own + s]
-                    told[target + t] = message if opens else told[target + t] * message
-                    total += told[target + t]
-                if checks and 0.0 < total < _SMALL:
-                    for t in range(n_above):
-                        told[target + t] /= total
-                target += n_above
-            if state == _TOLD:
-                own += width
+def _comparable_shares(work: _Workspace, n_groups: int) -> Floats:
+    """Bring the weights of each row to one scale; return their sum."""
+    shape = len(work.chosen), n_groups * LANES
+    share, times = work.share.reshape(shape), work.times.reshape(shape)
+    if times.any():
+        times -= np.where(share > 0.0, times, times.max()).min(axis=1, keepdims=True)
+        np.ldexp(share, (_EXPONENT * times).astype(np.intc), out=share)
+    return share.sum(axis=1)
 
 
 @kernel
 def _draw_cells(
     trees: SharedTrees,
+    plan: _Plan,
     cells: Codes,
     first: int,
-    chosen: Ints,
     work: _Workspace,
-    streams: Streams,
+    share: Floats,
     filled: Codes,
 ) -> None:
-    """Draw missing cells, parents before children."""
-    n, n_rows, prob, told, score = len(trees.share), len(chosen), trees.prob, work.told, work.score
-    for i in range(len(trees.column)):
-        v, above = trees.column[i], trees.above[i]
-        width, own = trees.n_states[v], trees.place[v] * n_rows
+    """Draw components, then missing cells after messages up the edges of the component."""
+    n, n_rows, prob, n_states = len(trees.share), len(work.chosen), trees.prob, trees.n_states
+    told, score, ones = work.told, work.score, plan.width * LANES
+    n_shares = len(work.share) // n_rows
+    for r in range(n_rows):
+        u = uniform(work.streams, r) * share[r]
+        work.chosen[r] = draw_index(work.share, r * n_shares, n_shares, u)
+    # The last vertex is the root, which sends none.
+    for j in range(len(plan.upwards) - 1):
+        v, above = trees.column[plan.upwards[j]], trees.above[plan.upwards[j]]
+        own, target = ones + trees.place[v] * n_rows, ones + trees.place[above] * n_rows
         for r in range(n_rows):
-            state = cells[v, first + r]
-            if state >= 0:
-                continue
-            parent_state = np.int64(0) if above < 0 else np.int64(filled[above, first + r])
-            row = trees.first[v] + parent_state * width * n + chosen[r]
-            total = 0.0
-            for s in range(width):
-                score[s] = prob[row + s * n]
-                if state == _TOLD:
-                    score[s] *= told[own + s]
-                total += score[s]
+            state, parent_state = np.int64(cells[v, first + r]), np.int64(cells[above, first + r])
+            shift, source, n_terms = max(state, 0), np.int64(0), np.int64(state >= 0)
             if state == _TOLD:
-                own += width
-            u = uniform(streams, first + r) * total
-            filled[v, first + r] = draw_index(score, ZERO, width, u)
-
-
-@kernel
-def count_draws(
-    trees: SharedTrees, filled: Codes, weight: Floats, chosen: Ints, counts: Floats
-) -> None:
-    """Count complete rows in the tables of their components."""
-    n = len(trees.share)
+                source, n_terms = own, n_states[v]
+                own += n_terms
+            if parent_state == _TOLD:
+                total = 0.0
+                for t in range(n_states[above]):
+                    row = trees.first[v] + (t * n_states[v] + shift) * n + work.chosen[r]
+                    message = np.float64(n_terms == 0)
+                    for s in range(n_terms):
+                        message += prob[row + s * n] * told[source + s]
+                    told[target + t] = message if plan.opens[v] else told[target + t] * message
+                    total += told[target + t]
+                if plan.checks[v] and total < _SMALL:
+                    for t in range(n_states[above]):
+                        told[target + t] /= total
+                target += n_states[above]
     for i in range(len(trees.column)):
         v, above = trees.column[i], trees.above[i]
-        for r in range(len(weight)):
-            parent_state = np.int64(0) if above < 0 else np.int64(filled[above, r])
-            row = parent_state * trees.n_states[v] + np.int64(filled[v, r])
-            counts[trees.first[v] + row * n + chosen[r]] += weight[r]
+        own = ones + trees.place[v] * n_rows
+        for r in range(n_rows):
+            state = np.int64(cells[v, first + r])
+            if state < 0:
+                parent_state = np.int64(0) if above < 0 else np.int64(filled[above, first + r])
+                row = trees.first[v] + parent_state * n_states[v] * n + work.chosen[r]
+                source, total = own if state == _TOLD else np.int64(0), 0.0
+                for s in range(n_states[v]):
+                    score[s] = prob[row + s * n] * told[source + s]
+                    total += score[s]
+                drawn = draw_index(score, ZERO, n_states[v], uniform(work.streams, r) * total)
+                filled[v, first + r] = drawn
+                own += n_states[v] * np.int64(state == _TOLD)

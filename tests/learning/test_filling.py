@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from skpc.counting import BayesDirichlet, ChowLiuTree, count_rows
 from skpc.learning import draw_states, filling, learn_shared_trees
 from skpc.learning.filling import SharedTrees
-from skpc.learning.filling_passes import count_draws, draw_rows, with_told
+from skpc.learning.filling_passes import draw_rows, with_told
 from tests.naive import filling as naive
 
 N_STATES = np.array([2, 3, 2, 1, 3, 2])
@@ -73,8 +73,7 @@ def test_drawn_rows_are_counted_in_the_tables_of_their_components():
     rng = np.random.default_rng(0)
     filled = rng.integers(0, N_STATES, (50, 6)).astype(np.int16)
     weight, chosen = rng.random(50), rng.integers(0, 3, 50)
-    counts = np.zeros_like(trees.prob)
-    count_draws(trees, filled.T.copy(), weight, chosen, counts)
+    counts = filling._counts(trees, filled.T.copy(), weight, chosen)
     for column, above, table in zip(trees.column, trees.above, trees.tables(counts), strict=True):
         truth = np.zeros_like(table)
         for row, amount, component in zip(filled, weight, chosen):
