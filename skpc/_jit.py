@@ -253,26 +253,11 @@ def _subtract_products(
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.DoubleType(), LANES)
-        data = {
-            k: context.make_array(signature.args[k])(context, builder, args[k]).data
-            for k in (0, 2, 4)
-        }
+        def less(rest: Any, product: Any) -> Any:
+            return builder.fsub(rest, product, flags=("contract",))
 
-        def pointer(array: int, position: Any) -> Any:
-            start = builder.gep(data[array], [position])
-            return builder.bitcast(start, vector.as_pointer())
-
-        target = pointer(0, args[1])
-        rest = cgutils.alloca_once_value(builder, builder.load(target, align=8))
-        with cgutils.for_range(builder, args[6]) as loop:
-            shift = builder.mul(loop.index, ir.Constant(loop.index.type, LANES))
-            places = [(k, builder.add(args[k + 1], shift)) for k in (2, 4)]
-            factors = [builder.load(pointer(*place), align=8) for place in places]
-            product = builder.fmul(*factors, flags=("contract",))
-            less = builder.fsub(builder.load(rest), product, flags=("contract",))
-            builder.store(less, rest)
-        builder.store(builder.load(rest), target, align=8)
+        target, old = _lanes_at(context, builder, signature, args, 0)
+        builder.store(_each_product(context, builder, signature, args, old, less), target, align=8)
         return context.get_dummy_value()
 
     return types.void(out, at, left, i, right, j, n), codegen
@@ -329,6 +314,52 @@ def _subtract_pairs(
     return types.void(out, left, right, places, stride, n), codegen
 
 
+def _multiply_by_products(
+    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
+) -> Any:
+    """Multiply with the sum of the elementwise products of n vectors of eight numbers.
+
+    ``out[at : at + 8] *= sum over b < n of left[i + 8 * b :][:8] * right[j + 8 * b :][:8]``, with
+    positions in the flat arrays of float64.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def more(total: Any, product: Any) -> Any:
+            return builder.fadd(total, product, flags=("contract",))
+
+        target, old = _lanes_at(context, builder, signature, args, 0)
+        none = ir.Constant(old.type, [0.0] * LANES)
+        total = _each_product(context, builder, signature, args, none, more)
+        builder.store(builder.fmul(old, total), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, at, left, i, right, j, n), codegen
+
+
+def _lanes_at(
+    context: Any, builder: Any, signature: Any, args: Any, k: int, shift: Any = None
+) -> tuple[Any, Any]:
+    """Eight numbers of the array that is argument k, from the position that follows it."""
+    data = context.make_array(signature.args[k])(context, builder, args[k]).data
+    position = args[k + 1] if shift is None else builder.add(args[k + 1], shift)
+    lanes = ir.VectorType(ir.DoubleType(), LANES).as_pointer()
+    pointer = builder.bitcast(builder.gep(data, [position]), lanes)
+    return pointer, builder.load(pointer, align=8)
+
+
+def _each_product(
+    context: Any, builder: Any, signature: Any, args: Any, start: Any, change: Any
+) -> Any:
+    """Eight numbers after each product of eight of arguments 2 and 4 has changed them."""
+    found = cgutils.alloca_once_value(builder, start)
+    with cgutils.for_range(builder, args[6]) as loop:
+        shift = builder.mul(loop.index, ir.Constant(loop.index.type, LANES))
+        factors = [_lanes_at(context, builder, signature, args, k, shift)[1] for k in (2, 4)]
+        product = builder.fmul(*factors, flags=("contract",))
+        builder.store(change(builder.load(found), product), found)
+    return builder.load(found)
+
+
 def _add_tile(
     typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
 ) -> Any:
@@ -380,6 +411,7 @@ add_tile: Any = intrinsic(_add_tile)
 add_products: Any = intrinsic(_add_products)
 subtract_products: Any = intrinsic(_subtract_products)
 subtract_pairs: Any = intrinsic(_subtract_pairs)
+multiply_by_products: Any = intrinsic(_multiply_by_products)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)
 

@@ -20,6 +20,7 @@ from skpc._jit import (
     fast_log,
     inlined,
     kernel,
+    multiply_by_products,
     popcount,
     subtract_pairs,
     subtract_products,
@@ -243,6 +244,20 @@ def test_a_product_of_matrices_is_added_to_a_tile(n):
     found = out.copy()
     _add(found, left, right, n)
     out[:, LANES:] += left[1 : 1 + n].T @ right[1 : 1 + n]
+    np.testing.assert_allclose(found, out, rtol=1e-12)
+
+
+@kernel
+def _multiply(out, at, left, right, n):
+    multiply_by_products(out, at, left, LANES, right, 0, n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_lanes_are_multiplied_by_sums_of_products(n):
+    out, left, right = np.random.default_rng(n).normal(size=(3, 5, LANES))
+    found = out.copy()
+    _multiply(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n)
+    out[2] *= (left[1 : 1 + n] * right[:n]).sum(axis=0)
     np.testing.assert_allclose(found, out, rtol=1e-12)
 
 

@@ -1,9 +1,9 @@
 """Which states could the missing cells of rows have? Draws from a mixture of trees.
 
-The trees of all components have the same edges, so that one pass over a row serves them all. Tables
-and draws are found together by stochastic approximation EM (Delyon, Lavielle and Moulines, 1999):
-missing cells are drawn given the tables, the drawn rows are counted, and later counts move the
-tables less and less.
+The trees of all components have the same edges, so that one pass over the rows serves several of
+them. Tables and draws are found together by stochastic approximation EM (Delyon, Lavielle and
+Moulines, 1999): missing cells are drawn given the tables, the drawn rows are counted, and later
+counts move the tables less and less.
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, check_memory, offsets
-from skpc._jit import FALSE, ZERO, inlined, kernel
-from skpc._random import Streams, draw_index, start_streams, uniform
-from skpc._threads import each, slices
 from skpc.counting import ChowLiuTree
+from skpc.learning.filling_passes import draw_rows, with_told
 from skpc.learning.mixture import Codes
 
 #: Equivalent sample size of the tables of all components together. Trees smoothed less fill cells
@@ -29,11 +26,6 @@ _STRENGTH = 3.0
 #: Times that missing cells are drawn to learn, and after how many of them counts are averaged.
 _SWEEPS = 20
 _SETTLING = 10
-#: Factors of a product between two checks that it is not too small for a float.
-_FACTORS = 4
-_SMALL = 1e-60
-#: Parts of the rows, each with counts of its own, and the fewest rows of a part.
-_PARTS, _FEWEST_ROWS = 4, 500
 
 
 class SharedTrees(NamedTuple):
@@ -142,10 +134,11 @@ def learn_shared_trees(
     True
     """
     trees = SharedTrees.of(tree, n_states, int(component.max()) + 1)
-    counts = _available_counts(trees, codes, weight, component)
+    cells = with_told(trees, codes)
+    counts = _counts(trees, cells, weight, component)
     for sweep in range(_SWEEPS):
-        found = np.zeros_like(counts)
-        _draw(trees.with_counts(counts), codes, weight, random_state, found)
+        filled, chosen = draw_rows(trees.with_counts(counts), cells, random_state)
+        found = _counts(trees, filled, weight, chosen)
         counts += (found - counts) / max(1, sweep - _SETTLING + 2)
     return trees.with_counts(counts)
 
@@ -155,44 +148,19 @@ def draw_states(trees: SharedTrees, codes: Codes, random_state: np.random.Random
 
     Columns that the trees do not have get state 0.
     """
-    counts = np.zeros_like(trees.prob)
-    return _draw(trees, codes, np.ones(len(codes)), random_state, counts)
+    filled, _ = draw_rows(trees, with_told(trees, codes), random_state)
+    return np.ascontiguousarray(filled.T)
 
 
-def _draw(
-    trees: SharedTrees,
-    codes: Codes,
-    weight: Floats,
-    random_state: np.random.RandomState,
-    counts: Floats,
-) -> Codes:
-    """The same; the drawn rows are added to counts."""
-    seed = np.uint64(random_state.randint(np.iinfo(np.int32).max))
-    filled, codes = np.maximum(codes, 0), np.ascontiguousarray(codes)
-
-    def work(part: slice) -> Floats:
-        found = np.zeros_like(counts)
-        streams = start_streams(seed, part.stop - part.start, part.start)
-        _draw_rows(
-            trees, _workspace(trees), codes[part], weight[part], streams, filled[part], found
-        )
-        return found
-
-    tasks = [(part,) for part in slices(len(codes), max(_FEWEST_ROWS, -(-len(codes) // _PARTS)))]
-    for found in each(work, tasks, float(len(codes) * len(trees.share) * trees.n_states.sum())):
-        counts += found
-    return filled
-
-
-def _available_counts(trees: SharedTrees, codes: Codes, weight: Floats, component: Ints) -> Floats:
+def _counts(trees: SharedTrees, cells: Codes, weight: Floats, component: Ints) -> Floats:
     """Counts of each component on the rows that show a column and its parent, scaled to all."""
     counts, k = np.zeros(len(trees.prob)), len(trees.share)
     for column, above in zip(trees.column.tolist(), trees.above.tolist()):
-        parent = np.zeros(len(codes), np.int64) if above < 0 else codes[:, above].astype(np.int64)
-        seen = (codes[:, column] >= 0) & (parent >= 0)
+        parent = np.zeros(len(weight), np.int64) if above < 0 else cells[above].astype(np.int64)
+        seen = (cells[column] >= 0) & (parent >= 0)
         if not seen.any():
             continue
-        row = parent[seen] * trees.n_states[column] + codes[seen, column]
+        row = parent[seen] * trees.n_states[column] + cells[column, seen]
         found = np.bincount(row * k + component[seen], weight[seen])
         start = trees.first[column]
         counts[start : start + len(found)] += found * (weight.sum() / found.sum())
@@ -208,122 +176,3 @@ def _parents_first(parent: Ints) -> Ints:
     for vertex in order:
         order += below[vertex]
     return np.array(order)
-
-
-class _Workspace(NamedTuple):
-    """Messages of one row: the weight of each component, the evidence of the cells below for the
-    states of a missing cell under each component, a message on its way, and whether there is one.
-    """
-
-    share: Floats
-    told: Floats
-    message: Floats
-    is_told: NDArray[np.bool_]
-
-
-def _workspace(trees: SharedTrees) -> _Workspace:
-    k, states = len(trees.share), int(trees.n_states.sum())
-    return _Workspace(
-        np.empty(k),
-        np.empty(states * k),
-        np.empty(max(k, int(trees.n_states.max()))),
-        np.empty(len(trees.n_states), np.bool_),
-    )
-
-
-@inlined
-def _multiply(product: Floats, start: int, message: Floats, n: int, fresh: bool) -> None:
-    for k in range(n):
-        product[start + k] = message[k] if fresh else product[start + k] * message[k]
-
-
-@inlined
-def _rescale(product: Floats, start: int, n: int) -> None:
-    """Keep a product from becoming too small for a float: only proportions count."""
-    top = 0.0
-    for k in range(n):
-        top = max(top, product[start + k])
-    if 0.0 < top < _SMALL:
-        for k in range(n):
-            product[start + k] /= top
-
-
-@kernel
-def _weigh(trees: SharedTrees, work: _Workspace, cells: Codes) -> None:
-    """Posterior weights of the components; keep the evidence for missing cells on the way."""
-    column, above, n_states = trees.column, trees.above, trees.n_states
-    first, place, prob = trees.first, trees.place, trees.prob
-    share, told, message, is_told = work.share, work.told, work.message, work.is_told
-    n = len(share)
-    for k in range(n):
-        share[k] = trees.share[k]
-    for v in range(len(is_told)):
-        is_told[v] = False
-    n_factors = 0
-    for i in range(len(column) - 1, -1, -1):
-        v, parent, state = column[i], above[i], np.int64(cells[column[i]])
-        if state < 0 and not is_told[v]:
-            continue
-        width = n_states[v]
-        parent_state = np.int64(0) if parent < 0 else np.int64(cells[parent])
-        missing = parent_state < 0
-        for t in range(n_states[parent] if missing else 1):
-            row = first[v] + (t if missing else parent_state) * width * n
-            if state >= 0:
-                for k in range(n):
-                    message[k] = prob[row + state * n + k]
-            else:
-                for k in range(n):
-                    message[k] = 0.0
-                for s in range(width):
-                    for k in range(n):
-                        message[k] += prob[row + s * n + k] * told[(place[v] + s) * n + k]
-            if missing:
-                _multiply(told, (place[parent] + t) * n, message, n, not is_told[parent])
-            else:
-                _multiply(share, ZERO, message, n, FALSE)
-        if missing:
-            is_told[parent] = True
-            _rescale(told, place[parent] * n, n_states[parent] * n)
-            continue
-        n_factors += 1
-        if n_factors % _FACTORS == 0:
-            _rescale(share, ZERO, n)
-
-
-@kernel
-def _draw_rows(
-    trees: SharedTrees,
-    work: _Workspace,
-    codes: Codes,
-    weight: Floats,
-    streams: Streams,
-    filled: Codes,
-    counts: Floats,
-) -> None:
-    """Draw a component for each row, then its missing cells; count the drawn row."""
-    column, above, n_states = trees.column, trees.above, trees.n_states
-    first, place, prob = trees.first, trees.place, trees.prob
-    share, told, score, is_told = work.share, work.told, work.message, work.is_told
-    n = len(share)
-    for r in range(len(codes)):
-        _weigh(trees, work, codes[r])
-        total = 0.0
-        for k in range(n):
-            total += share[k]
-        chosen = draw_index(share, ZERO, n, uniform(streams, r) * total)
-        of_row = weight[r]
-        for i in range(len(column)):
-            v, state = column[i], np.int64(codes[r, column[i]])
-            parent_state = np.int64(0) if above[i] < 0 else np.int64(filled[r, above[i]])
-            width = n_states[v]
-            row = first[v] + parent_state * width * n + chosen
-            if state < 0:
-                total = 0.0
-                for s in range(width):
-                    told_here = told[(place[v] + s) * n + chosen] if is_told[v] else 1.0
-                    score[s] = prob[row + s * n] * told_here
-                    total += score[s]
-                state = np.int64(draw_index(score, ZERO, width, uniform(streams, r) * total))
-                filled[r, v] = state
-            counts[row + state * n] += of_row

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
 
 from skpc.counting import BayesDirichlet, ChowLiuTree, count_rows
 from skpc.learning import draw_states, filling, learn_shared_trees
 from skpc.learning.filling import SharedTrees
+from skpc.learning.filling_passes import draw_rows, with_told
 from tests.naive import filling as naive
 
 N_STATES = np.array([2, 3, 2, 1, 3, 2])
@@ -26,7 +28,7 @@ def random_trees(n_components, seed=0, parent=PARENT, n_states=N_STATES):
     return trees._replace(share=rng.dirichlet(np.full(n_components, 3.0)))
 
 
-@pytest.mark.parametrize("n_components", [1, 3])
+@pytest.mark.parametrize("n_components", [1, 3, 8, 19])
 @pytest.mark.parametrize("hidden", [[0], [4], [0, 1], [0, 4], [1, 3, 4, 5], [0, 1, 2, 3, 4, 5]])
 def test_completions_are_drawn_as_often_as_they_are_probable(n_components, hidden):
     trees = random_trees(n_components)
@@ -47,18 +49,36 @@ def test_completions_are_drawn_as_often_as_they_are_probable(n_components, hidde
     assert (((seen - expected) ** 2 / np.maximum(expected, 1.0)).mean()) < 3.0
 
 
-def test_components_are_drawn_as_often_as_they_are_probable():
-    """Counts of the drawn rows say from which component each came."""
-    trees = random_trees(3, seed=1)
+def share_drawn(trees, cells, n=20_000):
+    """How often each component is drawn for a row."""
+    cells = with_told(trees, np.tile(cells, (n, 1)).astype(np.int16))
+    _, chosen = draw_rows(trees, cells, np.random.RandomState(0))
+    return np.bincount(chosen, minlength=len(trees.share)) / n
+
+
+@pytest.mark.parametrize("n_components", [1, 3, 8, 9, 19])
+def test_components_are_drawn_as_often_as_they_are_probable(n_components):
+    trees = random_trees(n_components, seed=1)
     cells = np.array([-1, 2, 0, 0, -1, 1], np.int16)
-    counts = np.zeros_like(trees.prob)
-    weight = np.full(20_000, 0.5)
-    filling._draw(trees, np.tile(cells, (20_000, 1)), weight, np.random.RandomState(0), counts)
-    found = trees.tables(counts)[0].sum(axis=(0, 1)) / weight.sum()
-    expected = np.zeros(3)
+    expected = np.zeros(n_components)
     for (component, _), probability in naive.posterior(trees, cells).items():
         expected[component] += probability
-    assert_allclose(found, expected, atol=0.015)
+    assert_allclose(share_drawn(trees, cells), expected, atol=0.015)
+    logs = naive.log_weights(trees, cells)
+    assert_allclose(np.exp(logs - logsumexp(logs)), expected)
+
+
+def test_drawn_rows_are_counted_in_the_tables_of_their_components():
+    trees = random_trees(3)
+    rng = np.random.default_rng(0)
+    filled = rng.integers(0, N_STATES, (50, 6)).astype(np.int16)
+    weight, chosen = rng.random(50), rng.integers(0, 3, 50)
+    counts = filling._counts(trees, filled.T.copy(), weight, chosen)
+    for column, above, table in zip(trees.column, trees.above, trees.tables(counts), strict=True):
+        truth = np.zeros_like(table)
+        for row, amount, component in zip(filled, weight, chosen):
+            truth[0 if above < 0 else row[above], row[column], component] += amount
+        assert_allclose(table, truth)
 
 
 @pytest.mark.parametrize("n_components", [1, 4])
@@ -96,6 +116,55 @@ def test_a_thousand_columns_are_not_too_many_factors_for_a_float(shape):
     hidden[:, 0] = True
     drawn = draw_states(trees, np.where(hidden, np.int16(-1), codes), np.random.RandomState(0))
     assert (drawn == codes)[hidden].mean() > 0.98
+
+
+def tree_parents(shape, n):
+    """Parents before children; each vertex of "random" has one of the five before it above."""
+    if shape == "random":
+        back = np.random.default_rng(0).integers(1, 6, n)
+        return np.maximum(np.arange(n) - back, 0) - (np.arange(n) == 0)
+    return np.arange(n) - 1 if shape == "chain" else np.where(np.arange(n) == 0, -1, 0)
+
+
+@pytest.mark.parametrize("shape", ["chain", "star", "random"])
+@pytest.mark.parametrize("n_hidden", [0, 1, 6])
+def test_components_that_explain_other_halves_of_the_columns_keep_their_shares(shape, n_hidden):
+    """One of two components is far ahead on any few columns, and neither on all of them."""
+    n, n_components = 600, 19
+    trees = random_trees(n_components, 0, tree_parents(shape, n), np.full(n, 2))
+    expected = np.zeros(n_components)
+    expected[[2, 13]] = [0.3, 0.7]
+    for i, table in enumerate(trees.tables(trees.prob)):
+        table[:, 0], table[:, 1] = 0.01, 0.99
+        table[:, :, 2 if i < n // 2 else 13] = [0.999, 0.001]
+        table[:, :, 13 if i < n // 2 else 2] = [0.001, 0.999]
+    share = np.full(n_components, 0.001 / 17)
+    share[[2, 13]] = 0.2997, 0.6993
+    trees = trees._replace(share=share)
+    cells = np.zeros(n, np.int16)
+    cells[trees.column[:n_hidden]] = cells[trees.column[n - n_hidden :]] = -1
+    assert_allclose(share_drawn(trees, cells, 2_000), expected, atol=0.05)
+
+
+@pytest.mark.parametrize("shape", ["chain", "star", "random"])
+@pytest.mark.parametrize("portion", [0.2, 0.6])
+def test_components_of_many_columns_are_drawn_as_often_as_they_are_probable(shape, portion):
+    """Tables that differ little leave doubt, though each row is far too improbable for a float."""
+    n = 1_200
+    rng = np.random.default_rng(0)
+    n_states = rng.integers(2, 5, n)
+    trees = random_trees(19, 0, tree_parents(shape, n), n_states)
+    for table in trees.tables(trees.prob):
+        table[:] = rng.random(table.shape[:2])[:, :, None] + 0.02 * rng.random(table.shape)
+        table /= table.sum(axis=1, keepdims=True)
+    cells = rng.integers(0, n_states).astype(np.int16)
+    cells[rng.random(n) < portion] = -1
+    cells[0] = -1
+    logs = np.array(naive.log_weights(trees, cells))
+    assert logs.max() < -300.0
+    expected = np.exp(logs - logsumexp(logs))
+    assert 0.05 < expected.max() < 0.95
+    assert_allclose(share_drawn(trees, cells, 4_000), expected, atol=0.04)
 
 
 def test_filled_rows_depend_on_each_other_as_complete_rows_do():

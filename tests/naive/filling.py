@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import exp, log
 
 
 def posterior(trees, cells):
@@ -23,6 +24,25 @@ def joint(trees, component, states):
         row = 0 if above < 0 else states[above]
         probability *= table[row, states[column], component]
     return probability
+
+
+def log_weights(trees, cells):
+    """Logarithms of the weights of the components given any number of cells, up to a constant."""
+    found = []
+    tables = [table.tolist() for table in trees.tables(trees.prob)]
+    for component, share in enumerate(trees.share):
+        below = [[0.0] * n for n in trees.n_states]
+        for i in range(len(trees.column) - 1, -1, -1):
+            column, above = trees.column[i], trees.above[i]
+            states = range(trees.n_states[column]) if cells[column] < 0 else [cells[column]]
+            messages = []
+            for row in tables[i]:
+                terms = [log(row[s][component]) + below[column][s] for s in states]
+                messages.append(max(terms) + log(sum(exp(x - max(terms)) for x in terms)))
+            if above >= 0:
+                below[above] = [a + b for a, b in zip(below[above], messages)]
+        found.append(log(share) + messages[0])
+    return found
 
 
 def smoothed(table, ess, strength):
