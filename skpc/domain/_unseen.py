@@ -255,7 +255,8 @@ class Unseen:
                 f"{describe_column(column, feature_names)}, row {row}. They count as missing. In "
                 "columns of strings, log densities count how probable an unseen category is; in "
                 "columns of numbers an unseen category adds 0 to them, as if it were certain. "
-                "Declare the states of such columns in categories.",
+                "Declare the states of such columns in categories; if this is a column of "
+                "numbers, name those of categories in categorical_features.",
             )
 
     def warn_of_hidden(self, feature_names: Sequence[Any] | None) -> None:

@@ -13,6 +13,9 @@ _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
 #: Seconds on one core, as measured: for each row and cubed number of columns, in tables of up to
 #: ``_WIDEST`` columns and in wider ones; and for each step and squared number of states.
 _ROW, _WIDEST, _WIDE_ROW, _STEP = 2e-10, 220, 8e-11, 2e-8
+#: Seconds for each row and squared number of columns to draw missing cells, and how often that is
+#: done in an epoch.
+_DRAW, _DRAWS = 1.2e-7, 0.4
 #: Fits that are guessed to take longer are announced.
 _LONG = 3600.0
 
@@ -47,13 +50,17 @@ class TreeCosts(NamedTuple):
         check_memory(n_numbers, what, remedy)
         return n_numbers * 8.0 / 2**30
 
-    def tell(self, n_rows: int, n_steps: float, max_iter: int, verbose: int) -> None:
+    def tell(
+        self, n_rows: int, n_incomplete: float, n_steps: float, max_iter: int, verbose: int
+    ) -> None:
         """Say what training takes, if it is to say anything or takes hours.
 
         Parameters
         ----------
         n_rows : int
             Number of distinct rows.
+        n_incomplete : float
+            Number of those that lack cells.
         n_steps : float
             Steps of an epoch.
         max_iter : int
@@ -65,10 +72,12 @@ class TreeCosts(NamedTuple):
         of_row = _ROW if self.n_columns <= _WIDEST else _WIDE_ROW
         of_rows = of_row * float(self.n_columns) ** 3 * (n_rows + 8.0 * n_steps)
         of_steps = _STEP * float(self.n_states) ** 2 * n_steps
-        seconds = max_iter * self.n_components * (of_rows + of_steps)
+        of_draws = _DRAW * float(self.n_columns) ** 2 * n_incomplete * _DRAWS
+        seconds = max_iter * self.n_components * (of_rows + of_steps + of_draws)
+        memory, minutes = max(memory, 0.1), max(seconds / 60.0, 0.1)
         text = (
             f"{max_iter} epochs of {self._size} may take "
-            f"{memory:.1f} GiB of memory and {seconds / 60.0:,.1f} minutes (a rough guess)"
+            f"{memory:.1f} GiB of memory and {minutes:,.1f} minutes (a rough guess)"
         )
         announce(text, verbose)
         if seconds > _LONG:

@@ -57,6 +57,7 @@ class TableBlocks:
 
     def __init__(self, read: Callable[[], Iterator[Any]] | None, tasks: Any = None):
         self._read, self.tasks = read, tasks
+        self._n_rows: int | None = None
 
     @classmethod
     def of_lazy(cls, X: Any) -> TableBlocks:
@@ -102,10 +103,24 @@ class TableBlocks:
         return TableBlocks(kept(self._each(change, n_jobs)))
 
     def _each(self, count: Callable[[int, Any], Any], n_jobs: int | None) -> Iterator[Any]:
-        read = cast("Callable[[], Iterator[Any]]", self._read)
-        return Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-            delayed(_counted)(count, number, block) for number, block in enumerate(read())
+        read, n_rows = cast("Callable[[], Iterator[Any]]", self._read), 0
+
+        def numbered() -> Iterator[tuple[int, Any]]:
+            nonlocal n_rows
+            for number, block in enumerate(read()):
+                n_rows += len(block)
+                yield number, block
+
+        yield from Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
+            delayed(_counted)(count, number, block) for number, block in numbered()
         )
+        before, self._n_rows = self._n_rows, n_rows
+        if before not in {None, n_rows}:
+            raise ValueError(
+                "The blocks of a table must be the same in each pass: "
+                f"{before:,} rows were read in the first pass, and {n_rows:,} in a later "
+                "one. Let the callable read everything anew."
+            )
 
     def first(self) -> Any:
         """The first block that has rows."""
@@ -113,7 +128,10 @@ class TableBlocks:
         for block in blocks:
             if len(block):
                 return block
-        raise ValueError("A table in blocks needs at least one block of rows; found none.")
+        raise ValueError(
+            "A table in blocks needs at least one block of rows; found none. An iterator that has "
+            "been read is empty: pass a new one."
+        )
 
     def sample(self, estimator: Any) -> tuple[Any, bool]:
         """Rows drawn from all blocks, or the whole table, and whether it is the whole table.
@@ -297,11 +315,12 @@ def _cut(n_rows: int, drawn: _Drawn) -> _Drawn:
 
 def _joined(tables: list[Any]) -> Any:
     """One table of several."""
-    kinds = {frame_library(table): type(table).__name__ for table in tables}
-    if len(kinds) > 1:
+    libraries = {frame_library(table): None for table in tables}
+    if len(libraries) > 1:
+        kinds = " and ".join(f"DataFrames of {name}" if name else "arrays" for name in libraries)
         raise TypeError(
             "The blocks of a table must be arrays throughout, or DataFrames of one library; found "
-            f"{' and '.join(kinds.values())}."
+            f"{kinds}."
         )
     library = frame_library(tables[0])
     if library is None:

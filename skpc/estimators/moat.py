@@ -305,7 +305,8 @@ class MixtureOfAllTrees(TableDensity):
         if self.solver == "adam":
             n_rows = min(n_rows, EPOCH_ROWS)
             n_steps = max(1.0, min(weight.sum(), EPOCH_ROWS) / options.batch_size)
-        self._costs.tell(n_rows, n_steps, self.max_iter, self.verbose)
+        n_incomplete = float((codes < 0).any(axis=1).mean()) * n_rows
+        self._costs.tell(n_rows, n_incomplete, n_steps, self.max_iter, self.verbose)
         with progress(self.max_iter, "epochs", self.verbose) as advance, threads(self.n_jobs):
             parameters, vector = self._start(codes, weight, random_state, n_held)
             trained = train_trees(

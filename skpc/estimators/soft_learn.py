@@ -31,10 +31,10 @@ _NUMBERS = 0.25
 #: cluster, and loose tests make leaves of few rows: categories gain by both, numbers lose.
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
 _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
-#: The structure is learned from at most ``_MOST_ROWS`` distinct rows. In a larger table, about
-#: ``_ASKED`` rows are held out, and at least ``_AFTER_SAMPLE`` iterations refine the parameters on
-#: all others.
-_MOST_ROWS, _ASKED, _AFTER_SAMPLE = 100_000, 5_000, 2
+#: The structure is learned from at most ``_MOST_ROWS`` distinct rows, of which one that lacks cells
+#: counts as ``_INCOMPLETE``: EM takes that much longer. In a larger table, about ``_ASKED`` rows
+#: are held out, and at least ``_AFTER_SAMPLE`` iterations refine the parameters on all others.
+_MOST_ROWS, _INCOMPLETE, _ASKED, _AFTER_SAMPLE = 100_000, 5.0, 5_000, 2
 #: Covariances that are held at a time when a division is weighed.
 _COVARIANCES = 40.0
 #: A rise of the likelihood that is worth an iteration of refinement, in nats per cell.
@@ -160,8 +160,9 @@ class SoftLearnSPN(CircuitDensity):
     the weight of one row: without it, unusual rows would have a density near zero.
 
     If there are more than 100,000 distinct rows, the structure is learned from 100,000 of them,
-    drawn at random. At least two iterations of refinement follow, on the other rows too; about
-    5,000 rows are held out for it.
+    drawn at random; if all rows lack cells, from 20,000 (a row that does counts as five). At least
+    two iterations of refinement follow, on the other rows too; about 5,000 rows are held out for
+    it.
 
     The paper is reproduced with ``leaves="univariate"``, ``margins="plain"``,
     ``clusterer="kmeans"``, ``significance`` as a number, ``root_test="pairs"`` and ``n_refine=0``.
@@ -302,12 +303,14 @@ class SoftLearnSPN(CircuitDensity):
             remedy = 'Choose fewer columns, or leaves="univariate".'
             check_memory(_COVARIANCES * float(n_numbers) ** 2, what, remedy)
         of_structure: Any = slice(None)
-        if len(rows) > _MOST_ROWS:
+        share_incomplete = np.isnan(rows).any(axis=1).mean()
+        most_rows = int(_MOST_ROWS / (1.0 + (_INCOMPLETE - 1.0) * share_incomplete))
+        if len(rows) > most_rows:
             n_refine = max(n_refine, _AFTER_SAMPLE)
             if rows_val is None:
                 held_out = hold_out(rows, weight, _ASKED / len(rows), random_state)
                 rows, weight, rows_val, weight_val = held_out
-            of_structure = np.sort(random_state.permutation(len(rows))[:_MOST_ROWS])
+            of_structure = np.sort(random_state.permutation(len(rows))[:most_rows])
         with progress(weight[of_structure].sum() * rows.shape[1], "cells", self.verbose) as advance:
             circuit = learn_soft_circuit(
                 rows[of_structure],

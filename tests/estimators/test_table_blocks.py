@@ -269,10 +269,25 @@ def test_a_callable_that_returns_no_new_iterator_of_blocks_is_told_so():
             CutsetNetworkBD().fit(wrong)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_later_pass_with_other_rows_is_refused(n_jobs, sample_of):
+    sample_of(200)
+    X, passes = table(), []
+
+    def blocks():
+        passes.append(None)
+        return iter([X] if len(passes) < 3 else [X[:300]])
+
+    with pytest.raises(
+        ValueError, match="400 rows were read in the first pass, and 300 in a later"
+    ):
+        CutsetNetworkBD(n_jobs=n_jobs).fit(blocks)
+
+
 def test_arrays_and_frames_are_not_blocks_of_one_table():
     X = table()
     blocks_of_both = iter([X, pd.DataFrame(X)])
-    with pytest.raises(TypeError, match="DataFrames of one library; found ndarray and DataFrame"):
+    with pytest.raises(TypeError, match="of one library; found arrays and DataFrames of pandas"):
         CutsetNetworkBD().fit(blocks_of_both)
 
 
