@@ -62,6 +62,7 @@ def warmup() -> None:
     _samplers()
     _blocks()
     _many_edges()
+    _many_columns()
     codes = np.arange(400).reshape(100, 4) // 3 % 2
     learn_cutset_network_of_blocks(lambda count: count(codes), n_states=np.full(4, 2))
 
@@ -101,6 +102,7 @@ def _densities() -> list[
 
 def _fits_with_missing_cells(X: np.ndarray, incomplete: np.ndarray) -> None:
     models.CutsetNetworkBD(random_state=0).fit(incomplete)
+    models.CutsetNetworkBD(n_components=2, random_state=0).fit(incomplete)
     models.SoftLearnSPN(random_state=0).fit(incomplete)
     models.TableMixture(random_state=0).fit(incomplete).predict_proba(incomplete)
     models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(incomplete)
@@ -139,6 +141,12 @@ def _many_edges() -> None:
     states = [builder.indicator(0, state) for state in range(n)]
     builder.sum(states, np.full(n, -np.log(n)), 0, range(n))
     log_likelihood(builder.build(), [[np.nan]])
+
+
+def _many_columns() -> None:
+    """Trees over many columns are eliminated another way."""
+    X = np.random.default_rng(0).integers(0, 2, (20, 100))
+    models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(X)
 
 
 def _main() -> None:
