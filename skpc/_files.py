@@ -67,8 +67,12 @@ def kept(objects: Iterator[Any]) -> Callable[[], Iterator[Any]]:
     The file is gone when that is forgotten.
     """
     file = tempfile.TemporaryFile()  # noqa: SIM115
-    for one in objects:
-        pickle.dump(one, file, protocol=pickle.HIGHEST_PROTOCOL)
+    try:
+        for one in objects:
+            pickle.dump(one, file, protocol=pickle.HIGHEST_PROTOCOL)
+    except BaseException:
+        file.close()
+        raise
     end = file.tell()
 
     def again() -> Iterator[Any]:

@@ -21,7 +21,7 @@ def refuse_no_table(X: Any) -> None:
     Raises
     ------
     TypeError
-        If it is an iterator, a callable, a path, a dict, a list of DataFrames, or a lazy table of
+        If it is an iterator, a callable, a path, a dict, a list of tables, or a lazy table of
         polars or pyarrow.
     """
     found = _found_instead(X)
@@ -41,14 +41,24 @@ def _found_instead(X: Any) -> str | None:
             "as it is."
         )
     if isinstance(X, str | os.PathLike):
-        return f"{X!r}. Read the file first, by pandas.read_csv or pandas.read_parquet."
+        return (
+            f"{X!r}. Read the file first, by pandas.read_csv or pandas.read_parquet; the fit of a "
+            "density takes a folder of Parquet files by pyarrow.dataset.dataset."
+        )
     if type(X) is dict:  # Some sparse matrices of scipy are subclasses.
         return "a dict. Pass pandas.DataFrame(X)."
-    if isinstance(X, list | tuple) and any(hasattr(block, "columns") for block in X[:1]):
+    if isinstance(X, list | tuple) and any(_is_table(block) for block in X[:1]):
+        kind, way = "arrays", "numpy.concatenate"
+        if hasattr(X[0], "columns"):
+            kind, way = "DataFrames", "pandas.concat"
         return (
-            f"a {type(X).__name__} of DataFrames. Put them together by pandas.concat; the fit of a "
-            "density takes them as blocks too, by iter(X)."
+            f"a {type(X).__name__} of {kind}. Put them together by {way}; the fit of a density "
+            "takes them as blocks too, by iter(X)."
         )
     if callable(X):
         return f"a callable ({type(X).__name__}). {_BLOCKS}: pass the blocks one by one."
     return None
+
+
+def _is_table(block: Any) -> bool:
+    return hasattr(block, "columns") or getattr(block, "ndim", 0) == 2

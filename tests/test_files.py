@@ -1,5 +1,6 @@
 """Files are written whole or not at all, and archives take no memory by surprise."""
 
+import gc
 import io
 import os
 import resource
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skpc._files import read_arrays, replacing, write_arrays
+from skpc._files import kept, read_arrays, replacing, write_arrays
 from skpc.circuit import load_circuit, save_circuit
 from skpc.factor_graphs import FactorGraph, read_uai, write_uai
 from tests.zoo import random_circuit
@@ -114,6 +115,17 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file(tmp_path):
 def test_threads_that_save_and_load_at_one_path_do_not_disturb_each_other(tmp_path):
     assert save_and_load_in_threads(tmp_path / "c.npz", 5) == []
     assert [path.name for path in tmp_path.iterdir()] == ["c.npz"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_objects_that_stop_coming_leave_no_file_open():
+    def objects():
+        yield 1
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        kept(objects())
+    gc.collect()
 
 
 def test_an_error_while_writing_leaves_the_old_file(tmp_path):

@@ -301,6 +301,7 @@ def test_what_is_no_table_is_named_with_what_to_pass_instead(tmp_path):
         (tmp_path, "Read the file first"),
         (frame.to_dict(), "a dict. Pass pandas.DataFrame"),
         ([frame, frame], "a list of DataFrames. Put them together"),
+        ([table(), table()], "a list of arrays. Put them together by numpy.concatenate"),
     ):
         for ask in (model.score_samples, model.complete, model.marginals):
             with pytest.raises(TypeError, match=match):
