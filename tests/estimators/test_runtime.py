@@ -98,7 +98,7 @@ def test_verbose_speaks_before_the_columns_are_looked_at(estimator, monkeypatch,
 def test_a_mixture_of_all_trees_says_first_what_it_takes(monkeypatch, capsys):
     X = RNG.integers(0, 2, (30, 4))
     MixtureOfAllTrees(max_iter=2, verbose=1).fit(X)
-    assert "2 epochs of 4 columns with 8 states in all may take 0.0 GiB" in capsys.readouterr().out
+    assert "2 epochs of 4 columns with 8 states in all may take 0.1 GiB" in capsys.readouterr().out
     monkeypatch.setattr(_tree_costs, "_LONG", 0.0)
     with pytest.warns(RuntimeWarning, match="may take .* minutes .* Choose fewer of them"):
         MixtureOfAllTrees(max_iter=2).fit(X)
