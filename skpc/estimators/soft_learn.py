@@ -32,7 +32,7 @@ _NUMBERS = 0.25
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
 _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
 #: The structure is learned from at most ``_MOST_ROWS`` distinct rows, of which one that lacks cells
-#: counts as ``_INCOMPLETE``: EM takes that much longer. In a larger table, about ``_ASKED`` rows
+#: counts as ``_INCOMPLETE``, for EM takes longer. In a larger table, about ``_ASKED`` rows
 #: are held out, and at least ``_AFTER_SAMPLE`` iterations refine the parameters on all others.
 _MOST_ROWS, _INCOMPLETE, _ASKED, _AFTER_SAMPLE = 100_000, 5.0, 5_000, 2
 #: Covariances that are held at a time when a division is weighed.

@@ -54,7 +54,8 @@ _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 _MOST_ROWS = 30_000
 #: Steps of EM on all rows that follow, and rows that these read at a time.
 _PASSES, _ROWS_OF_PART = 2, 16_384
-#: EM ends when an iteration raises the mean log density by less, in nats a row of so many numbers.
+#: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
+#: ``_COLUMNS`` numbers the tolerance grows in proportion.
 _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
