@@ -106,15 +106,20 @@ def _fits_with_missing_cells(X: np.ndarray, incomplete: np.ndarray) -> None:
     models.SoftLearnSPN(random_state=0).fit(incomplete)
     models.TableMixture(random_state=0).fit(incomplete).predict_proba(incomplete)
     models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(incomplete)
-    models.CircuitImputer().fit(X).transform(incomplete)
-    models.DensityClassifier().fit(X, X[:, 0] > X[0, 0]).predict_proba(incomplete)
+    density = models.CutsetNetworkBD()
+    models.CircuitImputer(density).fit(X).transform(incomplete)
+    # What it is made of by default has been compiled by now.
+    classifier = models.DensityClassifier(density, classifiers=None)
+    classifier.fit(X, X[:, 0] > X[0, 0]).predict_proba(incomplete)
 
 
 def _machines(X: np.ndarray, incomplete: np.ndarray) -> None:
-    regressor = models.ExpectedKernelSVR().fit(X, X[:, 1])
+    density = models.CutsetNetworkBD()
+    regressor = models.ExpectedKernelSVR(density=density).fit(X, X[:, 1])
     regressor.predict(incomplete, return_std=True)
-    models.ExpectedKernelSVR().fit(incomplete, X[:, 1]).predict(incomplete)
-    models.ExpectedKernelSVC().fit(X, np.arange(len(X)) % 2).predict(incomplete)
+    models.ExpectedKernelSVR(density=density).fit(incomplete, X[:, 1]).predict(incomplete)
+    classifier = models.ExpectedKernelSVC(density=density)
+    classifier.fit(X, np.arange(len(X)) % 2).predict(incomplete)
 
 
 def _blocks() -> None:
@@ -137,10 +142,13 @@ def _samplers() -> None:
 
 def _many_edges() -> None:
     """Only deterministic circuits of many edges are asked about rows with missing cells so."""
-    builder, n = CircuitBuilder([5_000]), 5_000
-    states = [builder.indicator(0, state) for state in range(n)]
-    builder.sum(states, np.full(n, -np.log(n)), 0, range(n))
-    log_likelihood(builder.build(), [[np.nan]])
+    n = 100
+    builder, log_weights = CircuitBuilder([n, n]), np.full(n, -np.log(n))
+    first, second = ([builder.indicator(column, state) for state in range(n)] for column in (0, 1))
+    others = [builder.sum(second, log_weights, 1, range(n)) for _ in range(n)]
+    pairs = [builder.product(pair) for pair in zip(first, others)]
+    builder.sum(pairs, log_weights, 0, range(n))
+    log_likelihood(builder.build(), [[np.nan, np.nan]])
 
 
 def _many_columns() -> None:

@@ -17,6 +17,7 @@ FORMS = {
     "normals": Normals(np.array([-1.0, 3.0]), np.array([0.5, 2.0]), RNG.dirichlet(np.ones(2), 4)),
     "bins": Bins(Axis(*AXIS), RNG.dirichlet(np.ones(5), size=4)),
 }
+BINS = axis_of(random_circuit(0, n_features=1, kinds="histogram"), 0)
 MISSING = np.full(4, np.nan)
 every_form = pytest.mark.parametrize("name", FORMS)
 
@@ -28,8 +29,7 @@ def below(name: str, r: int, x: float) -> float:
         return sum(p for value, p in zip(form.value, form.prob[r]) if value <= x)
     if name == "normals":
         return sum(p * norm.cdf(x, m, s) for p, m, s in zip(form.prob[r], form.mean, form.sd))
-    circuit = random_circuit(0, n_features=1, kinds="histogram")
-    return sum(p * cell_below(cell, x) for p, cell in zip(form.prob[r], axis_of(circuit, 0)))
+    return sum(p * cell_below(cell, x) for p, cell in zip(form.prob[r], BINS))
 
 
 def moment(name: str, r: int, power: int) -> float:
