@@ -227,7 +227,7 @@ class _Places(NamedTuple):
     """First place of each column, and the last one's end; rows of each place; numbers of states."""
 
     first: Ints
-    count: Floats
+    weight: Floats
     n_states: Ints
 
 
@@ -248,8 +248,8 @@ class _Tables(NamedTuple):
     @classmethod
     def of(cls, places: _Places, pseudo_count: Floats) -> _Tables:
         """Fill them in."""
-        n_sizes, n_places, m = len(pseudo_count), len(places.count), len(places.n_states)
-        n_terms = int(places.count.max(initial=0.0)) + 1
+        n_sizes, n_places, m = len(pseudo_count), len(places.weight), len(places.n_states)
+        n_terms = int(places.weight.max(initial=0.0)) + 1
         if _CELLS_A_TERM * n_sizes**2 * n_terms > n_places**2:
             n_terms = 0
         terms = np.empty((n_sizes, n_sizes, n_terms))
@@ -298,7 +298,7 @@ def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out
 
 @kernel
 def _add_terms(
-    term: Floats, first: Ints, n_columns: np.int64, of_place: Floats, of_column: Floats
+    term: Floats, first: Ints, n_columns: int | np.int64, of_place: Floats, of_column: Floats
 ) -> None:
     """Sum the terms of one place by column, and those of all places of its column by place."""
     for t in range(first[n_columns]):
@@ -313,7 +313,7 @@ def _add_terms(
 @kernel
 def _add_known_terms(
     both: NDArray[np.uint64],
-    n_columns: np.int64,
+    n_columns: int | np.int64,
     places: _Places,
     terms: Floats,
     of_place: Floats,
@@ -350,7 +350,7 @@ def _inform(
     both = np.empty((widest, n_places), np.uint64)
     of_place, of_column = np.empty(n_places), np.empty((widest, m))
     term, added = np.empty(n_places), np.empty(n_places)
-    for a in range(max(first_column, np.int64(1)), end_column):
+    for a in range(first_column, end_column):
         begin, end, own = first[a], first[a + 1], n_states[a] - 1
         _count_before(words, begin, end, both)
         for b in range(a):
@@ -368,7 +368,7 @@ def _inform(
 
 @kernel
 def _compare(
-    a: np.int64,
+    a: int | np.int64,
     tables: _Tables,
     total: float,
     of_place: Floats,

@@ -69,18 +69,14 @@ def choose_bins(
         numbers.append(np.minimum(finer, most))
     codes = _codes(few, margins, np.array(numbers))
     partners = _partners(codes[0], their_weight)
-    most_states = codes.max(axis=2).astype(np.int64) + 1
+    is_number = np.array([margin is not None for margin in margins])
+    score = _scores(codes, partners, their_weight, is_number)
     found: list[Axis | None] = []
     for column, margin in enumerate(margins):
         if margin is None:
             found.append(None)
             continue
-        pairs = [[column, other] for other in partners[column].tolist()]
-        scores = [
-            sum(_log_bayes_factor(level[pair], states[pair], their_weight) for pair in pairs)
-            for level, states in zip(codes, most_states)
-        ]
-        best = int(np.argmax(scores)) if max(scores) > 0.0 else 0
+        best = int(np.argmax(score[column])) if score[column].max() > 0.0 else 0
         found.append(margin.axis(int(numbers[best][column])))
     return tuple(found)
 
@@ -104,6 +100,28 @@ def _codes(rows: Floats, margins: Sequence[Margin | None], numbers: Ints) -> NDA
     return found
 
 
+def _scores(
+    codes: NDArray[np.int16], partners: Ints, weight: Floats, is_number: NDArray[np.bool_]
+) -> Floats:
+    """Bayes factors of each number and its partners, a sum for each number of bins."""
+    n_states = codes.max(axis=2).astype(np.int64) + 1
+    found = np.zeros((codes.shape[1], len(codes)))
+    known: dict[tuple[int, int], Floats] = {}
+    for column in np.flatnonzero(is_number).tolist():
+        for other in partners[column].tolist():
+            pair = (column, other) if column < other else (other, column)
+            if pair not in known:
+                both = list(pair)
+                known[pair] = np.array(
+                    [
+                        _log_bayes_factor(level[both], states[both], weight)
+                        for level, states in zip(codes, n_states)
+                    ]
+                )
+            found[column] += known[pair]
+    return found
+
+
 def _log_bayes_factor(codes: NDArray[np.int16], n_states: Ints, weight: Floats) -> float:
     """Log of the marginal likelihood of dependence over that of independence, in nats."""
     cell = codes[0] * n_states[1] + codes[1]
@@ -111,15 +129,14 @@ def _log_bayes_factor(codes: NDArray[np.int16], n_states: Ints, weight: Floats) 
     if missing.any():
         cell, weight = cell[~missing], weight[~missing]
     table = np.bincount(cell, weight, n_states.prod()).astype(np.float64).reshape(n_states)
-    of_margins = _log_evidence(table.sum(axis=0)) + _log_evidence(table.sum(axis=1))
-    return _log_evidence(table) - of_margins
-
-
-def _log_evidence(counts: Floats) -> float:
-    """Log marginal likelihood of counts under the BDeu prior."""
-    prior = _ESS / counts.size
-    of_all = gammaln(_ESS) - gammaln(_ESS + counts.sum())
-    return float((gammaln(counts + prior) - gammaln(prior)).sum() + of_all)
+    counts = table.ravel(), table.sum(axis=0), table.sum(axis=1)
+    sizes = np.array([table.size, n_states[1], n_states[0]])
+    prior = _ESS / sizes
+    gained = gammaln(np.concatenate(counts) + np.repeat(prior, sizes))
+    # Of two margins and their table, one whole is left.
+    of_all = gammaln(_ESS + table.sum()) - gammaln(_ESS)
+    of_cells = np.add.reduceat(gained, offsets(sizes[:-1])) - sizes * gammaln(prior)
+    return float(of_all + of_cells[0] - of_cells[1] - of_cells[2])
 
 
 def _partners(codes: NDArray[np.int16], weight: Floats) -> Ints:
