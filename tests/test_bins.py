@@ -33,7 +33,8 @@ def test_the_bayes_factor_is_that_of_dirichlet_tables():
     wanted = naive_log_evidence(table) - sum(
         naive_log_evidence(table.sum(axis=axis)) for axis in (0, 1)
     )
-    assert _log_bayes_factor(code, other, weight) == pytest.approx(wanted)
+    codes = np.array([code, other], dtype=np.int16)
+    assert _log_bayes_factor(codes, np.array([3, 4]), weight) == pytest.approx(wanted)
 
 
 def test_columns_that_tell_each_other_exactly_get_more_bins_than_independent_ones():

@@ -8,13 +8,16 @@ they stay in the cache, however many columns there are.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import fast_log, kernel, popcount
+from skpc._threads import in_threads
 from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.counting.count_tables import CountTables
 from skpc.counting.mutual_information import UNITS_PER_NAT
@@ -26,6 +29,10 @@ _MAX_STATES = 40
 _MAX_ROWS = 2**22
 #: Words that are read together, and words that stay in the cache while a column is counted.
 _WORD_BLOCK, _CACHED_WORDS = 4, 2**16
+#: Terms come from a table where there are at least this many cells for each of its entries.
+_CELLS_A_TERM = 8
+#: Columns are divided into parts of this many words of pairs of places, a term counting as some.
+_WORK_A_PART, _WORDS_A_TERM, _MOST_PARTS = 1e8, 8, 16
 
 
 def fits_state_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
@@ -75,17 +82,35 @@ class StateRows:
 
     def tree(self, score: Score) -> ScoredTree:
         """Chow-Liu tree of all columns."""
-        pseudo_count = score.pseudo_count(self._n_states[:, np.newaxis], self._n_states)
-        units, entropy = np.zeros(pseudo_count.shape, np.int64), np.zeros(len(pseudo_count))
-        first, count, words = self._packed
-        n_rows = float(self._codes.shape[1])
-        _inform(words, first, count, self._n_states, n_rows, pseudo_count, units, entropy)
+        units, entropy = self._information(score)
         parent = np.empty(len(entropy), np.int64)
         maximum_spanning_tree(units, parent)
         tables = self._edge_tables(parent)
         return ScoredTree(
             ChowLiuTree(self.variables, parent, tables), score.of_tables(tables), entropy
         )
+
+    def _information(self, score: Score) -> tuple[Ints, Floats]:
+        """Information of all pairs in units, and the entropy of all others given each column."""
+        first, count, words = self._packed
+        sizes = np.arange(1, int(self._n_states.max()) + 1)
+        tables = _Tables.of(
+            _Places(first, count, self._n_states), score.pseudo_count(sizes[:, np.newaxis], sizes)
+        )
+        m, n_rows = self._codes.shape
+        units = np.zeros((m, m), np.int64)
+        # The parts do not depend on the number of threads, because their sums round.
+        work = float(len(count)) ** 2 * (len(words) + _WORDS_A_TERM)
+        n_parts = min(1 + int(work / _WORK_A_PART), _MOST_PARTS)
+        entropy = np.zeros((n_parts, m))
+        ends = [round(m * math.sqrt(part / n_parts)) for part in range(n_parts + 1)]
+
+        def inform(part: int) -> None:
+            of_part = ends[part], ends[part + 1], units, entropy[part]
+            _inform(words, tables, float(n_rows), *of_part)
+
+        in_threads(inform, range(n_parts))
+        return units, entropy.sum(axis=0)
 
     def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
@@ -178,10 +203,6 @@ def _count_before(
     words: NDArray[np.uint64], begin: np.int64, end: np.int64, both: NDArray[np.uint64]
 ) -> None:
     """Count the rows that the places of a column share with those of the columns before it."""
-    for s in range(end - begin):
-        counts = both[s]
-        for t in range(begin):
-            counts[t] = 0
     n_words = words.shape[0]
     at_once = (1 + _CACHED_WORDS // (begin + 1) // _WORD_BLOCK) * _WORD_BLOCK
     for from_word in range(0, n_words, at_once):
@@ -191,13 +212,80 @@ def _count_before(
             for w in range(from_word, to_word, _WORD_BLOCK):
                 words0, words1, words2, words3 = words[w], words[w + 1], words[w + 2], words[w + 3]
                 of0, of1, of2, of3 = words0[place], words1[place], words2[place], words3[place]
+                # The first words overwrite the counts of another column.
+                kept = ~np.uint64(0) if w > 0 else np.uint64(0)
                 for t in range(begin):
-                    counts[t] += (
+                    counts[t] = (kept & counts[t]) + (
                         popcount(of0 & words0[t])
                         + popcount(of1 & words1[t])
                         + popcount(of2 & words2[t])
                         + popcount(of3 & words3[t])
                     )
+
+
+class _Places(NamedTuple):
+    """First place of each column, and the last one's end; rows of each place; numbers of states."""
+
+    first: Ints
+    weight: Floats
+    n_states: Ints
+
+
+class _Tables(NamedTuple):
+    """What depends on one column, and on the number of states of another one, from one on."""
+
+    places: _Places
+    #: Pseudo-count of each cell of two columns.
+    pseudo_count: Floats
+    #: x log x of the smoothed counts 0, 1, ... of their cells; empty if there are too many.
+    terms: Floats
+    #: What is not smoothing of the weight of a place.
+    share: Floats
+    #: Sums over the states of a column: x log x of smoothed weights, and weight times that log.
+    margin: Floats
+    given: Floats
+
+    @classmethod
+    def of(cls, places: _Places, pseudo_count: Floats) -> _Tables:
+        """Fill them in."""
+        n_sizes, n_places, m = len(pseudo_count), len(places.weight), len(places.n_states)
+        n_terms = int(places.weight.max(initial=0.0)) + 1
+        if _CELLS_A_TERM * n_sizes**2 * n_terms > n_places**2:
+            n_terms = 0
+        terms = np.empty((n_sizes, n_sizes, n_terms))
+        share, sums = np.empty((n_sizes, n_places)), np.empty((2, n_sizes, m))
+        tables = cls(places, pseudo_count, terms, share, sums[0], sums[1])
+        _tabulate(tables)
+        return tables
+
+
+@kernel
+def _tabulate(tables: _Tables) -> None:
+    """Fill in the tables for all numbers of states that occur."""
+    first, count, n_states = tables.places
+    occurs = np.zeros(len(tables.pseudo_count), np.bool_)
+    for v in range(len(n_states)):
+        occurs[n_states[v] - 1] = True
+    for other in range(len(occurs)):
+        if not occurs[other]:
+            continue
+        for own in range(len(occurs)):
+            if occurs[own]:
+                for c in range(tables.terms.shape[2]):
+                    smoothed = c + tables.pseudo_count[own, other]
+                    tables.terms[own, other, c] = smoothed * fast_log(smoothed)
+        for v in range(len(n_states)):
+            added = (other + 1) * tables.pseudo_count[n_states[v] - 1, other]
+            # States without a place have empty cells only.
+            n_empty = n_states[v] - (first[v + 1] - first[v])
+            margin, given = n_empty * added * fast_log(added), 0.0
+            for p in range(first[v], first[v + 1]):
+                smoothed = count[p] + added
+                log = fast_log(smoothed)
+                tables.share[other, p] = count[p] / smoothed
+                margin += smoothed * log
+                given += count[p] * log
+            tables.margin[other, v], tables.given[other, v] = margin, given
 
 
 @kernel
@@ -209,66 +297,112 @@ def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out
 
 
 @kernel
+def _add_terms(
+    term: Floats, first: Ints, n_columns: int | np.int64, of_place: Floats, of_column: Floats
+) -> None:
+    """Sum the terms of one place by column, and those of all places of its column by place."""
+    for t in range(first[n_columns]):
+        of_place[t] += term[t]
+    for b in range(n_columns):
+        total = 0.0
+        for t in range(first[b], first[b + 1]):
+            total += term[t]
+        of_column[b] = total
+
+
+@kernel
+def _add_known_terms(
+    both: NDArray[np.uint64],
+    n_columns: int | np.int64,
+    places: _Places,
+    terms: Floats,
+    of_place: Floats,
+    of_column: Floats,
+) -> None:
+    """The same for counts whose terms are in a table."""
+    first, _, n_states = places
+    for b in range(n_columns):
+        size, total = np.uint64(n_states[b] - 1), 0.0
+        for t in range(np.uint64(first[b]), np.uint64(first[b + 1])):
+            term = terms[size, both[t]]
+            total += term
+            of_place[t] += term
+        of_column[b] = total
+
+
+@kernel
 def _inform(
     words: NDArray[np.uint64],
-    first: Ints,
-    count: Floats,
-    n_states: Ints,
+    tables: _Tables,
     total: float,
-    pseudo_count: Floats,
+    first_column: int,
+    end_column: int,
     units: Ints,
     entropy: Floats,
 ) -> None:
-    """Fill in the information of all pairs, and the entropies given a column.
-
-    The formulas are those of ``table_information``.
+    """Fill in the information of the pairs of some columns with those before them, and add the
+    entropies given a column.
     """
+    first, count, n_states = tables.places
     m, n_places, widest = len(n_states), len(count), np.int64(0)
     for v in range(m):
         widest = max(widest, first[v + 1] - first[v])
     both = np.empty((widest, n_places), np.uint64)
-    term, cell = np.empty((widest, n_places)), np.empty(n_places)
-    for a in range(1, m):
-        begin, end = first[a], first[a + 1]
+    of_place, of_column = np.empty(n_places), np.empty((widest, m))
+    term, added = np.empty(n_places), np.empty(n_places)
+    for a in range(first_column, end_column):
+        begin, end, own = first[a], first[a + 1], n_states[a] - 1
         _count_before(words, begin, end, both)
         for b in range(a):
             for t in range(first[b], first[b + 1]):
-                cell[t] = pseudo_count[a, b]
+                of_place[t], added[t] = 0.0, tables.pseudo_count[own, n_states[b] - 1]
         for s in range(end - begin):
-            _take_terms(both[s], begin, cell, term[s])
-        for b in range(a):
-            alpha, left, right = pseudo_count[a, b], first[b], first[b + 1]
-            of_row, of_column = n_states[b] * alpha, n_states[a] * alpha
-            # States without a place have empty cells only.
-            empty = alpha * fast_log(alpha)
-            more_rows, more_columns = n_states[a] - (end - begin), n_states[b] - (right - left)
-            joint = more_rows * n_states[b] * empty
-            margins = more_rows * of_row * fast_log(of_row)
-            margins += more_columns * of_column * fast_log(of_column)
-            of_a, of_b = 0.0, 0.0
-            for s in range(begin, end):
-                gained = more_columns * empty
-                for t in range(left, right):
-                    gained += term[s - begin, t]
-                smoothed = count[s] + of_row
-                log = fast_log(smoothed)
-                joint += gained
-                margins += smoothed * log
-                of_b += count[s] * (log - gained / smoothed)
-            for t in range(left, right):
-                gained = more_rows * empty
-                for s in range(end - begin):
-                    gained += term[s, t]
-                smoothed = count[t] + of_column
-                log = fast_log(smoothed)
-                margins += smoothed * log
-                of_a += count[t] * (log - gained / smoothed)
-            smoothed = total + n_states[a] * of_row
-            information = (joint - margins) / smoothed + fast_log(smoothed)
-            units[a, b] = max(np.int64(information * total * UNITS_PER_NAT + 0.5), np.int64(0))
-            units[b, a] = units[a, b]
-            entropy[a] += of_b
-            entropy[b] += of_a
+            if tables.terms.shape[2] > 0:
+                terms = tables.terms[own]
+                _add_known_terms(both[s], a, tables.places, terms, of_place, of_column[s])
+            else:
+                _take_terms(both[s], begin, added, term)
+                _add_terms(term, first, a, of_place, of_column[s])
+        _compare(a, tables, total, of_place, of_column, units, entropy)
+
+
+@kernel
+def _compare(
+    a: int | np.int64,
+    tables: _Tables,
+    total: float,
+    of_place: Floats,
+    of_column: Floats,
+    units: Ints,
+    entropy: Floats,
+) -> None:
+    """Information and entropies of a column and each one before it, from sums of terms.
+
+    The formulas are those of ``table_information``.
+    """
+    first, count, n_states = tables.places
+    begin, end, own = first[a], first[a + 1], n_states[a] - 1
+    empty_rows = n_states[a] - (end - begin)
+    for b in range(a):
+        left, right, other = first[b], first[b + 1], n_states[b] - 1
+        alpha = tables.pseudo_count[own, other]
+        empty = alpha * fast_log(alpha)
+        empty_columns = n_states[b] - (right - left)
+        joint = empty_rows * n_states[b] * empty
+        of_a, of_b = tables.given[own, b], tables.given[other, a]
+        for s in range(begin, end):
+            gained = of_column[s - begin, b] + empty_columns * empty
+            joint += gained
+            of_b -= tables.share[other, s] * gained
+        for t in range(left, right):
+            of_a -= tables.share[own, t] * (of_place[t] + empty_rows * empty)
+        smoothed = total + n_states[a] * n_states[b] * alpha
+        margins = tables.margin[other, a] + tables.margin[own, b]
+        information = (joint - margins) / smoothed + fast_log(smoothed)
+        units[a, b] = max(np.int64(information * total * UNITS_PER_NAT + 0.5), np.int64(0))
+        units[b, a] = units[a, b]
+        entropy[a] += of_b
+        entropy[b] += of_a
 
 
 @kernel

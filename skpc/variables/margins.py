@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.fft import dct, idct
 from scipy.ndimage import gaussian_filter1d
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
 from skpc.variables.axis import Axis
 from skpc.variables.number import Number, are_apart, distinct
 
@@ -161,32 +163,47 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     """
     count = np.bincount(place, mass, n_cells).astype(np.float64)
     total = float(mass.sum())
+    background = 1.0 / (n_cells * (total + 1.0))
+    bandwidth = _bandwidth(place, mass, count, background, tied)
+    smooth = count
+    if bandwidth > 0.0:
+        smooth = gaussian_filter1d(count, bandwidth, mode="reflect", truncate=_TRUNCATE)
+    found = smooth / total + background
+    return np.asarray(found / found.sum())
+
+
+def _bandwidth(place: Ints, mass: Floats, count: Floats, background: float, tied: bool) -> float:
+    """The bandwidth of the greatest leave-one-out likelihood; places increase."""
+    bandwidths = _BANDWIDTHS[0 if tied else 1 : np.searchsorted(_BANDWIDTHS, len(count), "right")]
     out = np.minimum(mass, 1.0) if tied else mass
-    best, found = -math.inf, count
-    for bandwidth in _BANDWIDTHS if tied else _BANDWIDTHS[1:]:
-        if bandwidth > n_cells:
-            break
-        smooth, own = _filtered(count, bandwidth)
-        background = 1.0 / (n_cells * (total + 1.0))
-        left = np.maximum(smooth[place] - out * own[place], 0.0) / np.maximum(total - out, 1e-300)
-        likelihood = float(mass @ np.log(left + background))
-        if likelihood > best:
-            best, found = likelihood, smooth / total + background
-    return found / found.sum()
+    # Neighbours in one cell, of which as much is left out, have one likelihood.
+    first = np.append(True, (place[1:] != place[:-1]) | (out[1:] != out[:-1]))
+    of_group, place, out = np.add.reduceat(mass, np.flatnonzero(first)), place[first], out[first]
+    response, own = (part[-len(bandwidths) :] for part in _filters(len(count)))
+    # A reflected signal is filtered by products of its cosine transform.
+    smooth = idct(dct(count) * response)
+    left = np.maximum(smooth[:, place] - out * own[:, place], 0.0)
+    left /= np.maximum(mass.sum() - out, 1e-300)
+    return float(bandwidths[np.argmax(np.log(left + background) @ of_group)])
 
 
-def _filtered(count: Floats, bandwidth: float) -> tuple[Floats, Floats]:
-    """Smoothed masses, and what one unit in each cell adds to the cell itself."""
-    if bandwidth == 0.0:
-        return count, np.ones(len(count))
-    smooth = gaussian_filter1d(count, bandwidth, mode="reflect", truncate=_TRUNCATE)
-    away = np.arange(2 * len(count))
-    kernel = np.exp(-0.5 * np.square(away / bandwidth))
-    kernel[away > int(_TRUNCATE * bandwidth + 0.5)] = 0.0
-    kernel /= 2.0 * kernel.sum() - 1.0
-    place = np.arange(len(count))
+@lru_cache(maxsize=4)
+def _filters(n_cells: int) -> tuple[Floats, Floats]:
+    """Of each bandwidth up to ``n_cells``: what multiplies the cosine transform of a signal, and
+    what one unit in each cell adds to the cell itself.
+    """
+    bandwidths = _BANDWIDTHS[1 : np.searchsorted(_BANDWIDTHS, n_cells, "right"), np.newaxis]
+    reach = np.floor(_TRUNCATE * bandwidths + 0.5)
+    away = np.arange(max(2 * n_cells, int(reach[-1, 0]) + 1))
+    kernel = np.where(away > reach, 0.0, np.exp(-0.5 * np.square(away / bandwidths)))
+    waves = 2.0 * np.cos(np.pi / n_cells * (np.outer(away, np.arange(n_cells)) % (2 * n_cells)))
+    response = (kernel @ waves - 1.0) / (2.0 * kernel.sum(axis=1, keepdims=True) - 1.0)
     # What is reflected at either end comes from one cell beyond its mirror image.
-    return smooth, kernel[0] + kernel[2 * place + 1] + kernel[2 * place[::-1] + 1]
+    kernel = kernel[:, : 2 * n_cells]
+    own = kernel[:, :1] + kernel[:, 1::2] + kernel[:, ::-2]
+    own /= 2.0 * kernel.sum(axis=1, keepdims=True) - 1.0
+    ones = np.ones((1, n_cells))
+    return np.vstack([ones, response]), np.vstack([ones, own])
 
 
 def _cumulated(mass: Floats) -> Floats:
@@ -248,16 +265,19 @@ def _bins(cells: Floats, point: Floats, n_bins: int, n_rows: float) -> Ints:
     state[is_atom] += 1 + np.arange(is_atom.sum())
     number, mine, below = 0, 0.0, 0.0
     enough, few = 0.5 / n_bins, _ROWS_PER_CELL / max(n_rows, 1.0)
-    for cell in np.flatnonzero(~is_atom).tolist():
-        mass = float(cells[cell])
+    others = np.flatnonzero(~is_atom)
+    numbers = list[int]()
+    for mass, after_atom in zip(cells[others].tolist(), is_atom[others - 1].tolist()):
         full = mine >= enough and below + mass / 2.0 >= (number + 1) / n_bins
-        if full or (is_atom[cell - 1] and mine >= few and 1.0 - below >= few):
+        if full or (after_atom and mine >= few and 1.0 - below >= few):
             number, mine = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
-        state[cell], mine, below = number, mine + mass, below + mass
+        numbers.append(number)
+        mine, below = mine + mass, below + mass
+    state[others] = numbers
     if mine < min(enough, few):
         last = state == number
         state[last] = state[(state < number)].max(initial=0) if number else 0
-    return np.unique(state, return_inverse=True)[1].astype(np.int64)
+    return (np.cumsum(np.bincount(state) > 0) - 1)[state]
 
 
 def _with_means_of_rows(
@@ -268,38 +288,56 @@ def _with_means_of_rows(
     Smoothing has spread them: the mean of a skew bin would be pulled towards its longer side.
     """
     middle = (edges[1:] + edges[:-1]) / 2
-    cell = np.searchsorted(edges, points, side="right")
-    found, of_inner = cells.copy(), state[1:-1]
-    for number in np.unique(state[cell]):
-        mine, rows = np.flatnonzero(of_inner == number), state[cell] == number
-        if not len(mine):
+    of_row, of_inner = state[np.searchsorted(edges, points, side="right")], state[1:-1]
+    order, row = np.argsort(of_inner, kind="stable"), np.argsort(of_row, kind="stable")
+    of_inner, of_row, mass, moment = of_inner[order], of_row[row], mass[row], (points * mass)[row]
+    numbers, first = np.unique(of_row, return_index=True)
+    ends = zip(first.tolist(), [*first[1:].tolist(), len(of_row)])
+    begins, stops = (
+        np.searchsorted(of_inner, numbers, side).tolist() for side in ("left", "right")
+    )
+    chosen, away = list[Ints](), list[Floats]()
+    for begin, stop, (low, high) in zip(begins, stops, ends):
+        if begin == stop:
             continue
-        target = np.average(points[rows], weights=mass[rows])
-        reach = np.ptp(edges[[mine[0], mine[-1] + 1]])
-        away, share = (middle[mine] - target) / reach, cells[mine + 1]
-        if away.min() < 0.0 < away.max():
-            found[mine + 1] = _tilted(share, away)
+        mine = order[begin:stop]
+        target = moment[low:high].sum() / mass[low:high].sum()
+        offset = (middle[mine] - target) / (edges[mine[-1] + 1] - edges[mine[0]])
+        if offset.min() < 0.0 < offset.max():
+            chosen.append(mine + 1)
+            away.append(offset)
+    found = cells.copy()
+    if chosen:
+        every = np.concatenate(chosen)
+        found[every] = _tilted(cells[every], np.concatenate(away), [len(own) for own in chosen])
     return found
 
 
-def _tilted(mass: Floats, away: Floats) -> Floats:
-    """The masses ``exp(t away) mass`` of the same sum under which the mean of ``away`` is zero."""
-    low, high = -_STEEPEST, _STEEPEST
+def _tilted(mass: Floats, away: Floats, sizes: list[int]) -> Floats:
+    """The masses ``exp(t away) mass`` of the same sum under which the mean of ``away`` is zero.
+
+    Each of some parts, end to end, has a ``t`` of its own.
+    """
+    ptr, part = offsets(sizes), np.repeat(np.arange(len(sizes)), sizes)
+    low, high = np.full(len(sizes), -_STEEPEST), np.full(len(sizes), _STEEPEST)
     for _ in range(_HALVINGS):
         tilt = 0.5 * (low + high)
-        tilted = mass * np.exp(tilt * away)
-        low, high = (low, tilt) if tilted @ away > 0.0 else (tilt, high)
-    return np.asarray(tilted * (mass.sum() / tilted.sum()))
+        tilted = mass * np.exp(tilt[part] * away)
+        above = np.add.reduceat(tilted * away, ptr[:-1]) > 0.0
+        low, high = np.where(above, low, tilt), np.where(above, tilt, high)
+    parts = [slice(begin, end) for begin, end in zip(ptr[:-1].tolist(), ptr[1:].tolist())]
+    scale = [mass[own].sum() / tilted[own].sum() for own in parts]
+    return np.asarray(tilted * np.array(scale)[part])
 
 
 def _in_order(state: Ints) -> Ints:
-    """Number states by their first cell inside the range."""
+    """Number states 0, 1, ... by their first cell inside the range."""
     inner = state[1:-1] if len(state) > 2 else state
-    names, first = np.unique(inner, return_index=True)
-    missing = np.setdiff1d(state, names)
-    order = np.concatenate([names[np.argsort(first)], missing])
-    rank = np.empty(int(state.max()) + 1, dtype=np.int64)
-    rank[order] = np.arange(len(order))
+    first = np.full(int(state.max()) + 1, len(inner))
+    # The first cell of a state is written last.
+    first[inner[::-1]] = np.arange(len(inner))[::-1]
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     return rank[state]
 
 

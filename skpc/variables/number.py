@@ -23,6 +23,8 @@ _NEAREST, _MAX_ATOMS = 6, 8
 _ISOLATED = 0.25
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
 _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
+#: About so many points rule out most lattices.
+_SOME_POINTS = 100
 #: Multiples of a step beyond which floats cannot show whether there is a lattice.
 _MAX_MULTIPLE = 2.0**32
 #: Most points of a lattice in the range of the values.
@@ -183,15 +185,19 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
     A weight of two counts exactly like two rows. Values that differ by rounding are one value.
     """
-    seen = ~np.isnan(values)
-    points, inverse = np.unique(values[seen] + 0.0, return_inverse=True)
-    large, small = (group_sums(inverse, part) for part in exact_parts(weight[seen]))
-    close = ~are_apart(points)
-    if close.any():
-        group = np.cumsum(np.append(0, ~close))
-        points = points[np.append(True, ~close)]
-        large, small = group_sums(group, large), group_sums(group, small)
-    return points, large + small
+    # A column of a table is scattered over the memory: it is read once.
+    values = values + 0.0
+    missing = np.isnan(values)
+    if missing.any():
+        values, weight = values[~missing], weight[~missing]
+    order = np.argsort(values)
+    points, (large, small) = values[order], exact_parts(weight)
+    is_first = np.append(True, points[1:] != points[:-1])[: len(points)]
+    is_first[is_first] = np.append(True, are_apart(points[is_first]))[: len(points)]
+    if is_first.all():
+        return points, (large + small)[order]
+    group = np.cumsum(is_first) - 1
+    return points[is_first], group_sums(group, large[order]) + group_sums(group, small[order])
 
 
 def are_apart(points: Floats) -> np.ndarray:
@@ -230,11 +236,12 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
 def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
     unusual = weight_without_say(float(mass.sum()))
+    some = slice(None, None, 1 + len(points) // _SOME_POINTS)
     for decimals in range(_MAX_DECIMALS + 1):
-        scaled = points * 10.0**decimals
-        whole = np.rint(scaled)
-        far = np.abs(scaled) > _MAX_MULTIPLE
-        off = (np.abs(scaled - whole) > np.maximum(_OFF_LATTICE, 1e-15 * np.abs(scaled))) | far
+        # Most columns without a lattice show it in a few points.
+        if mass[some][_off_lattice(points[some], decimals)[1]].sum() > unusual:
+            continue
+        whole, off = _off_lattice(points, decimals)
         if mass[off].sum() > unusual or off.all():
             continue
         if off.sum() == len(points) - 1:
@@ -249,6 +256,14 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
     return 0.0, 0.0
+
+
+def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
+    """The nearest multiples of a power of ten, and which points are not there."""
+    scaled = points * 10.0**decimals
+    whole, size = np.rint(scaled), np.abs(scaled)
+    off = np.abs(scaled - whole) > np.maximum(_OFF_LATTICE, 1e-15 * size)
+    return whole, off | (size > _MAX_MULTIPLE)
 
 
 def _common_step(multiples: Ints, mass: Any, unusual: float) -> int:
@@ -322,27 +337,33 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     margin = _BEYOND * (high - low)
     plain = Score(power=1.0, low=low - margin, high=high + margin)
     scores = [plain._replace(power=float(power)) for power in _POWERS]
-    found = [_held_out(score.of(u), score.log_slope(u)) for score in scores]
+    # Of each power, the log slope is a multiple of this one.
+    log_slope = float(plain._replace(power=0.0).log_slope(u).sum())
+    found = _held_out(np.array([score.of(u) for score in scores]), (1.0 - _POWERS) * log_slope)
     identity = int(np.flatnonzero(_POWERS == 1.0)[0])
     best = int(np.argmax(found))
     best = best if found[best] > found[identity] else identity
     return scores[best]._replace(lower=lower, upper=upper, centre=float(centre), spread=spread)
 
 
-def _held_out(z: Floats, log_slope: Floats) -> float:
-    """Log-likelihood of values whose scores are normal, each fold under the others' moments."""
-    if len(z) < 2 * _FOLDS:
-        return -math.inf
-    fold, others = np.arange(len(z)) % _FOLDS, 1.0 - np.eye(_FOLDS)
+def _held_out(z: Floats, log_slope: Floats) -> Floats:
+    """Log-likelihood of values whose scores are normal, each fold under the others' moments.
+
+    For each power there is a row of scores, and the sum of the log slopes.
+    """
+    if z.shape[1] < 2 * _FOLDS:
+        return np.full(len(z), -math.inf)
     # One wild value may be too large for squares; such a power is not the best one.
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.array([np.bincount(fold, part) for part in (np.ones(len(z)), z, z * z)])
-        count, first, second = sums
+        folds = [z[:, fold::_FOLDS] for fold in range(_FOLDS)]
+        count = np.array([fold.shape[1] for fold in folds])
+        first = np.stack([fold.sum(axis=1) for fold in folds], axis=1)
+        second = np.stack([np.square(fold).sum(axis=1) for fold in folds], axis=1)
         # The other folds are added up: a fold taken from the total would leave rounding behind.
-        n_others, mean, square = sums @ others
+        n_others, mean, square = (part @ (1.0 - np.eye(_FOLDS)) for part in (count, first, second))
         mean /= n_others
         variance = np.maximum(square / n_others - mean**2, 1e-12)
         away = second - 2.0 * mean * first + count * mean**2
-        of_scores = 0.5 * (count * np.log(variance) + away / variance).sum()
-        total = float(log_slope.sum() - of_scores)
-    return total if math.isfinite(total) else -math.inf
+        of_scores = 0.5 * (count * np.log(variance) + away / variance).sum(axis=1)
+        total = log_slope - of_scores
+    return np.where(np.isfinite(total), total, -math.inf)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from skpc.counting import BayesDirichlet, Bic, WeightedRows
+from skpc._threads import threads
+from skpc.counting import BayesDirichlet, Bic, WeightedRows, state_bits
 from skpc.counting.state_bits import StateRows, fits_state_bits
 
 #: The last column of states occurs in one of them only, and the first state of another nowhere.
@@ -50,6 +51,27 @@ def test_trees_and_those_of_branches_are_those_of_rows_counted_one_by_one(score,
         branches = one.branch(column, 0, even), other.branch(column, 0, even)
         if n_rows == 2000 and column < 5:
             check_same(*(branch.tree(below) for branch in branches))
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_logarithms_from_a_table_and_parts_of_the_columns_change_no_tree(monkeypatch, n_parts):
+    n_states = np.tile([3, 1, 4, 2], 20)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, n_states, (150, 80)).astype(np.int16)
+    codes[:, 4:] = np.where(rng.random((150, 76)) < 0.5, codes[:, 4:], codes[:, :-4])
+    one, other = (
+        kind(codes, np.ones(150), np.arange(80), n_states) for kind in (WeightedRows, StateRows.of)
+    )
+    tabulated = []
+    fill = state_bits._tabulate
+    monkeypatch.setattr(
+        state_bits, "_tabulate", lambda t: tabulated.append(t.terms.size) or fill(t)
+    )
+    monkeypatch.setattr(state_bits, "_WORK_A_PART", 1e9 if n_parts == 1 else 1.0)
+    monkeypatch.setattr(state_bits, "_MOST_PARTS", n_parts)
+    with threads(2):
+        check_same(one.tree(BayesDirichlet(0.1)), other.tree(BayesDirichlet(0.1)))
+    assert min(tabulated) > 0
 
 
 def test_a_row_of_weight_two_is_the_row_twice():

@@ -34,6 +34,34 @@ def merge(rows, weight):
     return {key: float(sum_) for key, sum_ in total.items()}
 
 
+def smoothed(place, mass, n_cells, bandwidths, reach, tied):
+    """Masses of cells, smoothed by the bandwidth of the greatest leave-one-out likelihood.
+
+    Each row spreads by a normal kernel that ends after some bandwidths and is reflected at the ends
+    of the cells. One row of a value is left out if ties belong to the column, else all of them.
+    """
+    total, best, chosen = sum(mass), -math.inf, None
+    background = 1.0 / (n_cells * (total + 1.0))
+    for bandwidth in bandwidths:
+        last = int(reach * bandwidth + 0.5)
+        kernel = [math.exp(-0.5 * (away / bandwidth) ** 2) for away in range(-last, last + 1)]
+        spread = [[0.0] * n_cells for _ in range(n_cells)]
+        for start in range(n_cells):
+            for away, share in zip(range(-last, last + 1), kernel):
+                end = (start + away) % (2 * n_cells)
+                end = end if end < n_cells else 2 * n_cells - 1 - end
+                spread[start][end] += share / sum(kernel)
+        found = [sum(m * spread[p][cell] for p, m in zip(place, mass)) for cell in range(n_cells)]
+        likelihood = 0.0
+        for p, m in zip(place, mass):
+            out = min(m, 1.0) if tied else m
+            left = max(found[p] - out * spread[p][p], 0.0) / (total - out)
+            likelihood += m * math.log(left + background)
+        if likelihood > best:
+            best, chosen = likelihood, [mass / total + background for mass in found]
+    return [mass / sum(chosen) for mass in chosen]
+
+
 def quantile(values, weight, numerator, denominator):
     """The ``inverted_cdf`` quantile of values repeated as whole-number weights say."""
     expanded = sorted(v for v, w in zip(values, weight) for _ in range(int(w)))

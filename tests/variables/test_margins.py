@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 
 from skpc.variables import Axis, AxisTable, Bins, Margin, Number, Predictive
+from skpc.variables.margins import _BANDWIDTHS, _TRUNCATE, _smoothed
+from tests.naive import domain as naive
 from tests.variables.test_number import COLUMNS
 
 COLUMNS = COLUMNS | {
@@ -60,6 +62,17 @@ def test_densities_and_probabilities_of_an_axis_sum_to_one(name):
                 lambda t, m=middle: density(axis, prob, m + t), low - middle, high - middle
             )[0]
     assert total == pytest.approx(1.0, abs=1e-6 if name != "great" else 1e-3)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(("spread", "n_rows"), [(0.5, 20), (3.0, 40), (6.0, 90)])
+def test_the_bandwidth_has_the_greatest_leave_one_out_likelihood(spread, n_rows, tied):
+    rng = np.random.default_rng(n_rows)
+    place = np.sort(np.clip(np.rint(rng.normal(9.0, spread, n_rows)), 0, 29).astype(int))
+    mass = rng.integers(1, 3, n_rows) * rng.choice([0.5, 1.0], n_rows)
+    bandwidths = _BANDWIDTHS[(_BANDWIDTHS > 0.0) & (_BANDWIDTHS < 7.5)]
+    wanted = naive.smoothed(place.tolist(), mass.tolist(), 30, bandwidths, _TRUNCATE, tied)
+    assert_allclose(_smoothed(place, mass, 30, tied), wanted, rtol=1e-9)
 
 
 @every_column
