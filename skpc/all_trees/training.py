@@ -393,7 +393,7 @@ def adam_pass(
     """
     score, total = 0.0, 0.0
     vector, visited = vector.copy(), np.zeros_like(vector)
-    n_steps, workspace = 0, Workspace()
+    n_steps, workspace = 0, Workspace(np.float32)
     for batch, weight in _batches(rows.weight, batch_size, random_state, n_rows):
         part = weight.sum()
         log_likelihood, gradient = parameters.ascent(
