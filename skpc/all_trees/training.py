@@ -43,7 +43,7 @@ _MOST_COPIES = 2_000_000
 #: Rows of an epoch, at most; the next one draws others.
 EPOCH_ROWS = 100_000
 #: Parameters whose steps are worth a thread.
-_PARAMETERS = 2**22
+_PARAMETERS = 2**18
 
 
 @kernel

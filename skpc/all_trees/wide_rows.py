@@ -7,8 +7,8 @@ that each tile reads them from one end to the other.
 
 Training takes inverses of directed trees in single precision, which doubles the numbers of a tile
 and halves the memory. That costs little because nothing is subtracted until the end, and nothing
-large then: the inverse is taken with a vertex as a second root (:func:`_ground`). The error of a
-row is known from the sizes of what is subtracted; where it is too large, double precision is used.
+large then: the vertex from which most edges come is a second root meanwhile (:func:`_ground`). Rows
+whose error would be large are done in double precision: it is known from what is subtracted.
 
 Tables of states are far larger than the cache. They are read and written child by child, and state
 by state of a child, so that each part is fetched once for all rows.
@@ -17,7 +17,7 @@ by state of a child, so that each part is fetched once for all rows.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +31,8 @@ _PANEL = 24
 #: Numbers of a row of a tile in single precision.
 _MOST_LANES = 2 * LANES
 #: Sizes of what is subtracted for a probability, beyond which single precision will not do: the
-#: probabilities of the edges into a vertex are off by about 1e-4 together.
-_LARGEST = 1e3
+#: probabilities of the edges into a vertex are off by about 1e-3 together.
+_LARGEST = 2e3
 #: A smaller pivot is taken as this: its inverse may overflow.
 _SMALLEST = 1e-300
 #: Sums are not scaled by more than this power of two, which has an inverse.
@@ -390,7 +390,7 @@ def log_weights_of_wide(factor: Floats, index: Ints, symmetric: bool) -> Floats:
     for rows in slices(len(index), _rows_held(index)):
         few = index[rows]
         found = _eliminate(factor, few, _by_state(few), symmetric, False, graphs[: len(few)])
-        log_weight[rows] = found.log_weight
+        log_weight[rows] = found[0]
     return log_weight
 
 
@@ -403,7 +403,9 @@ def add_wide_edges(
     workspace: Workspace,
 ) -> Floats:
     """What :func:`skpc.all_trees.determinants.add_expected_edges` does."""
-    precision = np.float64 if symmetric else workspace.precision
+    precision = np.float64
+    if len(index) and not symmetric:
+        index, precision = _hub_last(factor, index), workspace.precision
     found = [
         _add_held(factor, index[rows], weight[rows], symmetric, expected, workspace, precision)
         for rows in slices(len(index), _rows_held(index))
@@ -441,18 +443,29 @@ def _add_held(
     return log_weight
 
 
-class _Eliminated(NamedTuple):
-    """What :func:`_eliminate_graphs` says of some rows; ``scale`` has a column to spare."""
+def _hub_last(factor: Floats, index: Ints) -> Ints:
+    """Exchange the last vertex of directed rows with the one from which most edges come.
 
-    log_weight: Floats
-    largest: Floats
-    scale: Floats
+    It is known from the first row. As a second root it leaves little to subtract.
+    """
+    n, states = index.shape[1] - 1, index[0]
+    into = factor[np.ix_(states[:-1], states)]
+    np.fill_diagonal(into, 0.0)
+    into /= np.maximum(into.sum(axis=1, keepdims=True), _SMALLEST)
+    hub = into[:, :n].sum(axis=0).argmax()
+    vertices = np.arange(n + 1)
+    vertices[[hub, n - 1]] = n - 1, hub
+    return np.take(index, vertices, axis=1)
 
 
 def _eliminate(
     factor: Floats, index: Ints, order: Ints, symmetric: bool, invert: bool, graphs: Floats
-) -> _Eliminated:
-    """The log weights of all trees of each row; its inverse in ``graphs``, if wanted."""
+) -> tuple[Floats, Floats, Floats]:
+    """The inverse of each row in ``graphs``, if wanted.
+
+    Returns ``log_weight``, ``largest`` and ``scale`` of :func:`_eliminate_graphs`; the last one has
+    a column to spare.
+    """
     n_rows, n = len(index), index.shape[1] - 1
     scale, found = np.empty((n_rows, n + 1)), np.zeros((2, n_rows))
 
@@ -466,7 +479,7 @@ def _eliminate(
 
     in_threads(gather, _children(index))
     in_threads(work, slices(n_rows, max(1, round(OPERATIONS / n**3))))
-    return _Eliminated(found[0], found[1], scale)
+    return found[0], found[1], scale
 
 
 def _by_state(index: Ints) -> Ints:
