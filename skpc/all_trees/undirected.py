@@ -60,15 +60,18 @@ class UndirectedParameters(NamedTuple):
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of states with the marginals.
         """
-        single, of_states = np.exp(model.log_state_factor), self._of_states(model.weight)
+        n_pairs, n_states = len(out) - self.ptr[-1] * (self.ptr[-1] + 1), self.ptr[-1]
+        of_weight, of_single, by_theta = np.split(out, [n_pairs, n_pairs + n_states])
+        by_theta[:] = 0.0
+        single, ratio = np.exp(model.log_state_factor), self._of_states(model.weight)
         # Nothing is expected of an edge without weight.
-        ratio = model.edge_factor / np.where(of_states > 0.0, of_states, 1.0)
+        np.divide(model.edge_factor, ratio, out=ratio, where=ratio > 0.0)
         of_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
-        of_weight = (of_edge - expectation.prior_edge)[np.tril_indices(len(of_edge), -1)]
-        by_theta, by_single = np.zeros_like(ratio), expectation.state.copy()
+        of_weight[:] = (of_edge - expectation.prior_edge)[np.tril_indices(len(of_edge), -1)]
+        by_single = expectation.state.copy()
+        by_theta = by_theta.reshape(self.shape)
         couple_gradient(single, ratio, self.ptr, expectation.edge, by_theta, by_single)
-        of_single = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
-        np.concatenate([of_weight, of_single, by_theta.ravel()], out=out)
+        of_single[:] = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
 
     def _of_states(self, weight: Floats) -> Floats:
         """The weights of edges for every two states."""
