@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, fast_log, inlined, kernel
+from skpc._jit import LANES, TILE, add_tile, fast_exp, fast_log, inlined, kernel
 from skpc._threads import in_threads, slices
 
 _MAX_ITER = 100
@@ -119,23 +119,34 @@ def _fit_rows(block: Floats, n_u: int, n_v: int, line: Floats, tried: Floats) ->
 
 @inlined
 def _solve(
-    p: Floats, q: Floats, ratio: Floats, n_u: int, n_v: int, link: Floats, x: Floats
+    p: Floats,
+    q: Floats,
+    ratio: Floats,
+    n_u: int,
+    n_v: int,
+    tiles: Floats,
+    link: Floats,
+    x: Floats,
 ) -> None:
     """Solve the Laplacian system of a pair for the states of v; the last unknown is zero.
 
     Two states of v are linked by the sum over the states of u of their joint probabilities, divided
     by the probability of the state of u. ``x`` holds the right side first, the solution then. Of
-    the links the ones above the diagonal are kept, and on it the inverses of the pivots.
+    the links the ones above the diagonal are kept, and on it the inverses of the pivots. The
+    factors are copied to ``tiles``, as :func:`add_tile` reads them.
     """
-    for i in range(n_v):
-        for j in range(i + 1, n_v):
-            link[i, j] = 0.0
-        for s in range(n_u):
-            share = p[s] * ratio[s, i] * q[i]
-            for j in range(i + 1, n_v):
-                link[i, j] += share * ratio[s, j]
-        for j in range(i + 1, n_v):
-            link[i, j] *= q[j]
+    width, size = link.shape[1], len(p)
+    for s in range(n_u):
+        for i in range(n_v):
+            joint = ratio[s, i] * q[i]
+            tiles[0, (i // TILE * size + s) * TILE + i % TILE] = p[s] * joint
+            tiles[1, (i // LANES * size + s) * LANES + i % LANES] = joint
+    for i in range(0, n_v, TILE):
+        for j in range(i // LANES * LANES, n_v, LANES):
+            for r in range(i, i + TILE):
+                for lane in range(LANES):
+                    link[r, j + lane] = 0.0
+            add_tile(link, i * width + j, tiles[0], i * size, tiles[1], j * size, n_u)
     for k in range(n_v - 1):
         pivot = 0.0
         for j in range(k + 1, n_v):
@@ -155,7 +166,9 @@ def _solve(
 
 
 @inlined
-def _couple_states(block: Floats, n_u: int, n_v: int, link: Floats, line: Floats) -> None:
+def _couple_states(
+    block: Floats, n_u: int, n_v: int, tiles: Floats, link: Floats, line: Floats
+) -> None:
     """The ratios of two variables by Newton's method, with the scales of the rows eliminated."""
     p, q = line[_P], line[_Q]
     scale, step, tried, rest = line[_SCALE], line[_STEP], line[_TRIED], line[_REST]
@@ -177,7 +190,7 @@ def _couple_states(block: Floats, n_u: int, n_v: int, link: Floats, line: Floats
         if error < _TOLERANCE:
             return
         slope, longest = 0.0, 0.0
-        _solve(p, q, block[2], n_u, n_v, link, step)
+        _solve(p, q, block[2], n_u, n_v, tiles, link, step)
         for t in range(n_v):
             slope += rest[t] * step[t]
             longest = max(longest, abs(step[t]))
@@ -198,7 +211,11 @@ def _couple_states(block: Floats, n_u: int, n_v: int, link: Floats, line: Floats
 def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio: Floats) -> None:
     """The tables of some variables with all earlier ones; see :func:`couple`."""
     widest = np.diff(ptr).max()
-    link, block = np.empty((widest, widest)), np.empty((3, widest, widest))
+    tiles, link = (
+        np.empty((2, (widest + LANES) * widest)),
+        np.empty((widest + TILE, widest + LANES)),
+    )
+    block = np.empty((3, widest, widest))
     line = np.empty((_N_LINES, widest))
     for i in range(children[0], children[1]):
         u, n_u = ptr[i], ptr[i + 1] - ptr[i]
@@ -208,7 +225,7 @@ def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio
                 _couple_binary(theta, single, u, v, ratio)
             else:
                 _read_pair(single, theta, u, n_u, v, n_v, line, block[0])
-                _couple_states(block, n_u, n_v, link, line)
+                _couple_states(block, n_u, n_v, tiles, link, line)
                 for s in range(n_u):
                     for t in range(n_v):
                         ratio[u + s, v + t] = block[2, s, t]
@@ -229,7 +246,11 @@ def _differentiate_some(
 ) -> None:
     """What some variables with all earlier ones add to derivatives; see :func:`couple_gradient`."""
     widest = np.diff(ptr).max()
-    link, block = np.empty((widest, widest)), np.empty((2, widest, widest))
+    tiles, link = (
+        np.empty((2, (widest + LANES) * widest)),
+        np.empty((widest + TILE, widest + LANES)),
+    )
+    block = np.empty((2, widest, widest))
     line = np.empty((_N_LINES, widest))
     p, q, row, column = line[_P], line[_Q], line[_TOTAL], line[_REST]
     for i in range(children[0], children[1]):
@@ -247,7 +268,7 @@ def _differentiate_some(
                 row[s] = total
                 for t in range(n_v):
                     column[t] += block[1, s, t] - block[0, s, t] * q[t] * total
-            _solve(p, q, block[0], n_u, n_v, link, column)
+            _solve(p, q, block[0], n_u, n_v, tiles, link, column)
             for s in range(n_u):
                 of_row, total = row[s] / p[s], 0.0
                 for t in range(n_v):

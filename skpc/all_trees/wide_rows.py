@@ -403,7 +403,7 @@ def add_wide_edges(
     workspace: Workspace,
 ) -> Floats:
     """What :func:`skpc.all_trees.determinants.add_expected_edges` does."""
-    precision = np.float64
+    precision: type[np.floating[Any]] = np.float64
     if len(index) and not symmetric:
         index, precision = _hub_last(factor, index), workspace.precision
     found = [
