@@ -326,7 +326,7 @@ def couple_gradient(
     by_ratio : array of shape (n_states, n_states)
         Derivatives by the logs of the ratios; read where the first state is of the later variable.
     by_theta : array of shape (n_states, n_states)
-        Overwritten there with derivatives by ``theta``.
+        Overwritten there with derivatives by ``theta``. It may be the array of the ratios.
     by_single : array of shape (n_states,)
         Derivatives by the logs of the marginal probabilities are added.
     """
