@@ -14,7 +14,7 @@ _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
 #: ``_WIDEST`` columns and in wider ones; in these also for each row and squared number of columns.
 _ROW, _WIDEST, _WIDE_ROW, _LOOK_UP = 2e-10, 95, 2.8e-11, 1e-8
 #: Seconds for each step and squared number of states.
-_STEP = {"directed": 1e-8, "undirected": 6e-8}
+_STEP = {"directed": 1e-8, "undirected": 4e-8}
 #: Seconds for each row and squared number of columns to draw missing cells, and how often that is
 #: done in an epoch.
 _DRAW, _DRAWS = 1.2e-7, 0.4
