@@ -20,6 +20,7 @@ from skpc._jit import (
     fast_log,
     inlined,
     kernel,
+    lanes_of,
     multiply_by_products,
     popcount,
     subtract_pairs,
@@ -233,18 +234,27 @@ def test_products_of_pairs_of_rows_of_lanes_are_subtracted(n):
 
 @kernel
 def _add(out, left, right, n):
-    add_tile(out, LANES, left, TILE, right, LANES, n)
+    add_tile(out, LANES, left, TILE, right, LANES // lanes_of(out) * LANES, n)
 
 
+@kernel
+def _lanes(array):
+    return lanes_of(array)
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [(np.float64, LANES), (np.float32, 2 * LANES)])
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_a_product_of_matrices_is_added_to_a_tile(n):
+def test_a_product_of_matrices_is_added_to_a_tile(n, dtype, lanes):
     rng = np.random.default_rng(n)
-    out, left = rng.normal(size=(TILE, 2 * LANES)), rng.normal(size=(5, TILE))
-    right = rng.normal(size=(5, LANES))
+    out, left = rng.normal(size=(TILE, 3 * LANES)), rng.normal(size=(5, TILE))
+    right = rng.normal(size=(5, lanes))
+    out, left, right = out.astype(dtype), left.astype(dtype), right.astype(dtype)
     found = out.copy()
     _add(found, left, right, n)
-    out[:, LANES:] += left[1 : 1 + n].T @ right[1 : 1 + n]
-    np.testing.assert_allclose(found, out, rtol=1e-12)
+    assert _lanes(out) == lanes
+    first = LANES // lanes
+    out[:, LANES : LANES + lanes] += left[1 : 1 + n].T @ right[first : first + n]
+    np.testing.assert_allclose(found, out, atol=1e-12 if lanes == LANES else 1e-5)
 
 
 @kernel

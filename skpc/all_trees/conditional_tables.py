@@ -13,7 +13,7 @@ from skpc._jit import fast_exp, inlined, kernel
 from skpc._threads import in_threads, slices
 
 #: Entries of tables that are worth a thread.
-_ENTRIES = 4e6
+_ENTRIES = 5e5
 #: States of parents that are taken together: their columns stay in the cache.
 _SOME = 512
 

@@ -20,7 +20,8 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import inlined, kernel
+from skpc._jit import LANES, TILE, add_tile, fast_exp, fast_log, inlined, kernel
+from skpc._threads import in_threads, slices
 
 _MAX_ITER = 100
 #: Relative error of a marginal at which Newton's method has converged.
@@ -29,6 +30,13 @@ _TOLERANCE = 1e-13
 _LONGEST_STEP = 4.0
 #: A variable that hangs together with the rest by less is not moved.
 _SMALLEST = 1e-280
+#: Entries of tables that are worth a thread.
+_ENTRIES = 2e5
+#: Scales of columns, in logs, whose factors of exponentials neither overflow nor lose one.
+_FARTHEST = 150.0
+#: Vectors of a pair: its marginals, and what Newton's method needs of the rows and columns.
+_P, _Q, _SCALE, _STEP, _TRIED, _REST, _BASE, _GROWTH, _ROW_LOG, _TOTAL = range(10)
+_N_LINES = 10
 
 
 @inlined
@@ -58,97 +66,140 @@ def _off_diagonal(inverse: float, rest: float, gap: float, root: float, product:
 
 
 @inlined
-def _fit_rows(
-    theta: Floats, single: Floats, u: int, n_u: int, v: int, n_v: int, scale: Floats, ratio: Floats
-) -> float:
-    """Fill in the ratios of a pair, the rows scaled to fit; return the value of the dual."""
+def _read_pair(
+    single: Floats, of_pair: Floats, u: int, n_u: int, v: int, n_v: int, line: Floats, into: Floats
+) -> None:
+    """Copy what belongs to a pair, which lies far apart in wide tables."""
+    for s in range(n_u):
+        line[_P, s] = single[u + s]
+        for t in range(n_v):
+            into[s, t] = of_pair[u + s, v + t]
+    for t in range(n_v):
+        line[_Q, t] = single[v + t]
+
+
+@inlined
+def _fit_rows(block: Floats, n_u: int, n_v: int, line: Floats, tried: Floats) -> float:
+    """Scale the columns of a pair, and the rows to fit; return the value of the dual.
+
+    ``block[0]`` has the dependences and gets the ratios in ``block[2]``. ``block[1]`` keeps their
+    exponentials for scales of columns near ``line[_BASE]``: that takes an exponential a column.
+    """
+    base, growth, row_log, total = line[_BASE], line[_GROWTH], line[_ROW_LOG], line[_TOTAL]
+    p, q = line[_P], line[_Q]
+    far = 0.0
+    for t in range(n_v):
+        far = max(far, abs(tried[t] - base[t]))
+    if not far <= _FARTHEST:
+        for t in range(n_v):
+            base[t] = tried[t]
+        for s in range(n_u):
+            row_log[s] = -math.inf
+            for t in range(n_v):
+                row_log[s] = max(row_log[s], block[0, s, t] + base[t])
+            for t in range(n_v):
+                block[1, s, t] = fast_exp(block[0, s, t] + base[t] - row_log[s])
     dual = 0.0
     for t in range(n_v):
-        dual += single[v + t] * scale[t]
+        dual += q[t] * tried[t]
+        growth[t] = fast_exp(tried[t] - base[t])
     for s in range(n_u):
-        largest = -math.inf
+        sum_here = 0.0
         for t in range(n_v):
-            largest = max(largest, theta[u + s, v + t] + scale[t])
-        total = 0.0
+            block[2, s, t] = block[1, s, t] * growth[t]
+            sum_here += q[t] * block[2, s, t]
+        total[s] = sum_here
+        inverse = 1.0 / sum_here
         for t in range(n_v):
-            ratio[u + s, v + t] = math.exp(theta[u + s, v + t] + scale[t] - largest)
-            total += single[v + t] * ratio[u + s, v + t]
-        for t in range(n_v):
-            ratio[u + s, v + t] /= total
-        dual -= single[u + s] * (math.log(total) + largest)
+            block[2, s, t] *= inverse
+    for s in range(n_u):
+        dual -= p[s] * (fast_log(total[s]) + row_log[s])
     return dual
 
 
 @inlined
 def _solve(
-    single: Floats, ratio: Floats, u: int, n_u: int, v: int, n_v: int, link: Floats, x: Floats
+    p: Floats,
+    q: Floats,
+    ratio: Floats,
+    n_u: int,
+    n_v: int,
+    tiles: Floats,
+    link: Floats,
+    x: Floats,
 ) -> None:
     """Solve the Laplacian system of a pair for the states of v; the last unknown is zero.
 
     Two states of v are linked by the sum over the states of u of their joint probabilities, divided
-    by the probability of the state of u. ``x`` holds the right side first, the solution then.
+    by the probability of the state of u. ``x`` holds the right side first, the solution then. Of
+    the links the ones above the diagonal are kept, and on it the inverses of the pivots. The
+    factors are copied to ``tiles``, as :func:`add_tile` reads them.
     """
-    for i in range(n_v):
-        for j in range(i):
-            total = 0.0
-            for s in range(n_u):
-                total += single[u + s] * ratio[u + s, v + i] * ratio[u + s, v + j]
-            link[i, j] = total * single[v + i] * single[v + j]
-            link[j, i] = link[i, j]
+    width, size = link.shape[1], len(p)
+    for s in range(n_u):
+        for i in range(n_v):
+            joint = ratio[s, i] * q[i]
+            tiles[0, (i // TILE * size + s) * TILE + i % TILE] = p[s] * joint
+            tiles[1, (i // LANES * size + s) * LANES + i % LANES] = joint
+    for i in range(0, n_v, TILE):
+        for j in range(i // LANES * LANES, n_v, LANES):
+            for r in range(i, i + TILE):
+                for lane in range(LANES):
+                    link[r, j + lane] = 0.0
+            add_tile(link, i * width + j, tiles[0], i * size, tiles[1], j * size, n_u)
     for k in range(n_v - 1):
         pivot = 0.0
         for j in range(k + 1, n_v):
             pivot += link[k, j]
         link[k, k] = 1.0 / pivot if pivot > _SMALLEST else 0.0
         for i in range(k + 1, n_v):
-            through = link[i, k] * link[k, k]
+            through = link[k, i] * link[k, k]
             x[i] += through * x[k]
-            for j in range(k + 1, n_v):
+            for j in range(i + 1, n_v):
                 link[i, j] += through * link[k, j]
     x[n_v - 1] = 0.0
     for k in range(n_v - 2, -1, -1):
+        found = x[k]
         for j in range(k + 1, n_v):
-            x[k] += link[k, j] * x[j]
-        x[k] *= link[k, k]
+            found += link[k, j] * x[j]
+        x[k] = found * link[k, k]
 
 
 @inlined
 def _couple_states(
-    theta: Floats,
-    single: Floats,
-    u: int,
-    n_u: int,
-    v: int,
-    n_v: int,
-    ratio: Floats,
-    link: Floats,
-    workspace: Floats,
+    block: Floats, n_u: int, n_v: int, tiles: Floats, link: Floats, line: Floats
 ) -> None:
     """The ratios of two variables by Newton's method, with the scales of the rows eliminated."""
-    scale, step, tried = workspace[0], workspace[1], workspace[2]
-    scale[:n_v] = 0.0
-    dual = _fit_rows(theta, single, u, n_u, v, n_v, scale, ratio)
+    p, q = line[_P], line[_Q]
+    scale, step, tried, rest = line[_SCALE], line[_STEP], line[_TRIED], line[_REST]
+    for t in range(n_v):
+        scale[t] = 0.0
+        # Far from all scales.
+        line[_BASE, t] = math.inf
+    dual = _fit_rows(block, n_u, n_v, line, scale)
     for _ in range(_MAX_ITER):
+        for t in range(n_v):
+            rest[t] = 0.0
+        for s in range(n_u):
+            for t in range(n_v):
+                rest[t] += p[s] * block[2, s, t]
         error = 0.0
         for t in range(n_v):
-            total = 0.0
-            for s in range(n_u):
-                total += single[u + s] * ratio[u + s, v + t]
-            step[t] = tried[t] = single[v + t] * (1.0 - total)
-            error = max(error, abs(1.0 - total))
+            error = max(error, abs(1.0 - rest[t]))
+            step[t] = rest[t] = q[t] * (1.0 - rest[t])
         if error < _TOLERANCE:
             return
         slope, longest = 0.0, 0.0
-        _solve(single, ratio, u, n_u, v, n_v, link, step)
+        _solve(p, q, block[2], n_u, n_v, tiles, link, step)
         for t in range(n_v):
-            slope += tried[t] * step[t]
+            slope += rest[t] * step[t]
             longest = max(longest, abs(step[t]))
         length = min(1.0, _LONGEST_STEP / max(longest, _SMALLEST))
         before = dual
         while True:
             for t in range(n_v):
                 tried[t] = scale[t] + length * step[t]
-            dual = _fit_rows(theta, single, u, n_u, v, n_v, tried, ratio)
+            dual = _fit_rows(block, n_u, n_v, line, tried)
             if dual >= before + 0.25 * length * slope or length * slope < _TOLERANCE:
                 break
             length *= 0.5
@@ -157,6 +208,85 @@ def _couple_states(
 
 
 @kernel
+def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio: Floats) -> None:
+    """The tables of some variables with all earlier ones; see :func:`couple`."""
+    widest = np.diff(ptr).max()
+    tiles, link = (
+        np.empty((2, (widest + LANES) * widest)),
+        np.empty((widest + TILE, widest + LANES)),
+    )
+    block = np.empty((3, widest, widest))
+    line = np.empty((_N_LINES, widest))
+    for i in range(children[0], children[1]):
+        u, n_u = ptr[i], ptr[i + 1] - ptr[i]
+        for j in range(i):
+            v, n_v = ptr[j], ptr[j + 1] - ptr[j]
+            if n_u == 2 and n_v == 2:
+                _couple_binary(theta, single, u, v, ratio)
+            else:
+                _read_pair(single, theta, u, n_u, v, n_v, line, block[0])
+                _couple_states(block, n_u, n_v, tiles, link, line)
+                for s in range(n_u):
+                    for t in range(n_v):
+                        ratio[u + s, v + t] = block[2, s, t]
+            for s in range(u, u + n_u):
+                for t in range(v, v + n_v):
+                    ratio[t, s] = ratio[s, t]
+
+
+@kernel
+def _differentiate_some(
+    single: Floats,
+    ratio: Floats,
+    ptr: Ints,
+    children: Ints,
+    by_ratio: Floats,
+    by_theta: Floats,
+    by_single: Floats,
+) -> None:
+    """What some variables with all earlier ones add to derivatives; see :func:`couple_gradient`."""
+    widest = np.diff(ptr).max()
+    tiles, link = (
+        np.empty((2, (widest + LANES) * widest)),
+        np.empty((widest + TILE, widest + LANES)),
+    )
+    block = np.empty((2, widest, widest))
+    line = np.empty((_N_LINES, widest))
+    p, q, row, column = line[_P], line[_Q], line[_TOTAL], line[_REST]
+    for i in range(children[0], children[1]):
+        u, n_u = ptr[i], ptr[i + 1] - ptr[i]
+        for j in range(i):
+            v, n_v = ptr[j], ptr[j + 1] - ptr[j]
+            _read_pair(single, ratio, u, n_u, v, n_v, line, block[0])
+            _read_pair(single, by_ratio, u, n_u, v, n_v, line, block[1])
+            for t in range(n_v):
+                column[t] = 0.0
+            for s in range(n_u):
+                total = 0.0
+                for t in range(n_v):
+                    total += block[1, s, t]
+                row[s] = total
+                for t in range(n_v):
+                    column[t] += block[1, s, t] - block[0, s, t] * q[t] * total
+            _solve(p, q, block[0], n_u, n_v, tiles, link, column)
+            for s in range(n_u):
+                of_row, total = row[s] / p[s], 0.0
+                for t in range(n_v):
+                    of_row -= block[0, s, t] * q[t] * column[t]
+                for t in range(n_v):
+                    joint = p[s] * block[0, s, t] * q[t]
+                    by_theta[u + s, v + t] = block[1, s, t] - joint * (of_row + column[t])
+                    total += joint * column[t]
+                    by_single[v + t] -= joint * of_row
+                by_single[u + s] -= total
+
+
+def _parts(ptr: Ints) -> list[slice]:
+    """Variables whose tables with all others are worth a thread."""
+    of_one = float(ptr[-1]) ** 2 / (len(ptr) - 1)
+    return slices(len(ptr) - 1, max(1, round(_ENTRIES / of_one)))
+
+
 def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
     """Find the tables of all pairs of variables.
 
@@ -172,23 +302,13 @@ def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
         Overwritten with the ratio of the joint probability of two states to the product of their
         probabilities, symmetric; the blocks of a variable with itself are left alone.
     """
-    widest = np.diff(ptr).max()
-    link = np.empty((widest, widest))
-    workspace = np.empty((3, widest))
-    for i in range(len(ptr) - 1):
-        u, n_u = ptr[i], ptr[i + 1] - ptr[i]
-        for j in range(i):
-            v, n_v = ptr[j], ptr[j + 1] - ptr[j]
-            if n_u == 2 and n_v == 2:
-                _couple_binary(theta, single, u, v, ratio)
-            else:
-                _couple_states(theta, single, u, n_u, v, n_v, ratio, link, workspace)
-            for s in range(u, u + n_u):
-                for t in range(v, v + n_v):
-                    ratio[t, s] = ratio[s, t]
+
+    def work(part: slice) -> None:
+        _couple_some(theta, single, ptr, np.array([part.start, part.stop]), ratio)
+
+    in_threads(work, _parts(ptr))
 
 
-@kernel
 def couple_gradient(
     single: Floats,
     ratio: Floats,
@@ -206,34 +326,15 @@ def couple_gradient(
     by_ratio : array of shape (n_states, n_states)
         Derivatives by the logs of the ratios; read where the first state is of the later variable.
     by_theta : array of shape (n_states, n_states)
-        Overwritten there with derivatives by ``theta``.
+        Overwritten there with derivatives by ``theta``. It may be the array of the ratios.
     by_single : array of shape (n_states,)
         Derivatives by the logs of the marginal probabilities are added.
     """
-    widest = np.diff(ptr).max()
-    link = np.empty((widest, widest))
-    row, column = np.empty(widest), np.empty(widest)
-    for i in range(len(ptr) - 1):
-        u, n_u = ptr[i], ptr[i + 1] - ptr[i]
-        for j in range(i):
-            v, n_v = ptr[j], ptr[j + 1] - ptr[j]
-            for t in range(n_v):
-                column[t] = 0.0
-            for s in range(n_u):
-                row[s] = 0.0
-                for t in range(n_v):
-                    row[s] += by_ratio[u + s, v + t]
-                    column[t] += by_ratio[u + s, v + t]
-                for t in range(n_v):
-                    column[t] -= ratio[u + s, v + t] * single[v + t] * row[s]
-            _solve(single, ratio, u, n_u, v, n_v, link, column)
-            for s in range(n_u):
-                row[s] /= single[u + s]
-                for t in range(n_v):
-                    row[s] -= ratio[u + s, v + t] * single[v + t] * column[t]
-            for s in range(n_u):
-                for t in range(n_v):
-                    joint = single[u + s] * ratio[u + s, v + t] * single[v + t]
-                    by_theta[u + s, v + t] = by_ratio[u + s, v + t] - joint * (row[s] + column[t])
-                    by_single[u + s] -= joint * column[t]
-                    by_single[v + t] -= joint * row[s]
+
+    def work(part: slice) -> Floats:
+        children, found = np.array([part.start, part.stop]), np.zeros_like(by_single)
+        _differentiate_some(single, ratio, ptr, children, by_ratio, by_theta, found)
+        return found
+
+    for found in in_threads(work, _parts(ptr)):
+        by_single += found

@@ -43,7 +43,7 @@ _MOST_COPIES = 2_000_000
 #: Rows of an epoch, at most; the next one draws others.
 EPOCH_ROWS = 100_000
 #: Parameters whose steps are worth a thread.
-_PARAMETERS = 2**22
+_PARAMETERS = 2**18
 
 
 @kernel
@@ -393,7 +393,7 @@ def adam_pass(
     """
     score, total = 0.0, 0.0
     vector, visited = vector.copy(), np.zeros_like(vector)
-    n_steps, workspace = 0, Workspace()
+    n_steps, workspace = 0, Workspace(np.float32)
     for batch, weight in _batches(rows.weight, batch_size, random_state, n_rows):
         part = weight.sum()
         log_likelihood, gradient = parameters.ascent(

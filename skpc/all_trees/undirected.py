@@ -16,9 +16,38 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints
+from skpc._jit import kernel
 from skpc.all_trees.all_trees import AllTrees, Expectation
 from skpc.all_trees.couplings import couple, couple_gradient
-from skpc.all_trees.pair_tables import PairTables, block_sums, per_state, probabilities
+from skpc.all_trees.pair_tables import PairTables, block_sums, per_state, probabilities, vertices
+
+
+@kernel
+def _weigh(ratio: Floats, variable: Ints, weight: Floats) -> None:
+    """Multiply ratios by the weights of edges, in place; a variable has none with itself."""
+    for s in range(len(ratio)):
+        of_variable = weight[variable[s]]
+        for t in range(len(ratio)):
+            w = of_variable[variable[t]]
+            ratio[s, t] = ratio[s, t] * w if w > 0.0 else 0.0
+
+
+@kernel
+def _ratios(
+    factor: Floats, variable: Ints, weight: Floats, edge: Floats, ratio: Floats, of_edge: Floats
+) -> None:
+    """The ratios, later variables first, and the sums of the edges between two variables.
+
+    Nothing is expected of an edge without weight.
+    """
+    for s in range(len(ratio)):
+        v = variable[s]
+        of_variable, total = weight[v], of_edge[v]
+        for t in range(len(ratio)):
+            u = variable[t]
+            w = of_variable[u] if u < v else 0.0
+            ratio[s, t] = factor[s, t] / w if w > 0.0 else 0.0
+            total[u] += edge[s, t]
 
 
 class UndirectedParameters(NamedTuple):
@@ -50,8 +79,17 @@ class UndirectedParameters(NamedTuple):
 
     def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
         """The mixture that has these parameters; memory for its factors may be given."""
-        weight, single, ratio = self._read(vector)
-        factor = np.multiply(self._of_states(weight), ratio, out=factor)
+        n, n_states = len(self.ptr) - 1, int(self.ptr[-1])
+        n_pairs = n * (n - 1) // 2
+        weight = np.zeros((n, n))
+        log_weight = vector[:n_pairs]
+        weight[np.tril_indices(n, -1)] = np.exp(log_weight - log_weight.max(initial=-np.inf))
+        weight += weight.T
+        single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr)
+        theta = np.ascontiguousarray(vector[n_pairs + n_states :].reshape(self.shape))
+        factor = np.empty(self.shape) if factor is None else factor
+        couple(theta, single, self.ptr, factor)
+        _weigh(factor, vertices(self.ptr), weight)
         return AllTrees(self.ptr, weight, factor, np.log(single), True)
 
     def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
@@ -60,29 +98,14 @@ class UndirectedParameters(NamedTuple):
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of states with the marginals.
         """
-        single, of_states = np.exp(model.log_state_factor), self._of_states(model.weight)
-        # Nothing is expected of an edge without weight.
-        ratio = model.edge_factor / np.where(of_states > 0.0, of_states, 1.0)
-        of_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
-        of_weight = (of_edge - expectation.prior_edge)[np.tril_indices(len(of_edge), -1)]
-        by_theta, by_single = np.zeros_like(ratio), expectation.state.copy()
-        couple_gradient(single, ratio, self.ptr, expectation.edge, by_theta, by_single)
-        of_single = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
-        np.concatenate([of_weight, of_single, by_theta.ravel()], out=out)
-
-    def _of_states(self, weight: Floats) -> Floats:
-        """The weights of edges for every two states."""
-        return per_state(per_state(weight, self.ptr, 0), self.ptr, 1)
-
-    def _read(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
-        """Weights, univariate marginals, and pairwise ones relative to their products."""
         n, n_states = len(self.ptr) - 1, int(self.ptr[-1])
         n_pairs = n * (n - 1) // 2
-        weight = np.zeros((n, n))
-        log_weight = vector[:n_pairs]
-        weight[np.tril_indices(n, -1)] = np.exp(log_weight - log_weight.max(initial=-np.inf))
-        single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr)
-        ratio = np.zeros((n_states, n_states))
-        theta = np.ascontiguousarray(vector[n_pairs + n_states :].reshape(n_states, n_states))
-        couple(theta, single, self.ptr, ratio)
-        return weight + weight.T, single, ratio
+        of_weight, of_single, of_theta = np.split(out, [n_pairs, n_pairs + n_states])
+        # First the ratios: each table is read before its derivatives are written.
+        by_theta, of_edge = of_theta.reshape(self.shape), np.zeros((n, n))
+        single, variable = np.exp(model.log_state_factor), vertices(self.ptr)
+        _ratios(model.edge_factor, variable, model.weight, expectation.edge, by_theta, of_edge)
+        of_weight[:] = (of_edge - expectation.prior_edge)[np.tril_indices(n, -1)]
+        by_single = expectation.state.copy()
+        couple_gradient(single, by_theta, self.ptr, expectation.edge, by_theta, by_single)
+        of_single[:] = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)

@@ -11,8 +11,10 @@ from skpc.estimators._progress import announce
 #: Numbers that training holds for each pair of states, as measured.
 _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
 #: Seconds on one core, as measured: for each row and cubed number of columns, in tables of up to
-#: ``_WIDEST`` columns and in wider ones; and for each step and squared number of states.
-_ROW, _WIDEST, _WIDE_ROW, _STEP = 2e-10, 220, 8e-11, 2e-8
+#: ``_WIDEST`` columns and in wider ones; in these also for each row and squared number of columns.
+_ROW, _WIDEST, _WIDE_ROW, _LOOK_UP = 2e-10, 95, 2.8e-11, 1e-8
+#: Seconds for each step and squared number of states.
+_STEP = {"directed": 1e-8, "undirected": 4e-8}
 #: Seconds for each row and squared number of columns to draw missing cells, and how often that is
 #: done in an epoch.
 _DRAW, _DRAWS = 1.2e-7, 0.4
@@ -31,12 +33,15 @@ class TreeCosts(NamedTuple):
         Number of components.
     solver : {"adam", "lbfgs"}
         How they are trained.
+    orientation : {"directed", "undirected"}
+        Of their trees; undirected ones have tables to be coupled.
     """
 
     n_columns: int
     n_states: int
     n_components: int
     solver: str
+    orientation: str
 
     @property
     def _size(self) -> str:
@@ -69,10 +74,11 @@ class TreeCosts(NamedTuple):
             Whether to say anything.
         """
         memory = self.refuse_excess()
-        of_row = _ROW if self.n_columns <= _WIDEST else _WIDE_ROW
-        of_rows = of_row * float(self.n_columns) ** 3 * (n_rows + 8.0 * n_steps)
-        of_steps = _STEP * float(self.n_states) ** 2 * n_steps
-        of_draws = _DRAW * float(self.n_columns) ** 2 * n_incomplete * _DRAWS
+        n = float(self.n_columns)
+        of_row = _ROW * n**3 if n <= _WIDEST else _WIDE_ROW * n**3 + _LOOK_UP * n**2
+        of_rows = of_row * (n_rows + 8.0 * n_steps)
+        of_steps = _STEP[self.orientation] * float(self.n_states) ** 2 * n_steps
+        of_draws = _DRAW * n**2 * n_incomplete * _DRAWS
         seconds = max_iter * self.n_components * (of_rows + of_steps + of_draws)
         memory, minutes = max(memory, 0.1), max(seconds / 60.0, 0.1)
         text = (

@@ -397,7 +397,8 @@ class MixtureOfAllTrees(TableDensity):
     @property
     def _costs(self) -> TreeCosts:
         n_states = self.domain_.n_states
-        return TreeCosts(len(n_states), int(n_states.sum()), self.n_components, self.solver)
+        n, k = len(n_states), int(n_states.sum())
+        return TreeCosts(n, k, self.n_components, self.solver, self.orientation)
 
     def _start(
         self, codes: Ints, weight: Floats, random_state: np.random.RandomState, n_held: float = 0.0
