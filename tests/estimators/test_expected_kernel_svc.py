@@ -12,12 +12,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from skpc import CutsetNetworkBD, ExpectedKernelSVC, SoftLearnSPN
 from skpc.queries import log_likelihood
 
+NETWORK = CutsetNetworkBD(structured=True, random_state=0)
+
 
 @parametrize_with_checks(
     [
         ExpectedKernelSVC(random_state=0),
-        ExpectedKernelSVC(calibration="sigmoid", random_state=0),
-        ExpectedKernelSVC(calibration="temperature", random_state=0),
+        ExpectedKernelSVC(NETWORK, calibration="sigmoid", random_state=0),
+        ExpectedKernelSVC(NETWORK, calibration="temperature", random_state=0),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check):

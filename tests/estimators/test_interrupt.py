@@ -58,7 +58,7 @@ EVERY_FIT = {
     ),
     "regressor": DensityRegressor(
         CutsetNetworkBD(random_state=0),
-        regressors=[("svr", ExpectedKernelSVR(random_state=0))],
+        regressors=[("svr", ExpectedKernelSVR(CutsetNetworkBD(structured=True)))],
         cv=2,
         random_state=0,
     ),
