@@ -24,6 +24,7 @@ from scipy.special import stdtr
 from skpc._arrays import Floats, Ints
 from skpc._threads import each
 from skpc.learning.factorised import Design
+from skpc.learning.factors import N_START, Factors
 from skpc.variables import ScoredColumn
 from skpc.variables.gaussians import Gaussians, log_densities, statistics
 from skpc.variables.patterns import Patterns
@@ -127,6 +128,14 @@ class BlockRows(NamedTuple):
     def are_costly(self) -> bool:
         """Whether filling in missing cells is what takes the time."""
         return len(self.mean) >= _MANY and not self.are_complete
+
+    def start(self, n_components: int, target: Floats) -> Gaussians:
+        """Where EM starts: factors of very many rows that are costly, or the target."""
+        has_scores = not np.isnan(self.scores).all(axis=0).any()
+        if self.are_costly and len(self.weight) > len(self.mean) and has_scores:
+            return Factors.fit(self.scores, self.weight, N_START).gaussians(n_components)
+        mean = np.tile(self.mean, (n_components, 1))
+        return Gaussians.of(mean, np.tile(target, (n_components, 1, 1)))
 
     def chosen(self, rows: NDArray[np.bool_]) -> BlockRows:
         """Some of the rows."""
@@ -238,8 +247,7 @@ def fit_blocks(
     tol = _TOL if n_components > 1 else _TOL_ALONE
     if rows.are_costly:
         tol = _TOL_NUMBER * len(rows.mean)
-    start = np.tile(shrinkage.target, (n_components, 1, 1))
-    gaussians = Gaussians.of(np.tile(rows.mean, (n_components, 1)), start)
+    gaussians = rows.start(n_components, shrinkage.target)
     for _ in range(max_iter):
         moments = Moments.of(rows, membership, gaussians)
         within, own = moments.within(shrinkage), shrinkage

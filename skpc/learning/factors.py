@@ -7,9 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc.variables.gaussian_factors import FactoredGaussians
 
 #: Greatest number of factors; to complete a row is to solve as many equations.
 _N_FACTORS = 64
+#: Number of factors from which EM starts: more would fit the rows at hand alone.
+N_START = 16
 #: Variance of a column that no factor explains, at least, as a share of that of the column.
 _SMALLEST_NOISE = 0.003
 #: Numbers held at a time.
@@ -38,7 +41,7 @@ class Factors(NamedTuple):
     noise: Floats
 
     @classmethod
-    def fit(cls, values: Floats, weight: Floats) -> Factors:
+    def fit(cls, values: Floats, weight: Floats, n_factors: int = _N_FACTORS) -> Factors:
         """Factors of the correlations, each taken over the rows in which both cells are seen.
 
         Parameters
@@ -47,6 +50,8 @@ class Factors(NamedTuple):
             NaN where missing; a column has some value, and not always the same.
         weight : ndarray of shape (n_rows,)
             Positive.
+        n_factors : int, default=64
+            Greatest number of factors.
         """
         seen = ~np.isnan(values)
         counts = (seen * weight[:, np.newaxis]).sum(axis=0)
@@ -60,11 +65,17 @@ class Factors(NamedTuple):
         sums = (units * weight[:, np.newaxis]).T @ units
         correlation = sums / np.where(together > 0.0, together, 1.0)
         strength, direction = np.linalg.eigh(correlation)
-        kept = slice(max(0, len(mean) - _N_FACTORS), None)
+        kept = slice(max(0, len(mean) - n_factors), None)
         beyond = np.maximum(strength[kept] - _SMALLEST_NOISE, 0.0)
         loadings = direction[:, kept] * np.sqrt(beyond)
         noise = np.maximum(1.0 - (loadings**2).sum(axis=1), _SMALLEST_NOISE)
         return cls(mean, scale, loadings, noise)
+
+    def gaussians(self, n_components: int) -> FactoredGaussians:
+        """The normal distribution, as components that are all alike."""
+        loadings, noise = self.scale[:, np.newaxis] * self.loadings, self.scale**2 * self.noise
+        same = (np.array([part] * n_components) for part in (self.mean, loadings, noise))
+        return FactoredGaussians.of_factors(*same)
 
     def completed(self, values: Floats) -> Floats:
         """Units of standard deviations around the mean, missing ones by their conditional mean.

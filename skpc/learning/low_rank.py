@@ -34,7 +34,7 @@ def factored(
 
     Returns
     -------
-    covariance : ndarray of shape (n_components, d, d)
+    loadings : ndarray of shape (n_components, d, n_factors)
     noise : ndarray of shape (n_components, d)
         The diagonals of :math:`\Psi`.
 
@@ -50,11 +50,8 @@ def factored(
     n_steps = _FIRST_STEPS if noise is None else _STEPS
     starts = 0.5 * variance if noise is None else noise
     each = [_steps(one, start, n_factors, n_steps) for one, start in zip(covariance, starts)]
-    found = np.array([loadings @ loadings.T for loadings, _ in each])
-    learned = np.array([of_one for _, of_one in each])
-    diagonal = np.arange(covariance.shape[1])
-    found[:, diagonal, diagonal] += learned
-    return found, learned
+    loadings, learned = map(np.array, zip(*each))
+    return loadings, learned
 
 
 def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple[Floats, Floats]:

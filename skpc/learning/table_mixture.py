@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc.counting.clustering import cluster_points
+from skpc.learning.factors import N_START, Factors
 from skpc.learning.low_rank import factored
 from skpc.learning.table_cells import (
     SMALLEST_SD,
@@ -19,6 +20,7 @@ from skpc.learning.table_cells import (
     add_log_tables,
     count_states,
 )
+from skpc.variables.gaussian_factors import FactoredGaussians
 from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
@@ -31,6 +33,10 @@ _LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
 #: Steps of EM that look at few components, between two that look at all, where missingness patterns
 #: are at least this share of the rows.
 _BETWEEN, _PATTERNS = 3, 0.2
+#: Numbers from which on EM starts from factors where patterns are so many, and the robust scales
+#: from the centre of a column that these see. EM then ends when an iteration gains less for each
+#: number: later ones raise the likelihood of these rows, but lower that of other rows.
+_MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
 #: Greatest number of iterations of k-means.
 _CLUSTERING = 30
 #: Weight of a Gaussian that has lost all rows.
@@ -247,7 +253,7 @@ def fit_components(
     if isinstance(start, TableModel):
         model = start
     else:
-        model = learner.first(len(start))
+        model = learner.first(len(start), cells, weight)
         part = model.part.reshape(len(start), -1, 1)
         share = (start[:, np.newaxis] * part * weight).reshape(len(model.part), -1)
         model = learner.maximised(model, cells, share)
@@ -255,6 +261,8 @@ def fit_components(
     # where a row costs as much as a pattern.
     is_dear = len(model.weights) > 1 and len(cells.patterns.seen) > _PATTERNS * len(weight)
     n_between = _BETWEEN if is_dear else 0
+    if _are_costly(cells):
+        tol = max(tol, _TOL_NUMBER * len(columns.numbers))
     before = -math.inf
     for _ in range(max_iter):
         share = model.joint(columns, cells)
@@ -269,6 +277,13 @@ def fit_components(
             _share_rows(share, cells, columns)
         model = learner.maximised(model, cells, share * weight)
     return model
+
+
+def _are_costly(cells: TableCells) -> bool:
+    """Whether filling in missing cells is what takes the time."""
+    n_rows, d = cells.scores.shape
+    are_many = d >= _MANY and len(cells.patterns.seen) > _PATTERNS * n_rows
+    return are_many and not np.isnan(cells.scores).all(axis=0).any()
 
 
 def _belongs(share: Floats, model: TableModel) -> NDArray[np.bool_]:
@@ -303,15 +318,19 @@ class _Maximiser:
         self.precision = 1.0 / np.square(recipe.widths)
         self.noise: Floats | None = None
 
-    def first(self, n_components: int) -> TableModel:
+    def first(self, n_components: int, cells: TableCells, weight: Floats) -> TableModel:
         """Components that all equal the columns; they fill in missing cells at the start."""
         columns = self.columns
-        mean = np.tile(columns.centre, (n_components, 1))
-        covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)
+        nothing, all_noise = np.zeros((len(columns.scale), 1)), np.ones(len(columns.scale))
+        one = Factors(columns.centre, columns.scale, nothing, all_noise)
+        if _are_costly(cells) and len(weight) > len(columns.scale):
+            far = _CLIP * columns.scale
+            scores = np.clip(cells.scores, columns.centre - far, columns.centre + far)
+            one = Factors.fit(scores, weight, N_START)
         weights = np.full(n_components, 1.0 / n_components)
         part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
         log_table = np.tile(np.log(columns.share), (n_components, 1))
-        return self._model(weights, log_table, mean, covariance, part)
+        return self._model(weights, log_table, one.gaussians(n_components), part)
 
     def maximised(self, model: TableModel, cells: TableCells, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""
@@ -325,14 +344,16 @@ class _Maximiser:
         around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
         mean, count = model.gaussians.mean + shift, by_width.sum(axis=1)
         smallest = columns.smallest_variances(mean)
-        covariance = self._covariances(count, sums.square - around, smallest)
+        gaussians = self._gaussians(mean, count, sums.square - around, smallest)
         like = by_width.sum(axis=0) / count.sum()
         part = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
         weights = count / count.sum()
-        return self._model(weights, self._log_tables(sums.counts), mean, covariance, part)
+        return self._model(weights, self._log_tables(sums.counts), gaussians, part)
 
-    def _covariances(self, count: Floats, square: Floats, smallest: Floats) -> Floats:
-        """Covariances drawn to the pooled one, from sums of squares; shape (n_components, d, d)."""
+    def _gaussians(
+        self, mean: Floats, count: Floats, square: Floats, smallest: Floats
+    ) -> Gaussians:
+        """Gaussians of covariances drawn to the pooled one, from sums of squares."""
         d = square.shape[1]
         pooled = square.sum(axis=0) / count.sum()
         target = (1.0 - self.recipe.to_diagonal) * pooled
@@ -343,8 +364,9 @@ class _Maximiser:
         diagonal = np.arange(d)
         found[:, diagonal, diagonal] += smallest + (SMALLEST_SD * self.columns.scale) ** 2
         if self.recipe.n_factors:
-            found, self.noise = factored(found, self.recipe.n_factors, self.noise)
-        return found
+            loadings, self.noise = factored(found, self.recipe.n_factors, self.noise)
+            return FactoredGaussians.of_factors(mean, loadings, self.noise)
+        return Gaussians.of(mean, found)
 
     def _log_tables(self, counts: Floats) -> Floats:
         """Log probabilities of states from their counts, drawn to their shares in the column."""
@@ -354,12 +376,11 @@ class _Maximiser:
         return np.asarray(np.log(counts))
 
     def _model(
-        self, weights: Floats, log_table: Floats, mean: Floats, covariance: Floats, part: Floats
+        self, weights: Floats, log_table: Floats, gaussians: Gaussians, part: Floats
     ) -> TableModel:
         """A model in which each component has a Gaussian of each width."""
         component = np.repeat(np.arange(len(weights)), part.shape[1])
         width = np.tile(self.recipe.widths, len(weights))
-        gaussians = Gaussians.of(mean, covariance)
         return TableModel(weights, log_table, gaussians, component, width, part.ravel())
 
 

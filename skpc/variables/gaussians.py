@@ -75,8 +75,8 @@ class Gaussians(NamedTuple):
     precision: Floats
     log_det: Floats
 
-    @classmethod
-    def of(cls, mean: Floats, covariance: Floats) -> Gaussians:
+    @staticmethod
+    def of(mean: Floats, covariance: Floats) -> Gaussians:
         """Gaussians of given means and covariances.
 
         Raises
@@ -88,7 +88,41 @@ class Gaussians(NamedTuple):
         log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         precision = _inverses(root)
         mean, covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
-        return cls(mean, covariance, precision, log_det)
+        return Gaussians(mean, covariance, precision, log_det)
+
+    def some(self, chosen: slice) -> Gaussians:
+        """Some of the components."""
+        return Gaussians(*(of_each[chosen] for of_each in self))
+
+    def measure(
+        self,
+        scores: Floats,
+        patterns: Patterns,
+        wanted: NDArray[np.bool_],
+        square: Floats,
+        log_det: Floats,
+    ) -> None:
+        """Write the squared distances and log determinants of wanted rows.
+
+        Scores and columns of ``wanted`` are in the order of the patterns; the results are not. See
+        :func:`squared_distances`.
+        """
+        measure_rows(*self, scores, *patterns, wanted, square, log_det)
+
+    def add(
+        self,
+        scores: Floats,
+        patterns: Patterns,
+        weight: Floats,
+        spread_weight: Floats,
+        total: Floats,
+        square: Floats,
+    ) -> None:
+        """Add expected sums, and lower triangles of those of products; see :func:`statistics`.
+
+        Scores and weights are in the order of the patterns.
+        """
+        add_rows(*self, scores, *patterns, weight, spread_weight, total, square)
 
 
 def _inverses(root: Floats) -> Floats:
@@ -175,7 +209,7 @@ def squared_distances(
     def measure(part: Patterns) -> None:
         # Unlike brackets, this leaves Python's lock to other threads.
         mine, some = scores.take(part.order, axis=0), wanted.take(part.order, axis=1)
-        measure_rows(*gaussians, mine, *part, some, square, log_det)
+        gaussians.measure(mine, part, some, square, log_det)
 
     parts = ((part,) for part in patterns.parts(min(_ROWS, _rows_of_part(len(scores)))))
     each(measure, parts, float(scores.size) * gaussians.mean.size)
@@ -222,12 +256,12 @@ def statistics(
     size = len(scores) if n_components >= _PARTS else _rows_of_part(len(scores))
 
     def add(some: slice, rows: Patterns) -> tuple[Floats, Floats]:
-        own = Gaussians(*(of_each[some] for of_each in gaussians))
+        own = gaussians.some(some)
         total, square = np.zeros(own.mean.shape), np.zeros(own.covariance.shape)
         for part in rows.parts(_ROWS):
             mine = np.take(weight[some], part.order, axis=1)
             of_spread = mine if spread is weight else np.take(spread[some], part.order, axis=1)
-            add_rows(*own, scores.take(part.order, axis=0), *part, mine, of_spread, total, square)
+            own.add(scores.take(part.order, axis=0), part, mine, of_spread, total, square)
         return total, square
 
     components, parts = list(gen_even_slices(n_components, n_tasks)), patterns.parts(size)

@@ -57,3 +57,21 @@ def test_completions_of_correlated_columns_are_closer_than_means():
     away = model.completed(asked) - (values - model.mean) / model.scale
     assert (away[missing] ** 2).mean() < 0.35
     assert_allclose(model.completed(np.full((1, 6), np.nan)), 0.0)
+
+
+def test_gaussians_of_factors_are_in_the_units_of_the_columns():
+    values = correlated()
+    model = Factors.fit(values, np.ones(len(values)))
+    found = model.gaussians(2)
+    assert_allclose(found.mean, np.tile(values.mean(axis=0), (2, 1)))
+    expected = np.cov(values, rowvar=False, bias=True)
+    for covariance in found.covariance:
+        assert_allclose(covariance, expected, atol=0.02 * expected.max())
+
+
+def test_few_factors_are_the_leading_ones():
+    values = correlated()
+    few = Factors.fit(values, np.ones(len(values)), 2)
+    assert few.loadings.shape == (6, 2)
+    whole = Factors.fit(values, np.ones(len(values)))
+    assert_allclose(few.loadings, whole.loadings[:, -2:])
