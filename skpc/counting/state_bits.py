@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import fast_log, kernel, popcount
+from skpc._jit import fast_log, kernel, part, popcount
 from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.counting.count_tables import CountTables
 from skpc.counting.mutual_information import UNITS_PER_NAT
@@ -173,7 +173,7 @@ def _pack(
                     held[state] = 0
 
 
-@kernel
+@part
 def _count_before(
     words: NDArray[np.uint64], begin: np.int64, end: np.int64, both: NDArray[np.uint64]
 ) -> None:
@@ -200,7 +200,7 @@ def _count_before(
                     )
 
 
-@kernel
+@part
 def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out: Floats) -> None:
     """x log x of the smoothed counts of one place; a loop of its own, so that it vectorises."""
     for t in range(n):
