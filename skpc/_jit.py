@@ -46,8 +46,8 @@ KERNELS: list[Any] = []
 _WARNED: list[str] = []
 
 #: What kernels call to make arrays, beside kernels whose names begin with ``new_``. Those without
-#: any of them do without numba's counts of references. These are atomic additions, which took nine
-#: tenths of the time of some small functions.
+#: any do without numba's counts of references: atomic additions, which took nine tenths of the
+#: time of some small functions.
 _MAKERS = {"empty", "zeros", "ones", "full", "arange", "copy", "cumsum", "dot", "sort"}
 
 # No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
@@ -57,8 +57,7 @@ _SAFE_FLOAT_FLAGS = {"nsz", "arcp", "contract", "afn", "reassoc"}
 def inlined(func: Callable[P, R]) -> Callable[P, R]:
     """Compile a small part of kernels, to be copied into each of its callers.
 
-    Worth it where a call would cost more than the work: every array handed to a function is seven
-    or more machine words.
+    Worth it where a call would cost more than the work: an array to hand over is seven words.
     """
     return _compiled(func, inline=True, entered=False)
 
