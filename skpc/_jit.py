@@ -4,13 +4,14 @@ Every compiled function of the package is made by :func:`kernel`; no other modul
 numba. Kernels release the GIL, so a plain pool of threads runs them side by side.
 """
 
+import gc
 import hashlib
 import inspect
 import pickle
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -47,8 +48,8 @@ KERNELS: list[Any] = []
 _WARNED: list[str] = []
 
 #: What kernels call to make arrays, beside kernels whose names begin with ``new_``. Those without
-#: any of them do without numba's counts of references. These are atomic additions, which took nine
-#: tenths of the time of some small functions.
+#: any do without numba's counts of references: atomic additions, which took nine tenths of the
+#: time of some small functions.
 _MAKERS = {"empty", "zeros", "ones", "full", "arange", "copy", "cumsum", "dot", "sort"}
 
 # No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
@@ -58,10 +59,14 @@ _SAFE_FLOAT_FLAGS = {"nsz", "arcp", "contract", "afn", "reassoc"}
 def inlined(func: Callable[P, R]) -> Callable[P, R]:
     """Compile a small part of kernels, to be copied into each of its callers.
 
-    Worth it where a call would cost more than the work: every array handed to a function is seven
-    or more machine words.
+    Worth it where a call would cost more than the work: an array to hand over is seven words.
     """
-    return _compiled(func, inline=True)
+    return _compiled(func, inline=True, entered=False)
+
+
+def part(func: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function that kernels alone call: a way in from Python takes long to compile."""
+    return _compiled(func, inline=False, entered=False)
 
 
 def kernel(func: Callable[P, R]) -> Callable[P, R]:
@@ -71,25 +76,37 @@ def kernel(func: Callable[P, R]) -> Callable[P, R]:
     install without a home) it is compiled anew in each process. So it is where the cache fails: a
     full disk or a damaged file costs time and a warning, but no answer.
     """
-    return _compiled(func, inline=False)
+    return _compiled(func, inline=False, entered=True)
 
 
-def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
-    compiled = _dispatcher(func, inline)
+def _compiled(func: Callable[P, R], inline: bool, entered: bool) -> Callable[P, R]:
+    compiled = _dispatcher(func, inline, entered)
     # A folder to write to, or a file to compare with, may be missing.
     with suppress(RuntimeError, OSError):
         compiled._cache = _Cache(func)
-    if inline:
+    if not entered:
         # What kernels compile cannot be called from Python, which must not find it.
         compiled._insert = lambda *overload: None
         compiled._compile_for_args = lambda *args: _callable(func)
+    else:
+        compiled._compile_for_args = partial(_uncollected, compiled._compile_for_args)
     KERNELS.append(compiled)
     return cast(Callable[P, R], compiled)
 
 
-def _dispatcher(func: Callable[..., Any], inline: bool) -> Any:
-    called = func.__code__.co_names
-    makes_arrays = any(name in _MAKERS or name.startswith("new_") for name in called)
+def _uncollected(compile_for: Callable[..., Any], *args: Any) -> Any:
+    """Compile or load a kernel with no search for garbage among the compiler's many objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return compile_for(*args)
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _dispatcher(func: Callable[..., Any], inline: bool, entered: bool) -> Any:
+    makes_arrays = any(name in _MAKERS or name[:4] == "new_" for name in func.__code__.co_names)
     options: dict[str, Any] = {
         "nogil": True,
         "error_model": "numpy",
@@ -97,7 +114,7 @@ def _dispatcher(func: Callable[..., Any], inline: bool) -> Any:
         "forceinline": inline,
         # Ways in from C, which nobody takes, and from Python. Each takes long to compile.
         "no_cfunc_wrapper": True,
-        "no_cpython_wrapper": inline,
+        "no_cpython_wrapper": not entered,
         "_nrt": makes_arrays,
     }
     return njit(**options)(func)
@@ -105,8 +122,8 @@ def _dispatcher(func: Callable[..., Any], inline: bool) -> Any:
 
 @cache
 def _callable(func: Callable[..., Any]) -> Any:
-    """An inlined function for a call from Python, as of a test; it is not kept on disk."""
-    return _dispatcher(func, inline=False)
+    """A part of kernels for a call from Python, as of a test; it is not kept on disk."""
+    return _dispatcher(func, inline=False, entered=True)
 
 
 class _Digested(CompileResultCacheImpl):
@@ -439,7 +456,7 @@ _EXPONENT_OF_1 = np.int64(1023 << 52)
 _EXPONENT_OF_2_52 = np.int64((1023 + 52) << 52)
 
 
-@kernel
+@part
 def fast_exp(x: float) -> float:
     """Exponential by range reduction and a polynomial; relative error below 4e-14,
     and below 1e-14 for arguments above -20.

@@ -1,5 +1,6 @@
 """The kernel decorator and its intrinsics."""
 
+import gc
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from skpc._jit import (
     kernel,
     lanes_of,
     multiply_by_products,
+    part,
     popcount,
     subtract_pairs,
     subtract_products,
@@ -299,14 +301,29 @@ def _twice(x):
     return x + x
 
 
+@part
+def _thrice(x):
+    return x + _twice(x)
+
+
 @kernel
 def _use(x):
-    return _twice(x)
+    return _twice(x) + _thrice(x)
 
 
-def test_inlined_parts_work_inside_kernels_and_alone():
-    assert _use(2.0) == 4.0
+def test_parts_work_inside_kernels_and_alone():
+    assert _use(2.0) == 10.0
     assert _twice(2.0) == 4.0
+    assert _thrice(2.0) == 6.0
+
+
+def test_python_looks_for_garbage_again_once_a_kernel_is_compiled():
+    @kernel
+    def half(x):
+        return 0.5 * x
+
+    assert half(2.0) == 1.0
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("value", [np.nan])

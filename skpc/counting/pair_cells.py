@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_log, inlined, kernel
+from skpc._jit import fast_log, inlined, kernel, part
 from skpc.counting.mutual_information import UNITS_PER_NAT, table_information
 
 
@@ -105,7 +105,7 @@ def count_pairs(
                 out[start + in_row[b]] += weight[r]
 
 
-@kernel
+@part
 def _narrow_cells(
     slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int
 ) -> np.int64:
@@ -133,7 +133,7 @@ def _narrow_cells(
     return _list_cell(workspace, n, slots.usual[i], slots.usual[j], rest)
 
 
-@kernel
+@part
 def _list_cell(
     workspace: PairWorkspace, n: np.int64, state_i: int, state_j: int, weight: float
 ) -> np.int64:
@@ -146,7 +146,7 @@ def _list_cell(
     return n + 1
 
 
-@kernel
+@part
 def _wide_cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns by hashing its rows."""
     n_columns = slots.n_states[j]
@@ -173,7 +173,7 @@ def _wide_cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, 
     return n
 
 
-@kernel
+@part
 def _cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns, scaled up to the weight of all rows."""
     if slots.wide[i] or slots.wide[j]:

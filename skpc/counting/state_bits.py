@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import fast_log, kernel, popcount
+from skpc._jit import fast_log, kernel, part, popcount
 from skpc._threads import in_threads
 from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.counting.count_tables import CountTables
@@ -198,7 +198,7 @@ def _pack(
                     held[state] = 0
 
 
-@kernel
+@part
 def _count_before(
     words: NDArray[np.uint64], begin: np.int64, end: np.int64, both: NDArray[np.uint64]
 ) -> None:
@@ -288,7 +288,7 @@ def _tabulate(tables: _Tables) -> None:
             tables.margin[other, v], tables.given[other, v] = margin, given
 
 
-@kernel
+@part
 def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out: Floats) -> None:
     """x log x of the smoothed counts of one place; a loop of its own, so that it vectorises."""
     for t in range(n):
@@ -296,7 +296,7 @@ def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out
         out[t] = smoothed * fast_log(smoothed)
 
 
-@kernel
+@part
 def _add_terms(
     term: Floats, first: Ints, n_columns: int | np.int64, of_place: Floats, of_column: Floats
 ) -> None:
@@ -310,7 +310,7 @@ def _add_terms(
         of_column[b] = total
 
 
-@kernel
+@part
 def _add_known_terms(
     both: NDArray[np.uint64],
     n_columns: int | np.int64,
@@ -366,7 +366,7 @@ def _inform(
         _compare(a, tables, total, of_place, of_column, units, entropy)
 
 
-@kernel
+@part
 def _compare(
     a: int | np.int64,
     tables: _Tables,

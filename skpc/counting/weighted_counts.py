@@ -217,7 +217,9 @@ class CountedColumns:
         plain = (n_states == 2) & ~slots.has_missing[columns] & ~slots.wide[columns]
         inform(slots, counts, self._workspace, columns, plain, pseudo_count, units, entropy)
         at, cell = np.flatnonzero(plain), float(score.pseudo_count(2, 2))
-        inform_plain(slots, counts, columns, at, cell, units, entropy)
+        # Without a pair there is nothing to do, for which nothing need be compiled.
+        if len(at) > 1:
+            inform_plain(slots, counts, columns, at, cell, units, entropy)
         return units, entropy
 
     def edge_tables(self, parent: Ints) -> CountTables:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import fast_exp, kernel
+from skpc._jit import fast_exp, kernel, part
 from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.variables import Columns, Normals
@@ -254,7 +254,7 @@ def _add_terms(
                     out[e, j] += height * scale[j] * fast_exp(-0.5 * square[j])
 
 
-@kernel
+@part
 def _whiten(
     covariances: Floats,
     s: int,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_log, kernel
+from skpc._jit import fast_log, kernel, part
 
 #: Rows that go together.
 _LANES = 64
@@ -86,7 +86,7 @@ def count_rows(
                         of_emission[state_ptr[v] + code, z] += below[v, z, r]
 
 
-@kernel
+@part
 def _pass_up(
     tree: FlatTree,
     codes: NDArray[np.int16],
@@ -129,7 +129,7 @@ def _pass_up(
             likelihood[r] += first[z] * root[z, r]
 
 
-@kernel
+@part
 def _load_cells(tree: FlatTree, codes: NDArray[np.int16], begin: int, below: Floats) -> None:
     """Probabilities of the cells; one where a cell is missing, or a lane has no row."""
     state_ptr, emission = tree.state_ptr, tree.emission
@@ -143,7 +143,7 @@ def _load_cells(tree: FlatTree, codes: NDArray[np.int16], begin: int, below: Flo
                 here[z, r] = emission[line[r], z] if line[r] >= 0 else 1.0
 
 
-@kernel
+@part
 def _pass_down(
     tree: FlatTree,
     weight: Floats,
@@ -181,7 +181,7 @@ def _pass_down(
                 here[z, r] *= mixed[z, r]
 
 
-@kernel
+@part
 def _mix(matrix: Floats, lines: Floats, out: Floats) -> None:
     """The product of a matrix and lines of lanes; four lines are read at a time."""
     k = len(matrix)

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, inlined, kernel, subtract_pairs, subtract_products
+from skpc._jit import LANES, inlined, part, subtract_pairs, subtract_products
 
 #: Products of pivots outside of these bounds are turned into logarithms.
 _SMALL, _LARGE = 1e-100, 1e100
 
 
-@kernel
+@part
 def list_columns(seen: NDArray[np.bool_], columns: Ints, n_gone: Ints) -> None:
     """List the missing columns of each pattern, then the observed ones, and count the former."""
     for p in range(len(seen)):
@@ -36,7 +36,7 @@ def list_columns(seen: NDArray[np.bool_], columns: Ints, n_gone: Ints) -> None:
                 at += 1
 
 
-@kernel
+@part
 def fill_lanes(begin: Any, held: Any, group: Ints, columns: Ints, n_gone: Ints, lanes: Ints) -> Any:
     """Take rows into lanes, from ``begin`` up to what is returned.
 
@@ -55,7 +55,7 @@ def fill_lanes(begin: Any, held: Any, group: Ints, columns: Ints, n_gone: Ints, 
     return end
 
 
-@kernel
+@part
 def load_blocks(matrix: Floats, columns: Ints, lanes: Ints, size: Any, block: Floats) -> None:
     """Load the lower triangles of the blocks of the lanes, all of one size."""
     for lane in range(LANES):
@@ -70,7 +70,7 @@ def load_blocks(matrix: Floats, columns: Ints, lanes: Ints, size: Any, block: Fl
             block[(i * size + i) * LANES + lane] = 1.0
 
 
-@kernel
+@part
 def load_cells(
     rows: Floats, begin: Any, end: Any, columns: Ints, lanes: Ints, size: Any, cells: Floats
 ) -> None:
@@ -95,7 +95,7 @@ def _finish_tile(matrix: Floats, at: Any, root: Floats, diagonal: Any, stride: A
             matrix[begin + LANES + lane] = rest * root[diagonal + stride + LANES + lane]
 
 
-@kernel
+@part
 def factorise_blocks(size: Any, block: Floats, log_det: Floats) -> None:
     """Cholesky factors in place, with reciprocals on their diagonals; their log determinants.
 
@@ -126,7 +126,7 @@ def factorise_blocks(size: Any, block: Floats, log_det: Floats) -> None:
         log_det[lane] -= 2.0 * math.log(product[lane])
 
 
-@kernel
+@part
 def solve_blocks(size: Any, root: Floats, solved: Floats) -> None:
     """Solve by the factors in place."""
     for i in range(size):
@@ -136,7 +136,7 @@ def solve_blocks(size: Any, root: Floats, solved: Floats) -> None:
             solved[at + lane] *= root[row + at + lane]
 
 
-@kernel
+@part
 def add_squares(size: Any, solved: Floats, found: Floats) -> None:
     """Sums of squares."""
     found[:] = 0.0
@@ -145,7 +145,7 @@ def add_squares(size: Any, solved: Floats, found: Floats) -> None:
             found[lane] += solved[i * LANES + lane] * solved[i * LANES + lane]
 
 
-@kernel
+@part
 def invert_blocks(size: Any, root: Floats, half: Floats, inverse: Floats) -> None:
     """Inverses of the factors C, transposed (``half``), and of CC', negative (``inverse``)."""
     stride = size * LANES
@@ -178,7 +178,7 @@ def _clear_tile(matrix: Floats, at: Any, stride: Any) -> None:
             matrix[at + row * stride + lane] = 0.0
 
 
-@kernel
+@part
 def complete_blocks(size: Any, half: Floats, solved: Floats, found: Floats) -> None:
     """Minus the solutions by CC', from what the factors C have solved."""
     for i in range(size):

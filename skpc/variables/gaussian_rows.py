@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, kernel
+from skpc._jit import LANES, kernel, part
 from skpc.variables.gaussian_blocks import condition, fill
 from skpc.variables.gaussian_lanes import (
     add_squares,
@@ -69,7 +69,7 @@ def measure_rows(
         )  # fmt: skip
 
 
-@kernel
+@part
 def _measure(
     covariance: Floats,
     precision: Floats,
@@ -171,7 +171,7 @@ def add_rows(
         _add_products(weight[k], line, away, told, held, sums, total[k], square[k])
 
 
-@kernel
+@part
 def _complete(
     covariance: Floats,
     precision: Floats,
@@ -236,7 +236,7 @@ def _complete(
         begin = end
 
 
-@kernel
+@part
 def _add_products(
     weight: Floats,
     line: Ints,

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from skpc._arrays import Floats
-from skpc._jit import fast_log, inlined, kernel
+from skpc._jit import fast_log, inlined, part
 from skpc._random import Streams, uniform
 from skpc.variables.forms import Points
 
@@ -58,7 +58,7 @@ def log_poisson_line(
         lines[out, r] = log_poisson(log_rate, rate, missing, values[var, r])
 
 
-@kernel
+@part
 def add_poisson(
     first: int, var: int, values: Floats, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
@@ -75,16 +75,16 @@ def add_poisson(
     statistic[first + 2] += missing
 
 
-@kernel
+@part
 def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     """Draw a count: waiting times until one unit of time is over, part by part of the rate."""
     # Not inlined: a loop more would slow down the draws of all other families.
     found = 0.0
     while rate > 0.0:
-        part = min(rate, _RATE_OF_A_DRAW)
-        rate -= part
+        step = min(rate, _RATE_OF_A_DRAW)
+        rate -= step
         left = uniform(streams, j)
-        while left > math.exp(-part):
+        while left > math.exp(-step):
             left *= uniform(streams, j)
             found += 1.0
     return found

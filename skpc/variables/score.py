@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, fast_log, inlined, kernel
+from skpc._jit import fast_exp, fast_log, inlined, kernel, part
 
 #: Rules of Gauss and Legendre. All but the last are for pieces up to some length, in standard
 #: deviations and in units of the score.
@@ -268,7 +268,7 @@ def _quadrature(
         first[i], second[i] = total, square
 
 
-@kernel
+@part
 def _values_of_piece(
     score: Floats,
     bottom: float,
@@ -299,7 +299,7 @@ def _values_of_piece(
     _place_between_bounds(score, n, z)
 
 
-@kernel
+@part
 def _place_between_bounds(score: Floats, n: int, z: Floats) -> None:
     """Replace what the power transform takes by values."""
     lower, upper, low, high = score[0], score[1], score[5], score[6]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, inlined, kernel
+from skpc._jit import fast_exp, inlined, kernel, part
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.queries.passes.upward import leaf_values
@@ -204,7 +204,7 @@ def collect_statistics(
                 _add_leaf_statistics(leaves, ~child, log_table, codes, values, n, lines, statistic)
 
 
-@kernel
+@part
 def _add_leaf_statistics(
     leaves: LeafTable,
     leaf: int,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import FALSE, TRUE, fast_exp, inlined, kernel
+from skpc._jit import FALSE, TRUE, fast_exp, inlined, kernel, part
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables.leaf_kernels import leaf_line
@@ -144,7 +144,7 @@ def leaf_values(
     leaf_line(family, first, n_states, line, table, codes, values, n, in_logs, lines, out)
 
 
-@kernel
+@part
 def _log_of_sum(
     plan: Plan,
     slot: Ints,
