@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from skpc import _jit
+from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import (
     LANES,
     TILE,
     add_tile,
-    fast_exp,
-    fast_log,
     inlined,
     kernel,
     lanes_of,
@@ -84,7 +83,7 @@ def test_the_package_works_where_nothing_can_be_written(tmp_path):
     blocked = tmp_path / "blocked"
     blocked.write_text("")
     code = (
-        "import skpc, skpc._jit as j; print(skpc.__file__);"
+        "import skpc, skpc._fast_math as j; print(skpc.__file__);"
         "print(type(j.fast_exp._cache).__name__, round(float(j.fast_exp(1.0)), 6))"
     )
     env = {"HOME": str(blocked), "XDG_CACHE_HOME": str(blocked), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -125,7 +124,8 @@ def test_machine_code_is_kept(cache):
 def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_folder(tmp_path):
     code = """
         import resource, warnings
-        from skpc._jit import fast_exp, kernel
+        from skpc._fast_math import fast_exp
+        from skpc._jit import kernel
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import fast_exp, inlined, kernel
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined, kernel
 from skpc._threads import in_threads
 from skpc.all_trees.components import Components
 from skpc.all_trees.estimates import Estimates, Request

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, inlined, kernel
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined, kernel
 from skpc._threads import in_threads, slices
 
 #: Entries of tables that are worth a thread.

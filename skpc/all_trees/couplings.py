@@ -20,7 +20,8 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, TILE, add_tile, fast_exp, fast_log, inlined, kernel
+from skpc._fast_math import fast_exp, fast_log
+from skpc._jit import LANES, TILE, add_tile, inlined, kernel
 from skpc._threads import in_threads, slices
 
 _MAX_ITER = 100

@@ -20,7 +20,8 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, add_products, fast_log, inlined, kernel
+from skpc._fast_math import fast_log
+from skpc._jit import LANES, add_products, inlined, kernel
 from skpc._threads import in_threads, n_threads, slices
 from skpc.all_trees.wide_rows import (
     OPERATIONS,

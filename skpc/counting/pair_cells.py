@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_log, inlined, kernel, part
+from skpc._fast_math import fast_log
+from skpc._jit import inlined, kernel, part
 from skpc.counting.mutual_information import UNITS_PER_NAT, table_information
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import fast_log, kernel, part, popcount
+from skpc._fast_math import fast_log
+from skpc._jit import kernel, part, popcount
 from skpc._threads import in_threads
 from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.counting.count_tables import CountTables

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import fast_exp, kernel, part
+from skpc._fast_math import fast_exp
+from skpc._jit import kernel, part
 from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.variables import Columns, Normals

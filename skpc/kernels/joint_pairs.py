@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import kernel, part
+from skpc._jit import kernel
 from skpc.kernels._expectations import leaf_expectations
 from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.kernels.joint import atoms_of, column_form, too_many_atoms
@@ -143,7 +143,7 @@ def _pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: Floa
     return -1
 
 
-@part
+@kernel
 def _list_choices(
     p: _Side,
     q: _Side,

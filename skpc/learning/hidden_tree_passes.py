@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_log, kernel, part
+from skpc._fast_math import fast_log
+from skpc._jit import kernel, part
 
 #: Rows that go together.
 _LANES = 64

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, inlined, kernel
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit, Structure
 from skpc.queries.passes.evaluator import Batch, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered

@@ -37,21 +37,22 @@ def list_columns(seen: NDArray[np.bool_], columns: Ints, n_gone: Ints) -> None:
 
 
 @part
-def fill_lanes(begin: Any, held: Any, group: Ints, columns: Ints, n_gone: Ints, lanes: Ints) -> Any:
+def fill_lanes(
+    begin: Any, held: Any, group: Ints, n_columns: Any, n_gone: Ints, most: Any, lanes: Ints
+) -> Any:
     """Take rows into lanes, from ``begin`` up to what is returned.
 
-    A lane has the pattern of its row, where the smaller block of it begins in ``columns``, and how
-    many columns that has (rows of ``lanes``). Blocks are all of missing or all of observed cells;
-    lanes beyond the last row repeat it.
+    A lane has the pattern of its row, where a block of it begins in the list of columns, and how
+    many columns that has (rows of ``lanes``). Blocks are all of missing cells, of ``most`` at most,
+    or all of observed ones; lanes beyond the last row repeat it.
     """
-    d = columns.shape[1]
-    by_missing, end = 2 * n_gone[group[begin]] <= d, begin
+    by_missing, end = n_gone[group[begin]] <= most, begin
     for lane in range(LANES):
-        if end == begin + lane and end < held and (2 * n_gone[group[end]] <= d) == by_missing:
+        if end == begin + lane and end < held and (n_gone[group[end]] <= most) == by_missing:
             end += 1
         p = group[end - 1]
         lanes[0, lane], lanes[1, lane] = p, 0 if by_missing else n_gone[p]
-        lanes[2, lane] = n_gone[p] if by_missing else d - n_gone[p]
+        lanes[2, lane] = n_gone[p] if by_missing else n_columns - n_gone[p]
     return end
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import LANES, kernel, part
-from skpc.variables.gaussian_blocks import condition, fill
 from skpc.variables.gaussian_lanes import (
     add_squares,
     complete_blocks,
@@ -69,7 +68,7 @@ def measure_rows(
         )  # fmt: skip
 
 
-@part
+@kernel
 def _measure(
     covariance: Floats,
     precision: Floats,
@@ -91,16 +90,17 @@ def _measure(
     of_block, shares = np.zeros(LANES), np.empty(LANES)
     lanes = np.empty((3, LANES), dtype=np.int64)
     begin, size, known = np.int64(0), np.int64(0), np.int64(-1)
+    d = columns.shape[1]
     while begin < held:
         if n_gone[group[begin]] == 0:
             whole = 0.0
-            for v in range(away.shape[1]):
+            for v in range(d):
                 whole += away[begin, v] * told[begin, v]
             square[line[begin]], log_dets[line[begin]] = whole, log_det
             begin += 1
             continue
-        by_missing = 2 * n_gone[group[begin]] <= columns.shape[1]
-        end = fill_lanes(begin, held, group, columns, n_gone, lanes)
+        by_missing = n_gone[group[begin]] <= d // 2
+        end = fill_lanes(begin, held, group, d, n_gone, d // 2, lanes)
         if group[end - 1] != known or group[begin] != known:
             known = group[begin] if group[begin] == group[end - 1] else np.int64(-1)
             size = (lanes[2].max() + 1) // 2 * 2
@@ -116,7 +116,7 @@ def _measure(
             square[here], log_dets[here] = shares[lane], of_block[lane]
             if by_missing:
                 whole = 0.0
-                for v in range(away.shape[1]):
+                for v in range(d):
                     whole += away[row, v] * told[row, v]
                 square[here], log_dets[here] = whole - shares[lane], log_det + of_block[lane]
         begin = end
@@ -146,7 +146,9 @@ def add_rows(
     line, group = np.empty(_ROWS, dtype=np.int64), np.empty(_ROWS, dtype=np.int64)
     columns, n_gone = np.empty((n_patterns, d), dtype=np.int64), np.empty(n_patterns, np.int64)
     list_columns(seen, columns, n_gone)
-    blocks, sums = np.empty((3, (d // 2 + 1) ** 2 * LANES)), np.empty((d, d))
+    # Patterns with most missing cells come first. Blocks have an even size.
+    widest = (n_gone[0] + 1) // 2 * 2 if n_patterns > 0 else 0
+    blocks, sums = np.empty((3, widest * widest * LANES)), np.empty((d, d))
     for k in range(len(mean)):
         held = np.int64(0)
         for pattern in range(n_patterns):
@@ -159,21 +161,20 @@ def add_rows(
                 held += 1
                 if held == _ROWS:
                     _complete(
-                        covariance[k], precision[k], columns, n_gone, held, line, group, away,
-                        told, blocks, spread_weight[k], square[k],
+                        precision[k], columns, n_gone, held, line, group, away, told, blocks,
+                        spread_weight[k], square[k],
                     )  # fmt: skip
                     _add_products(weight[k], line, away, told, held, sums, total[k], square[k])
                     held = np.int64(0)
         _complete(
-            covariance[k], precision[k], columns, n_gone, held, line, group, away, told, blocks,
-            spread_weight[k], square[k],
+            precision[k], columns, n_gone, held, line, group, away, told, blocks, spread_weight[k],
+            square[k],
         )  # fmt: skip
         _add_products(weight[k], line, away, told, held, sums, total[k], square[k])
 
 
-@part
+@kernel
 def _complete(
-    covariance: Floats,
     precision: Floats,
     columns: Ints,
     n_gone: Ints,
@@ -187,7 +188,6 @@ def _complete(
     square: Floats,
 ) -> None:
     """Fill in the rows in the workspace, and add lower triangles of conditional covariances."""
-    # Patterns with most missing cells come first.
     if held == 0 or n_gone[group[0]] == 0:
         return
     np.dot(away[:held], precision, told[:held])
@@ -195,27 +195,10 @@ def _complete(
     lanes = np.empty((3, LANES), dtype=np.int64)
     of_block = np.empty(LANES)
     solved, filled = np.empty((d + 1) * LANES), np.empty((d + 1) * LANES)
-    inverse, spread, space = np.empty((d, d)), np.empty((d, d)), np.empty(d)
     begin, size, known = np.int64(0), np.int64(0), np.int64(-1)
     while begin < held:
         p = group[begin]
-        if 2 * n_gone[p] > d:
-            gone, here = columns[p, : n_gone[p]], columns[p, n_gone[p] :]
-            if p != known:
-                condition(
-                    covariance, precision, here, d - n_gone[p], gone, n_gone[p], inverse, spread
-                )
-                known = p
-            fill(
-                covariance, precision, here, d - n_gone[p], gone, n_gone[p], inverse, away[begin],
-                space,
-            )  # fmt: skip
-            for i in range(n_gone[p]):
-                for j in range(i + 1):
-                    square[gone[i], gone[j]] += spread_weight[line[begin]] * spread[i, j]
-            begin += 1
-            continue
-        end = fill_lanes(begin, held, group, columns, n_gone, lanes)
+        end = fill_lanes(begin, held, group, d, n_gone, d, lanes)
         if group[end - 1] != known or p != known:
             known = p if p == group[end - 1] else np.int64(-1)
             size = (lanes[2].max() + 1) // 2 * 2

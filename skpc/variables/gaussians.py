@@ -12,11 +12,11 @@ and missing cells m,
     E[d_m \mid x_o] &= -\Lambda_{mm}^{-1} \Lambda_{mo} d_o,
     \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1},
 
-so that only the missing block of the precision is factorised. If more cells are missing than
-observed, the observed block of the covariance is factorised instead. Eight rows are factorised side
-by side, and rows of one missingness pattern share the factor. With :math:`d` set to zero at missing
-cells, one product :math:`\Lambda d` for all rows has both :math:`\Lambda_{oo} d_o` and
-:math:`\Lambda_{mo} d_o`.
+so that only the missing block of the precision is factorised. For distances alone, if more cells
+are missing than observed, the observed block of the covariance is factorised instead. Eight rows
+are factorised side by side, and rows of one missingness pattern share the factor. With :math:`d`
+set to zero at missing cells, one product :math:`\Lambda d` for all rows has both
+:math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`.
 """
 
 from __future__ import annotations

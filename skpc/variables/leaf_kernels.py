@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._jit import fast_exp, inlined
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables import gaussian, poisson, scored
 from skpc.variables.axis import draw_in_state, state_and_log_density

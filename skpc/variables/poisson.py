@@ -16,7 +16,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from skpc._arrays import Floats
-from skpc._jit import fast_log, inlined, part
+from skpc._fast_math import fast_log
+from skpc._jit import inlined, part
 from skpc._random import Streams, uniform
 from skpc.variables.forms import Points
 

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, fast_log, inlined, kernel, part
+from skpc._fast_math import fast_exp, fast_log
+from skpc._jit import inlined, kernel, part
 
 #: Rules of Gauss and Legendre. All but the last are for pieces up to some length, in standard
 #: deviations and in units of the score.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._jit import inlined, part
+from skpc._jit import inlined, kernel, part
 from skpc._random import Streams, normal, uniform
 from skpc.variables.gaussian import add_gaussian, log_gaussian
 from skpc.variables.score import score_of, value_of
@@ -66,7 +66,7 @@ def log_scored_line(
         lines[out, r] = table[first + codes[var, r]] + rest
 
 
-@part
+@kernel
 def add_scored(
     first: int,
     n_states: int,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, inlined, kernel
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.queries.passes.evaluator import Batch, Evaluator
 from skpc.queries.passes.plan import Plan, Tables

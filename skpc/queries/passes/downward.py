@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import fast_exp, inlined, kernel, part
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined, kernel, part
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.queries.passes.upward import leaf_values

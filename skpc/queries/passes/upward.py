@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import FALSE, TRUE, fast_exp, inlined, kernel, part
+from skpc._fast_math import fast_exp
+from skpc._jit import FALSE, TRUE, inlined, kernel, part
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables.leaf_kernels import leaf_line
