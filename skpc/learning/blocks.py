@@ -130,10 +130,12 @@ class BlockRows(NamedTuple):
         return len(self.mean) >= _MANY and not self.are_complete
 
     def start(self, n_components: int, target: Floats) -> Gaussians:
-        """Where EM starts: factors of very many rows that are costly, or the target."""
+        """Where EM starts: at the target, or at factors where few steps should do."""
         has_scores = not np.isnan(self.scores).all(axis=0).any()
-        if self.are_costly and len(self.weight) > len(self.mean) and has_scores:
-            return Factors.fit(self.scores, self.weight, N_START).gaussians(n_components)
+        # Several components would lose to the factors what keeps them apart.
+        is_alone = n_components == 1 and len(self.weight) > len(self.mean)
+        if is_alone and self.are_costly and has_scores:
+            return Factors.fit(self.scores, self.weight, N_START).gaussians(1)
         mean = np.tile(self.mean, (n_components, 1))
         return Gaussians.of(mean, np.tile(target, (n_components, 1, 1)))
 

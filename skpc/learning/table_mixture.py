@@ -33,9 +33,10 @@ _LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
 #: Steps of EM that look at few components, between two that look at all, where missingness patterns
 #: are at least this share of the rows.
 _BETWEEN, _PATTERNS = 3, 0.2
-#: Numbers from which on EM starts from factors where patterns are so many, and the robust scales
-#: from the centre of a column that these see. EM then ends when an iteration gains less for each
-#: number: later ones raise the likelihood of these rows, but lower that of other rows.
+#: Numbers from which on EM of one component starts from factors where patterns are so many, and the
+#: robust scales from the centre of a column that these see. EM of any number of components then
+#: ends when an iteration gains less for each number: later ones raise the likelihood of these rows,
+#: but lower that of other rows.
 _MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
 #: Greatest number of iterations of k-means.
 _CLUSTERING = 30
@@ -321,16 +322,18 @@ class _Maximiser:
     def first(self, n_components: int, cells: TableCells, weight: Floats) -> TableModel:
         """Components that all equal the columns; they fill in missing cells at the start."""
         columns = self.columns
-        nothing, all_noise = np.zeros((len(columns.scale), 1)), np.ones(len(columns.scale))
-        one = Factors(columns.centre, columns.scale, nothing, all_noise)
-        if _are_costly(cells) and len(weight) > len(columns.scale):
+        mean = np.tile(columns.centre, (n_components, 1))
+        covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)
+        gaussians = Gaussians.of(mean, covariance)
+        # Several components would lose to the factors what keeps them apart.
+        if n_components == 1 and _are_costly(cells) and len(weight) > len(columns.scale):
             far = _CLIP * columns.scale
             scores = np.clip(cells.scores, columns.centre - far, columns.centre + far)
-            one = Factors.fit(scores, weight, N_START)
+            gaussians = Factors.fit(scores, weight, N_START).gaussians(1)
         weights = np.full(n_components, 1.0 / n_components)
         part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
         log_table = np.tile(np.log(columns.share), (n_components, 1))
-        return self._model(weights, log_table, one.gaussians(n_components), part)
+        return self._model(weights, log_table, gaussians, part)
 
     def maximised(self, model: TableModel, cells: TableCells, share: Floats) -> TableModel:
         """The next model, from the weight of each row in each Gaussian."""
