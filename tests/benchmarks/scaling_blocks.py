@@ -1,6 +1,7 @@
 """Ten million binary rows of 100 columns, in blocks of a mapped file or of a dask array.
 
-    python -m tests.benchmarks.scaling_blocks [--rows N ...] [--estimators NAME ...] [--dask]
+    python -m tests.benchmarks.scaling_blocks [--rows N ...] [--columns N] [--estimators NAME ...]
+        [--dask]
 
 Half of the rows come from each of two random tree-structured distributions; two cells in a hundred
 are flipped. They stand in a file, a byte a cell (1 GB). ``cpu_s`` and ``wall_s`` are seconds of a
@@ -33,7 +34,6 @@ from skpc import CutsetNetworkBD, HiddenChowLiuTree
 from tests.benchmarks.scaling_tables import write_table
 
 ROWS = [1_000_000, 10_000_000]
-N_COLUMNS = 100
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     "CutsetNetworkBD": lambda: CutsetNetworkBD(random_state=0),
     "HiddenChowLiuTree": lambda: HiddenChowLiuTree(random_state=0),
@@ -47,13 +47,14 @@ _CHUNK = 250_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="+", type=float, default=ROWS)
+    parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--estimators", nargs="+", default=["CutsetNetworkBD"])
     parser.add_argument("--dask", action="store_true")
     options = parser.parse_args()
     rows = [int(n) for n in options.rows]
     with TemporaryDirectory() as folder:
         path = Path(folder, "table.npy")
-        write_table(path, max(rows), N_COLUMNS, None)
+        write_table(path, max(rows), options.columns, None)
         if options.dask:
             compare_processes(path)
             return
@@ -114,9 +115,9 @@ def compare_processes(path: Path) -> None:
     from dask import array, delayed
     from distributed import Client, LocalCluster
 
-    n_rows = len(np.load(path, mmap_mode="r"))
+    n_rows, n_columns = np.load(path, mmap_mode="r").shape
     begins = range(0, n_rows, _CHUNK)
-    shapes = [(min(_CHUNK, n_rows - begin), N_COLUMNS) for begin in begins]
+    shapes = [(min(_CHUNK, n_rows - begin), n_columns) for begin in begins]
     model = CutsetNetworkBD()
     for n_workers in (1, 2):
         with (
