@@ -29,7 +29,9 @@ PREDICTORS = [
     DensityRegressor(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(random_state=0),
-    ExpectedKernelSVC(CutsetNetworkBD(structured=True), calibration="sigmoid", random_state=0),
+    ExpectedKernelSVC(
+        CutsetNetworkBD(structured=True, random_state=0), calibration="sigmoid", random_state=0
+    ),
 ]
 
 

@@ -36,10 +36,11 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 PACKAGE = str(Path(skpc.__file__).parent)
 #: Moments at which each piece of work is interrupted, evenly spaced over its calls of functions.
 N_MOMENTS = 12
+NETWORK = CutsetNetworkBD(structured=True, random_state=0)
 EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
     "mixture of networks": CutsetNetworkBD(n_components=2, n_init=2, max_iter=3, random_state=0),
-    "structured network": CutsetNetworkBD(structured=True, random_state=0),
+    "structured network": NETWORK,
     "table mixture": TableMixture(n_components=2, random_state=0),
     "hidden tree": HiddenChowLiuTree(n_hidden=2, random_state=0),
     "stack": StackedDensity([("cutset", CutsetNetworkBD(random_state=0))], cv=2, random_state=0),
@@ -58,7 +59,7 @@ EVERY_FIT = {
     ),
     "regressor": DensityRegressor(
         CutsetNetworkBD(random_state=0),
-        regressors=[("svr", ExpectedKernelSVR(CutsetNetworkBD(structured=True)))],
+        regressors=[("svr", ExpectedKernelSVR(NETWORK, random_state=0))],
         cv=2,
         random_state=0,
     ),

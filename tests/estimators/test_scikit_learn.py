@@ -27,7 +27,9 @@ WEIGHTED = [
     DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
     DensityRegressor(CutsetNetworkBD(random_state=0), regressors=None),
     ExpectedKernelSVR(random_state=0),
-    ExpectedKernelSVC(CutsetNetworkBD(structured=True), calibration="sigmoid", random_state=0),
+    ExpectedKernelSVC(
+        CutsetNetworkBD(structured=True, random_state=0), calibration="sigmoid", random_state=0
+    ),
 ]
 weighted = pytest.mark.parametrize("estimator", WEIGHTED, ids=repr)
 

@@ -15,6 +15,7 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
+from skpc.datasets import make_chow_liu
 from skpc.estimators import blocks
 from skpc.learning import cutset_blocks
 
@@ -149,15 +150,17 @@ def test_memory_does_not_grow_with_the_number_of_blocks(sample_of, monkeypatch):
     sample_of(500)
     monkeypatch.setattr(cutset_blocks, "_NUMBERS", 5_000)
     monkeypatch.setattr(blocks, "_CODES", 5_000)
-    X, peaks = binary(4_000), []
-    model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
-    clone(model).fit(lambda: in_blocks(X, 200))
-    for n_times in (1, 8):
+    X, peaks = make_chow_liu(32_000, 8, random_state=0), []
+    model = CutsetNetworkBD(categories=[[0, 1]] * 8)
+    # The first fits of each size load kernels.
+    for n_rows in (4_000, 32_000, 4_000, 32_000):
         tracemalloc.start()
-        clone(model).fit(lambda n=n_times: (b for _ in range(n) for b in in_blocks(X, 200)))
+        fitted = clone(model).fit(lambda n=n_rows: in_blocks(X[:n], 200))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0]
+        # More cuts would take more memory.
+        assert fitted.n_cuts_ == 0
+    assert peaks[3] < 1.2 * peaks[2]
 
 
 def test_a_memory_map_is_read_in_blocks(tmp_path, sample_of, monkeypatch):
