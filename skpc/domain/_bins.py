@@ -124,7 +124,7 @@ def _scores(
 
 def _log_bayes_factor(codes: NDArray[np.int16], n_states: Ints, weight: Floats) -> float:
     """Log of the marginal likelihood of dependence over that of independence, in nats."""
-    cell = codes[0] * n_states[1] + codes[1]
+    cell = codes[0].astype(np.int64) * n_states[1] + codes[1]
     missing = (codes < 0).any(axis=0)
     if missing.any():
         cell, weight = cell[~missing], weight[~missing]
