@@ -212,10 +212,8 @@ def _couple_states(
 def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio: Floats) -> None:
     """The tables of some variables with all earlier ones; see :func:`couple`."""
     widest = np.diff(ptr).max()
-    tiles, link = (
-        np.empty((2, (widest + LANES) * widest)),
-        np.empty((widest + TILE, widest + LANES)),
-    )
+    tiles = np.empty((2, (widest + LANES) * widest))
+    link = np.empty((widest + TILE, widest + LANES))
     block = np.empty((3, widest, widest))
     line = np.empty((_N_LINES, widest))
     for i in range(children[0], children[1]):
@@ -247,10 +245,8 @@ def _differentiate_some(
 ) -> None:
     """What some variables with all earlier ones add to derivatives; see :func:`couple_gradient`."""
     widest = np.diff(ptr).max()
-    tiles, link = (
-        np.empty((2, (widest + LANES) * widest)),
-        np.empty((widest + TILE, widest + LANES)),
-    )
+    tiles = np.empty((2, (widest + LANES) * widest))
+    link = np.empty((widest + TILE, widest + LANES))
     block = np.empty((2, widest, widest))
     line = np.empty((_N_LINES, widest))
     p, q, row, column = line[_P], line[_Q], line[_TOTAL], line[_REST]
