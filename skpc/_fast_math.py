@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skpc._jit import bits_to_float, float_to_bits, inlined, part
+from skpc._jit import bits_to_float, float_to_bits, inlined, internal_kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
@@ -14,7 +14,7 @@ _EXPONENT_OF_1 = np.int64(1023 << 52)
 _EXPONENT_OF_2_52 = np.int64((1023 + 52) << 52)
 
 
-@part
+@internal_kernel
 def fast_exp(x: float) -> float:
     """Exponential by range reduction and a polynomial; relative error below 4e-14,
     and below 1e-14 for arguments above -20.

@@ -64,7 +64,7 @@ def inlined(func: Callable[P, R]) -> Callable[P, R]:
     return _compiled(func, inline=True, entered=False)
 
 
-def part(func: Callable[P, R]) -> Callable[P, R]:
+def internal_kernel(func: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that kernels alone call: a way in from Python takes long to compile."""
     return _compiled(func, inline=False, entered=False)
 

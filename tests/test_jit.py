@@ -19,10 +19,10 @@ from skpc._jit import (
     TILE,
     add_tile,
     inlined,
+    internal_kernel,
     kernel,
     lanes_of,
     multiply_by_products,
-    part,
     popcount,
     subtract_pairs,
     subtract_products,
@@ -301,7 +301,7 @@ def _twice(x):
     return x + x
 
 
-@part
+@internal_kernel
 def _thrice(x):
     return x + _twice(x)
 

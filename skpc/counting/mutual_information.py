@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import inlined, part
+from skpc._jit import inlined, internal_kernel
 
 #: Information times the weight of the rows is rounded to this many units per nat.
 UNITS_PER_NAT = 2.0**24
@@ -36,7 +36,7 @@ def _take_sums(
     return smoothed * log - empty * math.log(empty), weight * (log - gained / smoothed)
 
 
-@part
+@internal_kernel
 def table_information(
     row: Ints,
     column: Ints,

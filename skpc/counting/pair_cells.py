@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_log
-from skpc._jit import inlined, kernel, part
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc.counting.mutual_information import UNITS_PER_NAT, table_information
 
 
@@ -106,7 +106,7 @@ def count_pairs(
                 out[start + in_row[b]] += weight[r]
 
 
-@part
+@internal_kernel
 def _narrow_cells(
     slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int
 ) -> np.int64:
@@ -134,7 +134,7 @@ def _narrow_cells(
     return _list_cell(workspace, n, slots.usual[i], slots.usual[j], rest)
 
 
-@part
+@internal_kernel
 def _list_cell(
     workspace: PairWorkspace, n: np.int64, state_i: int, state_j: int, weight: float
 ) -> np.int64:
@@ -147,7 +147,7 @@ def _list_cell(
     return n + 1
 
 
-@part
+@internal_kernel
 def _wide_cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns by hashing its rows."""
     n_columns = slots.n_states[j]
@@ -174,7 +174,7 @@ def _wide_cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, 
     return n
 
 
-@part
+@internal_kernel
 def _cells(slots: Slots, counts: Counts, workspace: PairWorkspace, i: int, j: int) -> np.int64:
     """List the cells of a pair of columns, scaled up to the weight of all rows."""
     if slots.wide[i] or slots.wide[j]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._fast_math import fast_log
-from skpc._jit import kernel, part, popcount
+from skpc._jit import internal_kernel, kernel, popcount
 from skpc._threads import in_threads
 from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.counting.count_tables import CountTables
@@ -199,7 +199,7 @@ def _pack(
                     held[state] = 0
 
 
-@part
+@internal_kernel
 def _count_before(
     words: NDArray[np.uint64], begin: np.int64, end: np.int64, both: NDArray[np.uint64]
 ) -> None:
@@ -289,7 +289,7 @@ def _tabulate(tables: _Tables) -> None:
             tables.margin[other, v], tables.given[other, v] = margin, given
 
 
-@part
+@internal_kernel
 def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out: Floats) -> None:
     """x log x of the smoothed counts of one place; a loop of its own, so that it vectorises."""
     for t in range(n):
@@ -297,7 +297,7 @@ def _take_terms(both: NDArray[np.uint64], n: np.int64, pseudo_count: Floats, out
         out[t] = smoothed * fast_log(smoothed)
 
 
-@part
+@internal_kernel
 def _add_terms(
     term: Floats, first: Ints, n_columns: int | np.int64, of_place: Floats, of_column: Floats
 ) -> None:
@@ -311,7 +311,7 @@ def _add_terms(
         of_column[b] = total
 
 
-@part
+@internal_kernel
 def _add_known_terms(
     both: NDArray[np.uint64],
     n_columns: int | np.int64,
@@ -367,7 +367,7 @@ def _inform(
         _compare(a, tables, total, of_place, of_column, units, entropy)
 
 
-@part
+@internal_kernel
 def _compare(
     a: int | np.int64,
     tables: _Tables,

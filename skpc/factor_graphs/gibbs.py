@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import ZERO, kernel, part
+from skpc._jit import ZERO, internal_kernel, kernel
 from skpc._random import Streams, start_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._threads import in_threads
@@ -210,7 +210,7 @@ def _run_chain(
         due -= 1
 
 
-@part
+@internal_kernel
 def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_prob: Floats) -> None:
     """Draw variable ``v`` given all others."""
     n_states = factors.n_states[v]

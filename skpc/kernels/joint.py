@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._fast_math import fast_exp
-from skpc._jit import kernel, part
+from skpc._jit import internal_kernel, kernel
 from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.variables import Columns, Normals
@@ -255,7 +255,7 @@ def _add_terms(
                     out[e, j] += height * scale[j] * fast_exp(-0.5 * square[j])
 
 
-@part
+@internal_kernel
 def _whiten(
     covariances: Floats,
     s: int,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_log
-from skpc._jit import kernel, part
+from skpc._jit import internal_kernel, kernel
 
 #: Rows that go together.
 _LANES = 64
@@ -87,7 +87,7 @@ def count_rows(
                         of_emission[state_ptr[v] + code, z] += below[v, z, r]
 
 
-@part
+@internal_kernel
 def _pass_up(
     tree: FlatTree,
     codes: NDArray[np.int16],
@@ -130,7 +130,7 @@ def _pass_up(
             likelihood[r] += first[z] * root[z, r]
 
 
-@part
+@internal_kernel
 def _load_cells(tree: FlatTree, codes: NDArray[np.int16], begin: int, below: Floats) -> None:
     """Probabilities of the cells; one where a cell is missing, or a lane has no row."""
     state_ptr, emission = tree.state_ptr, tree.emission
@@ -144,7 +144,7 @@ def _load_cells(tree: FlatTree, codes: NDArray[np.int16], begin: int, below: Flo
                 here[z, r] = emission[line[r], z] if line[r] >= 0 else 1.0
 
 
-@part
+@internal_kernel
 def _pass_down(
     tree: FlatTree,
     weight: Floats,
@@ -182,7 +182,7 @@ def _pass_down(
                 here[z, r] *= mixed[z, r]
 
 
-@part
+@internal_kernel
 def _mix(matrix: Floats, lines: Floats, out: Floats) -> None:
     """The product of a matrix and lines of lanes; four lines are read at a time."""
     k = len(matrix)

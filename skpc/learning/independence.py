@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import kernel, part
+from skpc._jit import internal_kernel, kernel
 from skpc.counting import count_state_pairs
 
 #: A margin below this part of all weight is what subtraction has left of zero.
@@ -146,7 +146,7 @@ def _test_pairs(pairs: Floats, ptr: Ints, cautious: bool, statistic: Floats, fre
                 statistic[a, b] = min(statistic[a, b], _likelihood_ratio(table))
 
 
-@part
+@internal_kernel
 def _chi_square(table: Floats) -> tuple[float, int]:
     """Statistic and degrees of freedom; zero if either column has only one state."""
     n_rows, n_columns = table.shape
@@ -171,7 +171,7 @@ def _chi_square(table: Floats) -> tuple[float, int]:
     return statistic, freedom
 
 
-@part
+@internal_kernel
 def _likelihood_ratio(table: Floats) -> float:
     """Twice the log-likelihood ratio of dependence and independence."""
     row, column = np.zeros(table.shape[0]), np.zeros(table.shape[1])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc._jit import inlined, part
+from skpc._jit import inlined, internal_kernel
 from skpc.variables.forms import Normals
 
 N_PARAMS = 2
@@ -41,7 +41,7 @@ def log_gaussian_line(
         lines[out, r] = log_gaussian(mean, inverse_sd, relative, missing, values[var, r])
 
 
-@part
+@internal_kernel
 def add_gaussian(
     first: int,
     table: Floats,

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import kernel, part
+from skpc._jit import internal_kernel, kernel
 
 
-@part
+@internal_kernel
 def split_columns(seen: NDArray[np.bool_], pattern: int, here: Ints, gone: Ints) -> tuple[int, int]:
     """List the observed and the missing columns of a pattern, and count them."""
     n_here, n_gone = 0, 0
@@ -26,7 +26,7 @@ def split_columns(seen: NDArray[np.bool_], pattern: int, here: Ints, gone: Ints)
     return n_here, n_gone
 
 
-@part
+@internal_kernel
 def condition(
     covariance: Floats,
     precision: Floats,

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, inlined, part, subtract_pairs, subtract_products
+from skpc._jit import LANES, inlined, internal_kernel, subtract_pairs, subtract_products
 
 #: Products of pivots outside of these bounds are turned into logarithms.
 _SMALL, _LARGE = 1e-100, 1e100
 
 
-@part
+@internal_kernel
 def list_columns(seen: NDArray[np.bool_], columns: Ints, n_gone: Ints) -> None:
     """List the missing columns of each pattern, then the observed ones, and count the former."""
     for p in range(len(seen)):
@@ -36,7 +36,7 @@ def list_columns(seen: NDArray[np.bool_], columns: Ints, n_gone: Ints) -> None:
                 at += 1
 
 
-@part
+@internal_kernel
 def fill_lanes(
     begin: Any, held: Any, group: Ints, n_columns: Any, n_gone: Ints, most: Any, lanes: Ints
 ) -> Any:
@@ -56,7 +56,7 @@ def fill_lanes(
     return end
 
 
-@part
+@internal_kernel
 def load_blocks(matrix: Floats, columns: Ints, lanes: Ints, size: Any, block: Floats) -> None:
     """Load the lower triangles of the blocks of the lanes, all of one size."""
     for lane in range(LANES):
@@ -71,7 +71,7 @@ def load_blocks(matrix: Floats, columns: Ints, lanes: Ints, size: Any, block: Fl
             block[(i * size + i) * LANES + lane] = 1.0
 
 
-@part
+@internal_kernel
 def load_cells(
     rows: Floats, begin: Any, end: Any, columns: Ints, lanes: Ints, size: Any, cells: Floats
 ) -> None:
@@ -96,7 +96,7 @@ def _finish_tile(matrix: Floats, at: Any, root: Floats, diagonal: Any, stride: A
             matrix[begin + LANES + lane] = rest * root[diagonal + stride + LANES + lane]
 
 
-@part
+@internal_kernel
 def factorise_blocks(size: Any, block: Floats, log_det: Floats) -> None:
     """Cholesky factors in place, with reciprocals on their diagonals; their log determinants.
 
@@ -127,7 +127,7 @@ def factorise_blocks(size: Any, block: Floats, log_det: Floats) -> None:
         log_det[lane] -= 2.0 * math.log(product[lane])
 
 
-@part
+@internal_kernel
 def solve_blocks(size: Any, root: Floats, solved: Floats) -> None:
     """Solve by the factors in place."""
     for i in range(size):
@@ -137,7 +137,7 @@ def solve_blocks(size: Any, root: Floats, solved: Floats) -> None:
             solved[at + lane] *= root[row + at + lane]
 
 
-@part
+@internal_kernel
 def add_squares(size: Any, solved: Floats, found: Floats) -> None:
     """Sums of squares."""
     found[:] = 0.0
@@ -146,7 +146,7 @@ def add_squares(size: Any, solved: Floats, found: Floats) -> None:
             found[lane] += solved[i * LANES + lane] * solved[i * LANES + lane]
 
 
-@part
+@internal_kernel
 def invert_blocks(size: Any, root: Floats, half: Floats, inverse: Floats) -> None:
     """Inverses of the factors C, transposed (``half``), and of CC', negative (``inverse``)."""
     stride = size * LANES
@@ -179,7 +179,7 @@ def _clear_tile(matrix: Floats, at: Any, stride: Any) -> None:
             matrix[at + row * stride + lane] = 0.0
 
 
-@part
+@internal_kernel
 def complete_blocks(size: Any, half: Floats, solved: Floats, found: Floats) -> None:
     """Minus the solutions by CC', from what the factors C have solved."""
     for i in range(size):

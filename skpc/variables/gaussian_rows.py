@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import LANES, kernel, part
+from skpc._jit import LANES, internal_kernel, kernel
 from skpc.variables.gaussian_lanes import (
     add_squares,
     complete_blocks,
@@ -219,7 +219,7 @@ def _complete(
         begin = end
 
 
-@part
+@internal_kernel
 def _add_products(
     weight: Floats,
     line: Ints,

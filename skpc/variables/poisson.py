@@ -17,7 +17,7 @@ from scipy.special import gammaln, xlogy
 
 from skpc._arrays import Floats
 from skpc._fast_math import fast_log
-from skpc._jit import inlined, part
+from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, uniform
 from skpc.variables.forms import Points
 
@@ -59,7 +59,7 @@ def log_poisson_line(
         lines[out, r] = log_poisson(log_rate, rate, missing, values[var, r])
 
 
-@part
+@internal_kernel
 def add_poisson(
     first: int, var: int, values: Floats, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
@@ -76,7 +76,7 @@ def add_poisson(
     statistic[first + 2] += missing
 
 
-@part
+@internal_kernel
 def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     """Draw a count: waiting times until one unit of time is over, part by part of the rate."""
     # Not inlined: a loop more would slow down the draws of all other families.

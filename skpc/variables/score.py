@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp, fast_log
-from skpc._jit import inlined, kernel, part
+from skpc._jit import inlined, internal_kernel, kernel
 
 #: Rules of Gauss and Legendre. All but the last are for pieces up to some length, in standard
 #: deviations and in units of the score.
@@ -269,7 +269,7 @@ def _quadrature(
         first[i], second[i] = total, square
 
 
-@part
+@internal_kernel
 def _values_of_piece(
     score: Floats,
     bottom: float,
@@ -300,7 +300,7 @@ def _values_of_piece(
     _place_between_bounds(score, n, z)
 
 
-@part
+@internal_kernel
 def _place_between_bounds(score: Floats, n: int, z: Floats) -> None:
     """Replace what the power transform takes by values."""
     lower, upper, low, high = score[0], score[1], score[5], score[6]

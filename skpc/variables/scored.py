@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._jit import inlined, kernel, part
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.gaussian import add_gaussian, log_gaussian
 from skpc.variables.score import score_of, value_of
@@ -93,7 +93,7 @@ def is_atom(column: Floats, begin: int, n_states: int, x: float) -> bool:
     return False
 
 
-@part
+@internal_kernel
 def draw_scored(
     first: int,
     n_states: int,

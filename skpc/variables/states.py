@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import inlined, part
+from skpc._jit import inlined, internal_kernel
 from skpc.variables.axis import Axis
 from skpc.variables.forms import Bins, Points
 from skpc.variables.leaves import Columns, Leaves
@@ -39,7 +39,7 @@ def state_line(
             lines[out, r] = table[first + codes[var, r]]
 
 
-@part
+@internal_kernel
 def add_states(
     first: int,
     n_states: int,

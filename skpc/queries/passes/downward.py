@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
-from skpc._jit import inlined, kernel, part
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.queries.passes.upward import leaf_values
@@ -205,7 +205,7 @@ def collect_statistics(
                 _add_leaf_statistics(leaves, ~child, log_table, codes, values, n, lines, statistic)
 
 
-@part
+@internal_kernel
 def _add_leaf_statistics(
     leaves: LeafTable,
     leaf: int,

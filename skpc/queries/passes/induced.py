@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import FALSE, TRUE, inlined, kernel, part
+from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
 from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
 from skpc.queries.passes.plan import remembered
 from skpc.queries.passes.upward import TINY
@@ -153,7 +153,7 @@ def _next_stops(
             ptr[entry] = at
 
 
-@part
+@internal_kernel
 def _read_row(
     columns: Columns, rows: Floats, r: int, codes: Ints, values: Floats
 ) -> tuple[int, float]:
@@ -250,7 +250,7 @@ def _enter(
     frames.product[depth], frames.total[depth] = value, 0.0
 
 
-@part
+@internal_kernel
 def _add_up(
     plan: InducedPlan,
     given: Probabilities,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
-from skpc._jit import FALSE, TRUE, inlined, kernel, part
+from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables.leaf_kernels import leaf_line
@@ -145,7 +145,7 @@ def leaf_values(
     leaf_line(family, first, n_states, line, table, codes, values, n, in_logs, lines, out)
 
 
-@part
+@internal_kernel
 def _log_of_sum(
     plan: Plan,
     slot: Ints,
