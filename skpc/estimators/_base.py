@@ -1,17 +1,19 @@
-"""What densities of tables have in common."""
+"""What estimators of tables, and densities of tables, have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import DensityMixin, clone
+from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, check_memory
+from skpc._fitting import all_or_nothing, announce
 from skpc._validation import (
     N_JOBS,
     StrOptions,
@@ -23,9 +25,7 @@ from skpc._validation import (
 )
 from skpc._warnings import warn
 from skpc.densities import Density
-from skpc.domain import Domain, group_rows, merge_rows
-from skpc.estimators._fitting import all_or_nothing, with_some_cell
-from skpc.estimators._table import TableEstimator
+from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows, with_some_cell
 from skpc.estimators.blocks import EncodedBlocks, sampled
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive
@@ -35,6 +35,46 @@ _N_BINS = {"auto": 20, "plain": 10}
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
+
+
+class TableEstimator(BaseEstimator):
+    """An estimator that learns from tables of numbers and categories with missing cells."""
+
+    domain_: Domain
+    verbose: int
+
+    def _training_rows(
+        self,
+        X: Any,
+        sample_weight: Any,
+        y: Any = None,
+        check_y: Callable[[Any, Any, int], Any] | None = None,
+        reset: bool = True,
+    ) -> tuple[Any, Floats, Any]:
+        """The checked table, its weights and its targets, without the rows of weight zero."""
+        table = check_table(self, X, reset=reset)
+        target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
+        weight = check_weight(sample_weight, len(table))
+        rows, of_rows = present_rows(table, weight)
+        n_columns = self.n_features_in_
+        text = f"{type(self).__name__}: {len(of_rows):,} rows of {n_columns:,} columns"
+        announce(text, self.verbose if reset else 0)
+        return rows, of_rows, target[weight > 0.0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _encode(self, X: Any) -> tuple[Any, Floats]:
+        return self._encode_with_mass(X)[:2]
+
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
+        """The checked table, its encoded rows, and what its cells add to their log densities."""
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False)
+        return table, *self.domain_.encode_with_mass(table)
 
 
 class TableDensity(DensityMixin, TableEstimator, ABC):
@@ -468,3 +508,14 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             return found
         states = self.domain_.categories[chosen]
         return found.astype(np.float64 if states is None else states.dtype)
+
+
+def with_some_known_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Leave out the rows without any cell that a learner sees, and refuse to have no row left."""
+    rows, weight = with_some_cell(domain, rows, weight)
+    if not len(rows):
+        raise ValueError(
+            "Every value of X is missing, or a category that fit has not seen; learning needs at "
+            "least one known value."
+        )
+    return rows, weight

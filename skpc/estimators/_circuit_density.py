@@ -9,12 +9,13 @@ from typing import Any, Self, cast
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing
 from skpc._validation import fit_context
 from skpc.circuit import Circuit
+from skpc.counting import as_numbers
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import Domain, merge_rows
-from skpc.estimators._base import TableDensity
-from skpc.estimators._fitting import all_or_nothing, with_some_known_cell
+from skpc.domain import Domain, column_moments, merge_rows
+from skpc.estimators._base import TableDensity, with_some_known_cell
 from skpc.estimators.blocks import EncodedBlocks
 from skpc.queries import PseudoCounts, fit_parameters
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
@@ -138,3 +139,12 @@ def root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Floats
     if len(components) == 1:
         return np.ones(1)
     return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))
+
+
+def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
+    """Rows as points for k-means; a missing coordinate is the mean of the others."""
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))
+    if seen is None:
+        return point
+    return point + (1.0 - seen) * (weight @ point / (weight @ seen))

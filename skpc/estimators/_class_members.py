@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._fitting import noted
 from skpc.domain import Domain, merge_rows
-from skpc.estimators._fitting import noted
 from skpc.estimators._masked_copies import few_threads
 
 #: To a single member no class is further below the most probable one than this, in nats.

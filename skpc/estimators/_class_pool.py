@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import delayed
 
 from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._fitting import followed, progress, without_warnings
 from skpc.domain import Domain
 from skpc.estimators._class_members import ClassDensities, CopiesClassifier, evidence_of
-from skpc.estimators._fitting import without_warnings
-from skpc.estimators._folds import HeldOut, Split, hold_out_folds, share_seen
 from skpc.estimators._log_pool import LogPool
 from skpc.estimators._masked_copies import fit_on_copies
-from skpc.estimators._progress import followed, progress
 from skpc.learning import mixture_weights
+from skpc.pooling.folds import HeldOut, Split, hold_out_folds, share_seen
 
 
 class Member(NamedTuple):

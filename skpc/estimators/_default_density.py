@@ -15,10 +15,10 @@ from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._fitting import hold_out
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
+from skpc.pooling.folds import hold_out
 
 #: The scores of densities, by rows held out, their weights, and what is left of these rows.
 _Scores = Callable[[Sequence[CircuitDensity], Floats, Floats, Floats], list[float]]

@@ -10,7 +10,7 @@ from skpc._arrays import Floats
 from skpc.counting import ChowLiuTree
 from skpc.counting.clustering import cluster_points
 from skpc.domain import Domain
-from skpc.estimators._fitting import complete_points
+from skpc.estimators._circuit_density import complete_points
 from skpc.learning import draw_states, learn_shared_trees
 from skpc.learning.mixture import Codes
 

@@ -13,13 +13,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, check_memory
+from skpc._fitting import announce
 from skpc._validation import N_JOBS, POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
-from skpc.estimators._base import TableDensity
+from skpc.estimators._base import TableDensity, TableEstimator
 from skpc.estimators._default_density import fit_for_kernels
-from skpc.estimators._progress import announce
-from skpc.estimators._table import TableEstimator
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows

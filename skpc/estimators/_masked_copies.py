@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from skpc._arrays import Floats
 from skpc.domain import Domain
-from skpc.estimators._folds import deal, remove_cells
 from skpc.estimators._linear import LinearOnCompletions
+from skpc.pooling.folds import deal, remove_cells
 
 #: Leaves and learning rates of boosting that compete on held-out rows.
 _CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))

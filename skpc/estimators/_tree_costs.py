@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from skpc._arrays import check_memory
+from skpc._fitting import announce
 from skpc._warnings import warn
-from skpc.estimators._progress import announce
 
 #: Numbers that training holds for each pair of states, as measured.
 _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
+from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
-from skpc.estimators._fitting import noted, without_warnings
-from skpc.estimators._folds import HeldOut, share_seen
 from skpc.estimators._linear_pool import Standardised, fit_weights, log_weights
 from skpc.estimators._masked_copies import NEEDED
 from skpc.estimators._residuals import ResidualLaw
@@ -26,6 +25,7 @@ from skpc.estimators._value_members import (
     atom_probabilities,
 )
 from skpc.learning import mixture_weights
+from skpc.pooling.folds import HeldOut, share_seen
 
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024

@@ -9,10 +9,8 @@ import numpy as np
 from sklearn.utils.parallel import delayed
 
 from skpc._arrays import Floats, Ints, log_or_inf
-from skpc.estimators._fitting import without_warnings
-from skpc.estimators._folds import hold_out_folds
+from skpc._fitting import followed, progress, without_warnings
 from skpc.estimators._linear_pool import log_weights
-from skpc.estimators._progress import followed, progress
 from skpc.estimators._residuals import ResidualLaw
 from skpc.estimators._value_lesson import Answers, Lesson, Member, Report, Spread
 from skpc.estimators._value_members import (
@@ -23,6 +21,7 @@ from skpc.estimators._value_members import (
     atom_probabilities,
     draw_columns,
 )
+from skpc.pooling.folds import hold_out_folds
 from skpc.variables import Predictive
 
 

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
+from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.estimators._circuit_density import CircuitDensity, root_weights
+from skpc.estimators._circuit_density import CircuitDensity, complete_points, root_weights
 from skpc.estimators._filling import fill_rows
-from skpc.estimators._fitting import complete_points
-from skpc.estimators._progress import progress
 from skpc.estimators.blocks import EncodedBlocks
 from skpc.learning import (
     CutsetMixture,

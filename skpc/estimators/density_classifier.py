@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, log_or_inf
+from skpc._fitting import all_or_nothing
 from skpc._validation import (
     N_JOBS,
     StrOptions,
@@ -19,10 +20,9 @@ from skpc._validation import (
     fit_context,
 )
 from skpc.domain import group_rows, merge_rows
+from skpc.estimators._base import TableEstimator
 from skpc.estimators._class_members import ClassDensities
 from skpc.estimators._class_pool import ClassPool, Lesson, Member
-from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators._folds import given_splits, share_seen
 from skpc.estimators._members import (
     check_rates,
     default_densities,
@@ -30,10 +30,10 @@ from skpc.estimators._members import (
     named_models,
     shared_domain,
 )
-from skpc.estimators._table import TableEstimator
 from skpc.estimators._targets import check_labels
 from skpc.estimators.streaming import by_blocks
 from skpc.estimators.table_mixture import TableMixture
+from skpc.pooling.folds import given_splits, share_seen
 
 #: What names of classifiers stand for; see :func:`fit_on_copies`.
 _CLASSIFIERS = {"boosting": "classifier", "logistic": "logistic"}

@@ -10,14 +10,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing
 from skpc._validation import (
     N_JOBS,
     check_n_samples,
     fit_context,
 )
 from skpc.domain import group_rows, merge_rows
-from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators._folds import given_splits
+from skpc.estimators._base import TableEstimator
 from skpc.estimators._members import (
     check_rates,
     default_densities,
@@ -25,12 +25,12 @@ from skpc.estimators._members import (
     named_models,
     shared_domain,
 )
-from skpc.estimators._table import TableEstimator
 from skpc.estimators._targets import check_target
 from skpc.estimators._value_lesson import Lesson, Member
 from skpc.estimators._value_members import Target
 from skpc.estimators._value_pool import learn_pool
 from skpc.estimators.streaming import by_blocks
+from skpc.pooling.folds import given_splits
 from skpc.variables import Predictive
 
 #: What names of regressors stand for; see :func:`fit_on_copies`.

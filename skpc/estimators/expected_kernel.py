@@ -9,9 +9,9 @@ from sklearn.base import RegressorMixin
 from sklearn.svm import SVR
 
 from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing
 from skpc._threads import threads
 from skpc._validation import NOT_NEGATIVE, check_n_samples, fit_context
-from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._targets import check_target
 from skpc.estimators.streaming import by_blocks

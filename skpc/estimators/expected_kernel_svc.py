@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skpc._arrays import Floats, Ints
+from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
 from skpc._validation import StrOptions, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
@@ -22,12 +23,10 @@ from skpc.estimators._calibration import (
     Sigmoid,
     Temperature,
 )
-from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators._folds import HeldOut, hold_out_folds
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
-from skpc.estimators._progress import progress
 from skpc.estimators._targets import check_labels
 from skpc.estimators.streaming import by_blocks
+from skpc.pooling.folds import HeldOut, hold_out_folds
 
 _CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
     "sigmoid": Sigmoid,

@@ -10,11 +10,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
+from skpc._fitting import progress
 from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
 from skpc.domain import Domain
-from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._fitting import complete_points, hold_out
-from skpc.estimators._progress import progress
+from skpc.estimators._circuit_density import CircuitDensity, complete_points
 from skpc.learning import (
     MAX_EPOCHS,
     CodedRows,
@@ -25,6 +24,7 @@ from skpc.learning import (
     hidden_tree_circuit,
     learn_hidden_tree,
 )
+from skpc.pooling.folds import hold_out
 
 #: Fraction of the rows that make the choices, where no others are given.
 _HELD_OUT = 0.1

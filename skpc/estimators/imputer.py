@@ -10,6 +10,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
+from skpc._fitting import all_or_nothing
 from skpc._threads import threads
 from skpc._validation import (
     N_JOBS,
@@ -22,9 +23,8 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
+from skpc.estimators._base import TableEstimator
 from skpc.estimators._default_density import fit_for_cells
-from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators._table import TableEstimator
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):

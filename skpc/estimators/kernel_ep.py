@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing, progress
 from skpc._validation import (
     AT_LEAST_ONE,
     N_JOBS,
@@ -24,8 +25,6 @@ from skpc._validation import (
     fit_context,
     unmasked,
 )
-from skpc.estimators._fitting import all_or_nothing
-from skpc.estimators._progress import progress
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing
 from skpc._validation import (
     HasMethods,
     Interval,
@@ -21,7 +22,6 @@ from skpc._validation import (
     eager,
     fit_context,
 )
-from skpc.estimators._fitting import all_or_nothing
 from skpc.estimators._targets import check_labels
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE

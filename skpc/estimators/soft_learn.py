@@ -10,14 +10,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, check_memory
+from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
 from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._fitting import hold_out
-from skpc.estimators._progress import progress
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
+from skpc.pooling.folds import hold_out
 from skpc.queries import PseudoCounts, fit_parameters
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given.

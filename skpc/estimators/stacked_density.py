@@ -14,22 +14,21 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing, followed, progress
 from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
-from skpc.domain import Domain, group_rows
+from skpc.domain import Domain, group_rows, with_some_cell
 from skpc.estimators._base import TableDensity
 from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._fitting import all_or_nothing, with_some_cell
-from skpc.estimators._folds import Split, given_splits, hold_out_folds
 from skpc.estimators._members import named, refuse_other_density
-from skpc.estimators._progress import followed, progress
 from skpc.estimators._stack import StackedAnswers
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning import mixture_weights
+from skpc.pooling.folds import Split, given_splits, hold_out_folds
 
 #: Components of the default mixture of cutset networks.
 _N_COMPONENTS = 5

@@ -17,10 +17,10 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
+from skpc._fitting import noted
 from skpc._threads import threads
 from skpc._validation import check_finite
 from skpc._warnings import collected, warn
-from skpc.estimators._fitting import noted
 from skpc.estimators.blocks import TableBlocks, is_lazy
 
 #: Cells of an array that are answered for at a time.

@@ -11,12 +11,11 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, added, check_memory
+from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
 from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
-from skpc.estimators._folds import deal
-from skpc.estimators._progress import progress
 from skpc.estimators.blocks import EncodedBlocks
 from skpc.estimators.streaming import by_blocks
 from skpc.learning import (
@@ -30,6 +29,7 @@ from skpc.learning import (
     learn_table_mixture,
     table_circuit,
 )
+from skpc.pooling.folds import deal
 
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
 #: which are held out in turn. A larger table holds out one part: a quarter of the rows, but at most

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skpc import CutsetNetworkBD
-from skpc.estimators._progress import progress
+from skpc._fitting import progress
 
 
 def test_a_bar_has_a_name_and_is_full_when_the_work_stops_early(capsys):

@@ -8,8 +8,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from skpc.domain import Domain
-from skpc.estimators._folds import deal, given_splits, hold_out_folds, remove_cells, share_seen
 from skpc.estimators._masked_copies import fit_on_copies
+from skpc.pooling.folds import deal, given_splits, hold_out_folds, remove_cells, share_seen
 
 
 def state(seed: int = 0) -> np.random.RandomState:

@@ -175,3 +175,18 @@ def share_seen(rows: Floats, domain: Domain) -> Floats:
     return (
         np.asarray((~np.isnan(rows[:, shown])).mean(axis=1)) if shown.any() else np.ones(len(rows))
     )
+
+
+def hold_out(
+    rows: Any, weight: Floats, fraction: float, random_state: np.random.RandomState
+) -> tuple[Any, ...]:
+    """Rows and weights for learning, and those held out: None where that would be all or nothing.
+
+    A row of weight n is dealt with as n rows of weight one: a part of its weight is held out.
+    """
+    copies = np.ceil(weight)
+    held = weight * (random_state.binomial(copies.astype(np.int64), fraction) / copies)
+    kept = weight - held
+    if not (held > 0).any() or not (kept > 0).any():
+        return rows, weight, None, None
+    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]

@@ -1,13 +1,19 @@
-"""Progress of long fits: a bar where tqdm is installed, a line at the end elsewhere."""
+"""What goes on around a fit: progress, notes to its errors, and the way back if it fails.
+
+Progress is a bar where tqdm is installed, a line at the end elsewhere.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel
 
 
@@ -67,10 +73,41 @@ def followed(
     parallel = Parallel(n_jobs=n_jobs, return_as="generator")
 
     def run(calls: Iterable[Any]) -> list[Any]:
-        found = []
-        for answer in parallel(calls):
-            found.append(answer)
+        results = []
+        for result in parallel(calls):
+            results.append(result)
             advance(1.0)
-        return found
+        return results
 
     return run
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+@contextmanager
+def noted(note: str) -> Iterator[None]:
+    """Add a note to the errors that come up meanwhile."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise
+
+
+@contextmanager
+def without_warnings(quiet: bool = True) -> Iterator[None]:
+    """Say nothing of estimates from few trees: a pool has learned how far to trust a member."""
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        yield

@@ -1,0 +1,1 @@
+"""Several models weighed by rows that they have not seen: folds, members, predictions, weights."""
