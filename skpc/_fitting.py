@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel
+
+from skpc._arrays import Floats
 
 
 def announce(text: str, verbose: int) -> None:
@@ -111,3 +114,15 @@ def without_warnings(quiet: bool = True) -> Iterator[None]:
         if quiet:
             warnings.simplefilter("ignore", ConvergenceWarning)
         yield
+
+
+def with_some_cell(domain: Any, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Leave out the rows without any cell that a learner sees: nothing is learned from them."""
+    shown = np.flatnonzero(~domain.unseen.is_hidden)
+    if not len(shown):
+        return rows, weight
+    empty = np.flatnonzero(np.isnan(rows[:, shown[0]]))
+    empty = empty[np.isnan(rows[np.ix_(empty, shown)]).all(axis=1)]
+    if not len(empty):
+        return rows, weight
+    return np.delete(rows, empty, axis=0), np.delete(weight, empty)

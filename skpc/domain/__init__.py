@@ -8,7 +8,6 @@ from skpc.domain._merging import (
     merge_codes,
     merge_rows,
     present_rows,
-    with_some_cell,
 )
 from skpc.domain._one_hot import one_hot
 from skpc.domain._unseen import LogMass, Unseen
@@ -24,5 +23,4 @@ __all__ = [
     "merge_rows",
     "one_hot",
     "present_rows",
-    "with_some_cell",
 ]

@@ -235,15 +235,3 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     highest = np.where(seen, rows, -np.inf).max(axis=0, initial=-np.inf)
     constant = (lowest >= highest) | (variance == 0.0)
     return mean, np.where(constant, 1.0, np.sqrt(variance))
-
-
-def with_some_cell(domain: Any, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Leave out the rows without any cell that a learner sees: nothing is learned from them."""
-    shown = np.flatnonzero(~domain.unseen.is_hidden)
-    if not len(shown):
-        return rows, weight
-    empty = np.flatnonzero(np.isnan(rows[:, shown[0]]))
-    empty = empty[np.isnan(rows[np.ix_(empty, shown)]).all(axis=1)]
-    if not len(empty):
-        return rows, weight
-    return np.delete(rows, empty, axis=0), np.delete(weight, empty)

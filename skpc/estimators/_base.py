@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, check_memory
-from skpc._fitting import all_or_nothing, announce
+from skpc._fitting import all_or_nothing, announce, with_some_cell
 from skpc._validation import (
     N_JOBS,
     StrOptions,
@@ -25,7 +25,7 @@ from skpc._validation import (
 )
 from skpc._warnings import warn
 from skpc.densities import Density
-from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows, with_some_cell
+from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
 from skpc.estimators.blocks import EncodedBlocks, sampled
 from skpc.estimators.streaming import by_blocks
 from skpc.variables import Predictive

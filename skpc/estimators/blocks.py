@@ -20,12 +20,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, added
 from skpc._files import kept
-from skpc._fitting import noted
+from skpc._fitting import noted, with_some_cell
 from skpc._lazy import is_from
 from skpc._validation import check_table, frame_library
 from skpc._warnings import warn
 from skpc.circuit import Circuit
-from skpc.domain import Domain, present_rows, with_some_cell
+from skpc.domain import Domain, present_rows
 from skpc.queries import log_likelihood
 
 #: In a table of more rows or more cells than these, a sample decides what the columns are. The

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._fitting import all_or_nothing, progress
+from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.all_trees import (
@@ -28,7 +28,7 @@ from skpc.all_trees import (
     usual_batch_size,
 )
 from skpc.circuit import Circuit
-from skpc.domain import Domain, merge_codes, with_some_cell
+from skpc.domain import Domain, merge_codes
 from skpc.estimators._base import TableDensity, with_some_known_cell
 from skpc.estimators._tree_costs import TreeCosts
 from skpc.pooling.folds import hold_out

@@ -14,11 +14,11 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc._fitting import all_or_nothing, followed, progress
+from skpc._fitting import all_or_nothing, followed, progress, with_some_cell
 from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
-from skpc.domain import Domain, group_rows, with_some_cell
+from skpc.domain import Domain, group_rows
 from skpc.estimators._base import TableDensity
 from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._members import named, refuse_other_density
