@@ -185,7 +185,7 @@ PUBLIC = {
 
 
 #: Packages and modules without public names.
-INTERNAL = ["skpc.all_trees", "skpc.counting", "skpc.estimators", "skpc.learning"]
+INTERNAL = ["skpc.all_trees", "skpc.counting", "skpc.estimators", "skpc.learning", "skpc.pooling"]
 #: Public names without an example in their docstring, and why.
 WITHOUT_EXAMPLE = {
     "skpc.circuit.Structure": "a part of a circuit; CircuitBuilder makes it",
