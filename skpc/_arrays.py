@@ -16,22 +16,22 @@ def check_memory(n_numbers: float, what: str, remedy: str) -> None:
     """Refuse work on more numbers (float64) than the machine can hold, before it begins."""
     needed = 8.0 * n_numbers
     try:
-        there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        installed = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
         # This system does not say: the allocation of an array fails instead.
         return
-    if needed > there:
+    if needed > installed:
         raise MemoryError(
             f"{what} take about {needed / 2**30:,.0f} GiB of memory, and the machine has "
-            f"{there / 2**30:,.0f} GiB. {remedy}"
+            f"{installed / 2**30:,.0f} GiB. {remedy}"
         )
 
 
 def offsets(sizes: Any) -> Ints:
     """Where each of some parts begins when they stand end to end, and where the last one ends."""
-    found = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=found[1:])
-    return found
+    starts = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
 
 
 def within(sizes: Ints) -> Ints:

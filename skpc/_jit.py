@@ -1,29 +1,20 @@
 """The one door to numba: the kernel decorator and the few intrinsics.
 
-Every compiled function of the package is made by :func:`kernel`; no other module imports
-numba. Kernels release the GIL, so a plain pool of threads runs them side by side.
+Every compiled function of the package is made by :func:`kernel`; beside ``_compiler``, which sees
+to the inside of numba, no other module imports it. Kernels release the GIL, so a plain pool of
+threads runs them side by side.
 """
 
-import gc
-import hashlib
-import inspect
-import pickle
-import warnings
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.serialize import dumps
-from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from skpc._sources import sources_digest
+from skpc._compiler import dispatcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,16 +35,8 @@ ZERO: Any = np.int64(0)
 #: Every kernel that has been declared, in order of declaration.
 KERNELS: list[Any] = []
 
-#: The cache folder that a warning has named. One warning is enough.
-_WARNED: list[str] = []
-
-#: What kernels call to make arrays, beside kernels whose names begin with ``new_``. Those without
-#: any do without numba's counts of references: atomic additions, which took nine tenths of the
-#: time of some small functions.
+#: What kernels call to make arrays, beside kernels whose names begin with ``new_``.
 _MAKERS = {"empty", "zeros", "ones", "full", "arange", "copy", "cumsum", "dot", "sort"}
-
-# No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
-_SAFE_FLOAT_FLAGS = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 
 def inlined(func: Callable[P, R]) -> Callable[P, R]:
@@ -80,112 +63,10 @@ def kernel(func: Callable[P, R]) -> Callable[P, R]:
 
 
 def _compiled(func: Callable[P, R], inline: bool, entered: bool) -> Callable[P, R]:
-    compiled = _dispatcher(func, inline, entered)
-    # A folder to write to, or a file to compare with, may be missing.
-    with suppress(RuntimeError, OSError):
-        compiled._cache = _Cache(func)
-    if not entered:
-        # What kernels compile cannot be called from Python, which must not find it.
-        compiled._insert = lambda *overload: None
-        compiled._compile_for_args = lambda *args: _callable(func)
-    else:
-        compiled._compile_for_args = partial(_uncollected, compiled._compile_for_args)
+    new_arrays = any(name in _MAKERS or name[:4] == "new_" for name in func.__code__.co_names)
+    compiled = dispatcher(func, inline, entered, new_arrays)
     KERNELS.append(compiled)
     return cast(Callable[P, R], compiled)
-
-
-def _uncollected(compile_for: Callable[..., Any], *args: Any) -> Any:
-    """Compile or load a kernel with no search for garbage among the compiler's many objects."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return compile_for(*args)
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _dispatcher(func: Callable[..., Any], inline: bool, entered: bool) -> Any:
-    makes_arrays = any(name in _MAKERS or name[:4] == "new_" for name in func.__code__.co_names)
-    options: dict[str, Any] = {
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": _SAFE_FLOAT_FLAGS,
-        "forceinline": inline,
-        # Ways in from C, which nobody takes, and from Python. Each takes long to compile.
-        "no_cfunc_wrapper": True,
-        "no_cpython_wrapper": not entered,
-        "_nrt": makes_arrays,
-    }
-    return njit(**options)(func)
-
-
-@cache
-def _callable(func: Callable[..., Any]) -> Any:
-    """A part of kernels for a call from Python, as of a test; it is not kept on disk."""
-    return _dispatcher(func, inline=False, entered=True)
-
-
-class _Digested(CompileResultCacheImpl):
-    """Machine code that is not run if a byte of it has changed."""
-
-    def reduce(self, result: Any) -> tuple[bytes, bytes]:
-        content = dumps(super().reduce(result))
-        return hashlib.sha256(content).digest(), content
-
-    def rebuild(self, target_context: Any, reduced: tuple[bytes, bytes]) -> Any:
-        digest, content = reduced
-        if hashlib.sha256(content).digest() != digest:
-            raise ValueError("damaged machine code")
-        return super().rebuild(target_context, pickle.loads(content))
-
-
-class _Cache(FunctionCache):
-    """Numba's cache of a kernel, which sees other files and survives damage.
-
-    Numba compares the file of a kernel with that at the time of compiling. Here all modules count
-    that this file imports: a new version of one of them may be installed in place.
-    """
-
-    _impl_class = _Digested
-
-    def __init__(self, func: Callable[..., Any]):
-        super().__init__(func)
-        file = self._cache_file
-        file._source_stamp = file._source_stamp, sources_digest(inspect.getfile(func))
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            found = super().load_overload(sig, target_context)
-            # Two processes that write at the same time may give two signatures one file.
-            if found is None or found.signature.args == normalize_signature(sig)[0]:
-                return found
-            raise ValueError("machine code of other arguments")
-        except Exception as error:  # whatever broken bytes may raise
-            _warn_of_cache(self.cache_path, error)
-        # If nothing can be written there, the warning has been given.
-        with suppress(OSError):
-            self.flush()
-        return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except Exception as error:  # a full disk, or a damaged index
-            _warn_of_cache(self.cache_path, error)
-
-
-def _warn_of_cache(folder: str, error: Exception) -> None:
-    if not _WARNED:
-        _WARNED.append(folder)
-        warnings.warn(
-            f"Compiled functions could not be kept in or read from {folder} "
-            f"({type(error).__name__}: {error}). They are compiled anew, which takes some seconds. "
-            "If this comes again, make room there, delete its files *.nbi and *.nbc, or set the "
-            "environment variable NUMBA_CACHE_DIR to another folder.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
 
 def _popcount(typingctx: Any, word: Any) -> Any:

@@ -12,7 +12,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from skpc import _jit
+from skpc import _compiler, _jit
 from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import (
     LANES,
@@ -28,6 +28,18 @@ from skpc._jit import (
     subtract_products,
 )
 from skpc._random import normal, seed_streams, uniform
+
+ROOT = Path(__file__).parents[1]
+NEWEST = ["numba", "numpy", "scipy", "scikit-learn", "cvxopt", "pandas"]
+#: The oldest versions that setup.cfg allows, with a numpy that they run with.
+OLDEST = [
+    "numba==0.60.*",
+    "numpy==1.26.*",
+    "scipy==1.11.*",
+    "scikit-learn==1.7.*",
+    "cvxopt",
+    "pandas<3",
+]
 
 PROBE = """
 import numpy as np, pandas as pd
@@ -60,11 +72,10 @@ print({name: count for name, count in many.items() if count > 1})
 """
 
 
-def run(code: str, **environment: str) -> str:
-    env = {**os.environ, **environment}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, env=env
-    )
+def run(code: str, folder: Path = ROOT, **environment: str) -> str:
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    env = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -73,30 +84,29 @@ def test_no_flavour_of_input_compiles_a_kernel_twice():
     assert run(PROBE) == "{}"
 
 
-def test_the_package_works_where_nothing_can_be_written(tmp_path):
-    source = Path(__file__).parents[1] / "skpc"
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the modules that kernels need, as a package that is imported in no time."""
+    source = ROOT / "skpc"
     target = tmp_path / "skpc"
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    # A file in place of each cache directory stops even root from writing there.
-    for folder in [target, *(p for p in target.rglob("*") if p.is_dir())]:
-        (folder / "__pycache__").write_text("")
+    target.mkdir()
+    (target / "__init__.py").write_text("")
+    for name in ("_sources", "_compiler", "_jit", "_fast_math"):
+        shutil.copy(source / f"{name}.py", target)
+    return target
+
+
+def test_kernels_work_where_nothing_can_be_written(package, tmp_path):
+    # A file in place of the cache directory stops even root from writing there.
+    (package / "__pycache__").write_text("")
     blocked = tmp_path / "blocked"
     blocked.write_text("")
     code = (
-        "import skpc, skpc._fast_math as j; print(skpc.__file__);"
+        "import skpc._fast_math as j; print(j.__file__);"
         "print(type(j.fast_exp._cache).__name__, round(float(j.fast_exp(1.0)), 6))"
     )
     env = {"HOME": str(blocked), "XDG_CACHE_HOME": str(blocked), "PYTHONDONTWRITEBYTECODE": "1"}
-    env |= {"NUMBA_CACHE_DIR": "", "PYTHONPATH": str(tmp_path)}
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, **env},
-    )
-    assert found.returncode == 0, found.stderr
-    where, what = found.stdout.split("\n")[:2]
+    where, what = run(code, tmp_path, NUMBA_CACHE_DIR="", **env).split("\n")
     assert where.startswith(str(tmp_path))
     assert what == "NullCache 2.718282"
 
@@ -106,7 +116,7 @@ def cache(tmp_path, monkeypatch):
     """An empty folder for machine code."""
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(_jit, "KERNELS", [])
-    monkeypatch.setattr(_jit, "_WARNED", [])
+    monkeypatch.setattr(_compiler, "WARNED", [])
     return tmp_path
 
 
@@ -121,7 +131,9 @@ def test_machine_code_is_kept(cache):
     assert [use_a_kernel(), use_a_kernel()] == [1, 0]
 
 
-def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_folder(tmp_path):
+def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_folder(
+    package, tmp_path
+):
     code = """
         import resource, warnings
         from skpc._fast_math import fast_exp
@@ -132,7 +144,7 @@ def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_fol
             print(fast_exp(0.0), kernel(fast_exp.py_func)(0.0))
         print(*(w.message for w in caught), sep="\\n")
     """
-    value, *warning = run(dedent(code), NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
+    value, *warning = run(dedent(code), tmp_path, NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
     assert [value, len(warning)] == ["1.0 1.0", 1]
     assert re.search(f"{tmp_path}.*make room there", warning[0])
 
@@ -152,22 +164,53 @@ def test_damaged_caches_are_compiled_anew_and_mended(cache, ending, damage):
     assert use_a_kernel() == 0
 
 
-def test_a_new_version_of_another_module_is_compiled_anew(tmp_path):
-    source = Path(__file__).parents[1] / "skpc"
-    target = tmp_path / "skpc"
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-    (target / "part.py").write_text(
+def test_a_new_version_of_another_module_is_compiled_anew(package, tmp_path):
+    (package / "part.py").write_text(
         "from skpc._jit import inlined\n@inlined\ndef part(x):\n    return x + 1.0\n"
     )
-    (target / "whole.py").write_text(
+    (package / "whole.py").write_text(
         "from skpc._jit import kernel\nfrom skpc.part import part\n"
         "@kernel\ndef whole(x):\n    return part(x)\n"
     )
     code = "from skpc.whole import whole; print(whole(1.0), *whole.stats.cache_misses.values())"
-    code = f"import sys; sys.path[0] = {str(tmp_path)!r}; {code}"
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "2.0 1"
-    (target / "part.py").write_text((target / "part.py").read_text().replace("1.0", "3.0"))
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "4.0 1"
+    cache = str(tmp_path / "cache")
+    assert run(code, tmp_path, NUMBA_CACHE_DIR=cache) == "2.0 1"
+    (package / "part.py").write_text((package / "part.py").read_text().replace("1.0", "3.0"))
+    assert run(code, tmp_path, NUMBA_CACHE_DIR=cache) == "4.0 1"
+
+
+def test_kernels_are_the_same_where_numba_has_changed_inside(monkeypatch):
+    assert _compiler.KNOWN
+    monkeypatch.setattr(_compiler, "KNOWN", False)
+    monkeypatch.setattr(_jit, "KERNELS", [])
+
+    @internal_kernel
+    def twice(x):
+        return x + x
+
+    @kernel
+    def repeat(x, n):
+        out = np.empty(n)
+        for i in range(n):
+            out[i] = twice(x)
+        return out
+
+    assert repeat(2.0, 3).tolist() == [4.0, 4.0, 4.0]
+    assert twice(2.0) == 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("versions", [OLDEST, NEWEST], ids=["oldest", "newest"])
+def test_kernels_work_under_the_oldest_and_the_newest_numba(versions, tmp_path):
+    """Needs a network, and for the oldest Python 3.11 or 3.12."""
+    python = tmp_path / "env" / "bin" / "python"
+    for command in (
+        [sys.executable, "-m", "venv", str(tmp_path / "env")],
+        [str(python), "-m", "pip", "install", "-q", "pytest", *versions],
+        [str(python), "-m", "pytest", "-q", "-m", "not slow", "-c", os.devnull, __file__],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_fast_exp_is_close_to_exp_everywhere():

@@ -1,6 +1,7 @@
 """After the warm-up, ordinary use compiles nothing."""
 
 import importlib
+import os
 import pkgutil
 import re
 import subprocess
@@ -12,8 +13,17 @@ import pytest
 
 import skpc
 from skpc import CutsetNetworkBD, DensityClassifier, MixtureOfAllTrees, SoftLearnSPN
+from skpc import warmup as warmup_module
 from skpc._jit import KERNELS
 from skpc.warmup import warmup
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """All modules imported and all kernels compiled."""
+    for module in pkgutil.walk_packages(skpc.__path__, "skpc."):
+        importlib.import_module(module.name)
+    warmup()
 
 
 def compiled() -> int:
@@ -28,8 +38,7 @@ def called_by(kernel) -> list:
     return [found for found in called if hasattr(found, "py_func")]
 
 
-def test_fits_and_queries_after_the_warm_up_compile_nothing():
-    warmup()
+def test_fits_and_queries_after_the_warm_up_compile_nothing(warm):
     before = compiled()
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.integers(0, 2, (300, 5)), rng.normal(size=(300, 7))])
@@ -51,10 +60,7 @@ def test_fits_and_queries_after_the_warm_up_compile_nothing():
     assert compiled() == before
 
 
-def test_the_warm_up_leaves_no_kernel_out():
-    for module in pkgutil.walk_packages(skpc.__path__, "skpc."):
-        importlib.import_module(module.name)
-    warmup()
+def test_the_warm_up_leaves_no_kernel_out(warm):
     # A kernel that comes from the disk brings along those it calls, without a word of them.
     ready, left = set(), [kernel for kernel in KERNELS if kernel.signatures]
     while left:
@@ -66,9 +72,7 @@ def test_the_warm_up_leaves_no_kernel_out():
     assert not {func.__name__ for func in ours if func not in ready}
 
 
-def test_kernels_that_hold_new_arrays_count_references():
-    for module in pkgutil.walk_packages(skpc.__path__, "skpc."):
-        importlib.import_module(module.name)
+def test_kernels_that_hold_new_arrays_count_references(warm):
     ours = [kernel for kernel in KERNELS if kernel.py_func.__module__.startswith("skpc.")]
     free = [kernel for kernel in ours if not kernel.targetoptions["_nrt"]]
     assert len(free) > len(ours) / 2
@@ -78,19 +82,22 @@ def test_kernels_that_hold_new_arrays_count_references():
             assert not re.search("[A-Z]|array", re.sub("Any|None", "", returned)), (kernel, called)
 
 
-def test_the_command_says_what_it_does():
-    command = [sys.executable, "-m", "skpc.warmup"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("skpc is warm after ")
-    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
-    assert "NUMBA_CACHE_DIR" in done.stdout
+def test_the_command_says_what_it_does(monkeypatch, capsys):
+    monkeypatch.setattr(warmup_module, "warmup", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["skpc.warmup"])
+    warmup_module._main()
+    assert capsys.readouterr().out.startswith("skpc is warm after ")
+    monkeypatch.setattr(sys, "argv", ["skpc.warmup", "--help"])
+    with pytest.raises(SystemExit):
+        warmup_module._main()
+    assert "NUMBA_CACHE_DIR" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_second_warm_up_compiles_nothing(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+def test_a_second_warm_up_compiles_nothing(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "skpc.warmup"]
     for expected in (False, True):
-        done = subprocess.run(
-            [sys.executable, "-m", "skpc.warmup"], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.startswith("skpc is warm after ")
         assert (": 0 functions compiled" in done.stdout) == expected

@@ -137,7 +137,7 @@ def _table(
     as_frame: bool,
 ) -> Any:
     """What a loader returns."""
-    found = Bunch(
+    table = Bunch(
         data=data,
         target=target,
         frame=None,
@@ -148,6 +148,6 @@ def _table(
     if as_frame:
         from pandas import DataFrame
 
-        found.frame = DataFrame(data, columns=names).assign(**{target_name: target})
-        found.data, found.target = found.frame[names], found.frame[target_name]
-    return (found.data, found.target) if return_X_y else found
+        table.frame = DataFrame(data, columns=names).assign(**{target_name: target})
+        table.data, table.target = table.frame[names], table.frame[target_name]
+    return (table.data, table.target) if return_X_y else table

@@ -1,11 +1,10 @@
 """Discrete factor graphs: files, grids, Bayesian networks; compiled to circuits; Gibbs sampling."""
 
-from skpc.factor_graphs.compile import compile, log_partition
+from skpc.factor_graphs.compile import compile, log_partition, min_fill_vtree
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.gibbs import GibbsSampler
 from skpc.factor_graphs.graph import FactorGraph
 from skpc.factor_graphs.uai import load_asia, read_uai, write_uai
-from skpc.factor_graphs.vtree import min_fill_vtree
 
 __all__ = [
     "FactorGraph",

@@ -1,16 +1,23 @@
-"""From a factor graph to a circuit, by variable elimination."""
+"""From a factor graph to a circuit, by variable elimination along a vtree.
+
+A vtree is given here by the parent of each variable: the variable that is decided before it. Two
+variables in one factor must stand one above the other (a pseudo-tree). So the scope of a variable
+and all below it splits into the variable itself and the scopes of its children, and circuits
+compiled on one vtree are compatible with each other.
+"""
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit, CircuitBuilder
+from skpc.counting import children_first
 from skpc.factor_graphs.elimination import ConditionalTables, eliminate, plan_elimination
 from skpc.factor_graphs.graph import FactorGraph
-from skpc.factor_graphs.vtree import check_vtree
 
 #: What the nodes and edges of a table entry take of memory while a circuit is built.
 _CIRCUIT_BYTES = 1024
@@ -61,11 +68,11 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     >>> marginals(circuit, corner)[1].round(3)
     array([[0.635, 0.365]])
     """
-    parent, given = check_vtree(graph, vtree), _check_evidence(graph, evidence)
+    parent, given = _check_vtree(graph, vtree), _check_evidence(graph, evidence)
     plan = plan_elimination(graph, parent, ~np.isnan(given[0]), _CIRCUIT_BYTES)
-    found = eliminate(graph, plan, given)
-    _refuse_impossible(found, given)
-    circuit = _circuit(graph, found, given[0])
+    tables = eliminate(graph, plan, given)
+    _refuse_impossible(tables, given)
+    circuit = _circuit(graph, tables, given[0])
     return circuit.with_parameters(observed=given[0])
 
 
@@ -97,7 +104,7 @@ def log_partition(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -
     >>> round(log_partition(FactorGraph.ising_grid(4, 4, coupling=0.5)), 6)
     14.497711
     """
-    parent, given = check_vtree(graph, vtree), _check_evidence(graph, evidence)
+    parent, given = _check_vtree(graph, vtree), _check_evidence(graph, evidence)
     plan = plan_elimination(graph, parent, ~np.isnan(given[0]))
     return float(eliminate(graph, plan, given).log_partition[0])
 
@@ -115,22 +122,22 @@ def _check_evidence(graph: FactorGraph, evidence: Any) -> Floats:
     return graph.check_rows(row[np.newaxis])
 
 
-def _refuse_impossible(found: ConditionalTables, given: Floats) -> None:
-    if found.log_partition[0] == -np.inf:
+def _refuse_impossible(tables: ConditionalTables, given: Floats) -> None:
+    if tables.log_partition[0] == -np.inf:
         known = np.flatnonzero(~np.isnan(given[0]))
         listed = ", ".join(f"variable {v} = {given[0, v]:g}" for v in known[:8])
         raise ValueError(f"no state has a positive value given the evidence: {listed or 'none'}")
 
 
-def _circuit(graph: FactorGraph, found: ConditionalTables, given: Floats) -> Circuit:
+def _circuit(graph: FactorGraph, tables: ConditionalTables, given: Floats) -> Circuit:
     """A sum for each variable and context that decides on it; one product for equal parts."""
     builder = CircuitBuilder(graph.n_states)
-    plan = found.plan
+    plan = tables.plan
     nodes: dict[int, list[int]] = {}
     for v in plan.order:
         below = [np.asarray(nodes.pop(child))[plan.place[child]] for child in plan.children[v]]
         with np.errstate(divide="ignore"):
-            log_weight = np.log(found.weights[v][0].reshape(plan.n_contexts[v], -1))
+            log_weight = np.log(tables.weights[v][0].reshape(plan.n_contexts[v], -1))
         if not np.isnan(given[v]):
             parts = [np.full(plan.n_contexts[v], builder.indicator(v, int(given[v]))), *below]
             nodes[v] = _products(builder, np.stack(parts, axis=1))
@@ -159,3 +166,103 @@ def _products(builder: CircuitBuilder, parts: Ints) -> list[int]:
         if row not in made:
             made[row] = builder.product(row) if len(row) > 1 else row[0]
     return [made[row] for row in map(tuple, parts.tolist())]
+
+
+def min_fill_vtree(graph: FactorGraph) -> Ints:
+    """A vtree by the min-fill heuristic.
+
+    Variables are eliminated one by one. The next variable is always one whose neighbours need the
+    fewest new links among each other (if there are several, one with the fewest neighbours); then
+    its neighbours are linked. The parent of a variable is its first neighbour to be eliminated
+    after it.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        The graph.
+
+    Returns
+    -------
+    int64 array of shape (n_variables,)
+        The parent of each variable; -1 for the roots.
+
+    Examples
+    --------
+    A chain is split in its middle or unrolled from its ends; either way its width is one.
+
+    >>> from skpc.factor_graphs import FactorGraph, min_fill_vtree
+    >>> min_fill_vtree(FactorGraph.ising_grid(1, 4, coupling=1.0))
+    array([ 1,  2,  3, -1])
+    """
+    neighbours = _neighbours(graph)
+    cost = {v: _cost(neighbours, v) for v in range(graph.n_variables)}
+    later: dict[int, set[int]] = {}
+    while cost:
+        variable = min(cost, key=cost.__getitem__)
+        del cost[variable]
+        around = later[variable] = neighbours[variable]
+        for v in around:
+            neighbours[v].discard(variable)
+        for a, b in combinations(around, 2):
+            neighbours[a].add(b)
+            neighbours[b].add(a)
+        # The links of others are as they were.
+        for v in around.union(*(neighbours[v] for v in around)):
+            cost[v] = _cost(neighbours, v)
+    position = {variable: number for number, variable in enumerate(later)}
+    parents = [min(later[v], key=position.__getitem__, default=-1) for v in range(len(position))]
+    return np.array(parents, dtype=np.int64)
+
+
+def _neighbours(graph: FactorGraph) -> list[set[int]]:
+    """The variables that share a factor with each variable."""
+    neighbours: list[set[int]] = [set() for _ in range(graph.n_variables)]
+    for scope in graph.scopes:
+        for variable in scope:
+            neighbours[variable].update(set(scope) - {variable})
+    return neighbours
+
+
+def _cost(neighbours: list[set[int]], variable: int) -> tuple[int, int]:
+    """How many links are missing among the neighbours of a variable, and how many it has."""
+    around = neighbours[variable]
+    linked = sum(len(neighbours[v] & around) for v in around)
+    return len(around) * (len(around) - 1) - linked, len(around)
+
+
+def _check_vtree(graph: FactorGraph, vtree: Any) -> Ints:
+    """Check a vtree given by a user; None makes one by min-fill."""
+    if vtree is None:
+        return min_fill_vtree(graph)
+    given = np.asarray(vtree)
+    n = graph.n_variables
+    if given.shape != (n,) or given.dtype.kind not in "iu" or np.any((given < -1) | (given >= n)):
+        raise ValueError(
+            f"vtree needs the parent of each of the {n} variables, an integer of -1 (a root) to "
+            f"{n - 1}, got {given.tolist()}"
+        )
+    parent = given.astype(np.int64)
+    order = children_first(parent)
+    if len(order) < n:
+        lost = sorted(set(range(n)) - set(order))
+        raise ValueError(f"vtree must have no cycle, but variables {lost[:8]} lie on or below one")
+    _refuse_apart(graph, parent, order)
+    return parent
+
+
+def _refuse_apart(graph: FactorGraph, parent: Ints, order: list[int]) -> None:
+    """Refuse a vtree in which two variables of one factor lie in different branches."""
+    depth, above = {-1: 0}, parent.tolist()
+    for variable in reversed(order):
+        depth[variable] = depth[above[variable]] + 1
+    for number, scope in enumerate(graph.scopes):
+        chain = sorted(scope, key=depth.__getitem__)
+        for upper, lower in zip(chain, chain[1:]):
+            variable = lower
+            while depth[variable] > depth[upper]:
+                variable = above[variable]
+            if variable != upper:
+                raise ValueError(
+                    f"vtree must put the variables of a factor one above the other, but {upper} "
+                    f"and {lower} of factor {number} lie in different branches"
+                )

@@ -111,9 +111,9 @@ def plan_elimination(
         if above[v] >= 0:
             children[above[v]].append(v)
             contexts[above[v]] |= contexts[v]
-    context = [sorted(found, key=rank.__getitem__) for found in contexts]
+    context = [sorted(variables, key=rank.__getitem__) for variables in contexts]
     n_states = graph.n_states.tolist()
-    n_contexts = [math.prod(n_states[u] for u in found) for found in context]
+    n_contexts = [math.prod(n_states[u] for u in variables) for variables in context]
     n_options = [1 if known[v] else n_states[v] for v in range(len(order))]
     _refuse_dense(context, sum(map(int.__mul__, n_contexts, n_options)), entry_bytes)
     place = []
@@ -141,11 +141,11 @@ def _short(number: int) -> str:
 
 def _strides(variables: list[int], n_states: list[int]) -> dict[int, int]:
     """How far apart two neighbouring states of a variable stand, the last variable fastest."""
-    found, stride = {}, 1
+    strides, stride = {}, 1
     for variable in reversed(variables):
-        found[variable] = stride
+        strides[variable] = stride
         stride *= n_states[variable]
-    return found
+    return strides
 
 
 def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> Ints:
@@ -154,10 +154,10 @@ def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> I
     Variables outside of the scope are in state 0.
     """
     strides = _strides(variables, n_states)
-    found = np.zeros(1, dtype=np.int64)
+    place = np.zeros(1, dtype=np.int64)
     for v in scope:
-        found = (found[:, np.newaxis] + strides.get(v, 0) * np.arange(n_states[v])).ravel()
-    return found
+        place = (place[:, np.newaxis] + strides.get(v, 0) * np.arange(n_states[v])).ravel()
+    return place
 
 
 def eliminate(graph: FactorGraph, plan: EliminationPlan, evidence: Floats) -> ConditionalTables:
@@ -281,7 +281,7 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     return FactorGraph(n_states, factors)
 
 
-def table_marginals(found: ConditionalTables, n_states: Ints, evidence: Floats) -> Floats:
+def table_marginals(tables: ConditionalTables, n_states: Ints, evidence: Floats) -> Floats:
     """Marginals of all variables, given each row of evidence.
 
     Returns
@@ -289,14 +289,14 @@ def table_marginals(found: ConditionalTables, n_states: Ints, evidence: Floats) 
     ndarray of shape (n_batch, sum of n_states)
         The probabilities of the states of each variable, one variable after the other.
     """
-    plan, n_batch = found.plan, len(evidence)
+    plan, n_batch = tables.plan, len(evidence)
     first = offsets(n_states)
     out = np.zeros((n_batch, first[-1]))
     reach: dict[int, Floats] = {}
     for v in reversed(plan.order):
         joint = (
             np.repeat(reach.pop(v, np.ones((n_batch, 1))), plan.n_options[v], axis=1)
-            * found.weights[v]
+            * tables.weights[v]
         )
         if np.isnan(evidence[0, v]):
             by_state = joint.reshape(n_batch, -1, plan.n_options[v]).sum(axis=1)
@@ -310,13 +310,13 @@ def table_marginals(found: ConditionalTables, n_states: Ints, evidence: Floats) 
 
 
 def draw_free(
-    found: ConditionalTables, evidence: Floats, row: Ints, random: np.random.RandomState
+    tables: ConditionalTables, evidence: Floats, row: Ints, random: np.random.RandomState
 ) -> Floats:
     """Draw the free variables, parents before children.
 
     Parameters
     ----------
-    found : ConditionalTables
+    tables : ConditionalTables
         Distributions of the free variables for each row of evidence.
     evidence : ndarray of shape (n_batch, n_variables)
         The evidence they were made for.
@@ -330,13 +330,13 @@ def draw_free(
     ndarray of shape (n_draws, n_variables)
         Complete states.
     """
-    plan, out = found.plan, evidence[row]
+    plan, out = tables.plan, evidence[row]
     context = [np.zeros(len(row), dtype=np.int64) for _ in plan.order]
     for v in reversed(plan.order):
         n_options = plan.n_options[v]
         state = np.zeros(len(row), dtype=np.int64)
         if np.isnan(evidence[0, v]):
-            weight = found.weights[v].reshape(len(evidence), -1, n_options)[row, context[v]]
+            weight = tables.weights[v].reshape(len(evidence), -1, n_options)[row, context[v]]
             below = np.cumsum(weight, axis=1)
             left = random.uniform(size=(len(row), 1)) * below[:, -1:]
             state = (below < left).sum(axis=1)

@@ -116,18 +116,20 @@ class GibbsSampler(ShowsParameters):
         out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
-            mine = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
+            # Rows go to the chains in turn, whatever the number of threads.
+            states = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
             stream = streams[chain : chain + 1].copy()
-            _run_chain(factors, moving, starts[chain].copy(), stream, *schedule, mine)
-            out[chain :: self.n_chains] = mine
+            _run_chain(factors, moving, starts[chain].copy(), stream, *schedule, states)
+            out[chain :: self.n_chains] = states
 
         if len(moving):
             in_threads(run, range(self.n_chains))
-        found = out.astype(np.float64)
-        found[:, collapsed] = np.nan
-        return found
+        samples = out.astype(np.float64)
+        samples[:, collapsed] = np.nan
+        return samples
 
     def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> Ints:
+        # Where the graph has impossible states, a chain has to begin at one that is possible.
         starts = np.empty((self.n_chains, graph.n_variables), dtype=np.int64)
         for chain in range(self.n_chains):
             tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.n_states)
@@ -167,15 +169,16 @@ def _flatten(graph: FactorGraph) -> _FlatFactors:
             terms[variable].append((factor, axis))
     begin = offsets([table.size for table in graph.log_tables])
     first, step, other, stride, ends = [], [], [], [], [0]
-    for factor, axis in (term for mine in terms for term in mine):
+    for factor, axis in (term for several in terms for term in several):
         strides = [s // 8 for s in graph.log_tables[factor].strides]
         first.append(begin[factor])
         step.append(strides.pop(axis))
         other += [v for v in graph.scopes[factor] if v != graph.scopes[factor][axis]]
         stride += strides
         ends.append(len(other))
+    # An empty table in front, as a graph may have no factor.
     tables = [np.zeros(0), *(table.ravel() for table in graph.log_tables)]
-    touch_ptr = offsets([len(mine) for mine in terms])
+    touch_ptr = offsets([len(several) for several in terms])
     lists = (graph.n_states, touch_ptr, first, step, ends, other, stride)
     arrays = (np.array(entries, dtype=np.int64) for entries in lists)
     return _FlatFactors(np.concatenate(tables), *arrays)
@@ -192,18 +195,35 @@ def _run_chain(
     at_random: bool,
     out: Ints,
 ) -> None:
-    """Update ``state`` one variable at a time and copy it to each row of ``out`` in time."""
+    """Update a state one variable at a time, and copy it from time to time.
+
+    ``tests/naive/factor_graph.py`` sums the probabilities that the chain should visit.
+
+    ============  =====================================================================
+    factors       the factor graph
+    moving        the variables that are updated, shape (n_moving,)
+    state         the current state of each variable, shape (n_variables,); it changes
+    streams       the random numbers of the chain, shape (1,)
+    burn_in       updates before the first copy
+    thinning      updates from each copy to the next
+    at_random     whether the next variable is a random one, and not the next in turn
+    out           the copies, shape (n_copies, n_variables)
+    ============  =====================================================================
+    """
+    # One array for all updates: making one takes longer than an update.
     log_prob = np.empty(factors.n_states.max())
     due = burn_in
     taken = 0
     turn = 0
     while taken < len(out):
         if due == 0:
+            # A loop: the copy of a slice would need numba's counts of references.
             for v in range(len(state)):
                 out[taken, v] = state[v]
             taken += 1
             due = thinning
         if at_random:
+            # A draw is below one, so that the product rounds to a variable that exists.
             turn = int(uniform(streams, ZERO) * len(moving))
         _update(factors, moving[turn], state, streams, log_prob)
         turn = turn + 1 if turn + 1 < len(moving) else 0
@@ -217,11 +237,13 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
     for s in range(n_states):
         log_prob[s] = 0.0
     for t in range(factors.touch_ptr[v], factors.touch_ptr[v + 1]):
+        # The place in the table that the states of the other variables choose.
         entry = factors.first[t]
         for o in range(factors.other_ptr[t], factors.other_ptr[t + 1]):
             entry += state[factors.other[o]] * factors.stride[o]
         for s in range(n_states):
             log_prob[s] += factors.log_table[entry + s * factors.step[t]]
+    # Less the peak, no exponential overflows and one of them is one.
     peak = log_prob[0]
     for s in range(1, n_states):
         peak = max(peak, log_prob[s])

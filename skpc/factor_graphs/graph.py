@@ -69,14 +69,14 @@ class FactorGraph:
     """
 
     def __init__(self, n_states: Sequence[int] | Floats, factors: Iterable[Factor]) -> None:
-        found = np.asarray(n_states)
-        is_number = found.ndim == 1 and found.dtype.kind in "iuf" and np.isfinite(found).all()
-        if not is_number or not np.all((found >= 1) & (found == np.floor(found))):
+        sizes = np.asarray(n_states)
+        is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf" and np.isfinite(sizes).all()
+        if not is_number or not np.all((sizes >= 1) & (sizes == np.floor(sizes))):
             raise ValueError(
                 "n_states needs a whole number of states of 1 or more for each variable, got "
-                f"{found.tolist()}"
+                f"{sizes.tolist()}"
             )
-        self.n_states = found.astype(np.int64)
+        self.n_states = sizes.astype(np.int64)
         self.n_states.flags.writeable = False
         parts = list(factors)
         self.scopes = tuple(
@@ -258,15 +258,15 @@ class FactorGraph:
 
 
 def _checked_scope(number: int, scope: Sequence[int], n_variables: int) -> tuple[int, ...]:
-    found = tuple(int(variable) for variable in scope)
-    for variable in found:
+    variables = tuple(int(variable) for variable in scope)
+    for variable in variables:
         if not 0 <= variable < n_variables:
             raise ValueError(
                 f"factor {number} needs variables among 0..{n_variables - 1}, got {variable}"
             )
-    if len(set(found)) < len(found):
-        raise ValueError(f"factor {number} needs distinct variables, got {list(found)}")
-    return found
+    if len(set(variables)) < len(variables):
+        raise ValueError(f"factor {number} needs distinct variables, got {list(variables)}")
+    return variables
 
 
 def _checked_table(number: int, given: Any, shape: tuple[int, ...]) -> Floats:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaln, digamma, gammaln, xlog1py, xlogy
+from scipy.special import betaln, digamma, gammaln, polygamma, xlog1py, xlogy
 
 from skpc._arrays import Floats
-from skpc.messages._projections import solve_beta, solve_gamma_shape
 
 #: Stands for zero in logarithms.
 _TINY = 1e-300
+#: Newton steps on the logarithms of parameters, and the greatest length of a step.
+_STEPS = 100
+_LONGEST = 1.0
+_CLOSE = 1e-13
 
 
 class Message(ABC):
@@ -67,17 +71,9 @@ class Message(ABC):
     @classmethod
     @abstractmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
-        """Messages with these moments.
+        """Messages with these moments, arrays of shape (...).
 
-        Parameters
-        ----------
-        mean, variance : array-like of shape (...)
-            Means and variances.
-
-        Returns
-        -------
-        Message
-            Improper where the family has no distribution with these moments.
+        They are improper where the family has no distribution with these moments.
 
         Examples
         --------
@@ -92,17 +88,8 @@ class Message(ABC):
         """Messages with these expected sufficient statistics, the inverse of `mean_parameters`.
 
         They have the least divergence of all messages of the family from a distribution with
-        these expectations.
-
-        Parameters
-        ----------
-        statistics : array-like of shape (..., 2)
-            Expectations of what `statistics` gives.
-
-        Returns
-        -------
-        Message
-            Improper where the family has no distribution with these expectations.
+        these expectations of what `statistics` gives, an array of shape (..., 2), and are improper
+        where the family has no distribution with them.
 
         Examples
         --------
@@ -114,16 +101,7 @@ class Message(ABC):
     @classmethod
     @abstractmethod
     def statistics(cls, x: ArrayLike) -> Floats:
-        """Sufficient statistics of values, shape (..., 2).
-
-        Parameters
-        ----------
-        x : array-like of shape (...)
-            Values.
-
-        Returns
-        -------
-        ndarray of shape (..., 2)
+        """Sufficient statistics, shape (..., 2), of values of shape (...).
 
         Examples
         --------
@@ -230,12 +208,7 @@ class Message(ABC):
         return f"{type(self).__name__}({', '.join(f'{k}={v.tolist()}' for k, v in values)})"
 
     def kl(self, other: Self) -> Floats:
-        """Kullback-Leibler divergence KL(self || other) between proper messages.
-
-        Parameters
-        ----------
-        other : Message
-            Messages of the same family.
+        """Kullback-Leibler divergence KL(self || other) between proper messages of a family.
 
         Returns
         -------
@@ -370,7 +343,7 @@ class Beta(Message):
     @classmethod
     def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
         """See :meth:`Message.from_mean_parameters`."""
-        return cls.from_parameters(solve_beta(np.asarray(statistics, float)))
+        return cls.from_parameters(_solve_beta(np.asarray(statistics, float)))
 
     @classmethod
     def statistics(cls, x: ArrayLike) -> Floats:
@@ -442,7 +415,7 @@ class Gamma(Message):
         pair = np.asarray(statistics, float)
         mean_log, negative = pair[..., 0], pair[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            shape = solve_gamma_shape(np.log(-negative) - mean_log)
+            shape = _solve_gamma_shape(np.log(-negative) - mean_log)
             return cls(shape, -shape / negative)
 
     @classmethod
@@ -482,3 +455,42 @@ class Gamma(Message):
 
 #: The families by the names that `input_distributions` has for them.
 FAMILIES: dict[str, type[Message]] = {family.name: family for family in (Normal, Beta, Gamma)}
+
+
+def _newton(log_parameters: Floats, step_from: Callable[[Floats], Floats]) -> Floats:
+    """Parameters at which the steps that Newton's method takes on their logarithms vanish."""
+    for _ in range(_STEPS):
+        step = step_from(np.exp(log_parameters))
+        log_parameters = log_parameters - np.clip(step, -_LONGEST, _LONGEST)
+        if not np.any(np.abs(step) > _CLOSE):
+            break
+    return np.exp(log_parameters)
+
+
+def _solve_gamma_shape(excess: Floats) -> Floats:
+    """Shapes whose log less digamma is this positive number: log of the mean less mean log."""
+
+    def step_from(shape: Floats) -> Floats:
+        return (np.log(shape) - digamma(shape) - excess) / (1.0 - shape * polygamma(1, shape))
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Right at either end of the range, and nowhere off by more than a factor of two.
+        start = -np.log(2.0 * excess) + np.log1p(excess / (excess + 3.0))
+        return np.where(excess > 0.0, _newton(start, step_from), np.nan)
+
+
+def _solve_beta(statistics: Floats) -> Floats:
+    """Both parameters, shape (..., 2), for given means of log(x) and log(1 - x)."""
+
+    def step_from(pair: Floats) -> Floats:
+        total = pair.sum(axis=-1, keepdims=True)
+        error = digamma(pair) - digamma(total) - statistics
+        slope, shared = polygamma(1, pair), polygamma(1, total)
+        # The inverse of a diagonal matrix less a constant.
+        scaled = error / slope
+        common = shared / (1.0 - shared * (1.0 / slope).sum(axis=-1, keepdims=True))
+        return (scaled + common * scaled.sum(axis=-1, keepdims=True) / slope) / pair
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        possible = np.exp(statistics).sum(axis=-1, keepdims=True) < 1.0
+        return np.where(possible, _newton(np.zeros_like(statistics), step_from), np.nan)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc.circuit import PRODUCT, Circuit
-from skpc.plotting._layout import HALF_BOX, Block, draw_blocks, text_width
-from skpc.plotting._names import Names
+from skpc.plotting._drawing import HALF_BOX, Block, Names, draw_blocks, text_width
 
 #: More boxes than this cannot be read on one page.
 _MAX_BOXES = 300
@@ -72,15 +71,15 @@ def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
         children = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]].tolist()
         if circuit.leaf_var[node] >= 0:
             variable = int(circuit.leaf_var[node])
-            found: list[Vertex | Cut] = [Vertex(variable, (), 1, (-1 - variable,))]
+            factors_of_node: list[Vertex | Cut] = [Vertex(variable, (), 1, (-1 - variable,))]
         elif circuit.kind[node] == PRODUCT:
-            found = [factor for child in children for factor in factors[child]]
+            factors_of_node = [factor for child in children for factor in factors[child]]
         else:
             decision = _decision(circuit, node, [factors[child] for child in children], used)
             if decision is None:
                 return None
-            found = [decision]
-        factors.append(found)
+            factors_of_node = [decision]
+        factors.append(factors_of_node)
     cuts = [factor for factor in factors[-1] if isinstance(factor, Cut)]
     trees = tuple(factor for factor in factors[-1] if isinstance(factor, Vertex))
     if len(cuts) > 1:

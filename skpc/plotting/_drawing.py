@@ -1,4 +1,4 @@
-"""Blocks of texts in layers, with edges from each block to those below it."""
+"""What drawings share: blocks of texts in layers, names of variables and states, and colours."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.plotting._canvas import BLUE, LIGHT_BLUE, LIGHT_ORANGE, ORANGE
+from skpc.circuit import Circuit
+from skpc.domain import Domain
+from skpc.variables import Axis
 
+# Two colours that people with any kind of colour vision can tell apart; shape tells them as well.
+BLUE, LIGHT_BLUE = "#0072B2", "#D3E8F5"
+ORANGE, LIGHT_ORANGE = "#D55E00", "#FBE6D3"
 _POINTS_PER_INCH = 72
 _FONT_SIZE = 9.0
 _SMALLEST_FIGURE = (3.0, 1.5)
@@ -21,6 +26,18 @@ _STEEPNESS = 0.05
 _MARGIN = 1.5
 #: At some resolutions the letters of a line are rounded up to whole pixels, most of them.
 _ROUNDING = 1.1
+
+
+def require_pyplot(caller: str) -> Any:
+    """Import matplotlib.pyplot, or say who needs it and how to get it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            f"{caller} needs matplotlib, which could not be imported; install it with "
+            "`pip install matplotlib`"
+        ) from error
+    return plt
 
 
 def _boxed(shape: str, edge: str, face: str, ha: str) -> dict[str, Any]:
@@ -163,25 +180,25 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
     A block and all that was put below it have their columns for themselves, so nothing overlaps.
     """
     taken: set[int] = set()
-    own: list[list[int]] = []
+    children_of: list[list[int]] = []
     for block in blocks:
-        own.append([child for child in dict.fromkeys(block.below) if child not in taken])
-        taken.update(own[-1])
+        children_of.append([child for child in dict.fromkeys(block.below) if child not in taken])
+        taken.update(children_of[-1])
     left, right = [b.left for b in blocks], [b.right for b in blocks]
     x = np.zeros(len(blocks))
     for number in reversed(range(len(blocks))):
-        if not own[number]:
+        if not children_of[number]:
             continue
         end = -gap
-        for child in own[number]:
+        for child in children_of[number]:
             x[child] = end + gap + left[child]
             end = x[child] + right[child]
-        first, last = own[number][0], own[number][-1]
-        x[own[number]] -= (x[first] + x[last]) / 2
+        first, last = children_of[number][0], children_of[number][-1]
+        x[children_of[number]] -= (x[first] + x[last]) / 2
         left[number] = max(left[number], left[first] - x[first])
         right[number] = max(right[number], right[last] + x[last])
     x[0] = left[0]
-    for number, children in enumerate(own):
+    for number, children in enumerate(children_of):
         x[children] += x[number]
     return x
 
@@ -195,3 +212,82 @@ def _layers(blocks: list[Block], x: Floats, gap: float) -> Floats:
             needed = block.height + max(gap, _STEEPNESS * float(np.ptp(x[block.below])))
             room[block.layer] = max(room[block.layer], needed)
     return (np.cumsum(room) - room)[[block.layer for block in blocks]]
+
+
+class Names:
+    """Names of the variables of a circuit and of their states.
+
+    Without a domain the variables are called x0, x1, ... and states by their codes.
+    """
+
+    def __init__(self, circuit: Circuit, domain: Domain | None) -> None:
+        if domain is not None and domain.n_features != circuit.n_features:
+            raise ValueError(
+                f"domain must have the {circuit.n_features} columns of the circuit, "
+                f"got {domain.n_features}"
+            )
+        self.n_variables = circuit.n_features
+        self._circuit = circuit
+        self._domain = domain
+
+    def variable(self, variable: int) -> str:
+        """The column's name, else ``x`` and its number."""
+        return variable_name(variable, self._domain)
+
+    def state(self, variable: int, state: int) -> str:
+        """A category, or the range of a bin or tail."""
+        axis = self._circuit.structure.axis_of(variable)
+        if axis is not None:
+            return _range_of_state(axis, state)
+        categories = None if self._domain is None else self._domain.categories[variable]
+        return shown_value(state if categories is None else categories[state])
+
+
+def variable_name(variable: int, domain: Domain | None) -> str:
+    """The column's name, else ``x`` and its number."""
+    names = None if domain is None else domain.feature_names
+    return f"x{variable}" if names is None else str(names[variable])
+
+
+def _range_of_state(axis: Axis, state: int) -> str:
+    """What the values of a state have in common: the atom, or the ends of its bins and tails."""
+    cell = np.flatnonzero(axis.states == state)
+    if not np.isnan(axis.points[cell]).any():
+        return shown_value(float(axis.points[cell[0]]))
+    # Bins end at their atoms; the cells of these are no wider than rounding, or a step.
+    edges = axis.edges.copy()
+    for atom in np.flatnonzero(~np.isnan(axis.points)):
+        edges[[atom - 1, atom]] = axis.points[atom]
+    others = np.unique(axis.states[np.isnan(axis.points)])
+    cells = [np.flatnonzero(axis.states == other) for other in others]
+    lower, upper = (np.array([part[end] for part in cells]) for end in (0, -1))
+    ends = np.append(lower[lower > 0] - 1, upper[upper < len(edges)])
+    shown = _shown_edges(np.unique(edges[ends]))
+    first, last = cell[0], cell[-1]
+    if first == 0:
+        return f"< {shown[edges[last]]}" if last < len(edges) else "any other number"
+    low = shown[edges[first - 1]]
+    return f"≥ {low}" if last == len(edges) else f"{low} to {shown[edges[last]]}"
+
+
+def _shown_edges(edges: Floats) -> dict[float, str]:
+    """Edges with as few digits as keep them apart, three at least."""
+    for digits in range(3, 17):
+        shown = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(shown)) == len(shown):
+            break
+    return dict(zip(edges.tolist(), shown))
+
+
+def shown_value(value: Any) -> str:
+    """A category or number for people: whole numbers without their point."""
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.5g}"
+    return str(value)
+
+
+def inner_densities(estimator: Any) -> str | None:
+    """What can be drawn of an estimator that has densities inside; else None."""
+    if hasattr(estimator, "densities_"):
+        return "draw one of its densities_"
+    return "draw its density_" if hasattr(estimator, "density_") else None

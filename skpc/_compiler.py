@@ -1,0 +1,187 @@
+"""What kernels take from the inside of numba, all of it here; public means do where it has changed.
+
+Nothing public gives these three, of which each was measured:
+
+- Kernels that make no arrays do without counts of references, which are atomic additions: the
+  reading of a cell takes 1.5 ns and not 17.
+- Kernels that only kernels call get no way in from Python, nor any kernel one from C: a first fit
+  compiles for a fifth less time.
+- Machine code on disk is compared with all modules that it was made of, and survives damage.
+
+If a name that this module needs is missing, ``KNOWN`` is False: kernels are then compiled with
+the documented options of numba alone, more slowly and with numba's own cache.
+``tests/test_jit.py`` compiles both ways; a slow test does so under the oldest and the newest numba.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import inspect
+import pickle
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any
+
+from numba import njit
+
+from skpc._sources import sources_digest
+
+try:
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core.dispatcher import Dispatcher
+    from numba.core.options import DefaultOptions
+    from numba.core.serialize import dumps
+    from numba.core.sigutils import normalize_signature
+
+    NAMES = [
+        (DefaultOptions, ("_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")),
+        (Dispatcher, ("_insert", "_compile_for_args")),
+        (FunctionCache, ("load_overload", "save_overload", "flush", "cache_path")),
+        (CompileResultCacheImpl, ("reduce", "rebuild")),
+    ]
+    KNOWN = all(hasattr(owner, name) for owner, names in NAMES for name in names)
+except ImportError:  # pragma: no cover
+    KNOWN = False
+    CompileResultCacheImpl = FunctionCache = object  # type: ignore[misc, assignment]
+
+#: No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
+_SAFE_FLOAT_FLAGS = {"nsz", "arcp", "contract", "afn", "reassoc"}
+#: The cache folder that a warning has named. One warning is enough.
+WARNED: list[str] = []
+
+
+def dispatcher(func: Callable[..., Any], inlined: bool, entered: bool, new_arrays: bool) -> Any:
+    """A function that is compiled on its first call, or with the first kernel that calls it.
+
+    Parameters
+    ----------
+    func : callable
+        The function.
+    inlined : bool
+        Whether it is copied into each of its callers.
+    entered : bool
+        Whether Python calls it too, and not only kernels.
+    new_arrays : bool
+        Whether it makes arrays, so that references to them have to be counted.
+    """
+    if not KNOWN:
+        return _public(func, inlined)
+    compiled = njit(**_options(inlined, entered, new_arrays))(func)
+    # A folder to write to, or a file to compare with, may be missing.
+    with suppress(RuntimeError, OSError):
+        compiled._cache = _Cache(func)
+    if entered:
+        compiled._compile_for_args = partial(_uncollected, compiled._compile_for_args)
+    else:
+        # What kernels compile cannot be called from Python, which must not find it.
+        compiled._insert = lambda *overload: None
+        compiled._compile_for_args = lambda *args: _callable(func, new_arrays)
+    return compiled
+
+
+def _public(func: Callable[..., Any], inlined: bool) -> Any:
+    options = _public_options(inlined)
+    try:
+        return njit(cache=True, **options)(func)
+    except RuntimeError:  # nothing can be written
+        return njit(**options)(func)
+
+
+def _public_options(inlined: bool) -> dict[str, Any]:
+    return {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": _SAFE_FLOAT_FLAGS,
+        "forceinline": inlined,
+    }
+
+
+def _options(inlined: bool, entered: bool, new_arrays: bool) -> dict[str, Any]:
+    inside = {
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": not entered,
+        "_nrt": new_arrays,
+    }
+    return _public_options(inlined) | inside
+
+
+def _uncollected(compile_for: Callable[..., Any], *args: Any) -> Any:
+    """Compile or load a kernel with no search for garbage among the compiler's many objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return compile_for(*args)
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@cache
+def _callable(func: Callable[..., Any], new_arrays: bool) -> Any:
+    """An internal kernel for a call from Python, as of a test; it is not kept on disk."""
+    return njit(**_options(False, True, new_arrays))(func)
+
+
+class _Digested(CompileResultCacheImpl):
+    """Machine code that is not run if a byte of it has changed."""
+
+    def reduce(self, result: Any) -> tuple[bytes, bytes]:
+        content = dumps(super().reduce(result))
+        return hashlib.sha256(content).digest(), content
+
+    def rebuild(self, target_context: Any, reduced: tuple[bytes, bytes]) -> Any:
+        digest, content = reduced
+        if hashlib.sha256(content).digest() != digest:
+            raise ValueError("damaged machine code")
+        return super().rebuild(target_context, pickle.loads(content))
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of a kernel, which sees other files and survives damage.
+
+    Numba compares the file of a kernel with that at the time of compiling. Here all modules count
+    that this file imports: a new version of one of them may be installed in place.
+    """
+
+    _impl_class = _Digested
+
+    def __init__(self, func: Callable[..., Any]):
+        super().__init__(func)
+        file = self._cache_file
+        file._source_stamp = file._source_stamp, sources_digest(inspect.getfile(func))
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            loaded = super().load_overload(sig, target_context)
+            # Two processes that write at the same time may give two signatures one file.
+            if loaded is None or loaded.signature.args == normalize_signature(sig)[0]:
+                return loaded
+            raise ValueError("machine code of other arguments")
+        except Exception as error:  # whatever broken bytes may raise
+            _warn_of_cache(self.cache_path, error)
+        # If nothing can be written, the warning has been given.
+        with suppress(OSError):
+            self.flush()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:  # a full disk, or a damaged index
+            _warn_of_cache(self.cache_path, error)
+
+
+def _warn_of_cache(folder: str, error: Exception) -> None:
+    if not WARNED:
+        WARNED.append(folder)
+        warnings.warn(
+            f"Compiled functions could not be kept in or read from {folder} "
+            f"({type(error).__name__}: {error}). They are compiled anew, which takes some seconds. "
+            "If this comes again, make room there, delete its files *.nbi and *.nbc, or set the "
+            "environment variable NUMBA_CACHE_DIR to another folder.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
