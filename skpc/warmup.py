@@ -22,9 +22,6 @@ from skpc.kernels import RBF
 from skpc.learning import learn_cutset_network_of_blocks
 from skpc.queries import KernelExpansion, expected_gram, log_likelihood
 from skpc.variables import ScoredColumn
-from skpc.variables.gaussian_factors import FactoredGaussians
-from skpc.variables.gaussians import statistics
-from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
 __all__ = ["warmup"]
@@ -66,7 +63,6 @@ def warmup() -> None:
     _blocks()
     _many_edges()
     _many_columns()
-    _factors()
     codes = np.arange(400).reshape(100, 4) // 3 % 2
     learn_cutset_network_of_blocks(lambda count: count(codes), n_states=np.full(4, 2))
 
@@ -159,14 +155,6 @@ def _many_columns() -> None:
     """Trees over many columns are eliminated another way."""
     X = np.random.default_rng(0).integers(0, 2, (20, 100))
     models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(X)
-
-
-def _factors() -> None:
-    """Only wide tables with missing cells are learned by way of factors."""
-    n, scores = 300, np.zeros((2, 300))
-    scores[:, 0] = np.nan
-    one = FactoredGaussians.of_factors(np.zeros((1, n)), np.ones((1, n, 1)), np.ones((1, n)))
-    statistics(one, scores, Patterns.of(scores), np.ones((1, 2)))
 
 
 def _main() -> None:

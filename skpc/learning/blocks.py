@@ -26,8 +26,7 @@ from skpc._threads import each
 from skpc.learning.factorised import Design
 from skpc.learning.factors import N_START, Factors
 from skpc.variables import ScoredColumn
-from skpc.variables.gaussians import Gaussians, log_densities, statistics
-from skpc.variables.patterns import Patterns
+from skpc.variables.gaussians import Gaussians, Patterns, log_densities, statistics
 
 #: Strengths to choose from, in rows for each number: of the shrinkage of a whole part, and of the
 #: components to what they have in common.
@@ -116,13 +115,13 @@ class BlockRows(NamedTuple):
         smallest = np.maximum(half, [column.smallest_sd for column in columns]) / sd
         blur = (half / sd) ** 2 + _SMALLEST_SD**2
         fixed = shift / sd, blur, smallest, alpha
-        patterns = Patterns.of(scores)
+        patterns = Patterns.from_scores(scores)
         return cls(scores, patterns, design.state, design.state_ptr, weight, *fixed)
 
     @property
     def are_complete(self) -> bool:
         """Whether no score is missing."""
-        return bool(self.patterns.seen.all())
+        return bool(self.patterns.observed.all())
 
     @property
     def are_costly(self) -> bool:
@@ -137,7 +136,7 @@ class BlockRows(NamedTuple):
         if is_alone and self.are_costly and has_scores:
             return Factors.fit(self.scores, self.weight, N_START).gaussians(1)
         mean = np.tile(self.mean, (n_components, 1))
-        return Gaussians.of(mean, np.tile(target, (n_components, 1, 1)))
+        return Gaussians.from_covariance(mean, np.tile(target, (n_components, 1, 1)))
 
     def chosen(self, rows: NDArray[np.bool_]) -> BlockRows:
         """Some of the rows."""
@@ -146,7 +145,7 @@ class BlockRows(NamedTuple):
         scores = self.scores.take(place, axis=0)
         return self._replace(
             scores=scores,
-            patterns=Patterns.of(scores),
+            patterns=Patterns.from_scores(scores),
             state=self.state.take(place, axis=0),
             weight=self.weight[place],
         )
@@ -255,7 +254,9 @@ def fit_blocks(
         within, own = moments.within(shrinkage), shrinkage
         if n_components > 1:
             own = Shrinkage(within, strength_within)
-        gaussians = Gaussians.of(moments.mean, moments.covariances(own, rows.smallest_sd))
+        gaussians = Gaussians.from_covariance(
+            moments.mean, moments.covariances(own, rows.smallest_sd)
+        )
         if n_components == 1 and rows.are_complete:
             break
         joint = log_densities(gaussians, rows.scores, rows.patterns)
@@ -359,7 +360,7 @@ def _best(
                 own = Shrinkage(moments.within(own), strength_within)
             covariance.append(moments.covariances(own, held_out.smallest_sd))
         mean = np.tile(moments.mean, (len(candidates), 1))
-        gaussians = Gaussians.of(mean, np.concatenate(covariance))
+        gaussians = Gaussians.from_covariance(mean, np.concatenate(covariance))
         joint = log_densities(gaussians, held_out.scores, held_out.patterns)
         joint = joint.reshape(len(candidates), n_components, -1)
         joint += moments.log_states(held_out) + moments.log_weight()[:, np.newaxis]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.gaussian_factors import FactoredGaussians
+from skpc.variables.gaussians import Gaussians
 
 #: Greatest number of factors; to complete a row is to solve as many equations.
 _N_FACTORS = 64
@@ -71,11 +71,11 @@ class Factors(NamedTuple):
         noise = np.maximum(1.0 - (loadings**2).sum(axis=1), _SMALLEST_NOISE)
         return cls(mean, scale, loadings, noise)
 
-    def gaussians(self, n_components: int) -> FactoredGaussians:
+    def gaussians(self, n_components: int) -> Gaussians:
         """The normal distribution, as components that are all alike."""
         loadings, noise = self.scale[:, np.newaxis] * self.loadings, self.scale**2 * self.noise
         same = (np.array([part] * n_components) for part in (self.mean, loadings, noise))
-        return FactoredGaussians.of_factors(*same)
+        return Gaussians.from_factors(*same)
 
     def completed(self, values: Floats) -> Floats:
         """Units of standard deviations around the mean, missing ones by their conditional mean.

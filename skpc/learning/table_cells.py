@@ -15,8 +15,8 @@ from skpc.counting.clustering import as_numbers
 from skpc.domain import column_moments
 from skpc.learning.factors import Factors
 from skpc.variables import Number, ScoredColumn
+from skpc.variables.gaussians import Patterns
 from skpc.variables.number import distinct
-from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
 #: Robust scales from the centre of a column beyond which a row belongs to no cluster.
@@ -112,7 +112,7 @@ class TableColumns(NamedTuple):
             category = np.where(np.isnan(rows[:, v]), -1.0, rows[:, v])
             codes[:, place] = state.get(v, category)
         nothing = np.empty(0)
-        cells = TableCells(scores, Patterns.of(scores), codes, nothing, nothing)
+        cells = TableCells(scores, Patterns.from_scores(scores), codes, nothing, nothing)
         log_base = self._log_base(rows, scores)
         return cells._replace(background=self._background(cells), log_base=log_base)
 

@@ -20,7 +20,6 @@ from skpc.learning.table_cells import (
     add_log_tables,
     count_states,
 )
-from skpc.variables.gaussian_factors import FactoredGaussians
 from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
@@ -108,7 +107,7 @@ class TableModel(NamedTuple):
         where ``wanted``, of shape (n_components, n_rows), is False.
         """
         square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns, wanted)
-        n_seen = cells.patterns.n_seen
+        n_seen = cells.patterns.n_observed
         log_base += n_seen * math.log(2.0 * math.pi)
         log_base *= -0.5
         log_base += np.log(self.weights)[:, np.newaxis]
@@ -133,7 +132,9 @@ class TableModel(NamedTuple):
         wider = self.width[:, np.newaxis, np.newaxis] ** 2
         for b in range(len(joint)):
             k = self.component[b : b + 1]
-            one = Gaussians.of(self.gaussians.mean[k], wider[b] * self.gaussians.covariance[k])
+            one = Gaussians.from_covariance(
+                self.gaussians.mean[k], wider[b] * self.gaussians.covariance[k]
+            )
             alone = leave_one_out(one, cells.scores, cells.patterns)[0]
             np.logaddexp(rest, joint[b][:, np.newaxis] - alone, out=rest)
         return np.asarray(np.logaddexp.reduce(joint, axis=0)[:, np.newaxis] - rest)
@@ -260,7 +261,7 @@ def fit_components(
         model = learner.maximised(model, cells, share)
     # Steps between look only at the components to which a row belongs, and raise a bound: they pay
     # where a row costs as much as a pattern.
-    is_dear = len(model.weights) > 1 and len(cells.patterns.seen) > _PATTERNS * len(weight)
+    is_dear = len(model.weights) > 1 and len(cells.patterns.observed) > _PATTERNS * len(weight)
     n_between = _BETWEEN if is_dear else 0
     if _are_costly(cells):
         tol = max(tol, _TOL_NUMBER * len(columns.numbers))
@@ -283,7 +284,7 @@ def fit_components(
 def _are_costly(cells: TableCells) -> bool:
     """Whether filling in missing cells is what takes the time."""
     n_rows, d = cells.scores.shape
-    are_many = d >= _MANY and len(cells.patterns.seen) > _PATTERNS * n_rows
+    are_many = d >= _MANY and len(cells.patterns.observed) > _PATTERNS * n_rows
     return are_many and not np.isnan(cells.scores).all(axis=0).any()
 
 
@@ -324,7 +325,7 @@ class _Maximiser:
         columns = self.columns
         mean = np.tile(columns.centre, (n_components, 1))
         covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)
-        gaussians = Gaussians.of(mean, covariance)
+        gaussians = Gaussians.from_covariance(mean, covariance)
         # Several components would lose to the factors what keeps them apart.
         if n_components == 1 and _are_costly(cells) and len(weight) > len(columns.scale):
             far = _CLIP * columns.scale
@@ -368,8 +369,8 @@ class _Maximiser:
         found[:, diagonal, diagonal] += smallest + (SMALLEST_SD * self.columns.scale) ** 2
         if self.recipe.n_factors:
             loadings, self.noise = factored(found, self.recipe.n_factors, self.noise)
-            return FactoredGaussians.of_factors(mean, loadings, self.noise)
-        return Gaussians.of(mean, found)
+            return Gaussians.from_factors(mean, loadings, self.noise)
+        return Gaussians.from_covariance(mean, found)
 
     def _log_tables(self, counts: Floats) -> Floats:
         """Log probabilities of states from their counts, drawn to their shares in the column."""

@@ -17,13 +17,13 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc.variables.gaussians import (
     Gaussians,
+    Patterns,
     conditionals,
     leave_one_out,
     log_densities,
     statistics,
 )
 from skpc.variables.leaves import BLOCK, Columns, Leaves
-from skpc.variables.patterns import Patterns
 
 #: No standard deviation is below this part of that of its column.
 _SMALLEST_SD = 1e-6
@@ -50,7 +50,7 @@ class BlockCells(NamedTuple):
     def of(cls, codes: Ints, scores: Floats) -> BlockCells:
         """Sort rows by what they lack."""
         scores = np.ascontiguousarray(scores)
-        return cls(codes, scores, Patterns.of(scores))
+        return cls(codes, scores, Patterns.from_scores(scores))
 
 
 class Blocks(NamedTuple):
@@ -218,7 +218,7 @@ def blocks_of(leaves: Leaves, param: Floats, n_states: Ints) -> list[Blocks]:
     found = []
     for leaf, variables in groups_of(leaves):
         log_prob, mean, covariance = parts_of(leaf, variables, leaves, param, n_states)
-        ptr, gaussians = offsets(n_states[variables]), Gaussians.of(mean, covariance)
+        ptr, gaussians = offsets(n_states[variables]), Gaussians.from_covariance(mean, covariance)
         found.append(Blocks(leaf, variables, log_prob, ptr, gaussians))
     return found
 

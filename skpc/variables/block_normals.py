@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets
 from skpc.variables.block import BlockCells, Blocks
 from skpc.variables.families import kernel_cells
-from skpc.variables.gaussians import Gaussians
+from skpc.variables.gaussians import Gaussians, Patterns
 from skpc.variables.leaves import Columns
-from skpc.variables.patterns import Patterns
 
 
 class BlockNormals(NamedTuple):
@@ -76,9 +75,9 @@ def block_normals(
     variables = enumerate(blocks.variables.tolist())
     known = np.column_stack([kernel_cells(columns, var, rows[:, at]) for at, var in variables])
     # Cells at atoms are known, but say nothing about the others.
-    patterns, d = Patterns.of(np.hstack([known, cells.scores])), len(blocks.variables)
+    patterns, d = Patterns.from_scores(np.hstack([known, cells.scores])), len(blocks.variables)
     parts = [_nothing(d)]
-    for place, seen in enumerate(patterns.seen):
+    for place, seen in enumerate(patterns.observed):
         row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
         missing, observed = ~seen[:d], seen[d:]
         used = np.flatnonzero(reached[row].any(axis=0))

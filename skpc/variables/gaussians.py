@@ -1,52 +1,134 @@
-r"""Gaussians over several numbers, with missing cells.
+r"""Multivariate Gaussians with missing cells.
 
-With the precision :math:`\Lambda`, the distance :math:`d` of the observed cells o from their means,
-and missing cells m,
+With the covariance :math:`\Sigma`, the precision :math:`\Lambda`, the distance :math:`d` of the
+observed cells o from their means, and missing cells m,
 
 .. math::
 
-    \log N(x_o) &= -\tfrac{|o|}{2} \log 2 \pi + \tfrac12 \log |\Lambda|
-        - \tfrac12 \log |\Lambda_{mm}|
-        - \tfrac12 \left(d_o^T \Lambda_{oo} d_o - |C^{-1} \Lambda_{mo} d_o|^2\right),
-        \qquad C C^T = \Lambda_{mm}, \\
-    E[d_m \mid x_o] &= -\Lambda_{mm}^{-1} \Lambda_{mo} d_o,
-    \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1},
+    \log N(x_o) &= -\tfrac{|o|}{2} \log 2 \pi - \tfrac12 \log |\Sigma_{oo}|
+        - \tfrac12 d_o^T \Sigma_{oo}^{-1} d_o, \\
+    \log |\Sigma_{oo}| &= \log |\Sigma| + \log |\Lambda_{mm}|, \qquad
+        d_o^T \Sigma_{oo}^{-1} d_o = d_o^T \Lambda_{oo} d_o - |C^{-1} \Lambda_{mo} d_o|^2, \qquad
+        C C^T = \Lambda_{mm}, \\
+    E[d_m \mid x_o] &= -\Lambda_{mm}^{-1} \Lambda_{mo} d_o = \Sigma_{mo} \Sigma_{oo}^{-1} d_o,
+    \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1}
+        = \Sigma_{mm} - \Sigma_{mo} \Sigma_{oo}^{-1} \Sigma_{om},
 
-so that only the missing block of the precision is factorised. For distances alone, if more cells
-are missing than observed, the observed block of the covariance is factorised instead. Eight rows
-are factorised side by side, and rows of one missingness pattern share the factor. With :math:`d`
-set to zero at missing cells, one product :math:`\Lambda d` for all rows has both
-:math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`.
+so that only the smaller block is factorised, that of the missing cells of the precision or that of
+the observed cells of the covariance. Rows of one missingness pattern share the factor. With
+:math:`d` set to zero at missing cells, one product :math:`\Lambda d` of all rows has both
+:math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`. The plain twin, which reads each row off the
+covariance, is ``tests/naive/gaussians.py``.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotri
-from sklearn.utils import gen_even_slices
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import kernel
+from skpc._jit import internal_kernel, kernel
 from skpc._threads import each
-from skpc.variables.gaussian_blocks import condition, fill, split_columns
-from skpc.variables.gaussian_rows import add_rows, measure_rows
-from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
-#: Number of columns from which LAPACK treats each matrix by itself: it knows that factors are
-#: triangular.
-_LAPACK_FROM = 32
-#: Rows that are taken together, whatever the number of threads.
-_ROWS = 8192
-#: Largest number of parts in which threads measure and add up rows, and least number of rows of a
-#: part.
-_PARTS, _ROWS_OF_PART = 4, 1024
+#: Rows that are taken together, at least and at most, and the number of parts in between. None of
+#: them depends on the number of threads, nor do the results.
+_FEWEST_ROWS, _MOST_ROWS, _PARTS = 1024, 8192, 4
+
+
+class Patterns(NamedTuple):
+    """Rows sorted by their missingness pattern: by which of their cells are missing.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_rows,)
+        The rows, pattern by pattern, those with most missing cells first.
+    ptr : ndarray of shape (n_patterns + 1,)
+        Where each pattern begins in ``order``.
+    observed : bool ndarray of shape (n_patterns, d)
+        The cells that a pattern observes.
+    columns : ndarray of shape (n_patterns, d)
+        The columns of a pattern, the missing ones first.
+    n_missing : ndarray of shape (n_patterns,)
+        Number of missing columns of each pattern.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables.gaussians import Patterns
+    >>> patterns = Patterns.from_scores(np.array([[1.0, 2.0], [np.nan, 2.0], [3.0, 4.0]]))
+    >>> patterns.order, patterns.ptr, patterns.n_missing
+    (array([1, 0, 2]), array([0, 1, 3]), array([1, 0]))
+    """
+
+    order: Ints
+    ptr: Ints
+    observed: NDArray[np.bool_]
+    columns: Ints
+    n_missing: Ints
+
+    @classmethod
+    def from_scores(cls, scores: Floats) -> Patterns:
+        """The patterns of rows with NaN where a cell is missing."""
+        observed = ~np.isnan(scores)
+        n_rows, d = observed.shape
+        if n_rows and observed.all():
+            columns, ptr = np.arange(d)[np.newaxis], np.array([0, n_rows])
+            return cls(np.arange(n_rows), ptr, observed[:1], columns, np.zeros(1, np.int64))
+        # The bits of a row as one value: these sort faster than rows do.
+        bits = np.packbits(observed, axis=1) if d else np.zeros((n_rows, 1), np.uint8)
+        key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
+        first, pattern, size = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )[1:]
+        fewest_first = np.argsort(observed[first].sum(axis=1), kind="stable")
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[fewest_first] = np.arange(len(first))
+        ptr = np.zeros(len(first) + 1, dtype=np.int64)
+        np.cumsum(size[fewest_first], out=ptr[1:])
+        order = np.argsort(rank[pattern], kind="stable").astype(np.int64, copy=False)
+        observed = observed[first[fewest_first]]
+        columns = np.argsort(observed, axis=1, kind="stable")
+        return cls(order, ptr, observed, columns, (~observed).sum(axis=1))
+
+    def _only(self, kept: slice) -> Patterns:
+        observed, columns, n_missing = self.observed[kept], self.columns[kept], self.n_missing[kept]
+        return self._replace(observed=observed, columns=columns, n_missing=n_missing)
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether no cell is missing."""
+        return not self.n_missing.any()
+
+    @property
+    def pattern(self) -> Ints:
+        """The pattern of each row, in their order; shape (n_rows,)."""
+        return np.repeat(np.arange(len(self.observed)), np.diff(self.ptr))
+
+    @property
+    def n_observed(self) -> Ints:
+        """Number of observed cells of each row, shape (n_rows,)."""
+        counts = np.empty(len(self.order), dtype=np.int64)
+        counts[self.order] = self.observed.sum(axis=1)[self.pattern]
+        return counts
+
+    def parts(self, size: int) -> list[Patterns]:
+        """Consecutive parts of ``size`` rows; their order is that among all rows."""
+        n_rows = len(self.order)
+        if n_rows <= size:
+            return [self]
+        parts = []
+        for begin in range(0, n_rows, size):
+            end = min(begin + size, n_rows)
+            first, last = np.searchsorted(self.ptr, (begin, end - 1), side="right").tolist()
+            ptr = np.clip(self.ptr[first - 1 : last + 1], begin, end) - begin
+            of_rows = self._replace(order=self.order[begin:end].copy(), ptr=ptr)
+            parts.append(of_rows._only(slice(first - 1, last)))
+        return parts
 
 
 class Gaussians(NamedTuple):
@@ -64,8 +146,8 @@ class Gaussians(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.variables.gaussians import Gaussians
-    >>> both = Gaussians.of(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
-    >>> both.log_det.round(3), both.precision.round(3)
+    >>> one = Gaussians.from_covariance(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+    >>> one.log_det.round(3), one.precision.round(3)
     (array([1.099]), array([[[ 0.667, -0.333],
             [-0.333,  0.667]]]))
     """
@@ -75,8 +157,8 @@ class Gaussians(NamedTuple):
     precision: Floats
     log_det: Floats
 
-    @staticmethod
-    def of(mean: Floats, covariance: Floats) -> Gaussians:
+    @classmethod
+    def from_covariance(cls, mean: Floats, covariance: Floats) -> Gaussians:
         """Gaussians of given means and covariances.
 
         Raises
@@ -85,65 +167,49 @@ class Gaussians(NamedTuple):
             If a covariance is not positive definite.
         """
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        precision = _inverses(root)
-        mean, covariance = np.ascontiguousarray(mean), np.ascontiguousarray(covariance)
-        return Gaussians(mean, covariance, precision, log_det)
-
-    def some(self, chosen: slice) -> Gaussians:
-        """Some of the components."""
-        return Gaussians(*(of_each[chosen] for of_each in self))
-
-    def measure(
-        self,
-        scores: Floats,
-        patterns: Patterns,
-        wanted: NDArray[np.bool_],
-        square: Floats,
-        log_det: Floats,
-    ) -> None:
-        """Write the squared distances and log determinants of wanted rows.
-
-        Scores and columns of ``wanted`` are in the order of the patterns; the results are not. See
-        :func:`squared_distances`.
-        """
-        measure_rows(*self, scores, *patterns, wanted, square, log_det)
-
-    def add(
-        self,
-        scores: Floats,
-        patterns: Patterns,
-        weight: Floats,
-        spread_weight: Floats,
-        total: Floats,
-        square: Floats,
-    ) -> None:
-        """Add expected sums, and lower triangles of those of products; see :func:`statistics`.
-
-        Scores and weights are in the order of the patterns.
-        """
-        add_rows(*self, scores, *patterns, weight, spread_weight, total, square)
-
-
-def _inverses(root: Floats) -> Floats:
-    """Inverses of matrices from their Cholesky factors, shape (n, d, d)."""
-    if root.shape[1] < _LAPACK_FROM:
         half = np.linalg.inv(root)
-        return np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
-    found = np.empty_like(root)
-    for one, factor in zip(found, root):
-        # To Fortran a C-contiguous lower triangle is an upper one.
-        one[:] = dpotri(factor.T)[0].T
-        _mirror(one)
-    return found
+        precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+        covariance = np.ascontiguousarray(covariance)
+        return cls(np.ascontiguousarray(mean), covariance, precision, _log_det(root))
+
+    @classmethod
+    def from_factors(cls, mean: Floats, loadings: Floats, noise: Floats) -> Gaussians:
+        r"""Gaussians of covariances :math:`L L^T + \Psi` of few factors.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_components, d)
+        loadings : ndarray of shape (n_components, d, n_factors)
+            L.
+        noise : ndarray of shape (n_components, d)
+            The diagonals of :math:`\Psi`, positive.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc.variables.gaussians import Gaussians
+        >>> one = Gaussians.from_factors(np.zeros((1, 2)), np.ones((1, 2, 1)), np.ones((1, 2)))
+        >>> one.covariance, one.log_det.round(3)
+        (array([[[2., 1.],
+                [1., 2.]]]), array([1.099]))
+        """
+        diagonal = np.arange(mean.shape[1])
+        covariance = loadings @ loadings.transpose(0, 2, 1)
+        covariance[:, diagonal, diagonal] += noise
+        # The lemmas on inverses and determinants: a matrix of the size of the factors is inverted.
+        scaled = loadings / noise[:, :, np.newaxis]
+        inner = np.eye(loadings.shape[2]) + loadings.transpose(0, 2, 1) @ scaled
+        root = np.asarray(np.linalg.cholesky(inner), dtype=np.float64)
+        half = scaled @ np.linalg.inv(root).transpose(0, 2, 1)
+        precision = -half @ half.transpose(0, 2, 1)
+        precision[:, diagonal, diagonal] += 1.0 / noise
+        log_det = np.log(noise).sum(axis=1) + _log_det(root)
+        return cls(np.ascontiguousarray(mean), covariance, precision, log_det)
 
 
-@kernel
-def _mirror(matrix: Floats) -> None:
-    """Make a matrix symmetric, from its lower triangle."""
-    for i in range(len(matrix)):
-        for j in range(i):
-            matrix[j, i] = matrix[i, j]
+def _log_det(root: Floats) -> Floats:
+    """Log determinants of matrices from their Cholesky factors."""
+    return np.asarray(2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1))
 
 
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
@@ -165,16 +231,15 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables.gaussians import Gaussians, log_densities
-    >>> from skpc.variables.patterns import Patterns
-    >>> both = Gaussians.of(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+    >>> from skpc.variables.gaussians import Gaussians, Patterns, log_densities
+    >>> one = Gaussians.from_covariance(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
     >>> scores = np.array([[0.0, 0.0], [2.0, np.nan]])
-    >>> log_densities(both, scores, Patterns.of(scores)).round(3)
+    >>> log_densities(one, scores, Patterns.from_scores(scores)).round(3)
     array([[-2.387, -2.266]])
     """
     square, log_det = squared_distances(gaussians, scores, patterns)
     square += log_det
-    square += patterns.n_seen * _LOG_2_PI
+    square += patterns.n_observed * _LOG_2_PI
     return np.multiply(square, -0.5, out=square)
 
 
@@ -202,18 +267,24 @@ def squared_distances(
         The squared distances, and the log determinants of the covariances of the observed cells;
         zero for a row without any. Infinity and zero where they are not wanted.
     """
-    if wanted is None:
-        wanted = np.ones((len(gaussians.mean), len(scores)), dtype=bool)
-    square, log_det = np.full(wanted.shape, np.inf), np.zeros(wanted.shape)
+    shape = len(gaussians.mean), len(scores)
+    square, log_det = np.full(shape, np.inf), np.zeros(shape)
 
-    def measure(part: Patterns) -> None:
-        # Unlike brackets, this leaves Python's lock to other threads.
-        mine, some = scores.take(part.order, axis=0), wanted.take(part.order, axis=1)
-        gaussians.measure(mine, part, some, square, log_det)
+    def measure(k: int, part: Patterns) -> None:
+        chosen = slice(None) if wanted is None else np.flatnonzero(wanted[k].take(part.order))
+        rows = part.order[chosen]
+        distance, mapped = _distances(gaussians, k, scores, rows, part)
+        # Squares of scores that overflow leave differences of infinities.
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares: Floats = np.einsum("rv,rv->r", distance, mapped)
+        log_dets = np.full(len(rows), gaussians.log_det[k])
+        if not part.are_complete:
+            matrices = gaussians.covariance[k], gaussians.precision[k]
+            of_patterns = part.columns, part.n_missing, part.pattern[chosen]
+            _measure(*matrices, *of_patterns, distance, mapped, squares, log_dets)
+        square[k, rows], log_det[k, rows] = squares, log_dets
 
-    parts = ((part,) for part in patterns.parts(min(_ROWS, _rows_of_part(len(scores)))))
-    each(measure, parts, float(scores.size) * gaussians.mean.size)
-    # Squares of scores that overflow leave differences of infinities.
+    each(measure, _tasks(gaussians, patterns), float(scores.size) * gaussians.mean.size)
     square[np.isnan(square)] = np.inf
     return square, log_det
 
@@ -249,35 +320,27 @@ def statistics(
         Sums of the products of these distances, the conditional covariances of the missing cells
         included.
     """
-    n_components, d = gaussians.mean.shape
-    spread = weight if spread_weight is None else spread_weight
-    # Each of several components is a task; the rows of few are divided, whatever the threads.
-    n_tasks = min(n_components, effective_n_jobs(None))
-    size = len(scores) if n_components >= _PARTS else _rows_of_part(len(scores))
+    spread_weight = weight if spread_weight is None else spread_weight
+    total, square = np.zeros_like(gaussians.mean), np.zeros_like(gaussians.covariance)
 
-    def add(some: slice, rows: Patterns) -> tuple[Floats, Floats]:
-        own = gaussians.some(some)
-        total, square = np.zeros(own.mean.shape), np.zeros(own.covariance.shape)
-        for part in rows.parts(_ROWS):
-            mine = np.take(weight[some], part.order, axis=1)
-            of_spread = mine if spread is weight else np.take(spread[some], part.order, axis=1)
-            own.add(scores.take(part.order, axis=0), part, mine, of_spread, total, square)
-        return total, square
+    def add(k: int, part: Patterns) -> tuple[Floats, Floats]:
+        weights = weight[k].take(part.order)
+        chosen = np.flatnonzero(weights)
+        rows = part.order[chosen]
+        spread = np.zeros(gaussians.covariance.shape[1:])
+        of_spread = spread_weight[k].take(rows)
+        distance, _ = _completed(gaussians, k, scores, part, chosen, of_spread, spread)
+        weights = weights[chosen]
+        products = (weights[:, np.newaxis] * distance).T @ distance
+        return weights @ distance, products + spread
 
-    components, parts = list(gen_even_slices(n_components, n_tasks)), patterns.parts(size)
-    tasks = product(components, parts)
-    found = each(add, tasks, float(scores.size) * n_components * d)
-    total, square = np.zeros((n_components, d)), np.zeros((n_components, d, d))
-    for (some, _), (of_rows, squares) in zip(product(components, parts), found):
-        total[some] += of_rows
-        square[some] += squares
-    for one in square:
-        _mirror(one)
-    return weight.sum(axis=1), total, square
-
-
-def _rows_of_part(n_rows: int) -> int:
-    return max(_ROWS_OF_PART, -(-n_rows // _PARTS))
+    tasks = _tasks(gaussians, patterns)
+    sums = each(add, tasks, float(scores.size) * gaussians.mean.size)
+    for (k, _), (of_rows, of_products) in zip(tasks, sums):
+        total[k] += of_rows
+        square[k] += of_products
+    lower = np.tril(square)
+    return weight.sum(axis=1), total, lower + np.tril(lower, -1).transpose(0, 2, 1)
 
 
 def conditionals(
@@ -300,9 +363,13 @@ def conditionals(
     mean, sd : ndarrays of shape (n_components, n_rows, d)
         An observed cell has itself as mean, and sd 0; zeros where they are not wanted.
     """
-    shape = (len(gaussians.mean), *scores.shape)
+    shape = len(gaussians.mean), *scores.shape
     mean, variance = np.zeros(shape), np.zeros(shape)
-    _conditionals(*gaussians, scores[patterns.order], *patterns, wanted, mean, variance)
+    for k, part in _tasks(gaussians, patterns):
+        chosen = np.flatnonzero(wanted[k].take(part.order))
+        rows = part.order[chosen]
+        distance, variance[k, rows] = _completed(gaussians, k, scores, part, chosen)
+        mean[k, rows] = gaussians.mean[k] + distance
     return mean, np.sqrt(variance)
 
 
@@ -322,76 +389,270 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     ndarray of shape (n_components, n_rows, d)
         Zero where a cell is missing.
     """
-    found = np.zeros((len(gaussians.mean), *scores.shape))
-    _leave_one_out(*gaussians, scores[patterns.order], *patterns, found)
-    return found
+    log_density = np.zeros((len(gaussians.mean), *scores.shape))
+    observed, shape = patterns.observed[patterns.pattern], patterns.observed.shape
+    # One row without distances for each pattern, whose observed cells change places with the
+    # missing ones: this precision is to the former what the covariance is to the latter.
+    pattern, nothing, no_weight = np.arange(shape[0]), np.zeros(shape), np.zeros(shape[0])
+    inverse = np.argsort(~patterns.observed, axis=1, kind="stable"), shape[1] - patterns.n_missing
+    for k in range(len(gaussians.mean)):
+        matrices = gaussians.precision[k], gaussians.covariance[k]
+        strength, spread = np.zeros(shape), np.zeros(matrices[0].shape)
+        filled = nothing.copy()
+        _complete(*matrices, *inverse, pattern, no_weight, nothing, filled, spread, strength)
+        strengths = np.where(observed, strength[patterns.pattern], 1.0)
+        distance, _ = _completed(gaussians, k, scores, patterns, np.arange(len(scores)))
+        # The square of a cell that no Gaussian can have may overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rest = distance @ gaussians.precision[k]
+            values = 0.5 * (np.log(strengths) - _LOG_2_PI - rest**2 / strengths)
+        log_density[k, patterns.order] = np.where(observed, values, 0.0)
+    return log_density
+
+
+def _tasks(gaussians: Gaussians, patterns: Patterns) -> list[tuple[int, Patterns]]:
+    """Each component with each part of the rows."""
+    size = -(-len(patterns.order) // _PARTS)
+    parts = patterns.parts(min(max(size, _FEWEST_ROWS), _MOST_ROWS))
+    return list(product(range(len(gaussians.mean)), parts))
+
+
+def _distances(
+    gaussians: Gaussians, k: int, scores: Floats, rows: Ints, patterns: Patterns
+) -> tuple[Floats, Floats]:
+    """Distances of rows from the mean, zero where missing; these times the precision."""
+    # Unlike brackets, this leaves Python's lock to other threads.
+    distance = scores.take(rows, axis=0)
+    distance -= gaussians.mean[k]
+    if not patterns.are_complete:
+        distance[np.isnan(distance)] = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        return distance, distance @ gaussians.precision[k]
+
+
+def _completed(
+    gaussians: Gaussians,
+    k: int,
+    scores: Floats,
+    patterns: Patterns,
+    chosen: Ints,
+    weight: Floats | None = None,
+    spread: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Expected distances of chosen rows from the mean of a component, and variances.
+
+    Sums of conditional covariances, weighted, are added to ``spread``, shape (d, d); without it
+    the variances of the missing cells are returned, and else an array without rows.
+    """
+    rows, d = patterns.order[chosen], scores.shape[1]
+    distance, mapped = _distances(gaussians, k, scores, rows, patterns)
+    variance = np.zeros((len(rows) if spread is None else 0, d))
+    if not patterns.are_complete:
+        if weight is None or spread is None:
+            weight, spread = np.zeros(len(rows)), np.zeros((d, d))
+        matrices = gaussians.covariance[k], gaussians.precision[k]
+        of_patterns = patterns.columns, patterns.n_missing, patterns.pattern[chosen]
+        _complete(*matrices, *of_patterns, weight, mapped, distance, spread, variance)
+    return distance, variance
+
+
+@internal_kernel
+def _factorise(matrix: Floats, index: Ints, root: Floats) -> float:
+    """Cholesky factor of the block that an index selects, and its log determinant.
+
+    Its diagonal holds reciprocals, since products are cheaper than quotients.
+    """
+    log_det = 0.0
+    for i in range(len(index)):
+        for j in range(i):
+            rest = matrix[index[i], index[j]]
+            for s in range(j):
+                rest -= root[i, s] * root[j, s]
+            root[i, j] = rest * root[j, j]
+        rest = matrix[index[i], index[i]]
+        for s in range(i):
+            rest -= root[i, s] * root[i, s]
+        root[i, i] = 1.0 / math.sqrt(rest)
+        log_det += math.log(rest)
+    return log_det
+
+
+@internal_kernel
+def _solve(root: Floats, begin: Any, size: Any, vector: Floats) -> None:
+    """Solve by a factor in place; the entries before ``begin`` are zero."""
+    for i in range(begin, size):
+        # Loops over slices begin at zero: numba looks for negative places in others, one by one.
+        row, solved, rest = root[i, begin:i], vector[begin:i], vector[i]
+        for j in range(len(row)):
+            rest -= row[j] * solved[j]
+        vector[i] = rest * root[i, i]
 
 
 @kernel
-def _conditionals(
-    mean: Floats,
+def _measure(
     covariance: Floats,
     precision: Floats,
+    columns: Ints,
+    n_missing: Ints,
+    pattern: Ints,
+    distance: Floats,
+    mapped: Floats,
+    square: Floats,
     log_det: Floats,
-    scores: Floats,
-    order: Ints,
-    ptr: Ints,
-    seen: NDArray[np.bool_],
-    wanted: NDArray[np.bool_],
-    found: Floats,
+) -> None:
+    """Squared distances and log determinants of rows, those of a pattern one after another.
+
+    ==========  ==================  ==========================================================
+    covariance  (d, d)              of the component
+    precision   (d, d)              its inverse
+    columns     (n_patterns, d)     columns of each pattern, the missing ones first
+    n_missing   (n_patterns,)       number of missing columns of each pattern
+    pattern     (n_rows,)           the pattern of each row
+    distance    (n_rows, d)         from the mean, zero where missing
+    mapped      (n_rows, d)         the distances times the precision
+    square      (n_rows,)           their products; changed to those of the observed cells alone
+    log_det     (n_rows,)           of the covariance; changed to that of the observed cells
+    ==========  ==================  ==========================================================
+    """
+    d = distance.shape[1]
+    root, solved = np.empty((d // 2 + 1, d // 2 + 1)), np.empty(d + 1)
+    factorised, of_block = np.int64(-1), 0.0
+    for r in range(len(pattern)):
+        p = pattern[r]
+        m = n_missing[p]
+        if m == 0:
+            continue
+        # The smaller block: that of the missing cells, or that of the observed ones.
+        by_missing = 2 * m <= d
+        block = columns[p, :m] if by_missing else columns[p, m:]
+        matrix = precision if by_missing else covariance
+        if p != factorised:
+            factorised, of_block = p, _factorise(matrix, block, root)
+        rows = mapped if by_missing else distance
+        for s in range(len(block)):
+            solved[s] = rows[r, block[s]]
+        _solve(root, 0, len(block), solved)
+        total = 0.0
+        for s in range(len(block)):
+            total += solved[s] * solved[s]
+        if by_missing:
+            # The lemma on Schur complements: what missing cells would have added is taken away.
+            square[r] -= total
+            log_det[r] += of_block
+        else:
+            square[r], log_det[r] = total, of_block
+
+
+@kernel
+def _complete(
+    covariance: Floats,
+    precision: Floats,
+    columns: Ints,
+    n_missing: Ints,
+    pattern: Ints,
+    weight: Floats,
+    mapped: Floats,
+    distance: Floats,
+    spread: Floats,
     variance: Floats,
 ) -> None:
-    d = scores.shape[1]
-    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    space, inverse, spread = np.empty(d), np.empty((d, d)), np.empty((d, d))
-    away = np.empty(d)
-    for pattern in range(len(ptr) - 1):
-        n_here, n_gone = split_columns(seen, pattern, here, gone)
-        for k in range(len(mean)):
-            known = False
-            for r in range(ptr[pattern], ptr[pattern + 1]):
-                if not wanted[k, order[r]]:
-                    continue
-                if not known:
-                    condition(
-                        covariance[k], precision[k], here, n_here, gone, n_gone, inverse, spread
-                    )
-                    known = True
-                for v in range(d):
-                    away[v] = scores[r, v] - mean[k, v] if seen[pattern, v] else 0.0
-                fill(covariance[k], precision[k], here, n_here, gone, n_gone, inverse, away, space)
-                for v in range(d):
-                    found[k, order[r], v] = mean[k, v] + away[v]
-                for i in range(n_gone):
-                    variance[k, order[r], gone[i]] = spread[i, i]
+    """Fill in the missing cells of rows, those of a pattern one after another.
+
+    ==========  ==================  ==========================================================
+    covariance  (d, d)              of the component
+    precision   (d, d)              its inverse
+    columns     (n_patterns, d)     columns of each pattern, the missing ones first
+    n_missing   (n_patterns,)       number of missing columns of each pattern
+    pattern     (n_rows,)           the pattern of each row
+    weight      (n_rows,)           weight of the conditional covariance of each row
+    mapped      (n_rows, d)         the distances times the precision
+    distance    (n_rows, d)         from the mean; zeros of missing cells change to expectations
+    spread      (d, d)              receives the weighted sum of conditional covariances, lower half
+    variance    (n_rows or 0, d)    receives conditional variances, if it has rows
+    ==========  ==================  ==========================================================
+    """
+    n_rows, d = distance.shape
+    root, solved = np.empty((d // 2 + 1, d // 2 + 1)), np.empty(d + 1)
+    half, begin = np.empty((d, d // 2 + 1)), 0
+    while begin < n_rows:
+        p, end, weights = pattern[begin], begin, 0.0
+        while end < n_rows and pattern[end] == p:
+            weights += weight[end]
+            end += 1
+        m = n_missing[p]
+        if m > 0:
+            by_missing = 2 * m <= d
+            missing, observed = columns[p, :m], columns[p, m:]
+            block = missing if by_missing else observed
+            _factorise(precision if by_missing else covariance, block, root)
+            _halve(covariance, missing, block, by_missing, root, half)
+            rows = variance[begin:end]
+            _add_spread(covariance, missing, len(block), by_missing, weights, half, spread, rows)
+            for r in range(begin, end):
+                for s in range(len(block)):
+                    solved[s] = -mapped[r, block[s]] if by_missing else distance[r, block[s]]
+                _solve(root, 0, len(block), solved)
+                for i in range(m):
+                    expected = 0.0
+                    for s in range(len(block)):
+                        expected += half[i, s] * solved[s]
+                    distance[r, missing[i]] = expected
+        begin = end
 
 
-@kernel
-def _leave_one_out(
-    mean: Floats,
-    covariance: Floats,
-    precision: Floats,
-    log_det: Floats,
-    scores: Floats,
-    order: Ints,
-    ptr: Ints,
-    seen: NDArray[np.bool_],
-    found: Floats,
+@internal_kernel
+def _halve(
+    covariance: Floats, missing: Ints, block: Ints, by_missing: Any, root: Floats, half: Floats
 ) -> None:
-    d = scores.shape[1]
-    here, gone = np.empty(d, dtype=np.int64), np.empty(d, dtype=np.int64)
-    inverse, observed = np.empty((d, d)), np.empty((d, d))
-    for pattern in range(len(ptr) - 1):
-        n_here, n_gone = split_columns(seen, pattern, here, gone)
-        for k in range(len(mean)):
-            # The precision is to the observed cells what the covariance is to the missing ones.
-            condition(precision[k], covariance[k], gone, n_gone, here, n_here, inverse, observed)
-            for r in range(ptr[pattern], ptr[pattern + 1]):
-                for i in range(n_here):
-                    rest = 0.0
-                    for j in range(n_here):
-                        rest += observed[i, j] * (scores[r, here[j]] - mean[k, here[j]])
-                    strength = observed[i, i]
-                    found[k, order[r], here[i]] = 0.5 * (
-                        math.log(strength) - _LOG_2_PI - rest * rest / strength
-                    )
+    """Solve for each missing cell: its column of the unit matrix, or of the covariance.
+
+    Products of the solutions are the conditional covariance, or what it lacks.
+    """
+    for i in range(len(missing)):
+        for s in range(len(block)):
+            half[i, s] = 0.0 if by_missing else covariance[missing[i], block[s]]
+        if by_missing:
+            half[i, i] = 1.0
+        _solve(root, i if by_missing else 0, len(block), half[i])
+
+
+@internal_kernel
+def _add_spread(
+    covariance: Floats,
+    missing: Ints,
+    size: Any,
+    by_missing: Any,
+    weight: float,
+    half: Floats,
+    spread: Floats,
+    variance: Floats,
+) -> None:
+    """Add the conditional covariance of a pattern; write its diagonal to rows of variances.
+
+    ==========  ==============  ==================================================================
+    covariance  (d, d)          of the component
+    missing     (n_missing,)    the missing columns
+    size        int             size of the block that has been factorised
+    by_missing  bool            whether it is that of the missing cells
+    weight      float           of all rows of the pattern
+    half        (d, size)       solutions of the missing cells
+    spread      (d, d)          receives the weighted covariance, its lower half
+    variance    (n_rows, d)     receives the variances of the missing cells
+    ==========  ==============  ==================================================================
+    """
+    if weight == 0.0 and len(variance) == 0:
+        return
+    for i in range(len(missing)):
+        v, first = missing[i], i if by_missing else 0
+        left = half[i, first:size]
+        # Without a weight nobody asks for more than variances.
+        for j in range(i if weight == 0.0 else 0, i + 1):
+            right, total = half[j, first:size], 0.0
+            for s in range(len(left)):
+                total += left[s] * right[s]
+            if not by_missing:
+                total = covariance[v, missing[j]] - total
+            spread[v, missing[j]] += weight * total
+            if i == j:
+                for r in range(len(variance)):
+                    variance[r, v] = total

@@ -15,8 +15,7 @@ from skpc.learning.blocks import (
 )
 from skpc.learning.factorised import Design
 from skpc.variables import ScoredColumn
-from skpc.variables.gaussians import log_densities
-from skpc.variables.patterns import Patterns
+from skpc.variables.gaussians import Patterns, log_densities
 from skpc.variables.score import Score
 
 
@@ -95,7 +94,7 @@ def test_early_ends_of_em_on_many_numbers_are_no_worse_on_other_rows(monkeypatch
         calls.clear()
         found = fit_blocks(rows, start(rows), Shrinkage(np.eye(60)), 0.0, 100).gaussians
         n_steps.append(len(calls))
-        mean.append(log_densities(found, others, Patterns.of(others)).mean())
+        mean.append(log_densities(found, others, Patterns.from_scores(others)).mean())
     assert n_steps[0] < 0.5 * n_steps[1]
     assert mean[0] > mean[1] - 0.1
 
