@@ -25,14 +25,14 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import internal_kernel, kernel
 from skpc._threads import each
+from skpc.variables.gaussian_kernels import complete, measure
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 #: Rows that are taken together, at least and at most, and the number of parts in between. None of
@@ -270,7 +270,7 @@ def squared_distances(
     shape = len(gaussians.mean), len(scores)
     square, log_det = np.full(shape, np.inf), np.zeros(shape)
 
-    def measure(k: int, part: Patterns) -> None:
+    def measure_part(k: int, part: Patterns) -> None:
         chosen = slice(None) if wanted is None else np.flatnonzero(wanted[k].take(part.order))
         rows = part.order[chosen]
         distance, mapped = _distances(gaussians, k, scores, rows, part)
@@ -281,10 +281,10 @@ def squared_distances(
         if not part.are_complete:
             matrices = gaussians.covariance[k], gaussians.precision[k]
             of_patterns = part.columns, part.n_missing, part.pattern[chosen]
-            _measure(*matrices, *of_patterns, distance, mapped, squares, log_dets)
+            measure(*matrices, *of_patterns, distance, mapped, squares, log_dets)
         square[k, rows], log_det[k, rows] = squares, log_dets
 
-    each(measure, _tasks(gaussians, patterns), float(scores.size) * gaussians.mean.size)
+    each(measure_part, _tasks(gaussians, patterns), float(scores.size) * gaussians.mean.size)
     square[np.isnan(square)] = np.inf
     return square, log_det
 
@@ -399,7 +399,7 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
         matrices = gaussians.precision[k], gaussians.covariance[k]
         strength, spread = np.zeros(shape), np.zeros(matrices[0].shape)
         filled = nothing.copy()
-        _complete(*matrices, *inverse, pattern, no_weight, nothing, filled, spread, strength)
+        complete(*matrices, *inverse, pattern, no_weight, nothing, filled, spread, strength)
         strengths = np.where(observed, strength[patterns.pattern], 1.0)
         distance, _ = _completed(gaussians, k, scores, patterns, np.arange(len(scores)))
         # The square of a cell that no Gaussian can have may overflow.
@@ -452,207 +452,5 @@ def _completed(
             weight, spread = np.zeros(len(rows)), np.zeros((d, d))
         matrices = gaussians.covariance[k], gaussians.precision[k]
         of_patterns = patterns.columns, patterns.n_missing, patterns.pattern[chosen]
-        _complete(*matrices, *of_patterns, weight, mapped, distance, spread, variance)
+        complete(*matrices, *of_patterns, weight, mapped, distance, spread, variance)
     return distance, variance
-
-
-@internal_kernel
-def _factorise(matrix: Floats, index: Ints, root: Floats) -> float:
-    """Cholesky factor of the block that an index selects, and its log determinant.
-
-    Its diagonal holds reciprocals, since products are cheaper than quotients.
-    """
-    log_det = 0.0
-    for i in range(len(index)):
-        for j in range(i):
-            rest = matrix[index[i], index[j]]
-            for s in range(j):
-                rest -= root[i, s] * root[j, s]
-            root[i, j] = rest * root[j, j]
-        rest = matrix[index[i], index[i]]
-        for s in range(i):
-            rest -= root[i, s] * root[i, s]
-        root[i, i] = 1.0 / math.sqrt(rest)
-        log_det += math.log(rest)
-    return log_det
-
-
-@internal_kernel
-def _solve(root: Floats, begin: Any, size: Any, vector: Floats) -> None:
-    """Solve by a factor in place; the entries before ``begin`` are zero."""
-    for i in range(begin, size):
-        # Loops over slices begin at zero: numba looks for negative places in others, one by one.
-        row, solved, rest = root[i, begin:i], vector[begin:i], vector[i]
-        for j in range(len(row)):
-            rest -= row[j] * solved[j]
-        vector[i] = rest * root[i, i]
-
-
-@kernel
-def _measure(
-    covariance: Floats,
-    precision: Floats,
-    columns: Ints,
-    n_missing: Ints,
-    pattern: Ints,
-    distance: Floats,
-    mapped: Floats,
-    square: Floats,
-    log_det: Floats,
-) -> None:
-    """Squared distances and log determinants of rows, those of a pattern one after another.
-
-    ==========  ==================  ==========================================================
-    covariance  (d, d)              of the component
-    precision   (d, d)              its inverse
-    columns     (n_patterns, d)     columns of each pattern, the missing ones first
-    n_missing   (n_patterns,)       number of missing columns of each pattern
-    pattern     (n_rows,)           the pattern of each row
-    distance    (n_rows, d)         from the mean, zero where missing
-    mapped      (n_rows, d)         the distances times the precision
-    square      (n_rows,)           their products; changed to those of the observed cells alone
-    log_det     (n_rows,)           of the covariance; changed to that of the observed cells
-    ==========  ==================  ==========================================================
-    """
-    d = distance.shape[1]
-    root, solved = np.empty((d // 2 + 1, d // 2 + 1)), np.empty(d + 1)
-    factorised, of_block = np.int64(-1), 0.0
-    for r in range(len(pattern)):
-        p = pattern[r]
-        m = n_missing[p]
-        if m == 0:
-            continue
-        # The smaller block: that of the missing cells, or that of the observed ones.
-        by_missing = 2 * m <= d
-        block = columns[p, :m] if by_missing else columns[p, m:]
-        matrix = precision if by_missing else covariance
-        if p != factorised:
-            factorised, of_block = p, _factorise(matrix, block, root)
-        rows = mapped if by_missing else distance
-        for s in range(len(block)):
-            solved[s] = rows[r, block[s]]
-        _solve(root, 0, len(block), solved)
-        total = 0.0
-        for s in range(len(block)):
-            total += solved[s] * solved[s]
-        if by_missing:
-            # The lemma on Schur complements: what missing cells would have added is taken away.
-            square[r] -= total
-            log_det[r] += of_block
-        else:
-            square[r], log_det[r] = total, of_block
-
-
-@kernel
-def _complete(
-    covariance: Floats,
-    precision: Floats,
-    columns: Ints,
-    n_missing: Ints,
-    pattern: Ints,
-    weight: Floats,
-    mapped: Floats,
-    distance: Floats,
-    spread: Floats,
-    variance: Floats,
-) -> None:
-    """Fill in the missing cells of rows, those of a pattern one after another.
-
-    ==========  ==================  ==========================================================
-    covariance  (d, d)              of the component
-    precision   (d, d)              its inverse
-    columns     (n_patterns, d)     columns of each pattern, the missing ones first
-    n_missing   (n_patterns,)       number of missing columns of each pattern
-    pattern     (n_rows,)           the pattern of each row
-    weight      (n_rows,)           weight of the conditional covariance of each row
-    mapped      (n_rows, d)         the distances times the precision
-    distance    (n_rows, d)         from the mean; zeros of missing cells change to expectations
-    spread      (d, d)              receives the weighted sum of conditional covariances, lower half
-    variance    (n_rows or 0, d)    receives conditional variances, if it has rows
-    ==========  ==================  ==========================================================
-    """
-    n_rows, d = distance.shape
-    root, solved = np.empty((d // 2 + 1, d // 2 + 1)), np.empty(d + 1)
-    half, begin = np.empty((d, d // 2 + 1)), 0
-    while begin < n_rows:
-        p, end, weights = pattern[begin], begin, 0.0
-        while end < n_rows and pattern[end] == p:
-            weights += weight[end]
-            end += 1
-        m = n_missing[p]
-        if m > 0:
-            by_missing = 2 * m <= d
-            missing, observed = columns[p, :m], columns[p, m:]
-            block = missing if by_missing else observed
-            _factorise(precision if by_missing else covariance, block, root)
-            _halve(covariance, missing, block, by_missing, root, half)
-            rows = variance[begin:end]
-            _add_spread(covariance, missing, len(block), by_missing, weights, half, spread, rows)
-            for r in range(begin, end):
-                for s in range(len(block)):
-                    solved[s] = -mapped[r, block[s]] if by_missing else distance[r, block[s]]
-                _solve(root, 0, len(block), solved)
-                for i in range(m):
-                    expected = 0.0
-                    for s in range(len(block)):
-                        expected += half[i, s] * solved[s]
-                    distance[r, missing[i]] = expected
-        begin = end
-
-
-@internal_kernel
-def _halve(
-    covariance: Floats, missing: Ints, block: Ints, by_missing: Any, root: Floats, half: Floats
-) -> None:
-    """Solve for each missing cell: its column of the unit matrix, or of the covariance.
-
-    Products of the solutions are the conditional covariance, or what it lacks.
-    """
-    for i in range(len(missing)):
-        for s in range(len(block)):
-            half[i, s] = 0.0 if by_missing else covariance[missing[i], block[s]]
-        if by_missing:
-            half[i, i] = 1.0
-        _solve(root, i if by_missing else 0, len(block), half[i])
-
-
-@internal_kernel
-def _add_spread(
-    covariance: Floats,
-    missing: Ints,
-    size: Any,
-    by_missing: Any,
-    weight: float,
-    half: Floats,
-    spread: Floats,
-    variance: Floats,
-) -> None:
-    """Add the conditional covariance of a pattern; write its diagonal to rows of variances.
-
-    ==========  ==============  ==================================================================
-    covariance  (d, d)          of the component
-    missing     (n_missing,)    the missing columns
-    size        int             size of the block that has been factorised
-    by_missing  bool            whether it is that of the missing cells
-    weight      float           of all rows of the pattern
-    half        (d, size)       solutions of the missing cells
-    spread      (d, d)          receives the weighted covariance, its lower half
-    variance    (n_rows, d)     receives the variances of the missing cells
-    ==========  ==============  ==================================================================
-    """
-    if weight == 0.0 and len(variance) == 0:
-        return
-    for i in range(len(missing)):
-        v, first = missing[i], i if by_missing else 0
-        left = half[i, first:size]
-        # Without a weight nobody asks for more than variances.
-        for j in range(i if weight == 0.0 else 0, i + 1):
-            right, total = half[j, first:size], 0.0
-            for s in range(len(left)):
-                total += left[s] * right[s]
-            if not by_missing:
-                total = covariance[v, missing[j]] - total
-            spread[v, missing[j]] += weight * total
-            if i == j:
-                for r in range(len(variance)):
-                    variance[r, v] = total
