@@ -44,12 +44,12 @@ def inlined(func: Callable[P, R]) -> Callable[P, R]:
 
     Worth it where a call would cost more than the work: an array to hand over is seven words.
     """
-    return _compiled(func, inline=True, entered=False)
+    return _compiled(func, inline=True)
 
 
 def internal_kernel(func: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function that kernels alone call: a way in from Python takes long to compile."""
-    return _compiled(func, inline=False, entered=False)
+    """Compile a function that only kernels (and tests) call: its name tells readers so."""
+    return _compiled(func, inline=False)
 
 
 def kernel(func: Callable[P, R]) -> Callable[P, R]:
@@ -59,12 +59,12 @@ def kernel(func: Callable[P, R]) -> Callable[P, R]:
     install without a home) it is compiled anew in each process. So it is where the cache fails: a
     full disk or a damaged file costs time and a warning, but no answer.
     """
-    return _compiled(func, inline=False, entered=True)
+    return _compiled(func, inline=False)
 
 
-def _compiled(func: Callable[P, R], inline: bool, entered: bool) -> Callable[P, R]:
+def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
     new_arrays = any(name in _MAKERS or name[:4] == "new_" for name in func.__code__.co_names)
-    compiled = dispatcher(func, inline, entered, new_arrays)
+    compiled = dispatcher(func, inline, new_arrays)
     KERNELS.append(compiled)
     return cast(Callable[P, R], compiled)
 

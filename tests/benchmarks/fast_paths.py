@@ -1,0 +1,228 @@
+"""Special paths of the package beside their plain twins: which of them pay?
+
+    python -m tests.benchmarks.fast_paths [names ...]
+
+A special path stays where it is at least twice as fast as the plain code on a shape that is named
+here. Plain is what the package does where the path does not apply, or a twin in ``tests/naive``.
+The two must agree. They run in turn; the factor is the ratio of the medians of CPU seconds of one
+thread (of threads themselves: of seconds that passed).
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+import numpy as np
+from joblib import parallel_config
+from scipy.linalg import blas
+
+import skpc._fast_math
+import skpc._threads
+import skpc.counting.bit_counts
+import skpc.learning.network_cells
+import skpc.queries.passes.induced
+from skpc import CutsetNetworkBD, TableMixture
+from skpc.circuit import Circuit
+from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning.network_cells import NetworkCells
+from skpc.messages import BayesianRegression
+from skpc.queries import flows, log_likelihood
+from tests.naive import fast_math
+
+#: Below this a special path is to be deleted.
+PAYS = 2.0
+_REPEATS = 7
+
+
+@dataclass
+class Pair:
+    """A special path and the plain code, ready to run."""
+
+    fast: Callable[[], Any]
+    plain: Callable[[], Any]
+    shape: str
+    source: Any
+    """The module or function that is the special path, whose lines are counted."""
+    without: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """What makes the package take the plain path."""
+    clock: Callable[[], float] = time.process_time
+    tolerance: float = 1e-9
+
+
+def bits_of_binary_columns() -> Pair:
+    codes = _binary(3000, 180)
+    arguments = codes, np.ones(len(codes)), np.full(codes.shape[1], 2)
+
+    def learn() -> Any:
+        return learn_cutset_network(*arguments, max_depth=1).score
+
+    no_bits = mock.patch("skpc.counting.rows.fits_bits", return_value=False)
+    return Pair(
+        learn,
+        learn,
+        "3,000 x 180 binary",
+        skpc.counting.bit_counts,
+        lambda: no_bits,
+        tolerance=1e-6,
+    )
+
+
+def induced_trees_of_complete_rows() -> Pair:
+    rows = _binary(20_000, 100).astype(np.float64)
+    circuit = CutsetNetworkBD(random_state=0).fit(rows).circuit_
+
+    def score() -> Any:
+        return log_likelihood(circuit, rows)
+
+    not_deterministic = mock.patch.object(Circuit, "deterministic", False)
+    return Pair(
+        score,
+        score,
+        f"20,000 x 100 binary, {circuit.n_edges:,} edges",
+        skpc.queries.passes.induced,
+        lambda: not_deterministic,
+    )
+
+
+def counting_walk_of_networks() -> Pair:
+    codes = _binary(20_000, 100)
+    weight, n_states = np.ones(len(codes)), np.full(codes.shape[1], 2)
+    network = learn_cutset_network(codes, weight, n_states)
+    circuit, cells = cutset_circuit(network), NetworkCells.of(network)
+    rows = codes.astype(np.float64)
+    return Pair(
+        lambda: cells.counts(codes, weight).max(),
+        lambda: flows(circuit, rows, weight).max(),
+        f"20,000 x 100 binary, {circuit.n_edges:,} edges",
+        skpc.learning.network_cells,
+    )
+
+
+def exponentials() -> Pair:
+    x, out = -10.0 * np.random.default_rng(0).random(100_000), np.empty(100_000)
+    return _of_kernels(fast_math.fast_exponentials, fast_math.exponentials, x, out)
+
+
+def logarithms() -> Pair:
+    x, out = 10.0 * np.random.default_rng(0).random(100_000) + 1e-9, np.empty(100_000)
+    return _of_kernels(fast_math.fast_logarithms, fast_math.logarithms, x, out)
+
+
+def one_row_of_a_regression() -> Pair:
+    rng = np.random.default_rng(0)
+    start = BayesianRegression.prior(500, 2, prior_variance=1.0, noise_variance=0.1)
+    posterior = start.update(rng.normal(size=(600, 500)), rng.normal(size=(600, 2)))
+    row = rng.normal(size=(1, 500))
+
+    def plain() -> Any:
+        explained = (row * blas.dsymm(1.0, posterior.triangle, row.T).T).sum(axis=1)
+        return row @ posterior.weights, explained + posterior.noise_variance
+
+    source = BayesianRegression._times_covariance
+    return Pair(lambda: posterior.predict(row), plain, "1 x 500", source)
+
+
+def threads() -> Pair:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 20)) @ rng.normal(size=(20, 20))
+
+    def fit() -> Any:
+        return TableMixture(n_components=4, random_state=0).fit(X).score(X)
+
+    def fit_in_threads() -> Any:
+        with parallel_config(backend="threading", n_jobs=-1):
+            return fit()
+
+    shape = f"TableMixture.fit 4,000 x 20 on {os.cpu_count()} cores"
+    return Pair(fit_in_threads, fit, shape, skpc._threads, clock=time.perf_counter)
+
+
+PATHS = (
+    bits_of_binary_columns,
+    induced_trees_of_complete_rows,
+    counting_walk_of_networks,
+    exponentials,
+    logarithms,
+    one_row_of_a_regression,
+    threads,
+)
+
+
+def _binary(n_rows: int, n_columns: int) -> np.ndarray:
+    """A mixture of thirty products, of which a network with some hundred cuts is learned."""
+    rng = np.random.default_rng(0)
+    probability, component = rng.random((30, n_columns)), rng.integers(0, 30, n_rows)
+    return (rng.random((n_rows, n_columns)) < probability[component]).astype(np.int16)
+
+
+def _of_kernels(fast: Any, plain: Any, x: np.ndarray, out: np.ndarray) -> Pair:
+    def run(kernel: Any) -> Any:
+        kernel(x, out)
+        return out.copy()
+
+    return Pair(
+        lambda: run(fast),
+        lambda: run(plain),
+        f"{len(x):,} numbers",
+        skpc._fast_math,
+        tolerance=1e-12,
+    )
+
+
+def measure(pair: Pair) -> float:
+    """How many times as fast the special path is."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    answers = {}
+    for _ in range(_REPEATS + 1):
+        for fast in (True, False):
+            with nullcontext() if fast else pair.without():
+                start = pair.clock()
+                answers[fast] = (pair.fast if fast else pair.plain)()
+                seconds[fast].append(pair.clock() - start)
+    for one, other in zip(_arrays(answers[True]), _arrays(answers[False])):
+        np.testing.assert_allclose(one, other, rtol=pair.tolerance, atol=pair.tolerance)
+    # The first run of each compiles.
+    return float(np.median(seconds[False][1:]) / np.median(seconds[True][1:]))
+
+
+def _arrays(answer: Any) -> list[np.ndarray]:
+    several = answer if isinstance(answer, tuple) else (answer,)
+    return [np.asarray(one) for one in several if one is not None]
+
+
+def code_lines(source: Any) -> int:
+    """Lines of a special path that are no blanks or comments."""
+    lines = (line.strip() for line in inspect.getsource(source).splitlines())
+    return sum(bool(line) and not line.startswith("#") for line in lines)
+
+
+def main() -> None:
+    """Print a line for each special path."""
+    parser = argparse.ArgumentParser("python -m tests.benchmarks.fast_paths", description=__doc__)
+    parser.add_argument("names", nargs="*", help="only paths whose names contain one of these")
+    names = parser.parse_args().names
+    print(f"{'path':34s} {'lines':>5s} {'factor':>7s}  shape")
+    for path in PATHS:
+        title = path.__name__.replace("_", " ")
+        if names and not any(name in title for name in names):
+            continue
+        pair = path()
+        factor = measure(pair)
+        verdict = "" if factor >= PAYS else "   DOES NOT PAY"
+        lines = code_lines(pair.source)
+        print(f"{title:34s} {lines:5d} {factor:6.1f}x  {pair.shape}{verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
