@@ -19,7 +19,7 @@ from skpc._compiler import dispatcher
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Numbers that :func:`add_products` and :func:`subtract_products` take at a time.
+#: Numbers that :func:`add_products` takes at a time.
 LANES = 8
 #: Rows that :func:`add_tile` takes at a time. Sixteen registers of four numbers hold the sums of
 #: as many rows of eight, a row of one factor, and a number of the other.
@@ -143,77 +143,6 @@ def _add_products(
     return types.void(out, left, right, i, j, n, pair), codegen
 
 
-def _subtract_products(
-    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
-) -> Any:
-    """Subtract the elementwise products of n vectors of eight numbers of arrays of float64.
-
-    ``out[at : at + 8] -= sum over b < n of left[i + 8 * b :][:8] * right[j + 8 * b :][:8]``, with
-    positions in the flat arrays.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def less(rest: Any, product: Any) -> Any:
-            return builder.fsub(rest, product, flags=("contract",))
-
-        target, old = _lanes_at(context, builder, signature, args, 0)
-        builder.store(_each_product(context, builder, signature, args, old, less), target, align=8)
-        return context.get_dummy_value()
-
-    return types.void(out, at, left, i, right, j, n), codegen
-
-
-def _subtract_pairs(
-    typingctx: Any, out: Any, left: Any, right: Any, places: Any, stride: Any, n: Any
-) -> Any:
-    """The same for two rows of the left array and two of the right one, which are ``stride`` apart.
-
-    With ``places = at, i, j``, the vector at ``at + r * stride + 8 * c`` loses the products of row
-    r of the left array, which begins at ``i + r * stride``, and of row c of the right one. Four
-    sums at a time do not wait for each other, and fetch their factors half as often.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = ir.VectorType(ir.DoubleType(), LANES)
-        out, left, right = (
-            context.make_array(signature.args[k])(context, builder, args[k]).data for k in range(3)
-        )
-        at, i, j = (builder.extract_value(args[3], k) for k in range(3))
-        stride, lanes = args[4], ir.Constant(at.type, LANES)
-
-        def pointer(array: Any, position: Any) -> Any:
-            return builder.bitcast(builder.gep(array, [position]), vector.as_pointer())
-
-        starts = at, builder.add(at, stride)
-        targets = [pointer(out, builder.add(row, c)) for row in starts for c in (at.type(0), lanes)]
-        rests = [
-            cgutils.alloca_once_value(builder, builder.load(target, align=8)) for target in targets
-        ]
-        rows = [
-            [(array, first), (array, builder.add(first, stride))]
-            for array, first in ((left, i), (right, j))
-        ]
-        with cgutils.for_range(builder, args[5]) as loop:
-            shift = builder.mul(loop.index, lanes)
-            mine, others = (
-                [
-                    builder.load(pointer(array, builder.add(first, shift)), align=8)
-                    for array, first in pair
-                ]
-                for pair in rows
-            )
-            pairs = [(one, other) for one in mine for other in others]
-            for rest, pair in zip(rests, pairs):
-                product = builder.fmul(*pair, flags=("contract",))
-                less = builder.fsub(builder.load(rest), product, flags=("contract",))
-                builder.store(less, rest)
-        for rest, target in zip(rests, targets):
-            builder.store(builder.load(rest), target, align=8)
-        return context.get_dummy_value()
-
-    return types.void(out, left, right, places, stride, n), codegen
-
-
 def _multiply_by_products(
     typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
 ) -> Any:
@@ -320,8 +249,6 @@ popcount: Any = intrinsic(_popcount)
 lanes_of: Any = intrinsic(_lanes_of)
 add_tile: Any = intrinsic(_add_tile)
 add_products: Any = intrinsic(_add_products)
-subtract_products: Any = intrinsic(_subtract_products)
-subtract_pairs: Any = intrinsic(_subtract_pairs)
 multiply_by_products: Any = intrinsic(_multiply_by_products)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)

@@ -18,10 +18,6 @@ PAGES = sorted(
 TEXTS = [*PAGES, *sorted(ROOT.glob("examples/*.py"))]
 
 
-def of_root(paths):
-    return [str(path.relative_to(ROOT)) for path in paths]
-
-
 def test_links_of_the_readme_lead_to_files():
     targets = re.findall(r"`[^`<>]+<([^`<>]+)>`_", README.read_text())
     targets += re.findall(r"^\.\. image:: (\S+)", README.read_text(), re.MULTILINE)
@@ -30,31 +26,32 @@ def test_links_of_the_readme_lead_to_files():
     assert not missing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=of_root(PAGES))
-def test_pictures_exist_or_are_made_by_an_example(page):
-    for target in re.findall(r"^ *\.\. (?:image|figure):: (\S+)", page.read_text(), re.MULTILINE):
-        made = re.fullmatch(r"/auto_examples/images/sphx_glr_(plot_\w+)_\d{3}\.png", target)
-        if made:
-            assert (ROOT / "examples" / f"{made[1]}.py").exists(), target
-        else:
-            folder = ROOT / "doc" if target.startswith("/") else page.parent
-            assert (folder / target.lstrip("/")).exists(), target
+def test_pictures_exist_or_are_made_by_an_example():
+    pictures = re.compile(r"^ *\.\. (?:image|figure):: (\S+)", re.MULTILINE)
+    for page in PAGES:
+        for target in pictures.findall(page.read_text()):
+            made = re.fullmatch(r"/auto_examples/images/sphx_glr_(plot_\w+)_\d{3}\.png", target)
+            if made:
+                assert (ROOT / "examples" / f"{made[1]}.py").exists(), f"{page}: {target}"
+            else:
+                folder = ROOT / "doc" if target.startswith("/") else page.parent
+                assert (folder / target.lstrip("/")).exists(), f"{page}: {target}"
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=of_root(TEXTS))
-def test_files_that_a_page_names_exist(text):
+def test_files_that_a_page_names_exist():
     """Paths of files, and the modules of benchmarks that a page says to run."""
-    words = text.read_text()
-    named = re.findall(r"``((?:skpc|tests|examples|doc)/[\w/]+\.\w+)``", words)
-    named += [
-        f"{module.replace('.', '/')}"
-        for module in re.findall(r"-m (tests[.\w]+\w|skpc[.\w]*\w)", words)
-    ]
-    missing = [
-        name
-        for name in named
-        if not any((ROOT / f"{name}{end}").exists() for end in ("", ".py", "/__main__.py"))
-    ]
+    missing = []
+    for page in TEXTS:
+        words = page.read_text()
+        named = re.findall(r"``((?:skpc|tests|examples|doc)/[\w/]+\.\w+)``", words)
+        modules = re.findall(r"-m (tests[.\w]+\w|skpc[.\w]*\w)", words)
+        named += [module.replace(".", "/") for module in modules]
+        ends = ("", ".py", "/__main__.py")
+        missing += [
+            f"{page}: {name}"
+            for name in named
+            if not any((ROOT / f"{name}{end}").exists() for end in ends)
+        ]
     assert not missing
 
 

@@ -24,8 +24,6 @@ from skpc._jit import (
     lanes_of,
     multiply_by_products,
     popcount,
-    subtract_pairs,
-    subtract_products,
 )
 from skpc._random import normal, seed_streams, uniform
 
@@ -244,37 +242,6 @@ def test_popcount_counts_ones():
     out = np.empty(100, dtype=np.int64)
     _ones(words, out)
     assert out.tolist() == [int(word).bit_count() for word in words]
-
-
-@kernel
-def _subtract(out, at, left, right, n):
-    subtract_products(out, at, left, LANES, right, 0, n)
-
-
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_products_of_lanes_are_subtracted(n):
-    out, left, right = np.random.default_rng(n).normal(size=(3, 5, LANES))
-    found = out.copy()
-    _subtract(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n)
-    out[2] -= (left[1 : 1 + n] * right[:n]).sum(axis=0)
-    np.testing.assert_allclose(found, out, rtol=1e-12)
-
-
-@kernel
-def _subtract_pairs(out, left, right, places, stride, n):
-    subtract_pairs(out, left, right, places, stride, n)
-
-
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_products_of_pairs_of_rows_of_lanes_are_subtracted(n):
-    out, left, right = np.random.default_rng(n).normal(size=(3, 4, 5, LANES))
-    found, stride = out.copy(), 5 * LANES
-    places = stride + 2 * LANES, LANES, 0
-    _subtract_pairs(found.ravel(), left.ravel(), right.ravel(), places, stride, n)
-    for r in range(2):
-        for c in range(2):
-            out[1 + r, 2 + c] -= (left[r, 1 : 1 + n] * right[c, :n]).sum(axis=0)
-    np.testing.assert_allclose(found, out, rtol=1e-12)
 
 
 @kernel
