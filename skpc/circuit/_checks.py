@@ -16,12 +16,12 @@ from skpc.circuit._properties import LEAF, PRODUCT, SUM
 from skpc.circuit._structure import Structure
 from skpc.exceptions import StructureError
 from skpc.variables.checks import (
-    N_FAMILIES,
     TOLERANCE,
     check_families,
     check_params,
 )
-from skpc.variables.families import (
+from skpc.variables.families import FAMILIES
+from skpc.variables.leaf_queries import (
     needed_cell,
     only_possible_states,
     unreadable,
@@ -98,7 +98,7 @@ def _check_layout(structure: Structure) -> None:
     within: list[tuple[str, Any, int, int]] = [
         ("kind", structure.kind, LEAF, PRODUCT),
         ("scope", structure.scope, 0, structure.n_features - 1),
-        ("leaf_family of leaves", structure.leaf_family[leaf], 0, N_FAMILIES - 1),
+        ("leaf_family of leaves", structure.leaf_family[leaf], 0, len(FAMILIES) - 1),
         ("leaf_family of sums and products", structure.leaf_family[~leaf], -1, -1),
         ("decision_var", structure.decision_var, -1, structure.n_features - 1),
         ("kind of deciding nodes", structure.kind[decides], SUM, SUM),

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc.circuit._structure import _DTYPES, Structure
 from skpc.variables import Columns, Form
-from skpc.variables.block import Blocks, blocks_of
-from skpc.variables.families import columns_of, forms_of
+from skpc.variables.gaussian import MultivariateGaussian
+from skpc.variables.leaf_queries import (
+    columns_of,
+    forms_of,
+    leaf_tables,
+    multivariate_gaussians,
+)
 
 #: What can be read from a circuit as from its structure.
 _OF_STRUCTURE = ("n_nodes", "n_edges", "n_features", "leaf_var", *_DTYPES)
@@ -165,9 +170,9 @@ class Circuit:
         return self.structure.structured_decomposable
 
     @cached_property
-    def blocks(self) -> list[Blocks]:
+    def blocks(self) -> list[MultivariateGaussian]:
         """The leaves of several variables, those of one scope together."""
-        return blocks_of(self.structure.leaves, self.param, self.structure.n_states)
+        return multivariate_gaussians(self.structure.leaves, self.param, self.structure.n_states)
 
     @cached_property
     def columns(self) -> Columns:
@@ -176,6 +181,11 @@ class Circuit:
         axes = (structure.n_states, structure.axis_ptr, structure.axis)
         known = ~np.isnan(self.observed)
         return columns_of(structure.leaves, self.param, self.blocks, axes, known)
+
+    @cached_property
+    def leaf_table(self) -> Floats:
+        """The log tables of all leaves, made once; a missing cell has log value 0."""
+        return leaf_tables(self.structure.leaves, self.param, self.columns)
 
     def leaf_forms(self, var: int) -> Form:
         """The distributions of all leaves of a variable, in the order of the nodes.

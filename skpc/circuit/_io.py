@@ -156,7 +156,7 @@ def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
 def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
     axes = _axes(arrays, version)
     if version < 3:
-        arrays["axis_ptr"], arrays["axis"] = AxisTable.of(axes)
+        arrays["axis_ptr"], arrays["axis"] = AxisTable.from_axes(axes)
     if version == 1:
         var = arrays.pop("leaf_var")
         arrays["scope_ptr"], arrays["scope"] = offsets(var >= 0), var[var >= 0]

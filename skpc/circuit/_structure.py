@@ -12,8 +12,8 @@ from skpc._arrays import Floats, Ints
 from skpc.circuit import _properties as properties
 from skpc.circuit._properties import LEAF
 from skpc.variables import Axis, Leaves
-from skpc.variables.families import lay_out
-from skpc.variables.states import axis_in
+from skpc.variables.leaf_queries import lay_out
+from skpc.variables.leaves import axis_in
 
 _DTYPES = {
     "kind": np.int8,

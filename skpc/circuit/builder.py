@@ -316,7 +316,7 @@ class CircuitBuilder:
             decision_var=self._decision_var,
             decision_state=_joined(self._decision_states, np.int64),
             n_states=self._n_states,
-            **dict(zip(("axis_ptr", "axis"), AxisTable.of(self._axes))),
+            **dict(zip(("axis_ptr", "axis"), AxisTable.from_axes(self._axes))),
         )
         check_structure(structure)
         circuit = Circuit(

@@ -412,7 +412,7 @@ class Domain(TableWriter):
     @cached_property
     def axis_table(self) -> AxisTable:
         """The axes of all columns, as kernels read them."""
-        return AxisTable.of(self.axes or [None] * self.n_features)
+        return AxisTable.from_axes(self.axes or [None] * self.n_features)
 
     def _encode_cells(self, cells: Cells) -> Floats:
         if not cells.strings and self._holds_codes and all_are_codes(cells.numbers, self._n_codes):

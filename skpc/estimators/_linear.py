@@ -83,7 +83,7 @@ class LinearOnCompletions(BaseEstimator):
         scores = rows.copy()
         for column, number in enumerate(self.domain.numbers or ()):
             if number is not None:
-                scores[:, column] = number.score.of(rows[:, column])
+                scores[:, column] = number.score.transform(rows[:, column])
         return one_hot(self.domain, scores)
 
     def _completed(self, rows: Floats) -> Floats:

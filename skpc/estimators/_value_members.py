@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain, merge_rows
 from skpc.estimators._masked_copies import few_threads, fit_on_copies, told_categories
-from skpc.variables import Number, OwnNormals, Points, Predictive, Stretched
+from skpc.variables import Normals, Number, Points, Predictive, ScaleMixture
 
 #: Copies of the distribution by a density, and of normal ones around a prediction: how many times
 #: as wide they are. A pool of distributions is too wide, and never should one go beyond the range
@@ -133,13 +133,13 @@ class Part(NamedTuple):
     target : Target
     atoms : ndarray of shape (n_rows, n_atoms)
         Probabilities of the atoms.
-    rest : Stretched
+    rest : ScaleMixture
         Copies of the distribution of the other values, with the probability that these have.
     """
 
     target: Target
     atoms: Floats
-    rest: Stretched
+    rest: ScaleMixture
 
     @classmethod
     def of_density(
@@ -161,7 +161,8 @@ class Part(NamedTuple):
         The shares have shape (n_rows, n_factors).
         """
         rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        return cls(target, atoms, _stretched(OwnNormals(mean, sd, rest), NORMAL_FACTORS, shares))
+        normals = Normals(mean[:, np.newaxis], sd[:, np.newaxis], rest)
+        return cls(target, atoms, _stretched(normals, NORMAL_FACTORS, shares))
 
     def predictive(self) -> Predictive:
         """The same as terms that can be mixed with those of other members."""
@@ -196,9 +197,9 @@ class Part(NamedTuple):
         return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
 
 
-def _stretched(form: Any, factors: Floats, shares: Floats) -> Stretched:
+def _stretched(form: Any, factors: Floats, shares: Floats) -> ScaleMixture:
     used = shares.any(axis=0)
-    return Stretched.of(form, factors[used], shares[:, used])
+    return ScaleMixture.from_form(form, factors[used], shares[:, used])
 
 
 def draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState) -> Ints:

@@ -44,8 +44,8 @@ def _mean_over_cells(a: Floats, x: Floats, axis: Axis) -> Floats:
     edges, points = axis.edges, axis.points
     lower = tail_mean(a, edges[:1] - x, axis.lower_scale)
     upper = tail_mean(a, x - edges[-1:], axis.upper_scale)
-    found = np.hstack([lower, _bin_mean(a, edges[:-1] - x, edges[1:] - x), upper])
-    return np.where(np.isnan(points), found, np.exp(-np.square(a * (x - points))))
+    means = np.hstack([lower, _bin_mean(a, edges[:-1] - x, edges[1:] - x), upper])
+    return np.where(np.isnan(points), means, np.exp(-np.square(a * (x - points))))
 
 
 def mean_over_pairs(a: float, axis: Axis, other: Axis) -> Floats:
@@ -62,11 +62,11 @@ def mean_over_pairs(a: float, axis: Axis, other: Axis) -> Floats:
     -------
     ndarray of shape (n_states, n_other_states)
     """
-    found = _mean_over_pairs_of_cells(a, axis, other)
-    for first, second, cells in ((axis, other, found), (other, axis, found.T)):
+    means = _mean_over_pairs_of_cells(a, axis, other)
+    for first, second, cells in ((axis, other, means), (other, axis, means.T)):
         at = np.flatnonzero(~np.isnan(first.points))
         cells[at] = _mean_over_cells(np.full(len(at), a), first.points[at], second)
-    return np.asarray(axis.mixing @ found @ other.mixing.T)
+    return np.asarray(axis.mixing @ means @ other.mixing.T)
 
 
 def _mean_over_pairs_of_cells(a: float, axis: Axis, other: Axis) -> Floats:
@@ -74,17 +74,17 @@ def _mean_over_pairs_of_cells(a: float, axis: Axis, other: Axis) -> Floats:
     edges, others = axis.edges, other.edges
     low, high = axis.lower_scale, axis.upper_scale
     low_other, high_other = other.lower_scale, other.upper_scale
-    found = np.empty((len(edges) + 1, len(others) + 1))
-    found[1:-1, 1:-1] = _bin_pair_means(a, edges, others)
-    found[1:-1, 0] = _bin_tail_mean(a, others[0] - edges[:-1], others[0] - edges[1:], low_other)
-    found[1:-1, -1] = _bin_tail_mean(a, edges[:-1] - others[-1], edges[1:] - others[-1], high_other)
-    found[0, 1:-1] = _bin_tail_mean(a, edges[0] - others[:-1], edges[0] - others[1:], low)
-    found[-1, 1:-1] = _bin_tail_mean(a, others[:-1] - edges[-1], others[1:] - edges[-1], high)
-    found[0, 0] = _same_side_mean(a, others[0] - edges[0], low, low_other)
-    found[-1, -1] = _same_side_mean(a, edges[-1] - others[-1], high, high_other)
-    found[0, -1] = _opposite_mean(a, others[-1] - edges[0], low, high_other)
-    found[-1, 0] = _opposite_mean(a, edges[-1] - others[0], high, low_other)
-    return found
+    means = np.empty((len(edges) + 1, len(others) + 1))
+    means[1:-1, 1:-1] = _bin_pair_means(a, edges, others)
+    means[1:-1, 0] = _bin_tail_mean(a, others[0] - edges[:-1], others[0] - edges[1:], low_other)
+    means[1:-1, -1] = _bin_tail_mean(a, edges[:-1] - others[-1], edges[1:] - others[-1], high_other)
+    means[0, 1:-1] = _bin_tail_mean(a, edges[0] - others[:-1], edges[0] - others[1:], low)
+    means[-1, 1:-1] = _bin_tail_mean(a, others[:-1] - edges[-1], others[1:] - edges[-1], high)
+    means[0, 0] = _same_side_mean(a, others[0] - edges[0], low, low_other)
+    means[-1, -1] = _same_side_mean(a, edges[-1] - others[-1], high, high_other)
+    means[0, -1] = _opposite_mean(a, others[-1] - edges[0], low, high_other)
+    means[-1, 0] = _opposite_mean(a, edges[-1] - others[0], high, low_other)
+    return means
 
 
 def tail_mean(a: Floats, d: Floats, scale: float | np.ndarray) -> Floats:
@@ -128,7 +128,7 @@ def _bin_pair_means(a: float, edges: Floats, others: Floats) -> Floats:
         - _remainder(a * (high - high_other))
         - _remainder(a * (low - low_other))
     )
-    found = _SQRT_PI / (2.0 * a * a) * (2.0 * a * overlap + remainders) / (width * width_other)
+    means = _SQRT_PI / (2.0 * a * a) * (2.0 * a * overlap + remainders) / (width * width_other)
     narrow = np.minimum(width, width_other) * a < 1.0
     if narrow.any():
         parts = (low, high, low_other, high_other, width <= width_other)
@@ -138,8 +138,8 @@ def _bin_pair_means(a: float, edges: Floats, others: Floats) -> Floats:
         start, size = np.where(first, low, low_other), np.minimum(width, width_other)[narrow]
         t = start + np.multiply.outer(_NODES, size)
         wide_low, wide_high = np.where(first, low_other, low), np.where(first, high_other, high)
-        found[narrow] = _WEIGHTS @ _bin_mean(np.array(a), wide_low - t, wide_high - t)
-    return np.asarray(found)
+        means[narrow] = _WEIGHTS @ _bin_mean(np.array(a), wide_low - t, wide_high - t)
+    return np.asarray(means)
 
 
 def _remainder(t: Floats) -> Floats:
@@ -154,10 +154,10 @@ def _bin_tail_mean(a: float, start: Floats, end: Floats, scale: float) -> Floats
     bump = np.array(a)
     width = high - low
     area = _SQRT_PI / (2.0 * a) * (erf(a * high) - erf(a * low))
-    found = (area - scale * (tail_mean(bump, high, scale) - tail_mean(bump, low, scale))) / width
+    means = (area - scale * (tail_mean(bump, high, scale) - tail_mean(bump, low, scale))) / width
     narrow = a * width < 1.0
     t = low + np.multiply.outer(_NODES, width)
-    return np.where(narrow, _WEIGHTS @ tail_mean(bump, t, scale), found)
+    return np.where(narrow, _WEIGHTS @ tail_mean(bump, t, scale), means)
 
 
 def _same_side_mean(a: float, gap: float, scale: float, other: float) -> float:

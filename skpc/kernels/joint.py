@@ -1,44 +1,52 @@
-r"""Expectations of products of column kernels under leaves of several numbers, at points.
+r"""Expectations of products of column kernels under leaves of several numbers.
 
-Let :math:`G = \operatorname{diag}(\sqrt{2 \gamma_v})`. Under normal scores with mean m and
-covariance S a Gaussian kernel has the expectation
+The difference of independent normal scores is normal. Let m and S be its mean and covariance, and
+:math:`G = \operatorname{diag}(\sqrt{2 \gamma_v})`. Gaussian kernels of the missing columns have the
+expectation
 
-.. math:: |I + G S G|^{-1/2} \exp(-\tfrac12 |L^{-1} G (c - m)|^2), \qquad L L^T = I + G S G,
+.. math:: |I + G S G|^{-1/2} \exp(-\tfrac12 |L^{-1} G m|^2), \qquad L L^T = I + G S G.
 
-at a point c. A missing cell with atoms is at one of them, or in the Gaussian. So the expectation is
-a sum over all sets of such cells. A cell at an atom is left out of G, and counts with the mean of
-its kernel over the atoms. Other kernels see only whether two cells are equal. They have one factor
-for each column, whatever the other columns do.
+A point is a distribution without missing cells, and known cells have no covariance. A missing cell
+is at an atom, if the column has some, or in its Gaussian. All choices are visited depth first, one
+column after the other, and share the rows of L of the columns before. Other kernels see only
+whether two cells are equal. They have one factor for each column, whatever the other columns do.
+The plain twin is ``tests/naive/blocks.py``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._fast_math import fast_exp
-from skpc._jit import internal_kernel, kernel
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.variables import Columns, Normals
-from skpc.variables.block import Blocks
-from skpc.variables.block_normals import BlockNormals
-from skpc.variables.families import kernel_cells
-from skpc.variables.scored_column import column_in
+from skpc.variables.gaussian import MultivariateGaussian
+from skpc.variables.gaussian_cells import ConditionalNormals
 
-#: Sets of cells at atoms whose probabilities add up to less than this are left out.
-_NOTHING = 1e-12
-#: Sets of cells at atoms that are summed over.
-_MOST_SETS = 2**16
+#: Choices less probable than this are not followed.
+_NOTHING = 1e-17
+#: Choices, column by column, that are visited for a pair of sets of distributions.
+_MOST_VISITS = 2**20
+
+
+class JointSide(NamedTuple):
+    """One side of expected kernels: leaves of one scope, and their conditional distributions."""
+
+    leaves: MultivariateGaussian
+    columns: Columns
+    normals: ConditionalNormals
 
 
 class JointPoints(NamedTuple):
-    """Points, or pairs of points, in the variables of some blocks.
+    """Points, or pairs of points, in the variables of leaves of one scope.
 
     The product of a Gaussian kernel at two cells is a narrower one in the middle between them.
 
@@ -46,7 +54,7 @@ class JointPoints(NamedTuple):
     ----------
     cells : ndarray of shape (n_points, n_columns, n_cells)
         Scores of the cells: one, or two of a pair.
-    centre : ndarray of shape (n_columns, n_points)
+    centre : ndarray of shape (n_points, n_columns)
         Their middle.
     root : ndarray of shape (n_columns,)
         The diagonal of G; 0 for a column whose kernel is not Gaussian.
@@ -60,47 +68,63 @@ class JointPoints(NamedTuple):
     height: Floats
 
     @classmethod
-    def of(cls, factors: Sequence[ColumnKernel], cells: Floats) -> JointPoints:
+    def from_cells(cls, factors: Sequence[ColumnKernel], cells: Floats) -> JointPoints:
         """Points as column kernels see them."""
         gamma = np.array([f.gamma if isinstance(f, RBF) else 0.0 for f in factors])
         centre = np.where(gamma > 0.0, cells.mean(axis=2), 0.0)
         apart = np.where(gamma > 0.0, np.square(cells - centre[:, :, np.newaxis]).sum(axis=2), 0.0)
         root = np.sqrt(2.0 * gamma * cells.shape[2])
-        return cls(cells, np.ascontiguousarray(centre.T), root, np.exp(-apart @ gamma))
+        return cls(cells, np.ascontiguousarray(centre), root, np.exp(-apart @ gamma))
 
 
-class _Terms(NamedTuple):
-    """Sums over sets of cells at atoms, for each set of rows that lack the same cells.
+class _Side(NamedTuple):
+    """One side as kernels read it: distributions of scores, and atoms.
 
-    Term ``t`` of set ``s``, ``ptr[s] <= t < ptr[s + 1]``, has the probability that the columns not
-    marked in ``mask`` hold atoms, were it not for their own factor, which is that of the atoms.
+    The atoms of column ``v`` are ``atom[atom_ptr[v]:atom_ptr[v + 1]]``; leaf ``k`` has their
+    probabilities ``prob[k, atom_ptr[v] : atom_ptr[v + 1]]``, and that of the rest ``rest[k, v]``.
     """
 
-    ptr: Ints
-    mask: NDArray[np.bool_]
-    weight: Floats
+    row: Ints
+    set_ptr: Ints
+    mean: Floats
+    leaf: Ints
+    missing: NDArray[np.bool_]
+    covariance: Floats
+    atom_ptr: Ints
+    atom: Floats
+    prob: Floats
+    rest: Floats
+
+    @classmethod
+    def from_leaves(cls, side: JointSide) -> _Side:
+        leaves, columns, normals = side
+        atoms = [_atoms(leaves, columns, at) for at in range(len(leaves.variables))]
+        probs = [np.exp(leaves.log_prob_of(at)) for at in range(len(leaves.variables))]
+        ptr = offsets([len(scores) for scores in atoms])
+        of_atoms = np.hstack([prob[:, :-1] for prob in probs])
+        rest = np.column_stack([prob[:, -1] for prob in probs])
+        return cls(*normals, ptr, np.concatenate(atoms), of_atoms, rest)
+
+    @classmethod
+    def from_points(cls, points: JointPoints) -> _Side:
+        n, d = points.centre.shape
+        exact = np.zeros(1, np.int64), np.zeros((1, d), dtype=bool), np.zeros((1, d, d))
+        no_atoms = np.zeros(d + 1, np.int64), np.empty(0), np.empty((1, 0))
+        one_set = ConditionalNormals(np.arange(n), np.array([0, n]), points.centre, *exact)
+        return cls(*one_set, *no_atoms, np.ones((1, d)))
 
 
 def joint_expectations(
-    factors: Sequence[ColumnKernel],
-    blocks: Blocks,
-    columns: Columns,
-    normals: BlockNormals,
-    points: JointPoints,
-    out: Floats,
+    factors: Sequence[ColumnKernel], side: JointSide, points: JointPoints, out: Floats
 ) -> None:
     """Expectation of a product of column kernels at points, or of products at pairs of points.
 
     Parameters
     ----------
     factors : sequence of ColumnKernel
-        The kernels of the variables of the blocks.
-    blocks : Blocks
-        The blocks of a scope.
-    columns : Columns
-        The variables.
-    normals : BlockNormals
-        Conditional distributions under them.
+        The kernels of the variables of the leaves.
+    side : JointSide
+        Leaves of a scope, and conditional distributions under them.
     points : JointPoints
         The points.
     out : ndarray of shape (n, n_points)
@@ -112,16 +136,11 @@ def joint_expectations(
         If too many cells with atoms are missing for a sum over all sets of them.
     """
     out[:] = 0.0
-    terms = _terms(blocks, normals, points.root)
-    of_atoms = _atom_factors(factors, blocks, columns, points)
-    sets = (normals.missing, normals.covariance, normals.block)
-    seen = (points.root, points.centre)
-    _add_terms(normals.set_ptr, normals.mean, *sets, *terms, *seen, of_atoms, out)
-    order, of_set = np.argsort(normals.row, kind="stable"), normals.of_set
-    members = (order, normals.row, of_set, normals.mean, normals.missing)
-    _multiply_known(*members, *seen, points.height, out)
+    p, q = _Side.from_leaves(side), _Side.from_points(points)
+    _add_gaussian_part(side.leaves, p, q, points.root, False, out)
+    out *= points.height
     for at in np.flatnonzero(points.root == 0.0).tolist():
-        form, cells = column_form(blocks, columns, normals, at), points.cells[:, at].T
+        form, cells = _column_form(side, at), points.cells[:, at].T
         if len(cells) == 2:
             out *= leaf_second_moments(factors[at], form, cells[0], cells[1])
         else:
@@ -129,194 +148,207 @@ def joint_expectations(
             out *= leaf_expectations(factors[at], form, known)
 
 
-def column_form(blocks: Blocks, columns: Columns, normals: BlockNormals, at: int) -> Normals:
+def joint_pair_expectations(
+    factors: Sequence[ColumnKernel], left: JointSide, right: JointSide, *, upper: bool = False
+) -> Floats:
+    """Expectation of a product of column kernels under each pair of two lists of distributions.
+
+    Parameters
+    ----------
+    factors : sequence of ColumnKernel
+        The kernels of the variables of the leaves.
+    left, right : JointSide
+        Distributions of the same variables.
+    upper : bool, default=False
+        Leave out pairs whose row on the left comes after that on the right; they are zero.
+
+    Returns
+    -------
+    ndarray of shape (n_left, n_right)
+    """
+    root = np.array([math.sqrt(2.0 * f.gamma) if isinstance(f, RBF) else 0.0 for f in factors])
+    out = np.zeros((len(left.normals.row), len(right.normals.row)))
+    p, q = _Side.from_leaves(left), _Side.from_leaves(right)
+    _add_gaussian_part(left.leaves, p, q, root, upper, out)
+    if upper:
+        out[p.row[:, np.newaxis] > q.row] = 0.0
+    for at in np.flatnonzero(root == 0.0).tolist():
+        forms = (_column_form(side, at) for side in (left, right))
+        out *= leaf_expectations(factors[at], *forms)
+    return out
+
+
+def _add_gaussian_part(
+    leaves: MultivariateGaussian, p: _Side, q: _Side, root: Floats, upper: bool, out: Floats
+) -> None:
+    """Add expectations of Gaussian kernels between two sides; ``leaves`` are those of the left."""
+    n_atoms, n_others = np.diff(p.atom_ptr), np.diff(q.atom_ptr)
+    # Columns without choices come first: those with some share what these add.
+    order = np.argsort(n_atoms + n_others, kind="stable")
+    beyond = _add_pairs(p, q, order[root[order] > 0.0], root, upper, out)
+    if beyond >= 0:
+        s, t = divmod(beyond, len(q.leaf))
+        choices = (p.missing[s] & (n_atoms > 0)) | (q.missing[t] & (n_others > 0))
+        variables = leaves.variables[choices & (root > 0.0)].tolist()
+        raise ValueError(
+            f"an expected kernel sums over which of the missing cells of a leaf hold atoms, but "
+            f"{len(variables)} variables with atoms {variables} are missing there, and too many "
+            "sets of them are probable; draw rows (sample_missing) and pass them as points, or "
+            'learn a density whose leaves have one number each (leaves="univariate")'
+        )
+
+
+def _column_form(side: JointSide, at: int) -> Normals:
     """What is known of the numbers of one column: cells, atoms, and a normal score for the rest."""
-    of_set = normals.of_set
-    missing = np.flatnonzero(normals.missing[of_set, at])
-    seen = np.flatnonzero(~normals.missing[of_set, at])
-    values, which = np.unique(normals.mean[seen, at], return_inverse=True)
-    atoms, prob = atoms_of(blocks, columns, at)
+    normals, of_set = side.normals, side.normals.of_set
+    is_missing = normals.missing[of_set, at]
+    missing, known = np.flatnonzero(is_missing), np.flatnonzero(~is_missing)
+    values, which = np.unique(normals.mean[known, at], return_inverse=True)
+    atoms, prob = _atoms(side.leaves, side.columns, at), np.exp(side.leaves.log_prob_of(at))
     rows = np.zeros((len(of_set), len(values) + prob.shape[1]))
-    rows[seen, which] = 1.0
-    rows[missing, len(values) :] = prob[normals.block[of_set[missing]]]
+    rows[known, which] = 1.0
+    rows[missing, len(values) :] = prob[normals.leaf[of_set[missing]]]
     sd = np.append(np.zeros(len(values) + len(atoms)), 1.0)
     return Normals(np.concatenate([values, atoms, [0.0]]), sd, rows)
 
 
-def atoms_of(blocks: Blocks, columns: Columns, at: int) -> tuple[Floats, Floats]:
-    """Scores of the atoms of a column, and the probabilities of its states in each block."""
-    var = int(blocks.variables[at])
-    prob = np.exp(blocks.log_prob[:, blocks.state_ptr[at] : blocks.state_ptr[at + 1]])
-    return kernel_cells(columns, var, column_in(columns, var).atoms), prob
-
-
-def _atom_factors(
-    factors: Sequence[ColumnKernel], blocks: Blocks, columns: Columns, points: JointPoints
-) -> Floats:
-    """Mean of each Gaussian kernel over the atoms, (n_blocks, n_columns, n_points)."""
-    found = np.zeros((len(blocks.leaf), *points.centre.shape))
-    for at in np.flatnonzero(points.root):
-        atoms, prob = atoms_of(blocks, columns, int(at))
-        of_atoms = RBF(float(0.5 * points.root[at] ** 2)).of_points(
-            atoms[:, np.newaxis], points.centre[at]
-        )
-        found[:, at] = prob[:, :-1] @ of_atoms
-    return found
-
-
-def _terms(blocks: Blocks, normals: BlockNormals, root: Floats) -> _Terms:
-    rest = np.exp(blocks.log_prob[:, blocks.state_ptr[1:] - 1])
-    open_at = normals.missing & (np.diff(blocks.state_ptr) > 1) & (root > 0.0)
-    known: dict[tuple[int, bytes], tuple[NDArray[np.bool_], Floats]] = {}
-    parts = []
-    for block, marks in zip(normals.block.tolist(), open_at):
-        key = (block, marks.tobytes())
-        if key not in known:
-            known[key] = _sets_of_atoms(blocks.variables, rest[block], marks)
-        parts.append(known[key])
-    masks = [np.empty((0, len(root)), dtype=bool), *(mask for mask, _ in parts)]
-    weights = [np.empty(0), *(weight for _, weight in parts)]
-    ptr = offsets([len(weight) for _, weight in parts])
-    return _Terms(ptr, np.concatenate(masks), np.concatenate(weights))
-
-
-def _sets_of_atoms(
-    variables: Ints, rest: Floats, marks: NDArray[np.bool_]
-) -> tuple[NDArray[np.bool_], Floats]:
-    """The sets of marked columns that may be at atoms; the probability that all others are not."""
-    mask, prob = np.ones((1, len(rest)), dtype=bool), np.ones(1)
-    weight = np.ones(1)
-    # Columns that are sure to be the one or the other come first.
-    for at in np.flatnonzero(marks)[np.argsort(np.abs(0.5 - rest[marks]))[::-1]]:
-        without = mask.copy()
-        without[:, at] = False
-        mask, weight = np.vstack([mask, without]), np.append(weight * rest[at], weight)
-        prob = np.append(prob * rest[at], prob * (1.0 - rest[at]))
-        order = np.argsort(prob)
-        kept = order[np.cumsum(prob[order]) > _NOTHING]
-        mask, weight, prob = mask[kept], weight[kept], prob[kept]
-        if len(kept) > _MOST_SETS:
-            raise ValueError(too_many_atoms(variables[marks].tolist()))
-    return mask, weight
-
-
-def too_many_atoms(variables: list[int]) -> str:
-    """What to do where the sum over all sets of missing cells at atoms is out of reach."""
-    return (
-        f"an expected kernel sums over which of the missing cells of a leaf hold atoms, but "
-        f"{len(variables)} variables with atoms {variables} are missing there, and too many sets "
-        "of them are probable; draw rows (sample_missing) and pass them as points, or learn a "
-        'density whose leaves have one number each (leaves="univariate")'
-    )
+def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
+    """Scores of the atoms of a column."""
+    column = columns.scored(int(leaves.variables[at]))
+    return column.score.transform(column.atoms)
 
 
 @kernel
-def _add_terms(
-    set_ptr: Ints,
-    means: Floats,
-    missing: NDArray[np.bool_],
-    covariances: Floats,
-    block: Ints,
-    ptr: Ints,
-    mask: NDArray[np.bool_],
-    weight: Floats,
-    root: Floats,
-    centre: Floats,
-    of_atoms: Floats,
-    out: Floats,
-) -> None:
-    """Add the expectations of Gaussian kernels in missing columns, set by set and term by term."""
-    d, n = centre.shape
-    index, factor, shift = np.empty(d, np.int64), np.empty((d, d)), np.empty(d)
-    white, scale, square = np.empty((d, n)), np.empty(n), np.empty(n)
-    for s in range(len(block)):
-        for t in range(ptr[s], ptr[s + 1]):
-            size = np.int64(0)
-            scale[:] = weight[t]
-            for v in range(d):
-                if root[v] > 0.0 and missing[s, v] and mask[t, v]:
-                    index[size] = v
-                    size += 1
-                elif root[v] > 0.0 and missing[s, v]:
-                    for j in range(n):
-                        scale[j] *= of_atoms[block[s], v, j]
-            height = _whiten(covariances, s, root, index, size, centre, factor, white)
-            for e in range(set_ptr[s], set_ptr[s + 1]):
-                square[:] = 0.0
-                for i in range(size):
-                    rest = root[index[i]] * means[e, index[i]]
-                    for k in range(i):
-                        rest -= factor[i, k] * shift[k]
-                    rest *= factor[i, i]
-                    shift[i] = rest
-                    for j in range(n):
-                        square[j] += (white[i, j] - rest) * (white[i, j] - rest)
-                for j in range(n):
-                    out[e, j] += height * scale[j] * fast_exp(-0.5 * square[j])
+def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: Floats) -> int:
+    """Add expectations, set by set; the first pair of sets with too many choices, or -1."""
+    n_sets, most = len(q.leaf), 1
+    for ptr in (p.set_ptr, q.set_ptr):
+        for s in range(len(ptr) - 1):
+            most = max(most, ptr[s + 1] - ptr[s])
+    white = np.empty((2, len(root), most))
+    for s in range(len(p.leaf)):
+        for t in range(n_sets):
+            first, last = p.set_ptr[s], q.set_ptr[t + 1] - 1
+            is_empty = first == p.set_ptr[s + 1] or last < q.set_ptr[t]
+            # Rows increase within a set, so that these two say whether any pair is wanted.
+            if is_empty or (upper and p.row[first] > q.row[last]):
+                continue
+            if not _walk(p, q, s, t, order, root, white, out):
+                return s * n_sets + t
+    return -1
+
+
+@internal_kernel
+def _walk(
+    p: _Side, q: _Side, s: int, t: int, order: Ints, root: Floats, white: Floats, out: Floats
+) -> bool:
+    """Add the sum over all choices for two sets, depth first; False if there are too many.
+
+    =====  =============  =====================================================================
+    p, q   _Side          the left and the right side
+    s, t   int            their sets
+    order  (n_columns,)   columns with Gaussian kernels, one for each depth
+    root   (d,)           the diagonal of G
+    white  (2, d, n)      workspace: a row of whitened scores of both sides for each depth
+    out    (n_p, n_q)     receives the sums
+    =====  =============  =====================================================================
+    """
+    d = len(order)
+    choice, inside = np.zeros(d + 1, np.int64), np.empty((d, 2), np.bool_)
+    prob, height, factor = np.ones(d + 1), np.ones(d + 1), np.empty((d, d))
+    n_visits, k = 0, 0
+    while k >= 0:
+        if k == d:
+            _add_term(p, q, s, t, d, prob[k] * height[k], white, out)
+            k -= 1
+            continue
+        v, c = order[k], choice[k]
+        # A side is in its Gaussian (or known), or at one of its atoms: counted from -1.
+        n_left, n_right = _n_choices(p, s, v), _n_choices(q, t, v)
+        if c == n_left * n_right:
+            k -= 1
+            continue
+        choice[k] = c + 1
+        n_visits += 1
+        if n_visits > _MOST_VISITS:
+            return False
+        a, b = c // n_right - 1, c % n_right - 1
+        likely = prob[k] * _probability(p, s, v, a) * _probability(q, t, v, b)
+        if likely < _NOTHING:
+            continue
+        inside[k, 0], inside[k, 1] = p.missing[s, v] and a < 0, q.missing[t, v] and b < 0
+        for m in range(k + 1):
+            u, rest = order[m], 0.0
+            if inside[k, 0] and inside[m, 0]:
+                rest += p.covariance[s, v, u]
+            if inside[k, 1] and inside[m, 1]:
+                rest += q.covariance[t, v, u]
+            rest *= root[v] * root[u]
+            for i in range(m):
+                rest -= factor[k, i] * factor[m, i]
+            factor[k, m] = rest * factor[m, m] if m < k else 1.0 / math.sqrt(1.0 + rest)
+        _whiten(p, s, v, a, root[v], factor[k, : k + 1], white[0])
+        _whiten(q, t, v, b, root[v], factor[k, : k + 1], white[1])
+        prob[k + 1], height[k + 1] = likely, height[k] * factor[k, k]
+        k += 1
+        choice[k] = 0
+    return True
+
+
+@inlined
+def _n_choices(side: _Side, s: int, v: int) -> int:
+    """Number of choices of a cell of a set."""
+    return 1 + side.atom_ptr[v + 1] - side.atom_ptr[v] if side.missing[s, v] else 1
+
+
+@inlined
+def _probability(side: _Side, s: int, v: int, a: int) -> float:
+    """Probability of a choice of a cell of a set."""
+    if not side.missing[s, v]:
+        return 1.0
+    k = side.leaf[s]
+    return side.rest[k, v] if a < 0 else side.prob[k, side.atom_ptr[v] + a]
 
 
 @internal_kernel
 def _whiten(
-    covariances: Floats,
-    s: int,
-    root: Floats,
-    index: Ints,
-    size: Any,
-    centre: Floats,
-    factor: Floats,
-    white: Floats,
-) -> float:
-    """Factorise I + G S G, reciprocals on the diagonal, and apply its inverse to all points.
-
-    Returns the product of the diagonal.
-    """
-    height = 1.0
-    for i in range(size):
-        v = index[i]
-        for j in range(white.shape[1]):
-            white[i, j] = root[v] * centre[v, j]
-        for k in range(i + 1):
-            rest = root[v] * covariances[s, v, index[k]] * root[index[k]]
-            for m in range(k):
-                rest -= factor[i, m] * factor[k, m]
-            if k == i:
-                factor[i, i] = 1.0 / math.sqrt(1.0 + rest)
-                continue
-            rest *= factor[k, k]
-            factor[i, k] = rest
-            for j in range(white.shape[1]):
-                white[i, j] -= rest * white[k, j]
-        height *= factor[i, i]
-        for j in range(white.shape[1]):
-            white[i, j] *= factor[i, i]
-    return height
-
-
-@kernel
-def _multiply_known(
-    order: Ints,
-    row: Ints,
-    of_set: Ints,
-    means: Floats,
-    missing: NDArray[np.bool_],
-    root: Floats,
-    centre: Floats,
-    height: Floats,
-    out: Floats,
+    side: _Side, s: int, v: int, a: int, root: float, factor: Floats, white: Floats
 ) -> None:
-    """Multiply by Gaussian kernels of known cells, which all blocks of a row share."""
-    d, n = centre.shape
-    square, line, last = np.empty(n), np.empty(n), -1
-    for e in order:
-        if row[e] != last:
-            last = row[e]
-            square[:] = 0.0
-            for v in range(d):
-                if root[v] > 0.0 and not missing[of_set[e], v]:
-                    for j in range(n):
-                        away = root[v] * (centre[v, j] - means[e, v])
-                        square[j] += away * away
-            for j in range(n):
-                line[j] = height[j] * fast_exp(-0.5 * square[j])
-        for j in range(n):
-            out[e, j] *= line[j]
+    """Whiten the scores of a set in one more column, or an atom in their place."""
+    k, first = len(factor) - 1, side.set_ptr[s]
+    n = side.set_ptr[s + 1] - first
+    for e in range(n):
+        white[k, e] = root * (side.mean[first + e, v] if a < 0 else side.atom[side.atom_ptr[v] + a])
+    for m in range(k):
+        # Columns in which a side is known do not depend on others.
+        if factor[m] != 0.0:
+            for e in range(n):
+                white[k, e] -= factor[m] * white[m, e]
+    for e in range(n):
+        white[k, e] *= factor[k]
+
+
+@internal_kernel
+def _add_term(
+    p: _Side, q: _Side, s: int, t: int, d: int, weight: float, white: Floats, out: Floats
+) -> None:
+    """Add a term of the sum for each pair of two sets.
+
+    ======  ==========  =============================================================
+    p, q    _Side       the left and the right side
+    s, t    int         their sets
+    d       int         number of columns
+    weight  float       probability of the choices, and height of the kernel
+    white   (2, d, n)   whitened scores of both sides
+    out     (n_p, n_q)  receives the terms
+    ======  ==========  =============================================================
+    """
+    first, n = q.set_ptr[t], q.set_ptr[t + 1] - q.set_ptr[t]
+    square = np.empty(n)
+    for e in range(p.set_ptr[s + 1] - p.set_ptr[s]):
+        square[:] = 0.0
+        for k in range(d):
+            for f in range(n):
+                square[f] += (white[0, k, e] - white[1, k, f]) ** 2
+        for f in range(n):
+            out[p.set_ptr[s] + e, first + f] += weight * fast_exp(-0.5 * square[f])

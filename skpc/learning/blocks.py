@@ -111,7 +111,8 @@ class BlockRows(NamedTuple):
         shift = weight @ design.offset / np.where(total > 0.0, total, 1.0)
         scores = np.where(design.seen > 0.0, design.offset, np.nan) / sd
         mean = design.column_mean + shift
-        half = np.array([one.half_steps(at) for one, at in zip(columns, mean)]).reshape(-1)
+        steps = [column._replace(smallest_sd=0.0) for column in columns]
+        half = np.array([one.smallest_sds(at) for one, at in zip(steps, mean)]).reshape(-1)
         smallest = np.maximum(half, [column.smallest_sd for column in columns]) / sd
         blur = (half / sd) ** 2 + _SMALLEST_SD**2
         fixed = shift / sd, blur, smallest, alpha

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from skpc._arrays import Floats, Ints, weighted_quantiles
-from skpc.variables import Number, ScoredColumn
+from skpc.variables import Number
 
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
 #: numbers are states of their own there.
@@ -19,8 +19,8 @@ def scores_of(rows: Floats, numbers: Sequence[Number | None]) -> tuple[Floats, l
     found, atoms = rows.copy(), [np.empty(0)] * rows.shape[1]
     for column, number in enumerate(numbers):
         if number is not None:
-            atoms[column] = number.score.of(number.atoms)
-            state, score = ScoredColumn.like(number, 0.0).scores(rows[:, column])
+            atoms[column] = number.score.transform(number.atoms)
+            state, score = number.scored_column(0.0).scores(rows[:, column])
             # A value that is an atom has exactly the score of the atom.
             extended = np.append(atoms[column], np.nan)
             is_atom = (state >= 0) & (state < len(number.atoms))

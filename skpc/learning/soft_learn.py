@@ -35,7 +35,7 @@ from skpc.learning.scored_rows import (
 from skpc.queries import PseudoCounts
 from skpc.queries.passes.rows import leaf_cells
 from skpc.variables import Number, ScoredColumn
-from skpc.variables.families import counts_like_columns
+from skpc.variables.leaf_queries import counts_like_columns
 
 #: Level of all tests together that any two columns depend on each other.
 _ANY_DEPENDENCE = 0.001
@@ -115,7 +115,7 @@ class _Learner:
         self.atoms = atoms
         self.mean, self.sd = column_moments(without_atoms(scores, atoms), weight)
         self.columns: list[ScoredColumn | None] = [
-            None if number is None else ScoredColumn.like(number, options.smallest_sd * sd)
+            None if number is None else number.scored_column(options.smallest_sd * sd)
             for number, sd in zip(numbers, self.sd.tolist())
         ]
         scored = np.array([0 if column is None else column.n_states for column in self.columns])

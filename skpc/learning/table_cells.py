@@ -126,7 +126,7 @@ class TableColumns(NamedTuple):
         n_states = np.ones(rows.shape[1], dtype=np.int64)
         n_states[self.numbers] = 0
         for v, column, centre, scale in zip(self.numbers, self.scored, self.centre, self.scale):
-            score = (column.score.of(rows[:, v]) - centre) / scale
+            score = (column.score.transform(rows[:, v]) - centre) / scale
             found[:, v] = np.clip(score, -_REACH, _REACH)
         for place, v in enumerate(self.tables):
             if n_states[v]:
@@ -207,7 +207,7 @@ class TableCells(NamedTuple):
 
 def _scored(number: Number | None, values: Floats, weight: Floats) -> ScoredColumn:
     if number is not None:
-        return ScoredColumn.like(number, 0.0)
+        return number.scored_column(0.0)
     mean, sd = column_moments(values[:, np.newaxis], weight)
     return ScoredColumn(Score(centre=float(mean[0]), spread=float(sd[0])), np.empty(0))
 

@@ -20,7 +20,6 @@ from skpc.plotting._drawing import (
     require_pyplot,
 )
 from skpc.plotting._network import draw_network, read_network
-from skpc.variables.families import leaves_of
 
 #: More nodes than this cannot be read on one page.
 _MAX_NODES = 200
@@ -216,7 +215,7 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
         name, form = names.variable(variable), circuit.leaf_forms(variable)
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
-        for leaf, node in enumerate(leaves.node[leaves_of(leaves, variable)].tolist()):
+        for leaf, node in enumerate(leaves.node[leaves.with_variable(variable)].tolist()):
             scope = circuit.scope[circuit.scope_ptr[node] : circuit.scope_ptr[node + 1]]
             if len(scope) > 1:
                 labels[node] = _joint_label(names, scope.tolist())

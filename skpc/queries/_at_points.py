@@ -17,7 +17,7 @@ from skpc._jit import kernel
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.kernels import ColumnKernel, leaf_expectations
-from skpc.kernels.joint import JointPoints, joint_expectations
+from skpc.kernels.joint import JointPoints, JointSide, joint_expectations
 from skpc.queries._conditionals import (
     Conditionals,
     Reached,
@@ -29,7 +29,7 @@ from skpc.queries._conditionals import (
 )
 from skpc.queries.passes.plan import Plan, plan_of
 from skpc.variables import Leaves
-from skpc.variables.families import kernel_cells, known_cells, leaves_of
+from skpc.variables.leaf_queries import kernel_cells, known_cells
 
 #: Points that are laid out at a time.
 _POINTS = 2048
@@ -113,7 +113,7 @@ def patterns_of(
     for var, alone in enumerate(variables_of_leaves(circuit)):
         cells.append(points[group(1 << var)[1] if alone else slice(0), var])
         values = leaf_values(var, cells[-1])
-        leaf_at[leaves_of(leaves, var)] = filled + np.arange(len(values)) * values.shape[1]
+        leaf_at[leaves.with_variable(var)] = filled + np.arange(len(values)) * values.shape[1]
         of_leaves.append(values.ravel())
         filled += values.size
     joint = [
@@ -132,7 +132,7 @@ def _joint_points(
         kernel_cells(circuit.columns, var, points[:, var]).reshape(len(points), -1)
         for var in variables.tolist()
     ]
-    return JointPoints.of([factors[var] for var in variables], np.stack(cells, axis=1))
+    return JointPoints.from_cells([factors[var] for var in variables], np.stack(cells, axis=1))
 
 
 def _maps(
@@ -255,7 +255,8 @@ def _fill_joint(
         shape = (len(normals.row), len(points.height))
         out = work[begin : begin + math.prod(shape)].reshape(shape)
         of_blocks = [factors[var] for var in blocks.variables]
-        joint_expectations(of_blocks, blocks, circuit.columns, normals, points, out)
+        side = JointSide(blocks, circuit.columns, normals)
+        joint_expectations(of_blocks, side, points, out)
         own = slice(first, first + len(blocks.leaf))
         at[:, own] = begin + place[:, own] * shape[1]
         first += len(blocks.leaf)

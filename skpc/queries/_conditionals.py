@@ -16,9 +16,9 @@ from skpc.circuit import Circuit, Structure
 from skpc.queries.passes.evaluator import Batch, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
 from skpc.queries.passes.rows import CHUNK, Cells
-from skpc.variables.block import Blocks
-from skpc.variables.block_normals import BlockNormals, block_normals
-from skpc.variables.leaf_kernels import cell_value
+from skpc.variables.families import cell_value
+from skpc.variables.gaussian import MultivariateGaussian
+from skpc.variables.gaussian_cells import ConditionalNormals, conditional_normals
 
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307
@@ -65,14 +65,14 @@ class Conditionals(NamedTuple):
         What has been observed; NaN elsewhere. A kernel sees these values.
     reached : Reached
         The nodes that each can reach, and how.
-    joint : list of BlockNormals
+    joint : list of ConditionalNormals
         For each scope of several variables that has leaves, what these say of the rows.
     """
 
     position: Ints
     cells: Floats
     reached: Reached
-    joint: list[BlockNormals]
+    joint: list[ConditionalNormals]
 
 
 class Scopes(NamedTuple):
@@ -153,7 +153,7 @@ def variables_of_leaves(circuit: Circuit) -> NDArray[np.bool_]:
     return alone
 
 
-def joint_blocks(circuit: Circuit) -> list[Blocks]:
+def joint_blocks(circuit: Circuit) -> list[MultivariateGaussian]:
     """The leaves of several variables, those of one scope together."""
     return [blocks for blocks in circuit.blocks if len(blocks.variables) > 1]
 
@@ -175,13 +175,13 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     place, first = np.full((len(given.cells), n_leaves), -1), 0
     for of_scope, normals in zip(blocks, given.joint):
         joint[of_scope.leaf] = first + np.arange(len(of_scope.leaf))
-        leaf = normals.block[normals.of_set]
+        leaf = normals.leaf[normals.of_set]
         place[normals.row, first + leaf] = np.arange(len(leaf))
         first += len(of_scope.leaf)
     return joint, place
 
 
-def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[BlockNormals]:
+def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[ConditionalNormals]:
     """What leaves of several variables say of the rows that reach them."""
     wanted = joint_blocks(evaluator.circuit)
     if not wanted:
@@ -197,7 +197,7 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[BlockNo
         if len(blocks.variables) > 1:
             part = np.ascontiguousarray(rows[:, blocks.variables])
             columns = evaluator.circuit.columns
-            found.append(block_normals(blocks, columns, cells, part, marks[:, blocks.leaf]))
+            found.append(conditional_normals(blocks, columns, cells, part, marks[:, blocks.leaf]))
     return found
 
 

@@ -14,7 +14,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 from skpc.circuit import LEAF, SUM, Circuit
 from skpc.kernels import ColumnKernel, leaf_expectations
-from skpc.kernels.joint_pairs import JointSide, joint_pair_expectations
+from skpc.kernels.joint import JointSide, joint_pair_expectations
 from skpc.queries._conditionals import (
     Conditionals,
     joint_blocks,
@@ -22,7 +22,7 @@ from skpc.queries._conditionals import (
     variables_of_leaves,
 )
 from skpc.queries.compatibility import Ranked, common_rankings, rank
-from skpc.variables.families import known_cells
+from skpc.variables.leaf_queries import known_cells
 
 
 class PairEvaluator:

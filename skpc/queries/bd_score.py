@@ -12,7 +12,7 @@ from skpc.circuit import SUM, Circuit
 from skpc.queries.flows import expected_statistics
 from skpc.queries.parameters import uniform_pseudo_counts
 from skpc.queries.passes.rows import check_rows
-from skpc.variables.states import states_of_leaves
+from skpc.variables.leaves import states_of_leaves
 
 
 def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float = 0.1) -> float:

@@ -20,7 +20,6 @@ from skpc.queries._conditionals import (
 )
 from skpc.queries.passes.plan import Plan, plan_of
 from skpc.variables import ScoredColumn
-from skpc.variables.families import leaves_of
 
 
 class Ranking(NamedTuple):
@@ -119,7 +118,7 @@ def _score(structure: Structure, var: int) -> Any:
     """The score of a variable, if it has one."""
     part = structure.axis[structure.axis_ptr[var] : structure.axis_ptr[var + 1]]
     has_one = len(part) and structure.axis_of(var) is None
-    return ScoredColumn.of(part).score if has_one else None
+    return ScoredColumn.from_flat(part).score if has_one else None
 
 
 def _kinds(structure: Structure) -> list[str]:
@@ -233,7 +232,7 @@ def rank(
     cell_place = np.full(given.cells.shape, -1)
     distinct = []
     for var in range(n_features):
-        on_var = leaves_of(circuit.structure.leaves, var)
+        on_var = circuit.structure.leaves.with_variable(var)
         leaf_place[on_var] = np.arange(len(on_var))
         seen = ~np.isnan(given.cells[:, var])
         values, which = np.unique(given.cells[seen, var], return_inverse=True)

@@ -15,7 +15,7 @@ from skpc.queries._conditionals import Conditionals, conditionals
 from skpc.queries.expectation import expected_gram
 from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
-from skpc.variables.families import kernel_cells
+from skpc.variables.leaf_queries import kernel_cells
 
 #: Pairs of points that are laid out at a time.
 _PAIRS = 4096

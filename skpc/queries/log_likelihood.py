@@ -29,7 +29,6 @@ from skpc.queries.passes.rows import (
 )
 from skpc.queries.passes.upward import TINY, upward, upward_log
 from skpc.variables import Columns
-from skpc.variables.families import leaf_tables
 
 #: Rows evaluated at a time: a line of values then takes 4 KiB and the live ones stay in cache.
 _BATCH = 512
@@ -93,8 +92,7 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
 def _along_induced_trees(circuit: Circuit, rows: Floats) -> Floats:
     out = np.empty(len(rows))
     plan: InducedPlan = induced_plan(circuit.structure)
-    value, columns, leaves = induced_values(circuit), circuit.columns, circuit.structure.leaves
-    log_table = leaf_tables(leaves, circuit.param, columns)
+    value, columns, log_table = induced_values(circuit), circuit.columns, circuit.leaf_table
     table = plan_of(circuit.structure).plan.leaves
 
     def work(part: Floats, start: int) -> None:
@@ -110,7 +108,7 @@ def _of_observed(circuit: Circuit, rows: Floats, most_visits: int) -> Floats:
     """Follow what the observed cells leave; NaN for rows that leave more than some visits."""
     out = np.empty(len(rows))
     plan, columns = induced_plan(circuit.structure), circuit.columns
-    given = probabilities(circuit, leaf_tables(circuit.structure.leaves, circuit.param, columns))
+    given = probabilities(circuit, circuit.leaf_table)
     table = plan_of(circuit.structure).plan.leaves
 
     def work(part: Floats, start: int) -> None:
@@ -123,7 +121,7 @@ def _of_observed(circuit: Circuit, rows: Floats, most_visits: int) -> Floats:
 
 def _feed_forward(circuit: Circuit, rows: Floats) -> Floats:
     program, columns = plan_of(circuit.structure), circuit.columns
-    tables = tables_of(circuit, leaf_tables(circuit.structure.leaves, circuit.param, columns))
+    tables = tables_of(circuit, circuit.leaf_table)
     out, reader = np.empty(len(rows)), BlockReader(circuit)
 
     def work(part: Floats, start: int) -> None:

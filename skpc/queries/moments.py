@@ -11,7 +11,7 @@ from skpc.circuit import Circuit
 from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
-from skpc.variables.families import leaf_means
+from skpc.variables.leaf_queries import leaf_means
 from skpc.variables.leaves import Lines
 
 

@@ -15,7 +15,7 @@ from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, leaf_cells
 from skpc.variables import Columns, Leaves
-from skpc.variables.families import log_prior, missing_counts, uniform_param, updated_param
+from skpc.variables.leaf_queries import log_prior, missing_counts, uniform_param, updated_param
 
 #: Iterations without a rise of the validation likelihood that counts, before EM stops.
 _PATIENCE = 4

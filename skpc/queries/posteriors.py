@@ -12,8 +12,8 @@ from skpc.queries.passes.blocks import BlockReader
 from skpc.queries.passes.posterior import posterior_average
 from skpc.queries.passes.rows import check_rows
 from skpc.variables import Form, Predictive
-from skpc.variables.families import lines_of, posterior_form, posterior_lines
 from skpc.variables.forms import stacked
+from skpc.variables.leaf_queries import lines_of, posterior_form, posterior_lines
 
 #: Rows whose distributions by blocks are found at a time.
 _ROWS = 1024

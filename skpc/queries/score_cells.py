@@ -24,7 +24,7 @@ from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells, check_rows, over_chunks
 from skpc.queries.passes.upward import leaf_values
 from skpc.variables import Columns
-from skpc.variables.leaf_kernels import read_cell
+from skpc.variables.families import read_cell
 
 
 def score_cells(circuit: Circuit, X: Any) -> Floats:

@@ -1,23 +1,20 @@
 """Columns as models see them: histogram axes, leaf families, and the distribution of a cell."""
 
 from skpc.variables.axis import Axis, AxisTable
-from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
-from skpc.variables.leaves import (
+from skpc.variables.families import (
     BLOCK,
     CATEGORICAL,
     GAUSSIAN,
     HISTOGRAM,
     POISSON,
     SCORED,
-    Columns,
-    Leaves,
 )
-from skpc.variables.margins import Margin
+from skpc.variables.forms import Bins, Form, Normals, Points, ScaleMixture, ScoredNormals
+from skpc.variables.leaves import Columns, Leaves
+from skpc.variables.margins import Margin, plain_axis
 from skpc.variables.number import Number
-from skpc.variables.plain_bins import plain_axis
 from skpc.variables.predictive import Predictive
-from skpc.variables.scored_column import ScoredColumn
-from skpc.variables.stretched import OwnNormals, Stretched
+from skpc.variables.score import ScoredColumn
 
 __all__ = [
     "BLOCK",
@@ -35,11 +32,10 @@ __all__ = [
     "Margin",
     "Normals",
     "Number",
-    "OwnNormals",
     "Points",
     "Predictive",
+    "ScaleMixture",
     "ScoredColumn",
     "ScoredNormals",
-    "Stretched",
     "plain_axis",
 ]

@@ -73,7 +73,7 @@ class Axis(NamedTuple):
     high: float = math.inf
 
     @classmethod
-    def of(cls, flat: Floats) -> Axis:
+    def from_flat(cls, flat: Floats) -> Axis:
         """Read an axis from the stretch of an array that kernels see."""
         lower_scale, upper_scale, low, high = flat[:HEAD].tolist()
         n_edges = (len(flat) - HEAD - 4) // 5
@@ -161,9 +161,9 @@ class Axis(NamedTuple):
         """
         if len(self.atoms):
             return np.zeros(self.n_states)
-        found = np.full(self.n_states, -np.inf)
-        np.maximum.at(found, self.states, self.log_densities)
-        return found
+        peaks = np.full(self.n_states, -np.inf)
+        np.maximum.at(peaks, self.states, self.log_densities)
+        return peaks
 
     def modes(self) -> Floats:
         """A most probable value of each state: an atom, the middle of a cell, a tail's edge."""
@@ -180,13 +180,13 @@ class Axis(NamedTuple):
         edges, points = self.edges, self.points
         # The upper edge of the lower tail belongs to the next cell already.
         below = np.nextafter(edges[:1], -np.inf)
-        value = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
-        value = np.where(np.isnan(points), value, points)
+        of_cells = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+        of_cells = np.where(np.isnan(points), of_cells, points)
         # The best comes last and stays; among equals the first.
         order = np.lexsort((-np.arange(len(merit)), merit))
-        found = np.empty(self.n_states)
-        found[self.states[order]] = value[order]
-        return found
+        values = np.empty(self.n_states)
+        values[self.states[order]] = of_cells[order]
+        return values
 
     def cell_moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` within each cell."""
@@ -222,10 +222,17 @@ class Axis(NamedTuple):
 
         ``prob`` has shape (n, n_states); its rows sum to one.
         """
-        found, unlimited = np.empty(len(prob)), self._replace(low=-math.inf, high=math.inf)
-        cells = np.require(prob @ self.mixing, requirements=("C", "W"))
-        _invert(cells, unlimited.flat, level, found)
-        return found
+        of_cells = prob @ self.mixing
+        cumulated, row = np.cumsum(of_cells, axis=1), np.arange(len(prob))
+        cell = (cumulated[:, :-1] < level).sum(axis=1)
+        mass = of_cells[row, cell]
+        # The rounding of the sums must not lead to the ends of a tail.
+        share = (level - cumulated[row, cell] + mass) / np.maximum(mass, 1e-300)
+        share = np.clip(share, 1e-300, 1.0)
+        is_tail = [cell == 0, cell == len(self.edges)]
+        place = np.select(is_tail, [np.log(share), -np.log(np.maximum(1.0 - share, 1e-16))], share)
+        values = np.append(self.edges[:1], self.edges)[cell] + self.widths[cell] * place
+        return np.where(np.isnan(self.points[cell]), values, self.points[cell])
 
 
 class AxisTable(NamedTuple):
@@ -242,7 +249,7 @@ class AxisTable(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.variables import Axis, AxisTable
-    >>> table = AxisTable.of([None, Axis(np.array([0.0, 0.5, 1.0]), 1.0, 1.0)])
+    >>> table = AxisTable.from_axes([None, Axis(np.array([0.0, 0.5, 1.0]), 1.0, 1.0)])
     >>> table.log_density(np.array([[1.0, 0.7], [0.0, np.nan]])).round(3)
     array([0.693, 0.   ])
     """
@@ -251,7 +258,7 @@ class AxisTable(NamedTuple):
     axis: Floats
 
     @classmethod
-    def of(cls, axes: Sequence[Any]) -> AxisTable:
+    def from_axes(cls, axes: Sequence[Any]) -> AxisTable:
         """Lay axes (or other records of columns) end to end; None marks a column without one."""
         parts = [np.empty(0) if axis is None else axis.flat for axis in axes]
         return cls(offsets([len(part) for part in parts]), np.concatenate([np.empty(0), *parts]))
@@ -261,9 +268,7 @@ class AxisTable(NamedTuple):
 
         The cells of a column without an axis are states already.
         """
-        found = np.empty(rows.shape, dtype=np.int16)
-        _bin_rows(self.ptr, self.axis, np.require(rows, requirements=("C", "W")), found)
-        return found
+        return self._read(rows)[0]
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of the observed numbers of each row, given their states.
@@ -278,9 +283,13 @@ class AxisTable(NamedTuple):
         ndarray of shape (n_rows,)
             Zero for a row without numbers.
         """
-        density = np.zeros(len(rows))
-        _add_densities(self.ptr, self.axis, np.require(rows, requirements=("C", "W")), density)
-        return density
+        return self._read(rows)[1]
+
+    def _read(self, rows: Floats) -> tuple[np.ndarray, Floats]:
+        codes, density = np.empty(rows.shape, dtype=np.int16), np.zeros(len(rows))
+        writable = np.require(rows, requirements=("C", "W"))
+        _read_rows(self.ptr, self.axis, writable, codes, density)
+        return codes, density
 
     def draw(self, codes: Ints, rows: Floats, seed: int) -> Floats:
         """Encoded rows whose missing cells have these states; numbers are drawn from their bins."""
@@ -343,55 +352,33 @@ def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> 
     """Turn a uniform draw into one from a state."""
     n_edges = (last - first - 8) // 5
     at = first + 4 + n_edges
-    found = -1
+    chosen = -1
     for cell in range(n_edges + 1):
         share = axis[at + n_edges + 1 + cell]
         if axis[at + cell] == state and share > 0.0:
-            found = cell
+            chosen = cell
             if u < share:
                 u = u / share
                 break
             u -= share
     # The shares of a state sum to one, up to rounding.
-    return draw_in_cell(axis, first, last, found, min(u, 1.0))
+    return draw_in_cell(axis, first, last, chosen, min(u, 1.0))
 
 
 @kernel
-def _bin_rows(ptr: Ints, axis: Floats, rows: Floats, codes: np.ndarray) -> None:
-    """Write the state of every cell, -1 where missing."""
+def _read_rows(ptr: Ints, axis: Floats, rows: Floats, codes: np.ndarray, density: Floats) -> None:
+    """Write the state of every cell, -1 where missing; add log densities within the states."""
     for row in range(rows.shape[0]):
-        for column in range(rows.shape[1]):
-            number = rows[row, column]
-            if number != number:
-                codes[row, column] = -1
-            elif ptr[column] == ptr[column + 1]:
-                codes[row, column] = np.int16(number)
-            else:
-                # cell_of, faster over many rows: counting beats halving on few edges, as it has
-                # no branch to mispredict. Inside the kernels of queries it is the slower one.
-                low = ptr[column] + 4
-                high = low + (ptr[column + 1] - ptr[column] - 8) // 5
-                end = high
-                while high - low > 32:
-                    middle = (low + high) >> 1
-                    if axis[middle] <= number:
-                        low = middle + 1
-                    else:
-                        high = middle
-                n_below = low - ptr[column] - 4
-                for position in range(low, high):
-                    n_below += np.int64(axis[position] <= number)
-                codes[row, column] = np.int16(axis[end + n_below])
-
-
-@kernel
-def _add_densities(ptr: Ints, axis: Floats, rows: Floats, density: Floats) -> None:
-    """Add the log density of each observed number within its state."""
-    for row in range(len(rows)):
-        for v in range(len(ptr) - 1):
+        for v in range(rows.shape[1]):
             x = rows[row, v]
-            if ptr[v] < ptr[v + 1] and x == x:
-                density[row] += state_and_log_density(axis, ptr[v], ptr[v + 1], x)[1]
+            if x != x:
+                codes[row, v] = -1
+            elif ptr[v] == ptr[v + 1]:
+                codes[row, v] = np.int16(x)
+            else:
+                state, log_density = state_and_log_density(axis, ptr[v], ptr[v + 1], x)
+                codes[row, v] = np.int16(state)
+                density[row] += log_density
 
 
 @kernel
@@ -406,20 +393,3 @@ def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floa
                 if ptr[v] < ptr[v + 1]:
                     u = uniform(streams, ZERO)
                     rows[row, v] = draw_in_state(axis, ptr[v], ptr[v + 1], codes[row, v], u)
-
-
-@kernel
-def _invert(prob: Floats, axis: Floats, level: float, out: Floats) -> None:
-    """Quantile of each mixture of the cells of an axis; a row of probabilities sums to one."""
-    n_cells, last = prob.shape[1], len(axis)
-    for r in range(len(out)):
-        below = 0.0
-        cell = 0
-        while cell < n_cells - 1 and below + prob[r, cell] < level:
-            below += prob[r, cell]
-            cell += 1
-        # The rounding of the sums must not lead to the ends of a tail.
-        within = max((level - below) / max(prob[r, cell], 1e-300), 1e-300)
-        if cell == n_cells - 1:
-            within = max(1.0 - within, 1e-16)
-        out[r] = draw_in_cell(axis, 0, last, cell, min(within, 1.0))

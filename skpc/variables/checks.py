@@ -9,18 +9,11 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc.exceptions import StructureError
 from skpc.variables.axis import HEAD, Axis
-from skpc.variables.block import groups_of, parts_of
-from skpc.variables.families import FORMULAS, of_formulas
-from skpc.variables.leaves import (
-    BLOCK,
-    CATEGORICAL,
-    GAUSSIAN,
-    HISTOGRAM,
-    SCORED,
-    Leaves,
-)
-from skpc.variables.scored_column import ATOMS, ScoredColumn
-from skpc.variables.states import states_of_leaves
+from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
+from skpc.variables.gaussian import by_scope, split_params
+from skpc.variables.leaf_queries import formula_params
+from skpc.variables.leaves import Leaves, states_of_leaves
+from skpc.variables.score import ATOMS, ScoredColumn
 
 #: How far the probabilities of a distribution may be from summing to one.
 TOLERANCE = 1e-6
@@ -32,16 +25,6 @@ _UNEVEN = 1e-9
 _SAME = 1e-9
 #: Where scores must not have overflowed: before the numbers themselves do.
 _FAR = 1e300
-#: Names of the families, and for each a family that the leaves of its variables could have too.
-_NAMES = ("categorical", "gaussian", "histogram", "poisson", "scored", "block")
-N_FAMILIES = len(_NAMES)
-_LIKE = np.array([CATEGORICAL, GAUSSIAN, HISTOGRAM, GAUSSIAN, SCORED, SCORED])
-_VARIABLES = {
-    CATEGORICAL: "states and no axis",
-    GAUSSIAN: "no states",
-    HISTOGRAM: "a histogram axis",
-    SCORED: "atoms and a score",
-}
 
 
 def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
@@ -108,7 +91,7 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         and score.spread > 0.0
         and -np.inf <= score.lower < score.upper
         and score.low <= score.high
-        and not np.isnan(shape.of(ends)).any()
+        and not np.isnan(shape.transform(ends)).any()
     ):
         raise ValueError(f"the score of variable {var} is not an increasing bijection: {score}")
 
@@ -124,32 +107,31 @@ def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | No
     if not len(part):
         return None
     misfit = ValueError(f"the axis of variable {var} does not fit its {count} states")
-    found: Axis | ScoredColumn
+    axis: Axis | ScoredColumn
     if part[0] == 0.0:
         if len(part) != ATOMS + count - 1:
             raise misfit
-        found = ScoredColumn.of(part)
+        axis = ScoredColumn.from_flat(part)
     else:
         n_cells, rest = divmod(len(part) - HEAD + 1, 5)
         state = part[HEAD + n_cells - 1 :][:n_cells]
         if n_cells < 2 or rest or not np.array_equal(np.unique(state), np.arange(count)):
             raise misfit
-        found = Axis.of(part)
-    check_variable(var, count, found)
-    if not np.allclose(found.flat, part, rtol=_SAME, atol=_SAME, equal_nan=True):
+        axis = Axis.from_flat(part)
+    check_variable(var, count, axis)
+    if not np.allclose(axis.flat, part, rtol=_SAME, atol=_SAME, equal_nan=True):
         raise ValueError(f"the densities of variable {var} are not those of its cells")
-    return found
+    return axis
 
 
 def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats) -> None:
     """Refuse leaves whose variables are in disorder, or do not suit their family."""
-    size, scope, node = np.diff(leaves.scope_ptr), leaves.scope, leaves.node
-    owner = np.repeat(np.arange(len(node)), size)
+    size, scope, node, owner = np.diff(leaves.scope_ptr), leaves.scope, leaves.node, leaves.owner
     wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
     if len(wrong):
         leaf = int(owner[wrong[0]])
-        found = scope[leaves.scope_ptr[leaf] : leaves.scope_ptr[leaf + 1]].tolist()
-        raise ValueError(f"the variables of node {node[leaf]} must increase, got {found}")
+        variables = scope[leaves.scope_ptr[leaf] : leaves.scope_ptr[leaf + 1]].tolist()
+        raise ValueError(f"the variables of node {node[leaf]} must increase, got {variables}")
     wrong = np.flatnonzero((size > 1) & (leaves.family != BLOCK))
     if len(wrong):
         raise ValueError(
@@ -158,14 +140,16 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
         )
     # What has no axis reads as a scale of NaN.
     head = np.append(axis, np.nan)[np.where(np.diff(axis_ptr) > 0, axis_ptr[:-1], -1)]
-    with_states = np.where(n_states > 0, CATEGORICAL, GAUSSIAN)
-    like = np.where(np.isnan(head), with_states, np.where(head > 0.0, HISTOGRAM, SCORED))
-    wrong = np.flatnonzero(_LIKE[leaves.family[owner]] != like[scope])
+    without_axis = np.where(n_states > 0, "states and no axis", "no states")
+    with_axis = np.where(head > 0.0, "a histogram axis", "atoms and a score")
+    actual = np.where(np.isnan(head), without_axis, with_axis)[scope]
+    needed = np.array([family.variable for family in FAMILIES.values()])[leaves.family[owner]]
+    wrong = np.flatnonzero(needed != actual)
     if len(wrong):
-        family, var = leaves.family[owner[wrong[0]]], scope[wrong[0]]
+        at = wrong[0]
         raise StructureError(
-            f"node {node[owner[wrong[0]]]} is a {_NAMES[family]} leaf and needs a variable with "
-            f"{_VARIABLES[_LIKE[family]]}, but variable {var} has {_VARIABLES[like[var]]}"
+            f"node {node[owner[at]]} is a {FAMILIES[leaves.family[owner[at]]].name} leaf and needs "
+            f"a variable with {needed[at]}, but variable {scope[at]} has {actual[at]}"
         )
 
 
@@ -180,21 +164,22 @@ def check_params(leaves: Leaves, param: Floats, n_states: Ints) -> None:
                 f"the probabilities of node {leaves.node[states.leaf[wrong[0]]]} must sum to 1, "
                 f"got {total[wrong[0]]:.9g}"
             )
-    for _, leaf, params in of_formulas(leaves, param):
+    for _, leaf, params in formula_params(leaves, param):
         check_formula(int(leaves.family[leaf[0]]), params, leaves.node[leaf])
-    for leaf, variables in groups_of(leaves):
-        _, mean, covariance = parts_of(leaf, variables, leaves, param, n_states)
+    for leaf, variables in by_scope(np.flatnonzero(leaves.family == BLOCK), leaves):
+        _, mean, covariance = split_params(leaf, variables, leaves, param, n_states)
         check_gaussians(variables.tolist(), mean, covariance)
 
 
 def check_formula(family: int, params: Any, node: Any = None) -> None:
     """Refuse parameters of leaves with a formula, each an array or a number, that do not fit it."""
-    home = FORMULAS[family]
-    wrong = np.flatnonzero(~np.asarray(home.fits(*params)))
+    formula = FORMULAS[family]
+    wrong = np.flatnonzero(~np.asarray(formula.fits(*params)))
     if len(wrong):
-        found = " and ".join(str(float(np.ravel(row)[wrong[0]])) for row in params)
+        values = " and ".join(str(float(np.ravel(row)[wrong[0]])) for row in params)
         leaf = "a" if node is None else f"node {node[wrong[0]]}, a"
-        raise ValueError(f"{leaf} {_NAMES[family]} leaf needs {home.NEEDED}, got {found}")
+        name = FAMILIES[family].name
+        raise ValueError(f"{leaf} {name} leaf needs {formula.NEEDED}, got {values}")
 
 
 def check_gaussians(variables: list[int], mean: Floats, covariance: Floats) -> None:

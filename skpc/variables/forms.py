@@ -1,36 +1,33 @@
-"""Four forms make up every univariate distribution here: points, normals, bins, scored normals.
+"""Forms of univariate distributions: points, normals, bins, scored normals, scale mixtures.
 
 A form holds a few parts that all of its distributions share, and for each distribution the
 probabilities of the parts. Anything that is linear in a distribution (a mean, a distribution
 function, the expectation of a kernel) is computed once for each part and then averaged.
-(``stretched.py`` has forms that only pools of predictions need.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
 from skpc._arrays import Floats, log_or_inf
-from skpc._jit import kernel
 from skpc.variables.axis import Axis, AxisTable
-from skpc.variables.scored_column import ScoredColumn
+from skpc.variables.score import ScoredColumn
 
-#: Newton's method doubles the digits at each step; halving alone would need about as many.
-_MAX_STEPS = 200
-#: How exact a quantile is, in standard deviations.
-_PRECISION = 1e-13
-#: An error of the level that is rounding of the sum of its parts.
-_ROUNDING = 1e-15
+#: Halvings of the bounds of a quantile: they end at neighbouring floats.
+_HALVINGS = 200
+#: Standard deviations within which quantiles of scores are looked for, and a bound of values.
+_REACH, _FARTHEST = 8.0, 1e300
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
 #: Parts less probable than this add nothing to a mean.
 NOTHING = 1e-12
-_SQRT_2 = math.sqrt(2.0)
+#: A smaller probability of a cell is taken from the density in its middle.
+_SMALLEST_MASS = 1e-10
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
 
@@ -83,12 +80,13 @@ class Points(NamedTuple):
 
 
 class Normals(NamedTuple):
-    """Mixtures of the same few normal distributions.
+    """Mixtures of a few normal distributions.
 
     Parameters
     ----------
-    mean, sd : ndarrays of shape (n_parts,)
-        The parts; a standard deviation of zero means a known number.
+    mean, sd : ndarrays of shape (n_parts,) or (n, n_parts)
+        The parts, the same or others for each distribution; a standard deviation of zero means a
+        known number.
     prob : ndarray of shape (n, n_parts), default=None
         Probabilities of the parts under each of the n distributions; None takes the parts
         themselves as the distributions.
@@ -108,7 +106,7 @@ class Normals(NamedTuple):
 
     def means(self) -> Floats:
         """Mean of each distribution."""
-        return self.rows @ self.mean
+        return _averages(self.rows, self.mean)
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
@@ -121,12 +119,15 @@ class Normals(NamedTuple):
 
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
-        prob = self.rows / self.rows.sum(axis=1, keepdims=True)
-        return _normal_quantiles(prob, self.mean, self.sd, np.full(len(prob), float(level)))
+        some, ends = self.rows > 0.0, self.mean + ndtri(level) * self.sd
+        low, high = np.where(some, ends, np.inf), np.where(some, ends, -np.inf)
+        return _quantiles(self, level, low.min(axis=1), high.max(axis=1))
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
-        return _log_normals(self.rows, self.mean, self.sd, x)
+        u = (x[:, np.newaxis] - self.mean) / self.sd
+        log_prob = log_or_inf(self.rows / (_SQRT_2_PI * self.sd))
+        return np.asarray(logsumexp(log_prob - 0.5 * u * u, axis=1))
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
@@ -186,7 +187,7 @@ class Bins(NamedTuple):
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``; see :class:`Axis`."""
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
-        return of_state + AxisTable.of([self.axis]).log_density(x[:, np.newaxis])
+        return of_state + AxisTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
@@ -237,14 +238,14 @@ class ScoredNormals(NamedTuple):
 
     def moments_of_parts(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` in each part."""
-        score, away = self.column.score, self.column.atoms - centre
+        score, offset = self.column.score, self.column.atoms - centre
         # Parts that a distribution hardly has are not worth a quadrature.
         some = np.ones(len(self.mean), bool) if self.mean.ndim == 1 else self.rows > NOTHING
         first, second = np.zeros(self.mean.shape), np.zeros(self.mean.shape)
         mean, sd = self.mean[some], self.sd[some]
         first[some], second[some] = score.moments(mean, sd, np.full(len(mean), centre))
         of_atoms, of_rest = self.state_prob[:, :-1], self.state_prob[:, -1]
-        return of_atoms @ away + of_rest * first, of_atoms @ away**2 + of_rest * second
+        return of_atoms @ offset + of_rest * first, of_atoms @ offset**2 + of_rest * second
 
     def means(self) -> Floats:
         """Mean of each distribution."""
@@ -265,37 +266,23 @@ class ScoredNormals(NamedTuple):
         """
         best = self.state_prob.argmax(axis=1)
         values = np.append(self.column.atoms, np.nan)[best]
-        found = np.where(np.isnan(values), self.column.score.inverse(self.mean), values)
-        with np.errstate(divide="ignore"):
-            log_prob = np.log(self.state_prob.max(axis=1))
-        return found, log_prob if len(self.column.atoms) else log_peak
+        values = np.where(np.isnan(values), self.column.score.inverse(self.mean), values)
+        log_prob = log_or_inf(self.state_prob.max(axis=1))
+        return values, log_prob if len(self.column.atoms) else log_peak
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
-        z = self.column.score.of(x)[:, np.newaxis]
-        rest = ndtr((z - self.mean) / self.sd) * self.state_prob[:, -1]
-        atoms = (x[:, np.newaxis] >= self.column.atoms) * (self.rows @ self.state_prob[:, :-1])
-        return (self.rows * rest).sum(axis=1) + atoms.sum(axis=1)
+        atoms = (x[:, np.newaxis] >= self.column.atoms) * self.atom_prob
+        return self.rest.below(self.column.score.transform(x)) + atoms.sum(axis=1)
 
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
-        total = self.rows.sum(axis=1)
-        rest, wanted = self.rows * self.state_prob[:, -1], level * total
-        of_atoms = self.rows @ self.state_prob[:, :-1]
-        found, before = np.full(len(total), np.nan), np.zeros(len(total))
-        for atom, mass in zip(self.column.atoms, of_atoms.T):
-            reached = self.below(np.full(len(total), atom))
-            at_atom = np.isnan(found) & (reached >= wanted) & (reached - mass < wanted)
-            found[at_atom] = atom
-            before += np.where(reached < wanted, mass, 0.0)
-        left = np.flatnonzero(np.isnan(found))
-        share = rest[left] / rest[left].sum(axis=1, keepdims=True)
-        inner = (wanted - before)[left] / rest[left].sum(axis=1)
-        inner = np.clip(inner, 1e-15, 1.0 - 1e-15)
-        mean, sd = (part if part.ndim == 1 else part[left] for part in (self.mean, self.sd))
-        scores = _normal_quantiles(share, mean, sd, inner)
-        found[left] = self.column.score.inverse(scores)
-        return found
+        score, atoms = self.column.score, self.column.atoms
+        some, reach = self.rows > 0.0, _REACH * self.sd
+        low = score.inverse(np.where(some, self.mean - reach, np.inf).min(axis=1))
+        high = score.inverse(np.where(some, self.mean + reach, -np.inf).max(axis=1))
+        high = np.clip(high, atoms.max(initial=-_FARTHEST), _FARTHEST)
+        return _quantiles(self, level, np.maximum(low, -_FARTHEST), high, atoms)
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``.
@@ -307,8 +294,7 @@ class ScoredNormals(NamedTuple):
         of_atoms = log_or_inf((self.rows * self.state_prob.T[state]).sum(axis=1))
         if self.column.step > 0.0:
             of_atoms -= math.log(self.column.step)
-        rest = np.where(is_atom, 0.0, score)
-        of_rest = _log_normals(self.rows * self.state_prob[:, -1], self.mean, self.sd, rest)
+        of_rest = self.rest.log_density(np.where(is_atom, 0.0, score))
         return np.where(is_atom, of_atoms, of_rest + self.column.score.log_slope(x))
 
     def total(self) -> Floats:
@@ -323,8 +309,8 @@ class ScoredNormals(NamedTuple):
 
     def in_scores(self) -> Normals:
         """The same distributions on the scale of the score, atoms as known numbers."""
-        atoms = self.column.score.of(self.column.atoms)
-        prob = np.hstack([self.rows @ self.state_prob[:, :-1], self.rows * self.state_prob[:, -1]])
+        atoms = self.column.score.transform(self.column.atoms)
+        prob = np.hstack([self.atom_prob, self.rest.rows])
         sd = np.append(np.zeros(len(atoms)), self.sd)
         return Normals(np.append(atoms, self.mean), sd, prob)
 
@@ -333,19 +319,29 @@ class ScoredNormals(NamedTuple):
         """Probabilities of the parts under each distribution."""
         return np.eye(len(self.state_prob)) if self.prob is None else self.prob
 
+    @property
+    def rest(self) -> Normals:
+        """The scores of values that are not atoms, with the probability of these."""
+        return Normals(self.mean, self.sd, self.rows * self.state_prob[:, -1])
+
+    @property
+    def atom_prob(self) -> Floats:
+        """Probabilities of the atoms under each distribution, shape (n, n_atoms)."""
+        return self.rows @ self.state_prob[:, :-1]
+
 
 def likely_parts(parts: ScoredNormals) -> ScoredNormals:
     """The same distributions with a part for each atom, and the parts that are not negligible.
 
     The means of parts differ from row to row, and so do the parts that are kept.
     """
-    rest = parts.rows * parts.state_prob[:, -1]
+    rest = parts.rest.rows
     n_kept = max(int((rest > NOTHING).sum(axis=1).max(initial=0)), 1)
     kept = np.argpartition(-rest, n_kept - 1, axis=1)[:, :n_kept]
     mean, sd, rest = (
         np.take_along_axis(part, kept, axis=1) for part in (parts.mean, parts.sd, rest)
     )
-    return _with_atoms(parts.column, parts.rows @ parts.state_prob[:, :-1], mean, sd, rest)
+    return _with_atoms(parts.column, parts.atom_prob, mean, sd, rest)
 
 
 def stacked(forms: Sequence[Any]) -> Any:
@@ -378,7 +374,102 @@ def _with_atoms(
     return ScoredNormals(column, state_prob, mean, sd, np.hstack([of_atoms, rest]))
 
 
+class ScaleMixture(NamedTuple):
+    """Scale mixtures: copies of a distribution, stretched around its mean, which does not change.
+
+    Only pools of predictions use them.
+
+    Parameters
+    ----------
+    form : Form
+        The distributions.
+    factors : ndarray of shape (n_factors,)
+        How many times as wide each copy is; positive.
+    prob : ndarray of shape (n, n_factors)
+        Weights of the copies of each distribution; they sum to one, unless the distribution is a
+        part of a mixture.
+    middle : ndarray of shape (n,)
+        Means of the distributions, as :meth:`from_form` computes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Normals, ScaleMixture
+    >>> one = Normals(np.array([5.0]), np.array([1.0]))
+    >>> heavy = ScaleMixture.from_form(one, np.array([0.5, 4.0]), np.array([[0.9, 0.1]]))
+    >>> heavy.means(), heavy.mean_squares(heavy.means()), heavy.quantiles(0.5)
+    (array([5.]), array([1.825]), array([5.]))
+    """
+
+    form: Any
+    factors: Floats
+    prob: Floats
+    middle: Floats
+
+    @classmethod
+    def from_form(cls, form: Any, factors: Floats, prob: Floats) -> ScaleMixture:
+        """Stretch distributions around their means, which may take a quadrature each."""
+        return cls(form, factors, prob, form.means() / form.total())
+
+    def means(self) -> Floats:
+        """Mean of each distribution."""
+        return self.total() * self.middle
+
+    def mean_squares(self, centre: Floats) -> Floats:
+        """Mean square of each distribution around its own centre."""
+        middle = self.middle
+        around = self.form.mean_squares(middle) * (self.prob @ self.factors**2)
+        return around + self.total() * (middle - centre) ** 2
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is at most its own ``x``."""
+        middle = self.middle
+        copies = [self.form.below(middle + (x - middle) / factor) for factor in self.factors]
+        return (self.prob * np.array(copies).T).sum(axis=1)
+
+    def quantiles(self, level: float) -> Floats:
+        """The number below which each distribution has ``level`` of its mass."""
+        middle = self.middle
+        offset = self.form.quantiles(level) - middle
+        ends = middle + self.factors[:, np.newaxis] * offset
+        return _quantiles(self, level, ends.min(axis=0), ends.max(axis=0))
+
+    def log_density(self, x: Floats) -> Floats:
+        """Log density (nats) of each distribution at its own ``x``."""
+        copies = self.log_densities(x) + log_or_inf(self.prob)
+        return np.asarray(np.logaddexp.reduce(copies, axis=1))
+
+    def log_densities(self, x: Floats) -> Floats:
+        """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors)."""
+        middle = self.middle
+        copies = [
+            self.form.log_density(middle + (x - middle) / factor) - math.log(factor)
+            for factor in self.factors
+        ]
+        return np.array(copies).T
+
+    def log_masses(self, x: Floats, step: float) -> Floats:
+        """Log of the mean density (nats) of each copy in the cell of a lattice around ``x``.
+
+        Shape (n, n_factors). Over all cells the densities times ``step`` sum to one.
+        """
+        middle, log_density = self.middle, self.log_densities(x)
+        for column, factor in zip(log_density.T, self.factors):
+            low, high = (middle + (x + side - middle) / factor for side in (-step / 2, step / 2))
+            mass = self.form.below(high) - self.form.below(low)
+            # Differences of numbers close to one are rounding.
+            exact = mass > _SMALLEST_MASS
+            column[exact] = np.log(mass[exact] / step)
+        return log_density
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.prob.sum(axis=1) * self.form.total()
+
+
 Form = Points | Normals | Bins | ScoredNormals
+#: What the distribution of a cell is made of.
+Term = Form | ScaleMixture
 
 
 def _averages(prob: Floats, values: Floats) -> Floats:
@@ -386,55 +477,29 @@ def _averages(prob: Floats, values: Floats) -> Floats:
     return np.asarray(prob @ values if values.ndim == 1 else (prob * values).sum(axis=1))
 
 
-def _log_normals(prob: Floats, mean: Floats, sd: Floats, x: Floats) -> Floats:
-    """Log density of each mixture of normals at an ``x`` of its own."""
-    u = (x[:, np.newaxis] - mean) / sd
-    return np.asarray(logsumexp(log_or_inf(prob / (_SQRT_2_PI * sd)) - 0.5 * u * u, axis=1))
+def _quantiles(
+    form: Any, level: float, low: Floats, high: Floats, atoms: Floats | None = None
+) -> Floats:
+    """The least numbers, between bounds, at which distributions reach a level of their mass."""
+    wanted = level * form.total()
+    return bisected(lambda x: form.below(x) >= wanted, low, high, atoms)
 
 
-def _normal_quantiles(prob: Floats, mean: Floats, sd: Floats, level: Floats) -> Floats:
-    """Quantile, at a level of its own, of each mixture of normals."""
-    found, of_one = np.empty(len(prob)), ndtri(level)
-    means, sds = (np.array(np.broadcast_to(part, prob.shape), order="C") for part in (mean, sd))
-    _invert_normals(np.ascontiguousarray(prob), means, sds, level, of_one, found)
-    return found
+def bisected(
+    reached: Callable[[Floats], Any], low: Floats, high: Floats, atoms: Floats | None = None
+) -> Floats:
+    """The least numbers, each between two bounds, at which a condition holds that then stays true.
 
-
-@kernel
-def _invert_normals(
-    prob: Floats, mean: Floats, sd: Floats, level: Floats, z: Floats, out: Floats
-) -> None:
-    """Quantile of each mixture of normals, by Newton's method between bounds.
-
-    ``z`` has the quantiles of the standard normal distribution. Numbers are counted from the mean
-    of a part, as floats are coarse far away from zero.
+    They are found to neighbouring floats; the upper bound where the condition holds nowhere.
+    Halving comes close to an atom at zero, but hardly ever there: it is tried by itself.
     """
-    for r in range(len(out)):
-        low, high, narrowest, origin = np.inf, -np.inf, np.inf, np.nan
-        for k in range(prob.shape[1]):
-            # The quantile of a mixture lies between those of its parts.
-            if prob[r, k] > 0.0:
-                origin = mean[r, k] if origin != origin else origin
-                end = mean[r, k] - origin + z[r] * sd[r, k]
-                low, high = min(low, end), max(high, end)
-                narrowest = min(narrowest, sd[r, k])
-        x, stride = 0.5 * (low + high), high - low
-        for _ in range(_MAX_STEPS):
-            excess, density = -level[r], 0.0
-            for k in range(prob.shape[1]):
-                u = (x - (mean[r, k] - origin)) / sd[r, k]
-                excess += prob[r, k] * 0.5 * math.erfc(-u / _SQRT_2)
-                density += prob[r, k] * math.exp(-0.5 * u * u) / (sd[r, k] * _SQRT_2_PI)
-            if excess > 0.0:
-                high = x
-            else:
-                low = x
-            step = x - excess / density if density > 0.0 else np.inf
-            # Newton's steps may go round in circles between parts: each is half the last at most.
-            is_short = low < step < high and abs(step - x) <= 0.5 * stride
-            following = step if is_short else 0.5 * (low + high)
-            stride = abs(following - x)
-            if stride <= _PRECISION * narrowest or abs(excess) <= _ROUNDING * level[r]:
-                break
-            x = following
-        out[r] = origin + x
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if not ((low < middle) & (middle < high)).any():
+            break
+        holds = reached(middle)
+        high, low = np.where(holds, middle, high), np.where(holds, low, middle)
+    for atom in () if atoms is None else atoms:
+        at_atom = reached(np.full(len(high), atom))
+        high = np.where(at_atom, np.minimum(high, atom), high)
+    return high

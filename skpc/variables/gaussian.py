@@ -1,72 +1,222 @@
-"""Gaussian leaves.
+"""Leaves of numbers: a Gaussian of the scores of one or several columns, and atoms of each.
 
-Table of a leaf: mean, 1/sd, log density at the mean relative to the highest peak of the variable,
-log value of a missing cell. Statistics, with d the distance from the mean: count, sum of d and of
-d squared over the observed cells, and the count of the missing cells.
+    log p(x) = sum over observed columns of log P(which atom, or no atom) + log N(the other scores)
+
+A cell that holds an atom has no score; the Gaussian treats it as missing. The parameters of a
+leaf are, column by column, the log probabilities of its atoms and of all other values, then the
+mean and the covariance of the scores; a leaf of one column has a standard deviation instead. A
+column without atoms and score has no states, and its numbers are their own scores.
+
+Leaves of one column are evaluated inside circuits (a pass over them is 10x as fast as one over
+whole rows). Their table is that of their states, with an entry for a missing cell, and then: mean,
+1/sd, log density at the mean relative to the highest peak of the variable, log value of a missing
+cell. Their statistics have the same layout; those of the Gaussian are, with d the distance from
+the mean: count, sum of d and of d squared over the observed scores, and the count of the others.
+
+:class:`MultivariateGaussian` has the leaves of several columns, all those of one scope. The plain
+twins are ``tests/naive/circuit.py`` and ``tests/naive/blocks.py``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, internal_kernel
+from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals
+from skpc.variables.gaussians import (
+    Gaussians,
+    Patterns,
+    conditionals,
+    leave_one_out,
+    log_densities,
+    statistics,
+)
+from skpc.variables.leaves import Columns, Leaves, add_states
+from skpc.variables.score import ATOMS, HEAD, score_of, value_of
 
 N_PARAMS = 2
 N_ENTRIES = 4
+CELL = "a finite number"
 NEEDED = "a finite mean and a positive sd"
+#: Times that draws outside the range are redrawn before they are moved to its end.
+REDRAWS = 100
+#: No standard deviation is below about this part of that of its column.
+_SMALLEST_SD = 1e-6
+_LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @inlined
-def log_gaussian(
-    mean: float, inverse_sd: float, relative: float, missing: float, x: float
-) -> float:
-    """Log density relative to the highest peak of the variable."""
-    z = (x - mean) * inverse_sd
-    return relative - 0.5 * z * z if z == z else missing
+def read_scored(
+    column: Floats, first: int, last: int, log_peak: float, x: float
+) -> tuple[int, float, float]:
+    """State of a value, its score (NaN for an atom), and its log base density."""
+    step = column[first + 1]
+    for at in range(first + ATOMS, last):
+        if abs(x - column[at]) <= column[first + 2]:
+            return at - first - ATOMS, np.nan, (-math.log(step) if step > 0.0 else 0.0)
+    z, slope = score_of(column, first + HEAD, x)
+    return last - first - ATOMS, z, log_peak + slope
+
+
+@inlined
+def _log_normal(mean: float, inverse_sd: float, relative: float, missing: float, z: float) -> float:
+    """Log density of a score relative to the highest peak of the variable."""
+    u = (z - mean) * inverse_sd
+    return relative - 0.5 * u * u if u == u else missing
+
+
+@inlined
+def log_gaussian(first: int, n_states: int, table: Floats, code: Any, z: float) -> float:
+    """Log density of a cell relative to the highest peak of the variable."""
+    at = first + n_states + 1
+    value = _log_normal(table[at], table[at + 1], table[at + 2], table[at + 3], z)
+    return value + table[first + code] if n_states > 1 else value
 
 
 @inlined
 def log_gaussian_line(
-    first: int, table: Floats, var: int, values: Floats, n: int, lines: Floats, out: int
+    first: int,
+    n_states: int,
+    table: Floats,
+    line: int,
+    codes: NDArray[np.int16],
+    values: Floats,
+    n: int,
+    lines: Floats,
+    out: int,
 ) -> None:
-    """Log densities on a batch of rows."""
+    """Log densities on a batch of rows.
+
+    ========  ======================  =====================================================
+    first     int                     where the table of the leaf begins
+    n_states  int                     number of its states
+    table     (n_entries,)            log tables of all leaves
+    line      int                     the line of its cells
+    codes     (n_lines, size)         states of cells
+    values    (n_lines, size)         scores of cells, NaN without one
+    n         int                     number of rows
+    lines     (n_values, size)        values of nodes
+    out       int                     the line that is written
+    ========  ======================  =====================================================
+    """
     # Read before the loop, where the lines might overlap the table for all the compiler knows.
-    mean, inverse_sd = table[first], table[first + 1]
-    relative, missing = table[first + 2], table[first + 3]
+    at = first + n_states + 1
+    mean, inverse_sd = table[at], table[at + 1]
+    relative, missing = table[at + 2], table[at + 3]
     for r in range(n):
-        lines[out, r] = log_gaussian(mean, inverse_sd, relative, missing, values[var, r])
+        lines[out, r] = _log_normal(mean, inverse_sd, relative, missing, values[line, r])
+    # A state alone has probability one: only atoms need a look-up, which does not vectorise.
+    if n_states > 1:
+        for r in range(n):
+            lines[out, r] += table[first + codes[line, r]]
 
 
 @internal_kernel
 def add_gaussian(
     first: int,
+    n_states: int,
     table: Floats,
-    var: int,
+    line: int,
+    codes: NDArray[np.int16],
     values: Floats,
     n: int,
     lines: Floats,
     flow: int,
     statistic: Floats,
 ) -> None:
-    """Add the statistics of a line of flows."""
-    mean = table[first]
+    """Add the statistics of a line of flows.
+
+    =========  =====================  =====================================================
+    first      int                    where the table of the leaf begins
+    n_states   int                    number of its states
+    table      (n_entries,)           log tables of all leaves
+    line       int                    the line of its cells
+    codes      (n_lines, size)        states of cells
+    values     (n_lines, size)        scores of cells, NaN without one
+    n          int                    number of rows
+    lines      (n_values, size)       flows
+    flow       int                    the line of the flow that reaches the leaf
+    statistic  (n_entries,)           statistics of all leaves, added to
+    =========  =====================  =====================================================
+    """
+    if n_states > 1:
+        add_states(first, n_states, line, codes, n, lines, flow, statistic)
+    at = first + n_states + 1
+    mean = table[at]
     count, total, square, missing = 0.0, 0.0, 0.0, 0.0
     for r in range(n):
-        d = values[var, r] - mean
-        seen = lines[flow, r] if d == d else 0.0
+        d = values[line, r] - mean
+        # NaN must not reach the sums, not even times zero.
+        observed = lines[flow, r] if d == d else 0.0
         d = d if d == d else 0.0
-        count += seen
-        total += seen * d
-        square += seen * d * d
-        missing += lines[flow, r] - seen
-    statistic[first] += count
-    statistic[first + 1] += total
-    statistic[first + 2] += square
-    statistic[first + 3] += missing
+        count += observed
+        total += observed * d
+        square += observed * d * d
+        missing += lines[flow, r] - observed
+    statistic[at] += count
+    statistic[at + 1] += total
+    statistic[at + 2] += square
+    statistic[at + 3] += missing
+
+
+@inlined
+def is_atom(column: Floats, begin: int, n_states: int, x: float) -> bool:
+    """Whether a value belongs to one of the atoms of a column of ``n_states`` states."""
+    for at in range(begin + ATOMS, begin + ATOMS + n_states - 1):
+        if abs(x - column[at]) <= column[begin + 2]:
+            return True
+    return False
+
+
+@internal_kernel
+def draw_score(
+    column: Floats, begin: int, n_states: int, mean: float, sd: float, streams: Streams, j: int
+) -> tuple[float, float]:
+    """Draw a value that is no atom, and the standard normal number of its score.
+
+    It is redrawn while out of the range of draws.
+    """
+    low, high = column[begin + 4], column[begin + 5]
+    x, u = np.nan, 0.0
+    for _ in range(REDRAWS):
+        u = normal(streams, j)
+        x = value_of(column, begin + HEAD, mean + sd * u)
+        if low <= x <= high and not is_atom(column, begin, n_states, x):
+            break
+    return min(max(x, low), high), u
+
+
+@inlined
+def draw_gaussian(
+    first: int,
+    n_states: int,
+    table: Floats,
+    column: Floats,
+    begin: int,
+    streams: Streams,
+    j: int,
+) -> float:
+    """Draw a value from a leaf: an atom, or one whose score is normal."""
+    at = first + n_states + 1
+    if n_states == 0:
+        return table[at] + normal(streams, j) / table[at + 1]
+    u = uniform(streams, j)
+    for state in range(n_states - 1):
+        u -= math.exp(table[first + state])
+        if u < 0.0:
+            return column[begin + ATOMS + state]
+    return draw_score(column, begin, n_states, table[at], 1.0 / table[at + 1], streams, j)[0]
+
+
+def reads(cells: Floats) -> Any:
+    """Whether leaves can read these cells."""
+    return np.isfinite(cells)
 
 
 def fits(mean: Floats, sd: Floats) -> Any:
@@ -78,7 +228,7 @@ def fits(mean: Floats, sd: Floats) -> Any:
 
 def log_peak(mean: Floats, sd: Floats) -> Floats:
     """Log density at the mean."""
-    return -np.log(sd) - 0.5 * np.log(2 * np.pi)
+    return -np.log(sd) - 0.5 * _LOG_2_PI
 
 
 def entries(mean: Floats, sd: Floats, highest: Floats) -> Floats:
@@ -104,22 +254,232 @@ def form(mean: Floats, sd: Floats) -> Normals:
 def updated(
     statistic: Floats, param: Floats, pseudo_count: Floats, column_mean: Floats, column_sd: Floats
 ) -> Floats:
-    """The M-step of many leaves, each with ``pseudo_count`` cells distributed like its column.
+    """The M-step of many leaves of one column; see :func:`_m_step`.
 
-    ``statistic`` has shape (4, n_leaves). A leaf without any count stays as it is. The sd is kept
-    above 1e-6 of the column's.
+    ``statistic`` has shape (4, n_leaves).
     """
     (mean, sd), (observed, total, square, missing) = param, statistic
-    count = observed + missing + pseudo_count
-    some = np.where(count > 0, count, 1.0)
-    offset = column_mean - mean
-    shift = (total + pseudo_count * offset) / some
-    square = square + missing * sd**2 + pseudo_count * (column_sd**2 + offset**2)
-    variance = np.maximum(square / some - shift**2, (1e-6 * column_sd) ** 2)
-    return np.where(count > 0, [mean + shift, np.sqrt(variance)], param)
+    matrix = (slice(None), np.newaxis, np.newaxis)
+    sums = (observed + missing, total[:, np.newaxis], (square + missing * sd**2)[matrix])
+    prior = (pseudo_count, column_mean[:, np.newaxis], column_sd[:, np.newaxis])
+    means, covariance = _m_step(mean[:, np.newaxis], (sd**2)[matrix], sums, prior)
+    return np.array([means[:, 0], np.sqrt(covariance[:, 0, 0])])
 
 
 def log_prior(mean: Floats, sd: Floats, column_mean: Floats, column_sd: Floats) -> Floats:
     """Mean log density (nats) of a leaf over cells distributed like its column."""
     square = column_sd**2 + (column_mean - mean) ** 2
     return log_peak(mean, sd) - 0.5 * square / sd**2
+
+
+def _m_step(
+    mean: Floats,
+    covariance: Floats,
+    sums: tuple[Floats, Floats, Floats],
+    prior: tuple[Floats, Floats, Floats],
+) -> tuple[Floats, Floats]:
+    """New means and covariances of Gaussians; one without any count stays as it is.
+
+    ``sums`` are the counts, sums and sums of products of the distances from the means. ``prior``
+    has a number of rows for each Gaussian, and the means and standard deviations of the columns:
+    the rows have independent cells distributed like these.
+    """
+    (count, total, square), (pseudo_count, column_mean, column_sd) = sums, prior
+    offset, identity = column_mean - mean, np.eye(mean.shape[1])
+    count = count + pseudo_count
+    scale = 1.0 / np.where(count > 0, count, 1.0)[:, np.newaxis]
+    like_column = identity * column_sd[..., np.newaxis] ** 2 + _outer(offset, offset)
+    shift = scale * (total + pseudo_count[:, np.newaxis] * offset)
+    square = square + pseudo_count[:, np.newaxis, np.newaxis] * like_column
+    smallest = identity * (_SMALLEST_SD * column_sd[..., np.newaxis]) ** 2
+    updated = scale[:, :, np.newaxis] * square - _outer(shift, shift) + smallest
+    used = (count > 0)[:, np.newaxis]
+    mean = np.where(used, mean + shift, mean)
+    return mean, np.where(used[:, :, np.newaxis], updated, covariance)
+
+
+def _outer(left: Floats, right: Floats) -> Floats:
+    return np.asarray(left[:, :, np.newaxis] * right[:, np.newaxis, :])
+
+
+class ScoredCells(NamedTuple):
+    """Cells of rows in the columns of a multivariate Gaussian.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns)
+        States, -1 where missing; the last state of a column has no atom.
+    scores : ndarray of shape (n_rows, n_columns)
+        Scores; NaN where a cell is missing or an atom.
+    patterns : Patterns
+        Which rows have scores in the same columns.
+    """
+
+    codes: Ints
+    scores: Floats
+    patterns: Patterns
+
+    @classmethod
+    def from_scores(cls, codes: Ints, scores: Floats) -> ScoredCells:
+        """Sort rows by what they lack."""
+        scores = np.ascontiguousarray(scores)
+        return cls(codes, scores, Patterns.from_scores(scores))
+
+
+class MultivariateGaussian(NamedTuple):
+    """The leaves of several columns that have one scope.
+
+    Parameters
+    ----------
+    leaf : ndarray of shape (n_leaves,)
+        Numbers of the leaves.
+    variables : ndarray of shape (n_columns,)
+        Their variables.
+    log_prob : ndarray of shape (n_leaves, n_all_states)
+        Log probabilities (nats) of the states of all columns.
+    state_ptr : ndarray of shape (n_columns + 1,)
+        The states of the i-th column are ``state_ptr[i] .. state_ptr[i + 1]``.
+    gaussians : Gaussians
+        Distributions of the scores.
+    """
+
+    leaf: Ints
+    variables: Ints
+    log_prob: Floats
+    state_ptr: Ints
+    gaussians: Gaussians
+
+    @property
+    def n_atoms(self) -> Ints:
+        """Number of atoms of each column."""
+        return np.diff(self.state_ptr) - 1
+
+    def log_prob_of(self, place: int) -> Floats:
+        """Log probabilities of the states of a column, shape (n_leaves, n_states)."""
+        return self.log_prob[:, self.state_ptr[place] : self.state_ptr[place + 1]]
+
+    def log_peaks(self) -> Floats:
+        """Upper bounds of what a cell adds to a log density, shape (n_leaves, n_columns).
+
+        No variance is below that of a column given all the others.
+        """
+        precision = np.diagonal(self.gaussians.precision, axis1=1, axis2=2)
+        return np.asarray(0.5 * (np.log(precision) - _LOG_2_PI))
+
+    def log_values(self, cells: ScoredCells, columns: Columns) -> Floats:
+        """Log densities of rows relative to the peaks; shape (n_rows, n_leaves)."""
+        values = log_densities(self.gaussians, cells.scores, cells.patterns).T
+        peaks = ~np.isnan(cells.scores) @ columns.log_peak[self.variables]
+        values = values - peaks[:, np.newaxis]
+        for place in np.flatnonzero(self.n_atoms).tolist():
+            values += self._of_states(place, cells.codes[:, place])
+        return np.asarray(values)
+
+    def log_peak_values(self, cells: ScoredCells, columns: Columns) -> Floats:
+        """The same with missing cells at their most probable values; see :meth:`modes`.
+
+        A column with atoms counts what its best state is worth.
+        """
+        values, modes = self.log_values(cells, columns), self.modes(cells)
+        for place in np.flatnonzero(self.n_atoms).tolist():
+            values[cells.codes[:, place] < 0] += self.log_prob_of(place).max(axis=1)
+        lacks = (cells.codes < 0) & (self.n_atoms == 0)
+        for k in range(len(self.leaf)):
+            one = Gaussians(*(part[k : k + 1] for part in self.gaussians))
+            filled = ScoredCells.from_scores(cells.codes, np.where(lacks, modes[k], cells.scores))
+            before = log_densities(one, cells.scores, cells.patterns)[0]
+            values[:, k] += log_densities(one, filled.scores, filled.patterns)[0] - before
+        return values - (lacks @ columns.log_peak[self.variables])[:, np.newaxis]
+
+    def modes(self, cells: ScoredCells) -> Floats:
+        """Most probable scores of missing cells, which are their means; (n_leaves, n_rows, d)."""
+        wanted = np.ones((len(self.leaf), len(cells.codes)), dtype=bool)
+        return conditionals(self.gaussians, cells.scores, cells.patterns, wanted)[0]
+
+    def cell_values(self, cells: ScoredCells, columns: Columns) -> Floats:
+        """What each observed cell adds given the others; shape (n_rows, n_leaves, n_columns)."""
+        alone = leave_one_out(self.gaussians, cells.scores, cells.patterns).transpose(1, 0, 2)
+        observed = ~np.isnan(cells.scores)[:, np.newaxis]
+        values = alone - np.where(observed, columns.log_peak[self.variables], 0.0)
+        for place, codes in enumerate(cells.codes.T):
+            values[:, :, place] += self._of_states(place, codes)
+        return np.asarray(values)
+
+    def _of_states(self, place: int, codes: Ints) -> Floats:
+        """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
+        of_missing = np.zeros((len(self.leaf), 1))
+        return np.hstack([self.log_prob_of(place), of_missing])[:, codes].T
+
+    def add_statistics(
+        self, leaves: Leaves, cells: ScoredCells, flow: Floats, statistic: Floats
+    ) -> None:
+        """Add the expected statistics of rows whose flows have shape (n_rows, n_leaves).
+
+        They have the layout of the parameters, and one more entry for the whole flow.
+        """
+        weight = np.ascontiguousarray(flow.T)
+        total, counts = weight.sum(axis=1), np.exp(self.log_prob)
+        for place, codes in enumerate(cells.codes.T):
+            begin, end = self.state_ptr[place], self.state_ptr[place + 1]
+            counts[:, begin:end] *= (weight @ (codes < 0))[:, np.newaxis]
+            counts[:, begin:end] += weight @ (codes[:, np.newaxis] == np.arange(end - begin))
+        _, first, second = statistics(self.gaussians, cells.scores, cells.patterns, weight)
+        parts = np.column_stack([counts, first, second.reshape(len(total), -1), total])
+        statistic[self._entries(leaves)] += parts
+
+    def _entries(self, leaves: Leaves) -> Ints:
+        """Positions of the statistics of each leaf, one a row."""
+        size = self.log_prob.shape[1] + len(self.variables) * (len(self.variables) + 1) + 1
+        return leaves.first[self.leaf][:, np.newaxis] + np.arange(size)
+
+    def positions(self, leaves: Leaves) -> tuple[Ints, Ints]:
+        """Positions of the means, and of the covariances, of each leaf among the parameters."""
+        d = len(self.variables)
+        mean = leaves.param_ptr[self.leaf][:, np.newaxis] + self.log_prob.shape[1] + np.arange(d)
+        return mean, mean[:, :1] + d + np.arange(d * d)
+
+    def updated(
+        self, leaves: Leaves, statistic: Floats, prior: tuple[Floats, Floats, Floats]
+    ) -> tuple[Floats, Floats]:
+        """New means and covariances; see :func:`_m_step` (with the moments of all variables)."""
+        n, d = len(self.leaf), len(self.variables)
+        entries = statistic[self._entries(leaves)][:, self.log_prob.shape[1] :]
+        pseudo_count, column_mean, column_sd = prior
+        like_column = (column_mean[np.newaxis, self.variables], column_sd[self.variables])
+        sums = (entries[:, -1], entries[:, :d], entries[:, d:-1].reshape(n, d, d))
+        return _m_step(*self.gaussians[:2], sums, (pseudo_count, *like_column))
+
+    def log_prior(self, column_mean: Floats, column_sd: Floats) -> Floats:
+        """Mean log density (nats) of each Gaussian over rows of cells distributed like columns."""
+        offset = column_mean[self.variables] - self.gaussians.mean
+        second = np.eye(len(self.variables)) * column_sd[self.variables] ** 2
+        square = (self.gaussians.precision * (second + _outer(offset, offset))).sum(axis=(1, 2))
+        return np.asarray(
+            -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)
+        )
+
+
+def n_params_of_scopes(scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
+    """Number of parameters of leaves of several columns with these scopes."""
+    size = np.diff(scope_ptr)
+    states = np.diff(offsets(n_states[scope])[scope_ptr])
+    return np.asarray(states + size * (size + 1))
+
+
+def by_scope(leaf: Ints, leaves: Leaves) -> list[tuple[Ints, Ints]]:
+    """The numbers of the leaves of each scope, and its variables."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for one in leaf.tolist():
+        scope = leaves.scope[leaves.scope_ptr[one] : leaves.scope_ptr[one + 1]]
+        groups.setdefault(tuple(scope.tolist()), []).append(one)
+    return [(np.array(group), np.array(scope)) for scope, group in groups.items()]
+
+
+def split_params(
+    leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_states: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Log probabilities of states, means and covariances of the leaves of a scope."""
+    n, d = int(n_states[variables].sum()), len(variables)
+    chosen = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n + d * (d + 1))]
+    log_prob, mean, covariance = np.split(chosen, [n, n + d], axis=1)
+    return log_prob.copy(), mean.copy(), covariance.reshape(-1, d, d).copy()

@@ -15,7 +15,7 @@ from skpc._jit import internal_kernel, kernel
 
 
 @internal_kernel
-def _factorise(matrix: Floats, index: Ints, root: Floats) -> float:
+def factorise(matrix: Floats, index: Ints, root: Floats) -> float:
     """Cholesky factor of the block that an index selects, and its log determinant.
 
     Its diagonal holds reciprocals, since products are cheaper than quotients.
@@ -85,7 +85,7 @@ def measure(
         block = columns[p, :m] if by_missing else columns[p, m:]
         matrix = precision if by_missing else covariance
         if p != factorised:
-            factorised, of_block = p, _factorise(matrix, block, root)
+            factorised, of_block = p, factorise(matrix, block, root)
         rows = mapped if by_missing else distance
         for s in range(len(block)):
             solved[s] = rows[r, block[s]]
@@ -142,7 +142,7 @@ def complete(
             by_missing = 2 * m <= d
             missing, observed = columns[p, :m], columns[p, m:]
             block = missing if by_missing else observed
-            _factorise(precision if by_missing else covariance, block, root)
+            factorise(precision if by_missing else covariance, block, root)
             _halve(covariance, missing, block, by_missing, root, half)
             rows = variance[begin:end]
             _add_spread(covariance, missing, len(block), by_missing, weights, half, spread, rows)

@@ -1,4 +1,10 @@
-"""Leaves and variables of a circuit, as the arrays that their families and kernels read."""
+"""Leaves and variables of a circuit as arrays, and the states that leaves have.
+
+The leaves of a category, or of a histogram axis, have a probability for each state and nothing
+more. Table of such a leaf: one entry a state and one more for a missing cell; its statistics have
+the same layout. Leaves of numbers with atoms have states in front of their other parameters. The
+plain twin of the kernels is ``tests/naive/circuit.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
-
-#: The leaf families. A block has several variables, all others have one.
-CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED, BLOCK = 0, 1, 2, 3, 4, 5
+from skpc._arrays import Floats, Ints, offsets, ranges
+from skpc._jit import inlined, internal_kernel
+from skpc.variables.axis import Axis
+from skpc.variables.forms import Bins, Points
+from skpc.variables.score import ScoredColumn
 
 
 class Leaves(NamedTuple):
@@ -31,6 +38,15 @@ class Leaves(NamedTuple):
     n_states: Ints
     param_ptr: Ints
     first: Ints
+
+    @property
+    def owner(self) -> Ints:
+        """The leaf that each entry of ``scope`` belongs to."""
+        return np.repeat(np.arange(len(self.node)), np.diff(self.scope_ptr))
+
+    def with_variable(self, var: int) -> Ints:
+        """The leaves that have a variable in their scope, in the order of the nodes."""
+        return self.owner[self.scope == var]
 
 
 class LeafTable(NamedTuple):
@@ -59,6 +75,14 @@ class Columns(NamedTuple):
     log_peak: Floats
     ignored: NDArray[np.int8]
 
+    def flat(self, var: int) -> Floats:
+        """What the leaves of a variable have in common, as kernels read it."""
+        return self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]]
+
+    def scored(self, var: int) -> ScoredColumn:
+        """The atoms and the score of a variable that has some."""
+        return ScoredColumn.from_flat(self.flat(var))
+
 
 class Lines(NamedTuple):
     """What the posteriors of missing cells are put together from, leaf by leaf.
@@ -71,3 +95,137 @@ class Lines(NamedTuple):
     feature: Floats
     first: Ints
     n_lines: int
+
+
+@inlined
+def state_line(
+    first: int,
+    n_states: int,
+    table: Floats,
+    var: int,
+    codes: np.ndarray,
+    n: int,
+    lines: Floats,
+    out: int,
+) -> None:
+    """Read the table entry of each row's state."""
+    if n_states == 2:
+        # A choice between three numbers vectorises where a look-up would not.
+        zero, one, missing = table[first], table[first + 1], table[first + 2]
+        for r in range(n):
+            code = codes[var, r]
+            lines[out, r] = zero if code == 0 else (one if code == 1 else missing)
+    else:
+        for r in range(n):
+            lines[out, r] = table[first + codes[var, r]]
+
+
+@internal_kernel
+def add_states(
+    first: int,
+    n_states: int,
+    var: int,
+    codes: np.ndarray,
+    n: int,
+    lines: Floats,
+    flow: int,
+    statistic: Floats,
+) -> None:
+    """Add the flow of each row to the count of its state."""
+    if n_states == 2:
+        zero, one, missing = 0.0, 0.0, 0.0
+        for r in range(n):
+            code = codes[var, r]
+            zero += lines[flow, r] if code == 0 else 0.0
+            one += lines[flow, r] if code == 1 else 0.0
+            missing += lines[flow, r] if code == 2 else 0.0
+        statistic[first] += zero
+        statistic[first + 1] += one
+        statistic[first + 2] += missing
+    else:
+        for r in range(n):
+            statistic[first + codes[var, r]] += lines[flow, r]
+
+
+def updated_log_prob(
+    counts: Floats, missing: Floats, log_prob: Floats, pseudo_count: Floats, begin: Ints, size: Ints
+) -> Floats:
+    """The M-step of many leaves, their states one after the other.
+
+    ``missing`` is the count of missing cells of the leaf each state belongs to, and leaf ``l``
+    has ``size[l]`` states from ``begin[l]`` on. States of probability zero keep it; a leaf without
+    any count stays as it is.
+    """
+    prob = np.exp(log_prob)
+    total = np.where(prob > 0, counts + missing * prob + pseudo_count, 0.0)
+    norm = np.repeat(np.add.reduceat(total, begin), size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(norm > 0, np.log(total / norm), log_prob)
+
+
+class States(NamedTuple):
+    """The states of all leaves of states one after the other.
+
+    ``begin`` and ``size`` cut them into the leaves ``leaf``; ``param``, ``entry`` and ``state``
+    are the positions of a state in the parameters, the tables and among the states of all
+    variables.
+    """
+
+    leaf: Ints
+    begin: Ints
+    size: Ints
+    param: Ints
+    entry: Ints
+    state: Ints
+
+
+def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
+    """List the states of all leaves that have some; ``n_states`` are those of the variables."""
+    # A leaf of several variables has their states one variable after the other.
+    owner = leaves.owner
+    size = n_states[leaves.scope]
+    before = offsets(size)
+    before = before[:-1] - before[leaves.scope_ptr[:-1]][owner]
+    some = np.flatnonzero(size > 0)
+    leaf, size, before = owner[some], size[some], before[some]
+    offset = np.cumsum(n_states) - n_states
+    of_leaf = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
+    starts = (*of_leaf, offset[leaves.scope[some]])
+    return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
+
+
+def axis_in(flat: Floats) -> Axis | None:
+    """The histogram axis in the stretch of a variable; None where that is empty."""
+    return Axis.from_flat(flat) if len(flat) and flat[0] > 0.0 else None
+
+
+def axis_of(columns: Columns, var: int) -> Axis | None:
+    """The histogram axis of a variable, if it has one."""
+    return axis_in(columns.flat(var))
+
+
+def over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:
+    """Distributions with these probabilities of the states of a variable."""
+    axis = axis_of(columns, var)
+    return Points(np.arange(float(prob.shape[1])), prob) if axis is None else Bins(axis, prob)
+
+
+def peaks_and_modes(columns: Columns) -> tuple[Floats, Floats]:
+    """Greatest log density within each state of all variables, and a value that has it."""
+    peak, mode = [], []
+    for var, n_states in enumerate(columns.n_states):
+        axis = axis_of(columns, var)
+        peak.append(np.zeros(n_states) if axis is None else axis.log_peaks())
+        mode.append(np.arange(float(n_states)) if axis is None else axis.modes())
+    return np.concatenate(peak), np.concatenate(mode)
+
+
+def state_moments(columns: Columns, centre: Floats) -> tuple[Floats, Floats]:
+    """Mean and mean square around the centre within each state of all variables."""
+    means, squares = [], []
+    for var, n_states in enumerate(columns.n_states):
+        axis, state = axis_of(columns, var), np.arange(n_states) - centre[var]
+        both = (state, state**2) if axis is None else axis.moments(float(centre[var]))
+        means.append(both[0])
+        squares.append(both[1])
+    return np.concatenate(means), np.concatenate(squares)

@@ -1,4 +1,8 @@
-"""Axes that keep atoms apart and follow the margin of their column within each bin."""
+"""Axes of numeric columns: with bins that follow the margin of their column, or plain ones.
+
+:class:`Margin` keeps atoms apart and follows the margin within each bin. :func:`plain_axis` has
+bins of equal mass and nothing more, as in the papers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 from scipy.fft import dct, idct
 from scipy.ndimage import gaussian_filter1d
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, exact_parts, group_sums, offsets, weighted_quantiles
 from skpc.variables.axis import Axis
 from skpc.variables.number import Number, are_apart, distinct
 
@@ -20,12 +24,21 @@ _GRID, _CELLS = 512, 64
 _LATTICE_CELLS = 200
 #: Bandwidths compared, in cells of the grid, and the reach of a kernel in bandwidths.
 _BANDWIDTHS, _TRUNCATE = np.r_[0.0, np.geomspace(0.35, 100.0, 24)], 5.0
-#: Rows that the table of two binned columns should have a cell.
+#: Rows that the table of two binned columns should have a cell. Cross-validation among 1 to 15
+#: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
+#: chose about as many bins as this allows.
 _ROWS_PER_CELL = 8
 #: How far the masses of a bin may be tilted, and how exactly.
 _STEEPEST, _HALVINGS = 10.0, 40
 #: Tails start from the mean excess of this many of the outermost rows.
 _TAIL_ROWS = 10.0
+#: Smallest bins and tails of plain axes, as fractions of the column's spread. Both lost next to
+#: nothing on held-out rows of 91 real columns, and both keep a repeated value from earning an
+#: unbounded density.
+_SMALLEST_WIDTH, _SMALLEST_TAIL = 1e-3, 1e-2
+#: Below this part of the magnitude, differences between values are noise of their rounding; the
+#: reciprocal of anything smaller than the last would come near the largest float.
+_RESOLUTION, _SMALLEST_FLOAT = 1e-12, 1e-305
 
 
 class Margin(NamedTuple):
@@ -121,7 +134,7 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
         edges = points[0] + step * (np.arange(n_cells + 1) - 0.5)
         place = np.clip(np.searchsorted(edges, points, side="right") - 1, 0, n_cells - 1)
         return edges, _cumulated(_smoothed(place, mass, n_cells, tied=True))
-    z = number.score.of(points)
+    z = number.score.transform(points)
     if len(points) == 1:
         half = max(step / 2.0, 1e-6 * max(abs(points[0]), 1.0))
         return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
@@ -168,8 +181,8 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     smooth = count
     if bandwidth > 0.0:
         smooth = gaussian_filter1d(count, bandwidth, mode="reflect", truncate=_TRUNCATE)
-    found = smooth / total + background
-    return np.asarray(found / found.sum())
+    smooth = smooth / total + background
+    return np.asarray(smooth / smooth.sum())
 
 
 def _bandwidth(place: Ints, mass: Floats, count: Floats, background: float, tied: bool) -> float:
@@ -179,10 +192,10 @@ def _bandwidth(place: Ints, mass: Floats, count: Floats, background: float, tied
     # Neighbours in one cell, of which as much is left out, have one likelihood.
     first = np.append(True, (place[1:] != place[:-1]) | (out[1:] != out[:-1]))
     of_group, place, out = np.add.reduceat(mass, np.flatnonzero(first)), place[first], out[first]
-    response, own = (part[-len(bandwidths) :] for part in _filters(len(count)))
+    response, self_weight = (part[-len(bandwidths) :] for part in _filters(len(count)))
     # A reflected signal is filtered by products of its cosine transform.
     smooth = idct(dct(count) * response)
-    left = np.maximum(smooth[:, place] - out * own[:, place], 0.0)
+    left = np.maximum(smooth[:, place] - out * self_weight[:, place], 0.0)
     left /= np.maximum(mass.sum() - out, 1e-300)
     return float(bandwidths[np.argmax(np.log(left + background) @ of_group)])
 
@@ -194,16 +207,16 @@ def _filters(n_cells: int) -> tuple[Floats, Floats]:
     """
     bandwidths = _BANDWIDTHS[1 : np.searchsorted(_BANDWIDTHS, n_cells, "right"), np.newaxis]
     reach = np.floor(_TRUNCATE * bandwidths + 0.5)
-    away = np.arange(max(2 * n_cells, int(reach[-1, 0]) + 1))
-    kernel = np.where(away > reach, 0.0, np.exp(-0.5 * np.square(away / bandwidths)))
-    waves = 2.0 * np.cos(np.pi / n_cells * (np.outer(away, np.arange(n_cells)) % (2 * n_cells)))
+    step = np.arange(max(2 * n_cells, int(reach[-1, 0]) + 1))
+    kernel = np.where(step > reach, 0.0, np.exp(-0.5 * np.square(step / bandwidths)))
+    waves = 2.0 * np.cos(np.pi / n_cells * (np.outer(step, np.arange(n_cells)) % (2 * n_cells)))
     response = (kernel @ waves - 1.0) / (2.0 * kernel.sum(axis=1, keepdims=True) - 1.0)
     # What is reflected at either end comes from one cell beyond its mirror image.
     kernel = kernel[:, : 2 * n_cells]
-    own = kernel[:, :1] + kernel[:, 1::2] + kernel[:, ::-2]
-    own /= 2.0 * kernel.sum(axis=1, keepdims=True) - 1.0
+    self_weight = kernel[:, :1] + kernel[:, 1::2] + kernel[:, ::-2]
+    self_weight /= 2.0 * kernel.sum(axis=1, keepdims=True) - 1.0
     ones = np.ones((1, n_cells))
-    return np.vstack([ones, response]), np.vstack([ones, own])
+    return np.vstack([ones, response]), np.vstack([ones, self_weight])
 
 
 def _cumulated(mass: Floats) -> Floats:
@@ -263,18 +276,18 @@ def _bins(cells: Floats, point: Floats, n_bins: int, n_rows: float) -> Ints:
     is_atom = ~np.isnan(point)
     state = np.full(len(cells), n_bins)
     state[is_atom] += 1 + np.arange(is_atom.sum())
-    number, mine, below = 0, 0.0, 0.0
+    number, filled, below = 0, 0.0, 0.0
     enough, few = 0.5 / n_bins, _ROWS_PER_CELL / max(n_rows, 1.0)
     others = np.flatnonzero(~is_atom)
     numbers = list[int]()
     for mass, after_atom in zip(cells[others].tolist(), is_atom[others - 1].tolist()):
-        full = mine >= enough and below + mass / 2.0 >= (number + 1) / n_bins
-        if full or (after_atom and mine >= few and 1.0 - below >= few):
-            number, mine = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
+        full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
+        if full or (after_atom and filled >= few and 1.0 - below >= few):
+            number, filled = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
         numbers.append(number)
-        mine, below = mine + mass, below + mass
+        filled, below = filled + mass, below + mass
     state[others] = numbers
-    if mine < min(enough, few):
+    if filled < min(enough, few):
         last = state == number
         state[last] = state[(state < number)].max(initial=0) if number else 0
     return (np.cumsum(np.bincount(state) > 0) - 1)[state]
@@ -296,25 +309,26 @@ def _with_means_of_rows(
     begins, stops = (
         np.searchsorted(of_inner, numbers, side).tolist() for side in ("left", "right")
     )
-    chosen, away = list[Ints](), list[Floats]()
+    chosen, distance = list[Ints](), list[Floats]()
     for begin, stop, (low, high) in zip(begins, stops, ends):
         if begin == stop:
             continue
-        mine = order[begin:stop]
+        bins = order[begin:stop]
         target = moment[low:high].sum() / mass[low:high].sum()
-        offset = (middle[mine] - target) / (edges[mine[-1] + 1] - edges[mine[0]])
+        offset = (middle[bins] - target) / (edges[bins[-1] + 1] - edges[bins[0]])
         if offset.min() < 0.0 < offset.max():
-            chosen.append(mine + 1)
-            away.append(offset)
-    found = cells.copy()
+            chosen.append(bins + 1)
+            distance.append(offset)
+    tilted = cells.copy()
     if chosen:
         every = np.concatenate(chosen)
-        found[every] = _tilted(cells[every], np.concatenate(away), [len(own) for own in chosen])
-    return found
+        sizes = [len(part) for part in chosen]
+        tilted[every] = _tilted(cells[every], np.concatenate(distance), sizes)
+    return tilted
 
 
-def _tilted(mass: Floats, away: Floats, sizes: list[int]) -> Floats:
-    """The masses ``exp(t away) mass`` of the same sum under which the mean of ``away`` is zero.
+def _tilted(mass: Floats, offset: Floats, sizes: list[int]) -> Floats:
+    """The masses ``exp(t offset) mass`` of the same sum under which the mean offset is zero.
 
     Each of some parts, end to end, has a ``t`` of its own.
     """
@@ -322,12 +336,11 @@ def _tilted(mass: Floats, away: Floats, sizes: list[int]) -> Floats:
     low, high = np.full(len(sizes), -_STEEPEST), np.full(len(sizes), _STEEPEST)
     for _ in range(_HALVINGS):
         tilt = 0.5 * (low + high)
-        tilted = mass * np.exp(tilt[part] * away)
-        above = np.add.reduceat(tilted * away, ptr[:-1]) > 0.0
+        tilted = mass * np.exp(tilt[part] * offset)
+        above = np.add.reduceat(tilted * offset, ptr[:-1]) > 0.0
         low, high = np.where(above, low, tilt), np.where(above, tilt, high)
-    parts = [slice(begin, end) for begin, end in zip(ptr[:-1].tolist(), ptr[1:].tolist())]
-    scale = [mass[own].sum() / tilted[own].sum() for own in parts]
-    return np.asarray(tilted * np.array(scale)[part])
+    scale = np.add.reduceat(mass, ptr[:-1]) / np.add.reduceat(tilted, ptr[:-1])
+    return np.asarray(tilted * scale[part])
 
 
 def _in_order(state: Ints) -> Ints:
@@ -349,10 +362,93 @@ def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, f
     if len(points) < 2:
         scale = max(least, 0.1 * (number.high - number.low), 1e-3 * max(abs(number.high), 1.0))
         return scale, scale
-    found = []
+    scales = []
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
         from_end = np.cumsum(weight[::-1])[::-1]
         outer = from_end <= max(_TAIL_ROWS, weight[-1])
         excess = np.abs(values[outer] - values[outer][0])
-        found.append(max(float(np.average(excess, weights=weight[outer])), least))
-    return found[0], found[1]
+        scales.append(max(float(np.average(excess, weights=weight[outer])), least))
+    return scales[0], scales[1]
+
+
+def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
+    """Choose the states of a numeric column by its values.
+
+    A small table gets fewer bins than ``n_bins``: two such columns together then have eight
+    rows for each pair of states on average, but at least one bin. The ``n_bins + 1`` edges
+    stand at the weighted quantiles (``inverted_cdf``) of the levels ``i / (n_bins + 2)``, so
+    that each interior bin and each tail holds the same mass as far as ties allow. Edges that
+    repeat, or that follow the one before by less than a thousandth of the spread (half the
+    distance between the quartiles), are dropped. The scale of a tail is its weighted mean
+    excess over its edge, at least a hundredth of the spread; the scale of a tail without mass
+    is the spread. A constant column c gets one bin around c, whose width is a thousandth of
+    max(abs(c), 1).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Numbers, at least one of them; NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    n_bins : int
+        Largest number of interior bins.
+
+    Returns
+    -------
+    Axis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import plain_axis
+    >>> plain_axis(np.arange(200.0), np.ones(200), n_bins=3).edges
+    array([ 39.,  79., 119., 159.])
+    """
+    observed = ~np.isnan(values)
+    points, inverse = np.unique(values[observed] + 0.0, return_inverse=True)
+    large, small = (group_sums(inverse, part) for part in exact_parts(weight[observed]))
+    mass, cumulated = large + small, np.cumsum(large) + np.cumsum(small)
+    if len(points) == 1:
+        spread = max(abs(float(points[0])), 1.0)
+        half = 0.5 * _SMALLEST_WIDTH * spread
+        return Axis(np.array([points[0] - half, points[0] + half]), spread, spread)
+    n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / _ROWS_PER_CELL)) - 2))
+    candidates = weighted_quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
+    spread = _spread(points, mass, cumulated, float(candidates[-1] - candidates[0]))
+    noise = max(_RESOLUTION * float(np.abs(candidates).max()), _SMALLEST_FLOAT)
+    edges = _well_separated(candidates, max(_SMALLEST_WIDTH * spread, noise))
+    below, above = points < edges[0], points >= edges[-1]
+    lower_scale = _plain_tail_scale(points[below], mass[below], edges[0], spread, noise)
+    upper_scale = _plain_tail_scale(points[above], mass[above], edges[-1], spread, noise)
+    return Axis(edges, lower_scale, upper_scale)
+
+
+def _spread(points: Floats, mass: Floats, cumulated: Floats, covered: float) -> float:
+    """A width that one wild value cannot change: half the distance of the quartiles.
+
+    Where these are equal, a quarter of what the edges cover, or the mean absolute deviation.
+    """
+    low, median, high = weighted_quantiles(points, cumulated, np.array([1, 2, 3]), 4)
+    half = 0.5 * float(high - low)
+    return half or 0.25 * covered or _mean_deviation(points, mass, median)
+
+
+def _well_separated(candidates: Floats, smallest_width: float) -> Floats:
+    edges = [candidates[0]]
+    for candidate in candidates[1:]:
+        if candidate - edges[-1] >= smallest_width:
+            edges.append(candidate)
+    return np.array(edges)
+
+
+def _plain_tail_scale(
+    points: Floats, weight: Floats, edge: float, spread: float, noise: float
+) -> float:
+    if len(points) == 0:
+        return max(spread, noise)
+    return max(_mean_deviation(points, weight, edge), _SMALLEST_TAIL * spread, noise)
+
+
+def _mean_deviation(points: Floats, weight: Floats, centre: float) -> float:
+    """Weighted mean distance of points from a centre."""
+    return float(np.dot(weight / weight.sum(), np.abs(points - centre)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
-from skpc.variables.score import Score
+from skpc.variables.score import Score, ScoredColumn
 
 #: How far from the one value of a column others are expected, as a part of that value.
 _NEAR_CONSTANT = 0.01
@@ -116,19 +116,19 @@ class Number(NamedTuple):
         """
         points, mass = distinct(values, weight)
         step, origin = _lattice(points, mass)
-        own = np.unique(np.asarray(atoms, dtype=float)) if atoms is not None else None
-        own = _atoms(points, mass, step == 0.0) if own is None else own
+        if atoms is None:
+            atoms = _atoms(points, mass, step == 0.0)
+        atoms = np.unique(np.asarray(atoms, dtype=float))
         low, high = float(points[0]), float(points[-1])
         size = float(min(np.median(np.abs(points)), _largest_size(points)))
-        number = cls(step, origin, own, low, high, Score(), points[:0], size)
+        number = cls(step, origin, atoms, low, high, Score(), points[:0], size)
         rest = ~number.is_atom(points)
         if rest.any():
             score = _fitted_score(points[rest], mass[rest], bounds)
         else:
             score = _score_around(points, mass, bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
-        seen = points if few else np.empty(0)
-        return number._replace(score=score, seen=seen)
+        return number._replace(score=score, seen=points if few else points[:0])
 
     @property
     def reach(self) -> float:
@@ -158,6 +158,11 @@ class Number(NamedTuple):
             last = self.high + self.step * math.floor((high - self.high) / self.step)
             low, high = first - 0.499 * self.step, last + 0.499 * self.step
         return low, high
+
+    def scored_column(self, smallest_sd: float) -> ScoredColumn:
+        """What leaves with atoms and a Gaussian of the score share, if they describe the column."""
+        ends = self.range_of_draws
+        return ScoredColumn(self.score, self.atoms, self.step, self.reach, smallest_sd, *ends)
 
     def end_of_cell(self, values: Floats) -> Floats:
         """End of the cell of the greatest point of the lattice that is not above each value."""
@@ -228,9 +233,9 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
     if abs(decimals - round(decimals)) < 1e-9 * decimals and origin == 0.0:
         # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
         return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
-    found = origin + step * np.rint((values - origin) / step)
+    nearest = origin + step * np.rint((values - origin) / step)
     digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
-    return np.asarray(np.round(found, min(digits, 15)) + 0.0)
+    return np.asarray(np.round(nearest, min(digits, 15)) + 0.0)
 
 
 def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
@@ -268,11 +273,11 @@ def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
 
 def _common_step(multiples: Ints, mass: Any, unusual: float) -> int:
     """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
-    away = np.abs(multiples - multiples[len(multiples) // 2])
-    before = np.gcd.accumulate(away)
-    after = np.gcd.accumulate(away[::-1])[::-1]
+    distance = np.abs(multiples - multiples[len(multiples) // 2])
+    before = np.gcd.accumulate(distance)
+    after = np.gcd.accumulate(distance[::-1])[::-1]
     step = int(before[-1])
-    if len(away) > _NEAREST:
+    if len(distance) > _NEAREST:
         without = np.gcd(np.append(0, before[:-1]), np.append(after[1:], 0))
         step = max(step, int(np.where(mass <= unusual, without, 0).max()))
     return step
@@ -290,7 +295,7 @@ def _atoms(points: Floats, mass: Floats, without_lattice: bool) -> Floats:
     if len(points) == 1 or few:
         return points
     by_share, by_count = _SHARE * total, max(_FEW_ROWS, _SMALL_SHARE * total)
-    found = []
+    chosen = []
     for place in np.flatnonzero(mass >= min(by_share, by_count)).tolist():
         near = np.arange(max(place - _NEAREST, 0), min(place + _NEAREST + 1, len(points)))
         near = near[near != place]
@@ -299,9 +304,9 @@ def _atoms(points: Floats, mass: Floats, without_lattice: bool) -> Floats:
         often = mass[place] >= by_share and mass[place] >= _TIMES * around
         often |= mass[place] >= by_count and mass[place] >= _MORE_TIMES * around
         if often or (mass[place] >= by_count and _is_isolated(points, place)):
-            found.append(place)
-    found.sort(key=lambda place: -mass[place])
-    return np.sort(points[found[:_MAX_ATOMS]])
+            chosen.append(place)
+    chosen.sort(key=lambda place: -mass[place])
+    return np.sort(points[chosen[:_MAX_ATOMS]])
 
 
 def _is_isolated(points: Floats, place: int) -> bool:
@@ -315,7 +320,7 @@ def _is_isolated(points: Floats, place: int) -> bool:
 
 def _score_around(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """A linear score for a column of atoms alone: other values lie around these."""
-    line = Score(*bounds).of(points)
+    line = Score(*bounds).transform(points)
     centre = float(weighted_quantiles(line, np.cumsum(mass), np.array([1]), 2)[0])
     spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * max(abs(centre), 1.0)
     return Score(*bounds, centre=centre, spread=max(spread, TINY))
@@ -324,7 +329,7 @@ def _score_around(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """The score of the power that makes held-out values most likely as normal ones."""
     lower, upper = bounds
-    line = Score(lower, upper).of(points)
+    line = Score(lower, upper).transform(points)
     n_levels = int(min(_SKETCH, max(len(points), mass.sum())))
     cumulated = np.cumsum(mass)
     levels = 2 * np.arange(n_levels) + 1
@@ -339,10 +344,11 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     scores = [plain._replace(power=float(power)) for power in _POWERS]
     # Of each power, the log slope is a multiple of this one.
     log_slope = float(plain._replace(power=0.0).log_slope(u).sum())
-    found = _held_out(np.array([score.of(u) for score in scores]), (1.0 - _POWERS) * log_slope)
+    z = np.array([score.transform(u) for score in scores])
+    merit = _held_out(z, (1.0 - _POWERS) * log_slope)
     identity = int(np.flatnonzero(_POWERS == 1.0)[0])
-    best = int(np.argmax(found))
-    best = best if found[best] > found[identity] else identity
+    best = int(np.argmax(merit))
+    best = best if merit[best] > merit[identity] else identity
     return scores[best]._replace(lower=lower, upper=upper, centre=float(centre), spread=spread)
 
 
@@ -363,7 +369,7 @@ def _held_out(z: Floats, log_slope: Floats) -> Floats:
         n_others, mean, square = (part @ (1.0 - np.eye(_FOLDS)) for part in (count, first, second))
         mean /= n_others
         variance = np.maximum(square / n_others - mean**2, 1e-12)
-        away = second - 2.0 * mean * first + count * mean**2
-        of_scores = 0.5 * (count * np.log(variance) + away / variance).sum(axis=1)
+        squares = second - 2.0 * mean * first + count * mean**2
+        of_scores = 0.5 * (count * np.log(variance) + squares / variance).sum(axis=1)
         total = log_slope - of_scores
     return np.where(np.isfinite(total), total, -math.inf)

@@ -1,7 +1,7 @@
 """Poisson leaves, for counts: 0, 1, 2, ... without an upper end.
 
 Table of a leaf: log rate, rate, log value of a missing cell. Statistics: count and sum of the
-observed cells, and the count of the missing ones.
+observed cells, and the count of the missing ones. The plain twin is ``tests/naive/circuit.py``.
 
 A count x is most probable under the rate x. Its probability there is divided out of all leaves
 (:func:`log_base`), so that the values inside a circuit lie in [0, 1] and no leaf needs log(x!).
@@ -26,6 +26,7 @@ N_ENTRIES = 3
 
 #: Kernels list all likely counts; counts with a greater rate are better described by a Gaussian.
 GREATEST_RATE = 1e6
+CELL = "a whole number, 0 or more,"
 NEEDED = f"a rate in (0, {GREATEST_RATE:g}]"
 
 #: Standard deviations, and counts beyond them, that hold all but 1e-17 of the mass.
@@ -44,6 +45,7 @@ def log_base(x: float) -> float:
 @inlined
 def log_poisson(log_rate: float, rate: float, missing: float, x: float) -> float:
     """Log probability relative to :func:`log_base`."""
+    # The logarithm of a missing cell is not wanted, and that of zero does not count.
     some = x if x > 0.0 else 1.0
     relative = x * (log_rate - fast_log(some)) + (x - rate)
     return relative if x == x else missing
@@ -67,10 +69,11 @@ def add_poisson(
     count, total, missing = 0.0, 0.0, 0.0
     for r in range(n):
         x = values[var, r]
-        seen = lines[flow, r] if x == x else 0.0
-        count += seen
-        total += seen * (x if x == x else 0.0)
-        missing += lines[flow, r] - seen
+        # NaN must not reach the sums, not even times zero.
+        observed = lines[flow, r] if x == x else 0.0
+        count += observed
+        total += observed * (x if x == x else 0.0)
+        missing += lines[flow, r] - observed
     statistic[first] += count
     statistic[first + 1] += total
     statistic[first + 2] += missing
@@ -80,15 +83,20 @@ def add_poisson(
 def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     """Draw a count: waiting times until one unit of time is over, part by part of the rate."""
     # Not inlined: a loop more would slow down the draws of all other families.
-    found = 0.0
+    count = 0.0
     while rate > 0.0:
         step = min(rate, _RATE_OF_A_DRAW)
         rate -= step
         left = uniform(streams, j)
         while left > math.exp(-step):
             left *= uniform(streams, j)
-            found += 1.0
-    return found
+            count += 1.0
+    return count
+
+
+def reads(cells: Floats) -> Any:
+    """Whether these are counts."""
+    return (cells >= 0) & (cells == np.floor(cells))
 
 
 def fits(rate: Floats) -> Any:
@@ -136,9 +144,9 @@ def updated(
     """
     (rate,), (observed, total, missing) = param, statistic
     count = observed + missing + pseudo_count
-    found = total + missing * rate + pseudo_count * column_mean
-    found = np.clip(found / np.where(count > 0, count, 1.0), _SMALLEST_RATE, GREATEST_RATE)
-    return np.where(count > 0, found, param)
+    total = total + missing * rate + pseudo_count * column_mean
+    mean = np.clip(total / np.where(count > 0, count, 1.0), _SMALLEST_RATE, GREATEST_RATE)
+    return np.where(count > 0, mean, param)
 
 
 def log_prior(rate: Floats, column_mean: Floats, column_sd: Floats) -> Floats:

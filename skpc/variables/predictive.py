@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.forms import Bins, Points, ScoredNormals
+from skpc.variables.forms import Bins, Points, ScoredNormals, Term, bisected
 from skpc.variables.number import Number
-from skpc.variables.stretched import Term, bisected
 
 
 class Predictive:
@@ -23,7 +22,7 @@ class Predictive:
 
     Parameters
     ----------
-    terms : sequence of Points, Normals, Bins, ScoredNormals, OwnNormals or Stretched
+    terms : sequence of Points, Normals, Bins, ScoredNormals or ScaleMixture
         Forms with one row of probabilities for each cell. Over all terms these sum to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
@@ -114,13 +113,13 @@ class Predictive:
         if others or (self.labels is None and self.edges is None):
             return None
         prob = term.prob / term.prob.sum(axis=1, keepdims=True)
-        seen = np.flatnonzero(~np.isnan(self.known))
-        state = self.known[seen].astype(np.intp)
+        observed = np.flatnonzero(~np.isnan(self.known))
+        state = self.known[observed].astype(np.intp)
         if isinstance(term, Bins):
             edges, shares = term.axis.stretches()
-            prob, state = prob @ shares, np.searchsorted(edges, self.known[seen], side="right")
-        prob[seen] = 0.0
-        prob[seen, state] = 1.0
+            prob, state = prob @ shares, np.searchsorted(edges, self.known[observed], side="right")
+        prob[observed] = 0.0
+        prob[observed, state] = 1.0
         return prob
 
     @property
@@ -132,8 +131,8 @@ class Predictive:
     @property
     def atoms(self) -> Floats:
         """The numbers that have a probability of their own, increasing, shape (n_atoms,)."""
-        own = [_atoms_of(term) for term in self.terms]
-        return np.unique(np.concatenate(own)) if self.labels is None else np.empty(0)
+        atoms = [_atoms_of(term) for term in self.terms]
+        return np.unique(np.concatenate(atoms)) if self.labels is None else np.empty(0)
 
     def atom_probabilities(self) -> Floats:
         """Probability of each of the :attr:`atoms`, shape (n_rows, n_atoms)."""
@@ -168,8 +167,8 @@ class Predictive:
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
         at = np.broadcast_to(at, known.shape)
         cell = at if self.number is None else self.number.end_of_cell(at)
-        found = np.asarray(sum(term.below(cell) for term in terms))
-        return np.where(np.isnan(known), found, known <= at)
+        below = np.asarray(sum(term.below(cell) for term in terms))
+        return np.where(np.isnan(known), below, known <= at)
 
     def quantile(self, level: float) -> Floats:
         """The number below which each cell lies with probability ``level``, shape (n_rows,).
@@ -193,18 +192,14 @@ class Predictive:
         def reached(x: Floats) -> Any:
             return sum(term.below(x) for term in terms) >= level
 
-        found = bisected(reached, np.nanmin(bounds, axis=0), np.nanmax(bounds, axis=0))
-        for atom in self.atoms:
-            # Halving an interval comes close to zero, but hardly ever there.
-            at = np.full(len(found), atom)
-            found = np.where(reached(at), np.minimum(found, atom), found)
-        return self._on_lattice(known, found)
+        ends = np.nanmin(bounds, axis=0), np.nanmax(bounds, axis=0)
+        return self._on_lattice(known, bisected(reached, *ends, self.atoms))
 
-    def _on_lattice(self, known: Floats, found: Floats) -> Floats:
+    def _on_lattice(self, known: Floats, quantiles: Floats) -> Floats:
         """The known cells, and quantiles moved to points of the lattice."""
         if self.number is not None and self.number.step > 0.0:
-            found = self.number.snapped(found)
-        return _known_or(known, found)
+            quantiles = self.number.snapped(quantiles)
+        return _known_or(known, quantiles)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each cell: probabilities of categories, or of bins.
@@ -249,8 +244,8 @@ def _atoms_of(term: Term) -> Floats:
     return term.column.atoms if isinstance(term, ScoredNormals) else np.empty(0)
 
 
-def _known_or(known: Floats, found: Any) -> Floats:
-    return np.where(np.isnan(known), found, known)
+def _known_or(known: Floats, expected: Any) -> Floats:
+    return np.where(np.isnan(known), expected, known)
 
 
 def _refuse_other_cells(members: Sequence[Predictive]) -> None:
@@ -267,15 +262,15 @@ def _refuse_other_cells(members: Sequence[Predictive]) -> None:
 
 def _joined(terms: list[Term]) -> list[Term]:
     """Add up the probabilities of terms over the same points or the same axis."""
-    found: list[Term] = []
+    joined: list[Term] = []
     for term in terms:
-        for place, other in enumerate(found):
+        for place, other in enumerate(joined):
             if _same_parts(term, other):
-                found[place] = other._replace(prob=other.prob + term.prob)
+                joined[place] = other._replace(prob=other.prob + term.prob)
                 break
         else:
-            found.append(term)
-    return found
+            joined.append(term)
+    return joined
 
 
 def _same_parts(term: Term, other: Term) -> bool:

@@ -1,10 +1,13 @@
-"""Scores: bijections of the line that make the values of a column look normal.
+"""Scores: bijections of the line that make the values of a column look normal, and atoms.
 
 A score first maps the interval between the bounds of a column onto the line by logarithms (without
 bounds it leaves the value). Then it subtracts a centre, divides by a spread, and takes
 the power transform of Yeo and Johnson ("A new family of power transformations to improve normality
 or symmetry", Biometrika 2000). Beyond the range of the training rows it continues linearly, because
 the transform itself is bounded on one side for most powers.
+
+A :class:`ScoredColumn` adds the values that have a probability of their own, its atoms. The plain
+twin of the kernels is ``tests/naive/circuit.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp, fast_log
@@ -29,6 +32,8 @@ _REACH = 8.0
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 #: How near to a bound a value may come, as a part of the distance that counts there.
 _NEAREST = 1e-12
+#: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
+HEAD, ATOMS = 6, 13
 
 
 class Score(NamedTuple):
@@ -50,7 +55,7 @@ class Score(NamedTuple):
     >>> import numpy as np
     >>> from skpc.variables.score import Score
     >>> score = Score(centre=10.0, spread=2.0, power=0.0, low=-2.0, high=5.0)
-    >>> z = score.of(np.array([10.0, 14.0]))
+    >>> z = score.transform(np.array([10.0, 14.0]))
     >>> z.round(3), score.inverse(z)
     (array([0.   , 1.099]), array([10., 14.]))
     """
@@ -63,23 +68,24 @@ class Score(NamedTuple):
     low: float = 0.0
     high: float = 0.0
 
-    def of(self, x: Floats) -> Floats:
+    def transform(self, x: Floats) -> Floats:
         """Scores of values; NaN stays."""
-        found = np.empty(np.shape(x))
-        _scores(np.array(self, dtype=np.float64), np.ravel(x), found.ravel())
-        return found
+        return self._of_values(x)[0]
 
     def inverse(self, z: Floats) -> Floats:
         """Values of scores; NaN stays."""
-        found = np.empty(np.shape(z))
-        _values(np.array(self, dtype=np.float64), np.ravel(z), found.ravel())
-        return found
+        x = np.empty(np.shape(z))
+        _values(np.array(self, dtype=np.float64), np.ravel(z), x.ravel())
+        return x
 
     def log_slope(self, x: Floats) -> Floats:
         """Log derivative of the score at values: what a density of scores gains in nats."""
-        found = np.empty(np.shape(x))
-        _log_slopes(np.array(self, dtype=np.float64), np.ravel(x), found.ravel())
-        return found
+        return self._of_values(x)[1]
+
+    def _of_values(self, x: Floats) -> tuple[Floats, Floats]:
+        z, log_slope = np.empty(np.shape(x)), np.empty(np.shape(x))
+        _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
+        return z, log_slope
 
     def moments(self, mean: Floats, sd: Floats, centre: Floats) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` for values x whose scores are normal.
@@ -96,15 +102,84 @@ class Score(NamedTuple):
         _quadrature(flat, self._knots, _RULES, mean, sd, centre, first, second)
         return first, second
 
-    def below(self, x: Floats, mean: Floats, sd: Floats) -> Floats:
-        """Probability that a value whose score is normal is not above ``x``."""
-        return ndtr((self.of(x) - mean) / sd)
-
     @property
     def _knots(self) -> Floats:
         """Scores between which the inverse of the score is smooth, increasing."""
-        ends = [_power_of(self.low, self.power), _power_of(self.high, self.power)]
+        plain = Score(power=self.power, low=self.low, high=self.high)
+        ends = plain.transform(np.array([self.low, self.high]))
         return np.sort([*ends, 0.0])
+
+
+class ScoredColumn(NamedTuple):
+    """What leaves with atoms and a Gaussian of the score have in common.
+
+    Parameters
+    ----------
+    score : Score
+        The bijection between values and scores.
+    atoms : ndarray
+        Values with a probability of their own, increasing; exact.
+    step : float, default=0.0
+        Step of the lattice of the column. On a lattice an atom fills its cell, and no
+        standard deviation is below half a step.
+    reach : float, default=0.0
+        Distance from an atom up to which a value is that atom.
+    smallest_sd : float, default=0.0
+        No standard deviation of scores is below it.
+    low, high : float, default=-inf and inf
+        Draws stay between these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import ScoredColumn
+    >>> from skpc.variables.score import Score
+    >>> column = ScoredColumn(Score(), np.array([0.0]))
+    >>> column.scores(np.array([0.0, 2.0]))
+    (array([0, 1]), array([nan,  2.]))
+    """
+
+    score: Score
+    atoms: Floats
+    step: float = 0.0
+    reach: float = 0.0
+    smallest_sd: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+
+    @classmethod
+    def from_flat(cls, flat: Floats) -> ScoredColumn:
+        """Read a column from the stretch of an array that kernels see."""
+        score = Score(*flat[HEAD:ATOMS].tolist())
+        return cls(score, flat[ATOMS:].copy(), *flat[1:HEAD].tolist())
+
+    @property
+    def flat(self) -> Floats:
+        """What kernels read: a zero, where an axis has the scale of a tail, and then all fields."""
+        head = [0.0, self.step, self.reach, self.smallest_sd, self.low, self.high]
+        return np.concatenate([head, self.score, self.atoms])
+
+    @property
+    def n_states(self) -> int:
+        """Number of atoms, and one for all other values."""
+        return len(self.atoms) + 1
+
+    def scores(self, values: Floats) -> tuple[NDArray[np.int64], Floats]:
+        """State of each value (-1 if missing), and the score of values that are not atoms."""
+        near = np.abs(values[:, np.newaxis] - self.atoms) <= self.reach
+        state = np.where(near.any(axis=1), near.argmax(axis=1) if near.size else 0, len(self.atoms))
+        score = np.where(state < len(self.atoms), np.nan, self.score.transform(values))
+        return np.where(np.isnan(values), -1, state), score
+
+    def smallest_sds(self, mean: Floats) -> Floats:
+        """Smallest standard deviation of a leaf whose mean score is ``mean``.
+
+        On a lattice it is half a step, on the scale of scores, about the mean.
+        """
+        if self.step == 0.0:
+            return np.full(np.shape(mean), self.smallest_sd)
+        slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
+        return np.maximum(0.5 * self.step * slope, self.smallest_sd)
 
 
 @inlined
@@ -196,26 +271,17 @@ def _bound(lower: float, upper: float, v: float) -> float:
 
 
 @kernel
-def _scores(score: Floats, x: Floats, found: Floats) -> None:
+def _scores(score: Floats, x: Floats, z: Floats, log_slope: Floats) -> None:
     for i in range(len(x)):
-        found[i] = score_of(score, np.int64(0), x[i])[0] if x[i] == x[i] else np.nan
+        z[i] = log_slope[i] = np.nan
+        if x[i] == x[i]:
+            z[i], log_slope[i] = score_of(score, np.int64(0), x[i])
 
 
 @kernel
-def _log_slopes(score: Floats, x: Floats, found: Floats) -> None:
-    for i in range(len(x)):
-        found[i] = score_of(score, np.int64(0), x[i])[1] if x[i] == x[i] else np.nan
-
-
-@kernel
-def _values(score: Floats, z: Floats, found: Floats) -> None:
+def _values(score: Floats, z: Floats, x: Floats) -> None:
     for i in range(len(z)):
-        found[i] = value_of(score, np.int64(0), z[i]) if z[i] == z[i] else np.nan
-
-
-@kernel
-def _power_of(u: float, power: float) -> float:
-    return _power(u, power)
+        x[i] = value_of(score, np.int64(0), z[i]) if z[i] == z[i] else np.nan
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Blocks of numbers: estimates beside their formulas, and when parts are divided."""
+"""MultivariateGaussian of numbers: estimates beside their formulas, and when parts are divided."""
 
 import numpy as np
 import pytest

@@ -242,7 +242,7 @@ def univariate(circuit, var: int, part):
         atoms = [on_scale(circuit, var, atom) for atom in atoms_of_variable(circuit, var)]
         return Scored(atoms, np.exp(param[:-2]).tolist(), *param[-2:])
     prob = np.exp(param)[np.newaxis]
-    return Bins(Axis.of(axis), prob) if len(axis) else states(prob)
+    return Bins(Axis.from_flat(axis), prob) if len(axis) else states(prob)
 
 
 def on_scale(circuit, var: int, x: float) -> float:

@@ -11,7 +11,7 @@ AXES = [Axis(*AXIS), None]
 
 
 def test_densities_within_bins_are_those_of_a_histogram_leaf():
-    axes = AxisTable.of(AXES)
+    axes = AxisTable.from_axes(AXES)
     numbers = np.array([-4.0, -1.0, -0.2, 0.3, 1.0, 2.0, 9.0])
     codes = np.searchsorted(AXIS[0], numbers, side="right")
     rows = np.column_stack([numbers, np.zeros(7)])
@@ -24,7 +24,7 @@ def test_densities_within_bins_are_those_of_a_histogram_leaf():
 
 
 def test_draws_fall_into_their_bins_with_its_mean():
-    axes = AxisTable.of(AXES)
+    axes = AxisTable.from_axes(AXES)
     for state in range(5):
         codes = np.tile([state, 1], (4000, 1))
         rows = axes.draw(codes, np.full((4000, 2), np.nan), seed=0)
@@ -36,7 +36,7 @@ def test_draws_fall_into_their_bins_with_its_mean():
 
 
 def test_known_cells_and_missing_numbers_are_left_alone():
-    axes = AxisTable.of(AXES)
+    axes = AxisTable.from_axes(AXES)
     rows = np.array([[0.3, np.nan]])
     assert_allclose(axes.draw(np.array([[2, 1]]), rows, seed=0), [[0.3, 1.0]])
     assert axes.log_density(np.array([[np.nan, 1.0]]))[0] == 0.0

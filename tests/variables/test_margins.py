@@ -35,7 +35,7 @@ def fit(values, weight=None, n_bins: int = 8, **options) -> tuple[Number, Axis]:
 
 def density(axis: Axis, prob: np.ndarray, x: float) -> float:
     row = np.array([[x]])
-    table = AxisTable.of([axis])
+    table = AxisTable.from_axes([axis])
     return float(np.exp(table.log_density(row)[0]) * prob[table.states(row)[0, 0]])
 
 
@@ -49,7 +49,7 @@ def test_densities_and_probabilities_of_an_axis_sum_to_one(name):
     prob = np.random.default_rng(0).dirichlet(np.ones(axis.n_states))
     width = 1.0 if is_mass(number) else number.step
     total = sum(density(axis, prob, atom) * width for atom in number.atoms)
-    table = AxisTable.of([axis])
+    table = AxisTable.from_axes([axis])
     ends = [axis.edges[0] - 40 * axis.lower_scale, *axis.edges]
     ends.append(axis.edges[-1] + 40 * axis.upper_scale)
     for low, high, point in zip(ends[:-1], ends[1:], axis.points):
@@ -99,7 +99,7 @@ def test_each_atom_is_a_state_and_the_others_are_bins_of_similar_mass(name):
 @every_column
 def test_the_array_that_kernels_read_gives_the_axis_back(name):
     _, axis = fit(COLUMNS[name])
-    for one, two in zip(Axis.of(axis.flat), axis):
+    for one, two in zip(Axis.from_flat(axis.flat), axis):
         assert_array_equal(np.asarray(one), np.asarray(two))
 
 
@@ -109,9 +109,9 @@ def test_far_values_that_have_not_been_seen_have_finite_densities(name):
     prob = np.full(axis.n_states, 1.0 / axis.n_states)
     scale = np.ptp(COLUMNS[name]) or 1.0
     at = np.linspace(axis.edges[0] - 3 * scale, axis.edges[-1] + 3 * scale, 400)
-    log_density = AxisTable.of([axis]).log_density(at[:, None])
+    log_density = AxisTable.from_axes([axis]).log_density(at[:, None])
     assert np.isfinite(log_density + np.log(prob[axis.states_of(at)])).all()
-    far = AxisTable.of([axis]).log_density(np.array([[-1e15], [1e15]]))
+    far = AxisTable.from_axes([axis]).log_density(np.array([[-1e15], [1e15]]))
     assert not np.isnan(far).any()
 
 
@@ -130,7 +130,7 @@ def test_draws_snap_to_values_that_the_column_could_have(name):
     number, axis = fit(values)
     share = np.bincount(axis.states_of(values), minlength=axis.n_states) / len(values)
     states = np.random.default_rng(0).choice(axis.n_states, 4000, p=share)
-    drawn = AxisTable.of([axis]).draw(states[:, None], np.full((4000, 1), np.nan), seed=1)
+    drawn = AxisTable.from_axes([axis]).draw(states[:, None], np.full((4000, 1), np.nan), seed=1)
     # A tail beyond a range that ends with an atom has nothing to draw from but the atom.
     moved = axis.states_of(drawn[:, 0]) != states
     assert moved.mean() < 0.01
@@ -203,7 +203,7 @@ def test_an_interval_may_be_one_point():
 
 def test_a_point_mass_is_no_density_and_its_tails_keep_their_mass():
     _, axis = fit(np.full(50, 3.7))
-    table, one = AxisTable.of([axis]), np.ones(1)
+    table, one = AxisTable.from_axes([axis]), np.ones(1)
     # Of fifty rows that were all alike, the next is another one with a small probability.
     beyond = 1.0 - np.exp(table.log_density(np.array([[3.7]]))[0])
     assert 0.0 < beyond < 0.1
@@ -220,4 +220,4 @@ def test_columns_of_any_magnitude_get_finite_densities(scale):
         assert np.isfinite(axis.flat[[0, 1]]).all()
         assert np.isfinite(axis.edges).all()
         assert np.all(np.diff(axis.edges) > 0)
-        assert np.isfinite(AxisTable.of([axis]).log_density(values[:, None] * scale)).all()
+        assert np.isfinite(AxisTable.from_axes([axis]).log_density(values[:, None] * scale)).all()

@@ -74,7 +74,7 @@ def test_values_close_together_far_from_zero_are_told_apart(offset, spread):
     number = fit(values)
     assert_array_equal(number.atoms, [])
     assert_array_equal(distinct(values, np.ones(N_ROWS))[0], np.unique(values))
-    z = number.score.of(values)
+    z = number.score.transform(values)
     assert_allclose(number.score.inverse(z), values, rtol=1e-15)
     assert 0.5 < z.std() < 2.0
 
@@ -196,7 +196,9 @@ def test_other_units_have_the_same_scores(name, a, b):
     one, two = fit(values), fit(a * values + b)
     assert_allclose(two.atoms, a * one.atoms + b, rtol=1e-9)
     rest = ~one.is_atom(values)
-    assert_allclose(two.score.of(a * values + b)[rest], one.score.of(values)[rest], rtol=1e-6)
+    assert_allclose(
+        two.score.transform(a * values + b)[rest], one.score.transform(values)[rest], rtol=1e-6
+    )
     assert_allclose(two.range_of_draws[1], a * one.range_of_draws[1] + b, rtol=1e-6)
 
 

@@ -20,7 +20,7 @@ from skpc.queries import (
     sample_missing,
     score_cells,
 )
-from skpc.variables.leaves import POISSON
+from skpc.variables import POISSON
 from tests.naive import circuit as naive
 from tests.naive import kernels as naive_kernels
 from tests.zoo import (

@@ -29,27 +29,27 @@ def values_of(score: Score) -> np.ndarray:
 def test_scores_and_slopes_are_those_of_the_formula(score):
     plain = NaiveScore(*score)
     x = values_of(score)
-    assert_allclose(score.of(x), [plain.of(value) for value in x], rtol=1e-10, atol=1e-12)
+    assert_allclose(score.transform(x), [plain.of(value) for value in x], rtol=1e-10, atol=1e-12)
     assert_allclose(np.exp(score.log_slope(x)), [plain.slope(value) for value in x], rtol=1e-9)
 
 
 @every_score
 def test_a_score_increases_and_its_inverse_leads_back(score):
     x = values_of(score)
-    z = score.of(x)
+    z = score.transform(x)
     assert np.all(np.diff(z) > 0)
     assert_allclose(score.inverse(z), x, rtol=1e-9, atol=1e-9)
     if np.isfinite([score.lower, score.upper]).any():
         return
     far = np.array([-1e12, -1e3, 1e3, 1e12])
-    assert_allclose(score.inverse(score.of(far)), far, rtol=1e-9)
+    assert_allclose(score.inverse(score.transform(far)), far, rtol=1e-9)
 
 
 @every_score
 def test_the_slope_is_the_derivative(score):
     x = values_of(score)
     step = 1e-6 * np.minimum(1.0, np.minimum(x - score.lower, score.upper - x))
-    slope = (score.of(x + step) - score.of(x - step)) / (2 * step)
+    slope = (score.transform(x + step) - score.transform(x - step)) / (2 * step)
     assert_allclose(np.exp(score.log_slope(x)), slope, rtol=1e-6)
 
 
@@ -57,7 +57,7 @@ def test_within_its_range_the_transform_is_that_of_yeo_and_johnson():
     x = np.linspace(-3.0, 3.0, 31)
     for power in POWERS:
         score = Score(power=power, low=-4.0, high=4.0)
-        assert_allclose(score.of(x), yeojohnson(x, power), rtol=1e-12, atol=1e-14)
+        assert_allclose(score.transform(x), yeojohnson(x, power), rtol=1e-12, atol=1e-14)
 
 
 @every_score
@@ -114,14 +114,14 @@ def test_values_beyond_the_range_do_not_rule_the_mean_of_a_column_with_one_bound
 @every_score
 def test_missing_values_stay(score):
     nothing = np.array([np.nan])
-    for method in (score.of, score.inverse, score.log_slope):
+    for method in (score.transform, score.inverse, score.log_slope):
         assert_array_equal(method(nothing), nothing)
 
 
 def test_values_at_and_beyond_a_bound_have_finite_scores():
     score = Score(lower=0.0, upper=1.0, power=0.5, low=-2.0, high=2.0)
     x = np.array([-1.0, 0.0, 1e-300, 0.5, 1.0, 7.0])
-    assert np.isfinite(score.of(x)).all()
+    assert np.isfinite(score.transform(x)).all()
     assert np.isfinite(score.log_slope(x)).all()
     found = score.inverse(np.array([-1e6, -700.0, 700.0, 1e6]))
     assert np.all((found >= 0.0) & (found <= 1.0))
@@ -137,4 +137,4 @@ def test_the_power_makes_skew_columns_look_normal():
         number = Number.fit(values, np.ones(2000))
         assert least <= number.score.power <= most
         # A logarithm of what has been shifted is not quite that of the log-normal column.
-        assert abs(skew(number.score.of(values))) < max(abs(skew(values)) / 3, 0.2)
+        assert abs(skew(number.score.transform(values))) < max(abs(skew(values)) / 3, 0.2)

@@ -9,10 +9,9 @@ from skpc._arrays import Floats, Ints
 from skpc._random import Streams
 from skpc.circuit import Circuit
 from skpc.queries.passes.rows import CHUNK, over_chunks, read_cells
-from skpc.variables.block import BlockCells, Blocks
-from skpc.variables.block_cells import cell_moments, draw_missing, fill_modes
-from skpc.variables.families import leaves_of
 from skpc.variables.forms import NOTHING
+from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
+from skpc.variables.gaussian_cells import cell_moments, draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
 
 #: Means of cells under the blocks of a scope that are held at a time: what a cache holds.
@@ -30,7 +29,7 @@ class BlockReader:
     """
 
     def __init__(self, circuit: Circuit):
-        self.blocks: list[Blocks] = circuit.blocks
+        self.blocks: list[MultivariateGaussian] = circuit.blocks
         self.columns = circuit.columns
         self.n_features = circuit.n_features
         #: Places of the blocks of each scope among those of the circuit.
@@ -44,7 +43,7 @@ class BlockReader:
         if self.blocks and self.columns.ignored.any():
             self._evidence = self._values(self.cells(circuit.observed[np.newaxis]))[0]
 
-    def cells(self, rows: Floats, start: int = 0) -> list[BlockCells]:
+    def cells(self, rows: Floats, start: int = 0) -> list[ScoredCells]:
         """Cells of rows (from row ``start`` of the caller's on) in each scope that has blocks."""
         if not self.blocks:
             return []
@@ -53,7 +52,9 @@ class BlockReader:
         codes, values = read_cells(self._reading, writable, start)
         # Brackets around columns would take many times as long.
         return [
-            BlockCells.of(codes.take(b.variables, axis=1), values.take(b.variables, axis=1))
+            ScoredCells.from_scores(
+                codes.take(b.variables, axis=1), values.take(b.variables, axis=1)
+            )
             for b in self.blocks
         ]
 
@@ -66,7 +67,7 @@ class BlockReader:
             return np.empty((len(rows), 0))
         return self._values(self.cells(rows, start), maximise) - self._evidence
 
-    def _values(self, cells: list[BlockCells], maximise: bool = False) -> Floats:
+    def _values(self, cells: list[ScoredCells], maximise: bool = False) -> Floats:
         found = np.empty((len(cells[0].codes), self.n_blocks))
         for place, blocks, part in zip(self.place, self.blocks, cells):
             found[:, place] = (blocks.log_peak_values if maximise else blocks.log_values)(
@@ -93,7 +94,9 @@ class BlockReader:
         for reached, blocks, cells in self._reached(owner, rows):
             fill_modes(blocks, self.columns, cells, reached, rows)
 
-    def _reached(self, owner: Ints, rows: Floats) -> list[tuple[Ints, Blocks, BlockCells]]:
+    def _reached(
+        self, owner: Ints, rows: Floats
+    ) -> list[tuple[Ints, MultivariateGaussian, ScoredCells]]:
         """For each scope, the block that each row has reached, or -1."""
         found = []
         for blocks, cells in zip(self.blocks, self.cells(rows)):
@@ -136,7 +139,7 @@ class BlockReader:
 
         None where no block has it.
         """
-        among, found = leaves_of(self.leaves, var), []
+        among, found = self.leaves.with_variable(var), []
         for blocks, (mean, sd) in zip(self.blocks, given):
             for at in np.flatnonzero(blocks.variables == var):
                 found.append((np.searchsorted(among, blocks.leaf), mean[:, :, at], sd[:, :, at]))

@@ -12,7 +12,7 @@ from skpc.queries.passes.evaluator import Batch, Evaluator
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.variables import Columns
-from skpc.variables.leaf_kernels import cell_value, draw
+from skpc.variables.families import cell_value, draw
 from skpc.variables.leaves import LeafTable
 
 

@@ -19,7 +19,7 @@ from skpc._jit import inlined, internal_kernel, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
 from skpc.queries.passes.upward import leaf_values
-from skpc.variables.leaf_kernels import add_statistics
+from skpc.variables.families import add_statistics
 from skpc.variables.leaves import LeafTable
 
 #: Scratch lines behind those of the nodes, counted from the end.

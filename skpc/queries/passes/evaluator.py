@@ -15,7 +15,7 @@ from skpc.queries.passes.downward import N_SCRATCH
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of
 from skpc.queries.passes.rows import Cells, new_cells, read_batch, refuse_cell
 from skpc.queries.passes.upward import TINY, leaf_values, upward, upward_log
-from skpc.variables.families import leaf_tables, mode_tables
+from skpc.variables.leaf_queries import mode_tables
 
 #: Bytes that the values of one batch may take.
 _BUDGET = 48 * 2**20
@@ -74,7 +74,7 @@ class Evaluator:
             observed = circuit.observed[leaves.var]
             log_table, self.mode = mode_tables(leaves, circuit.param, self.columns, observed)
         else:
-            log_table, self.mode = leaf_tables(leaves, circuit.param, self.columns), np.empty(0)
+            log_table, self.mode = circuit.leaf_table, np.empty(0)
         self.tables: Tables = tables_of(circuit, log_table)
         self.reader = BlockReader(circuit)
         fitting = _BUDGET // (8 * len(self.plan.is_sum))

@@ -19,8 +19,8 @@ from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
 from skpc.queries.passes.plan import remembered
 from skpc.queries.passes.upward import TINY
 from skpc.variables import Columns
-from skpc.variables.families import linear_tables, only_states
-from skpc.variables.leaf_kernels import cell_value, read_cell
+from skpc.variables.families import cell_value, read_cell
+from skpc.variables.leaf_queries import linear_tables, only_states
 from skpc.variables.leaves import LeafTable
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import kernel
 from skpc.circuit import SUM, Circuit, Structure
-from skpc.variables.families import linear_tables
+from skpc.variables.leaf_queries import linear_tables
 from skpc.variables.leaves import LeafTable
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from skpc._threads import in_threads
 from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.variables import Columns
-from skpc.variables.families import kernel_cells, needed_cell
-from skpc.variables.leaf_kernels import read_cell
+from skpc.variables.families import read_cell
+from skpc.variables.leaf_queries import kernel_cells, needed_cell
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192

@@ -12,7 +12,7 @@ from skpc._fast_math import fast_exp
 from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells
-from skpc.variables.leaf_kernels import leaf_line
+from skpc.variables.families import leaf_line
 from skpc.variables.leaves import LeafTable
 
 #: Roots below are evaluated again in the log domain.

@@ -1,4 +1,4 @@
-"""Log densities of forms, and distributions that only pools are made of."""
+"""Forms: their densities, their quantiles, and scale mixtures, which pools are made of."""
 
 import numpy as np
 import pytest
@@ -8,18 +8,17 @@ from skpc.variables import (
     Axis,
     Bins,
     Normals,
-    OwnNormals,
     Points,
     Predictive,
+    ScaleMixture,
     ScoredColumn,
     ScoredNormals,
-    Stretched,
 )
+from skpc.variables.forms import bisected
 from skpc.variables.score import Score
-from skpc.variables.stretched import bisected
 from tests.naive.regressor import facts_of
 
-GRID = np.linspace(-40.0, 60.0, 400_001)
+GRID = np.linspace(-40.0, 60.0, 200_001)
 SCORE = Score(centre=1.0, spread=2.0, power=0.5, low=-3.0, high=6.0)
 PARTS = np.array([[0.3, 0.7], [0.9, 0.1]])
 FORMS = {
@@ -35,27 +34,25 @@ FORMS = {
         np.array([0.5, 1.0]),
         PARTS,
     ),
-    "own normals": OwnNormals(np.array([0.0, 3.0]), np.array([1.0, 2.0]), np.ones((2, 1))),
+    "normals of each": Normals(np.array([[0.0], [3.0]]), np.array([[1.0], [2.0]]), np.ones((2, 1))),
 }
-FORMS["stretched"] = Stretched.of(
+FORMS["scale mixture"] = ScaleMixture.from_form(
     FORMS["scored"], np.array([0.5, 1.0, 3.0]), np.full((2, 3), 1 / 3)
 )
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 
 
 def log_density_on_grid(form, row):
-    """Log density of one of the distributions on the whole grid, some points at a time."""
-    found = []
-    for part in np.split(GRID[:-1], 1000):
-        alone = form._replace(prob=np.repeat(form.prob[[row]], len(part), axis=0))
-        for name in ("mean", "sd"):
-            if isinstance(form, OwnNormals):
-                alone = alone._replace(**{name: np.full(len(part), getattr(form, name)[row])})
-        if isinstance(form, Stretched):
-            inner = form.form._replace(prob=np.repeat(form.form.prob[[row]], len(part), axis=0))
-            alone = Stretched.of(inner, form.factors, alone.prob)
-        found.append(alone.log_density(part))
-    return np.concatenate(found)
+    """Log density of one of the distributions on the whole grid."""
+    inner = form.form if isinstance(form, ScaleMixture) else form
+    of_row = {"prob": np.repeat(inner.prob[[row]], len(GRID) - 1, axis=0)}
+    if isinstance(inner, Normals) and inner.mean.ndim == 2:
+        of_row |= {"mean": inner.mean[[row]], "sd": inner.sd[[row]]}
+    alone = inner._replace(**of_row)
+    if isinstance(form, ScaleMixture):
+        prob = np.repeat(form.prob[[row]], len(GRID) - 1, axis=0)
+        alone = ScaleMixture(alone, form.factors, prob, form.middle[[row]])
+    return alone.log_density(GRID[:-1])
 
 
 @every_form
@@ -105,12 +102,16 @@ def test_a_distribution_of_atoms_alone_leaves_something_that_has_quantiles():
     form = ScoredNormals(column, np.array([[1.0, 0.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
     rest = form.without_atoms()
     assert_allclose(rest.total(), 0.0, atol=1e-200)
-    assert np.isfinite(Stretched.of(rest, np.ones(1), np.ones((1, 1))).quantiles(0.3)).all()
+    assert np.isfinite(
+        ScaleMixture.from_form(rest, np.ones(1), np.ones((1, 1))).quantiles(0.3)
+    ).all()
 
 
-def test_stretched_copies_are_copies_drawn_and_moved():
+def test_scale_mixtures_are_copies_drawn_and_moved():
     rng = np.random.default_rng(0)
-    form = Stretched.of(FORMS["normals"], np.array([0.5, 2.0]), np.array([[0.8, 0.2], [0.3, 0.7]]))
+    form = ScaleMixture.from_form(
+        FORMS["normals"], np.array([0.5, 2.0]), np.array([[0.8, 0.2], [0.3, 0.7]])
+    )
     part = (rng.random(100_000) < 0.7).astype(int)
     drawn = np.where(part == 1, 3.0, -1.0) + np.where(part == 1, 0.5, 1.0) * rng.normal(
         size=100_000

@@ -1,0 +1,272 @@
+"""Missing cells under leaves of several numbers: means, draws, modes, conditional normals.
+
+The plain twin of the kernel is ``tests/naive/blocks.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints, offsets
+from skpc._jit import inlined, kernel
+from skpc._random import Streams, draw_index, uniform
+from skpc.variables.forms import NOTHING
+from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, draw_score
+from skpc.variables.gaussian_kernels import factorise
+from skpc.variables.gaussians import Gaussians, Patterns
+from skpc.variables.leaves import Columns
+from skpc.variables.score import ATOMS
+
+
+def cell_moments(
+    leaves: MultivariateGaussian,
+    columns: Columns,
+    scores: tuple[Floats, Floats],
+    place: int,
+    prob: Floats,
+    centre: float,
+) -> tuple[Floats, Floats]:
+    """Mean and mean square of missing cells of a column around a centre.
+
+    ``scores`` are the means and standard deviations of their scores, ``prob`` the probability of
+    each leaf given each row, shape (n_leaves, n_rows).
+    """
+    column = columns.scored(int(leaves.variables[place]))
+    mean, sd = scores
+    k, row = np.nonzero(prob > NOTHING)
+    of_scores = column.score.moments(mean[k, row], sd[k, row], np.full(len(k), centre))
+    state_prob = np.exp(leaves.log_prob_of(place))
+    of_atoms = [state_prob[:, :-1] @ (column.atoms - centre) ** power for power in (1, 2)]
+    values = [
+        prob[k, row] * (atoms[k] + state_prob[k, -1] * rest)
+        for atoms, rest in zip(of_atoms, of_scores)
+    ]
+    first, second = (np.bincount(row, value, prob.shape[1]) for value in values)
+    return first.astype(np.float64), second.astype(np.float64)
+
+
+def fill_modes(
+    leaves: MultivariateGaussian, columns: Columns, cells: ScoredCells, reached: Ints, rows: Floats
+) -> None:
+    """Fill the missing cells of rows by the most probable ones; see :func:`draw_missing`."""
+    some = np.flatnonzero(reached >= 0)
+    modes = leaves.modes(cells)[reached[some], some]
+    for place, var in enumerate(leaves.variables.tolist()):
+        column = columns.scored(var)
+        best = leaves.log_prob_of(place)[reached[some]].argmax(axis=1)
+        atoms = np.append(column.atoms, np.nan)[best]
+        values = np.where(np.isnan(atoms), column.score.inverse(modes[:, place]), atoms)
+        rows[some, var] = np.where(np.isnan(rows[some, var]), values, rows[some, var])
+
+
+def draw_missing(
+    leaves: MultivariateGaussian,
+    columns: Columns,
+    cells: ScoredCells,
+    reached: Ints,
+    streams: Streams,
+    rows: Floats,
+) -> None:
+    """Fill the missing cells of rows by joint draws given their observed cells.
+
+    Parameters
+    ----------
+    leaves : MultivariateGaussian
+        The leaves of a scope.
+    columns : Columns
+        The variables.
+    cells : ScoredCells
+        Cells of the rows.
+    reached : ndarray of shape (n_rows,)
+        The leaf of each row; -1 leaves it as it is.
+    streams : ndarray of shape (n_rows,)
+        The random stream of each row.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows; filled in place.
+    """
+    axis_at, (mean, covariance) = columns.axis_ptr[leaves.variables], leaves.gaussians[:2]
+    states = (np.exp(leaves.log_prob), leaves.state_ptr, mean, covariance, leaves.variables)
+    _draw(*states, columns.axis, axis_at, cells.scores, reached, streams, rows)
+
+
+@kernel
+def _draw(
+    prob: Floats,
+    state_ptr: Ints,
+    means: Floats,
+    covariances: Floats,
+    variables: Ints,
+    axis: Floats,
+    axis_at: Ints,
+    scores: Floats,
+    reached: Ints,
+    streams: Streams,
+    rows: Floats,
+) -> None:
+    """Draw states of missing cells, and then the scores of those at no atom, one by one.
+
+    ===========  =====================  ==================================================
+    prob         (n_leaves, n_states)   probabilities of the states of all columns
+    state_ptr    (d + 1,)               where the states of each column begin
+    means        (n_leaves, d)          of the scores
+    covariances  (n_leaves, d, d)       of the scores
+    variables    (d,)                   the variable of each column
+    axis         (n_numbers,)           what leaves of variables have in common
+    axis_at      (d,)                   where that of each column begins
+    scores       (n_rows, d)            of the observed cells, else NaN
+    reached      (n_rows,)              the leaf of each row, or -1
+    streams      (n_rows,)              random streams
+    rows         (n_rows, n_features)   encoded rows, filled in place
+    ===========  =====================  ==================================================
+    """
+    d = len(variables)
+    order, root = np.empty(d, np.int64), np.empty((d, d))
+    white, score = np.empty(d), np.empty(prob.shape[1])
+    for r in range(len(rows)):
+        k = reached[r]
+        if k < 0:
+            continue
+        n_observed = np.int64(0)
+        for at in range(d):
+            if not np.isnan(scores[r, at]):
+                order[n_observed] = at
+                n_observed += 1
+        # Observed scores come first in the order, so that all others are drawn given them.
+        n = n_observed
+        for at in range(d):
+            var, n_states = variables[at], state_ptr[at + 1] - state_ptr[at]
+            if np.isnan(rows[r, var]):
+                state = _draw_state(prob, k, state_ptr[at], n_states, score, streams, r)
+                if state < n_states - 1:
+                    rows[r, var] = axis[axis_at[at] + ATOMS + state]
+                else:
+                    order[n] = at
+                    n += 1
+        # The diagonal holds reciprocals.
+        factorise(covariances[k], order[:n], root)
+        for i in range(n):
+            # Each score is its mean given those before, and an innovation.
+            at = order[i]
+            mean = means[k, at]
+            for j in range(i):
+                mean += root[i, j] * white[j]
+            if i < n_observed:
+                white[i] = (scores[r, at] - mean) * root[i, i]
+            else:
+                n_states = state_ptr[at + 1] - state_ptr[at]
+                sd = 1.0 / root[i, i]
+                drawn = draw_score(axis, axis_at[at], n_states, mean, sd, streams, r)
+                rows[r, variables[at]], white[i] = drawn
+
+
+@inlined
+def _draw_state(
+    prob: Floats, k: int, begin: int, n_states: int, score: Floats, streams: Streams, r: int
+) -> int:
+    """Draw an atom of a column, or its last state."""
+    if n_states == 1:
+        return 0
+    for s in range(n_states):
+        score[s] = prob[k, begin + s]
+    return draw_index(score, np.int64(0), n_states, uniform(streams, r))
+
+
+class ConditionalNormals(NamedTuple):
+    """Normal distributions of the scores of rows under leaves of one scope.
+
+    Known cells, atoms among them, have their own scores and no variance. A missing cell may hold
+    an atom instead of a score; how probable that is depends on the leaf alone. Rows that lack the
+    same cells share their covariance: they are members of one set, and stand together.
+
+    Parameters
+    ----------
+    row : ndarray of shape (n,)
+        The row of each distribution.
+    set_ptr : ndarray of shape (n_sets + 1,)
+        The members of a set are ``set_ptr[i] .. set_ptr[i + 1]``.
+    mean : ndarray of shape (n, n_columns)
+        Expected scores.
+    leaf : ndarray of shape (n_sets,)
+        The leaf of each set, among those of the scope.
+    missing : bool ndarray of shape (n_sets, n_columns)
+        Cells that are missing.
+    covariance : ndarray of shape (n_sets, n_columns, n_columns)
+        Covariances of the scores.
+    """
+
+    row: Ints
+    set_ptr: Ints
+    mean: Floats
+    leaf: Ints
+    missing: NDArray[np.bool_]
+    covariance: Floats
+
+    @property
+    def of_set(self) -> Ints:
+        """The set of each distribution; shape (n,)."""
+        return np.repeat(np.arange(len(self.leaf)), np.diff(self.set_ptr))
+
+
+def conditional_normals(
+    leaves: MultivariateGaussian,
+    columns: Columns,
+    cells: ScoredCells,
+    rows: Floats,
+    reached: NDArray[np.bool_],
+) -> ConditionalNormals:
+    """Conditional distributions of rows under the leaves that they can have been made by.
+
+    Parameters
+    ----------
+    leaves : MultivariateGaussian
+        The leaves of a scope.
+    columns : Columns
+        The variables.
+    cells : ScoredCells
+        Cells of the rows in the scope.
+    rows : ndarray of shape (n_rows, n_columns)
+        The same, as encoded rows.
+    reached : bool ndarray of shape (n_rows, n_leaves)
+        Which pairs are wanted.
+
+    Returns
+    -------
+    ConditionalNormals
+    """
+    variables = zip(leaves.variables.tolist(), rows.T)
+    known = np.column_stack([columns.scored(v).score.transform(column) for v, column in variables])
+    # Cells at atoms are known, but say nothing about the others.
+    patterns, d = Patterns.from_scores(np.hstack([known, cells.scores])), len(leaves.variables)
+    nobody = np.empty(0, dtype=np.int64)
+    nothing = np.empty((0, d)), nobody, nobody, np.empty((0, d), dtype=bool), np.empty((0, d, d))
+    parts: list[Any] = [(nobody, *nothing)]
+    for place, observed in enumerate(patterns.observed):
+        row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
+        missing, scored = ~observed[:d], observed[d:]
+        used = np.flatnonzero(reached[row].any(axis=0))
+        gaussians = Gaussians(*(part[used] for part in leaves.gaussians))
+        slopes, covariance = _regressed(gaussians.precision, scored, missing)
+        leaf, member = np.nonzero(reached[row][:, used].T)
+        mean, distance = known[row[member]], cells.scores[row[member]] - gaussians.mean[leaf]
+        shift = np.einsum("nij,nj->ni", slopes[leaf], distance[:, scored])
+        mean[:, missing] = gaussians.mean[leaf][:, missing] + shift
+        count = np.bincount(leaf, minlength=len(used))
+        parts.append((row[member], mean, count, used, np.tile(missing, (len(used), 1)), covariance))
+    rows_of, mean, count, leaf, missing, covariance = map(np.concatenate, zip(*parts))
+    return ConditionalNormals(rows_of, offsets(count), mean, leaf, missing, covariance)
+
+
+def _regressed(
+    precision: Floats, scored: NDArray[np.bool_], missing: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Regression of the missing scores on those observed, and covariances that are 0 elsewhere."""
+    others, wanted = np.flatnonzero(~scored), np.flatnonzero(missing)
+    within = missing[others]
+    spread = np.linalg.inv(precision[:, others[:, np.newaxis], others])[:, within]
+    slopes = -spread @ precision[:, others[:, np.newaxis], np.flatnonzero(scored)]
+    covariance = np.zeros(precision.shape)
+    covariance[:, wanted[:, np.newaxis], wanted] = spread[:, :, within]
+    return slopes, covariance

@@ -1,0 +1,461 @@
+"""What queries ask of the leaves of a circuit: tables, modes, moments, the M-step, posteriors.
+
+A leaf has a probability for each state of its column (categories, the bins of a histogram axis),
+or a density that a formula computes from a few parameters, or both: numbers with atoms have states
+and, in the last state, a formula. Which family has which formula is the business of
+:mod:`skpc.variables.families`. No file here knows circuits: their leaves come as :class:`Leaves`,
+their variables as :class:`Columns`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints, offsets
+from skpc.variables import gaussian
+from skpc.variables.families import (
+    BLOCK,
+    CATEGORICAL,
+    FORMULAS,
+    SCORED,
+    WITH_STATES_ALONE,
+)
+from skpc.variables.forms import Form, Normals, Points, ScoredNormals, likely_parts
+from skpc.variables.gaussian import MultivariateGaussian
+from skpc.variables.gaussians import Gaussians
+from skpc.variables.leaves import (
+    Columns,
+    Leaves,
+    Lines,
+    over_states,
+    peaks_and_modes,
+    state_moments,
+    states_of_leaves,
+    updated_log_prob,
+)
+
+
+def n_params(family: Any, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
+    """Number of parameters of leaves of these families and scopes."""
+    sizes = n_states[scope[scope_ptr[:-1]]]
+    for number, formula in FORMULAS.items():
+        sizes = np.where(np.asarray(family) == number, sizes + formula.N_PARAMS, sizes)
+    of_scopes = gaussian.n_params_of_scopes(scope_ptr, scope, n_states)
+    return np.where(np.asarray(family) == BLOCK, of_scopes, sizes)
+
+
+def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Leaves:
+    """List leaves and lay out their parameters and tables."""
+    is_block, var = family == BLOCK, scope[scope_ptr[:-1]]
+    of_var = np.where(is_block, 0, n_states[var])
+    params = n_params(family, scope_ptr, scope, n_states)
+    sizes = of_var + 1
+    for number, formula in FORMULAS.items():
+        sizes = np.where(family == number, sizes + formula.N_ENTRIES, sizes)
+    sizes = np.where(is_block, params + 1, sizes)
+    line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
+    places = (offsets(params), offsets(sizes))
+    return Leaves(node, family, scope_ptr, scope, var, line, of_var, *places)
+
+
+def multivariate_gaussians(
+    leaves: Leaves, param: Floats, n_states: Ints
+) -> list[MultivariateGaussian]:
+    """The leaves of several variables, those of one scope together."""
+    groups = []
+    for leaf, variables in gaussian.by_scope(np.flatnonzero(leaves.family == BLOCK), leaves):
+        log_prob, *moments = gaussian.split_params(leaf, variables, leaves, param, n_states)
+        ptr, gaussians = offsets(n_states[variables]), Gaussians.from_covariance(*moments)
+        groups.append(MultivariateGaussian(leaf, variables, log_prob, ptr, gaussians))
+    return groups
+
+
+def only_states(leaves: Leaves) -> np.ndarray:
+    """Which leaves have a probability for each state of their column, and no formula."""
+    return np.isin(leaves.family, WITH_STATES_ALONE)
+
+
+def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
+    """The state that has all the mass of each leaf; -1 for leaves of formulas or several states."""
+    if not len(leaves.node):
+        return np.empty(0, dtype=np.int64)
+    possible, begin = param > -np.inf, leaves.param_ptr[:-1]
+    place = np.where(possible, np.arange(len(param)), -1)
+    last = np.maximum.reduceat(place, begin) - begin
+    alone = np.add.reduceat(possible, begin, dtype=np.int64) == 1
+    return np.where(alone & only_states(leaves), last, -1)
+
+
+def unreadable(columns: Columns, cells: Floats) -> int:
+    """The first variable whose cell, one for each, its leaves cannot read; -1 if there is none."""
+    whole, n_states = cells == np.floor(cells), columns.n_states
+    category = (n_states > 0) & (np.diff(columns.axis_ptr) == 0)
+    fits = ~category | ((cells >= 0) & (cells < n_states) & whole)
+    for number, formula in FORMULAS.items():
+        fits &= (columns.family != number) | formula.reads(cells)
+    wrong = np.flatnonzero(~(np.isnan(cells) | (fits & np.isfinite(cells))))
+    return int(wrong[0]) if len(wrong) else -1
+
+
+def variable_of_two_families(leaves: Leaves) -> int:
+    """A variable whose leaves are of several families; -1 if there is none."""
+    family = _families_of_scopes(leaves)
+    first = np.zeros(leaves.scope.max() + 1, dtype=np.int64)
+    first[leaves.scope] = family
+    others = leaves.scope[first[leaves.scope] != family]
+    return int(others[0]) if len(others) else -1
+
+
+def _families_of_scopes(leaves: Leaves) -> Ints:
+    """For each variable of each leaf, the family that says how its cells are read."""
+    return np.where(leaves.family == BLOCK, SCORED, leaves.family)[leaves.owner]
+
+
+def columns_of(
+    leaves: Leaves,
+    param: Floats,
+    blocks: list[MultivariateGaussian],
+    axes: tuple[Ints, Ints, Floats],
+    ignored: Any,
+) -> Columns:
+    """Describe the variables of leaves with these parameters; ``blocks`` are among the leaves."""
+    n_states, axis_ptr, axis = axes
+    family, peak = np.zeros(len(n_states), dtype=np.int64), np.full(len(n_states), -np.inf)
+    family[leaves.scope] = _families_of_scopes(leaves)
+    for formula, leaf, rows in formula_params(leaves, param):
+        np.maximum.at(peak, leaves.var[leaf], formula.log_peak(*rows))
+    for of_scope in blocks:
+        np.maximum.at(peak, of_scope.variables, of_scope.log_peaks().max(axis=0))
+    marks = np.asarray(ignored, dtype=np.int8)
+    # Kernels are compiled for writable arrays; those of a structure are not.
+    return Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks)
+
+
+def formula_params(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Floats]]:
+    """For each family with a formula the formula, its leaves, and their parameters, one a row."""
+    groups = []
+    for number, formula in FORMULAS.items():
+        leaf = np.flatnonzero(leaves.family == number)
+        if len(leaf):
+            groups.append((formula, leaf, param[_param_places(leaves, leaf, formula)]))
+    return groups
+
+
+def _param_places(leaves: Leaves, leaf: Ints, formula: Any) -> Ints:
+    """Positions of the parameters of formulas, behind those of the states; one row each."""
+    first = leaves.param_ptr[leaf] + leaves.n_states[leaf]
+    return first + np.arange(formula.N_PARAMS)[:, np.newaxis]
+
+
+def _entry_places(leaves: Leaves, leaf: Ints, formula: Any) -> Ints:
+    """Positions of the entries of formulas in tables and statistics, one row each."""
+    return leaves.first[leaf + 1] - formula.N_ENTRIES + np.arange(formula.N_ENTRIES)[:, np.newaxis]
+
+
+def _missing_entry(leaves: Leaves) -> Ints:
+    """Position of the table entry, and the statistic, of a missing cell of each leaf.
+
+    It is the last one of a formula, unless a cell without a score may be an atom.
+    """
+    of_states = only_states(leaves) | (leaves.n_states > 1)
+    return np.where(of_states, leaves.first[:-1] + leaves.n_states, leaves.first[1:] - 1)
+
+
+def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
+    """The log tables of all leaves; a missing cell has log value 0."""
+    table = np.zeros(leaves.first[-1])
+    states = states_of_leaves(leaves, columns.n_states)
+    table[states.entry] = param[states.param]
+    for formula, leaf, rows in formula_params(leaves, param):
+        entries = formula.entries(*rows, columns.log_peak[leaves.var[leaf]])
+        table[_entry_places(leaves, leaf, formula)] = entries
+    return table
+
+
+def linear_tables(log_table: Floats, leaves: Leaves) -> Floats:
+    """The tables in the linear domain; those of formulas stay as they are."""
+    of_states = np.repeat(only_states(leaves), np.diff(leaves.first))
+    return np.where(of_states, np.exp(np.where(of_states, log_table, 0.0)), log_table)
+
+
+def mode_tables(
+    leaves: Leaves, param: Floats, columns: Columns, observed: Floats
+) -> tuple[Floats, Floats]:
+    """Log tables in which a missing cell has the greatest log density, and the modes.
+
+    ``observed`` has the value that each leaf has been conditioned on, NaN without such a value.
+    """
+    table = leaf_tables(leaves, param, columns)
+    mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
+    for formula, leaf, _ in formula_params(leaves, param):
+        mode[leaf], best[leaf] = formula.mode(table[_entry_places(leaves, leaf, formula)])
+    states = states_of_leaves(leaves, columns.n_states)
+    if len(states.leaf):
+        log_peak, middle = peaks_and_modes(columns)
+        density = param[states.param] + log_peak[states.state]
+        greatest = np.maximum.reduceat(density, states.begin)
+        is_best = density == np.repeat(greatest, states.size)
+        position = np.where(is_best, np.arange(len(density)), len(density))
+        mode[states.leaf] = middle[states.state[np.minimum.reduceat(position, states.begin)]]
+        best[states.leaf] = greatest
+    for var, leaf in _scored(leaves):
+        form = _scored_form(leaves, param, columns, var, alone=True)
+        relative = table[_entry_places(leaves, leaf, gaussian)][2]
+        mode[leaf], best[leaf] = form.modes(relative)
+    table[_missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
+    return table, mode
+
+
+def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) -> Floats:
+    """Mean and mean square of ``x - centre[var]`` under each leaf; shape (n_leaves, 2).
+
+    States of a category count as the numbers 0, 1, ... Entries of leaves of several variables are
+    not set.
+    """
+    moments = np.empty((len(leaves.node), 2))
+    for formula, leaf, rows in formula_params(leaves, param):
+        moments[leaf] = np.transpose(formula.moments(*rows, centre[leaves.var[leaf]]))
+    states = states_of_leaves(leaves, columns.n_states)
+    if len(states.leaf):
+        prob = np.exp(param[states.param])
+        for power, moment in enumerate(state_moments(columns, centre)):
+            total = np.add.reduceat(prob * moment[states.state], states.begin)
+            moments[states.leaf, power] = total
+    for var, leaf in _scored(leaves):
+        form = _scored_form(leaves, param, columns, var, alone=True)
+        moments[leaf] = np.transpose(form.moments_of_parts(centre[var]))
+    return moments
+
+
+def updated_param(
+    leaves: Leaves,
+    param: Floats,
+    columns: Columns,
+    statistic: Floats,
+    pseudo_count: Floats,
+    column_mean: Floats,
+    column_sd: Floats,
+) -> Floats:
+    """The M-step of all leaves: the parameters that maximise the penalised expected score.
+
+    ``pseudo_count`` has the shape of the parameters: per state, or (repeated) per formula.
+    """
+    updated = param.copy()
+    states = states_of_leaves(leaves, columns.n_states)
+    if len(states.leaf):
+        # The counts of leaves of several variables have what is missing among them.
+        of_leaf = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
+        updated[states.param] = updated_log_prob(
+            statistic[states.entry],
+            np.repeat(of_leaf[states.leaf], states.size),
+            param[states.param],
+            pseudo_count[states.param],
+            states.begin,
+            states.size,
+        )
+    for formula, leaf, rows in formula_params(leaves, param):
+        position, var = _param_places(leaves, leaf, formula), leaves.var[leaf]
+        counts = statistic[_entry_places(leaves, leaf, formula)]
+        if leaves.family[leaf[0]] == SCORED:
+            # Atoms have no score either: of the missing cells, those of the last state count.
+            missing = statistic[_missing_entry(leaves)[leaf]]
+            counts[-1] = missing * np.exp(param[position[0] - 1])
+        like_column = (pseudo_count[position[0]], column_mean[var], column_sd[var])
+        updated[position] = formula.updated(counts, rows, *like_column)
+    for column, leaf in _scored(leaves):
+        mean, sd = _param_places(leaves, leaf, gaussian)
+        smallest = columns.scored(column).smallest_sds(updated[mean])
+        updated[sd] = np.maximum(updated[sd], smallest)
+    for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
+        mean, covariance = of_scope.positions(leaves)
+        like_columns = (pseudo_count[mean[:, 0]], column_mean, column_sd)
+        updated[mean], matrices = of_scope.updated(leaves, statistic, like_columns)
+        updated[covariance] = matrices.reshape(covariance.shape)
+    return updated
+
+
+def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
+    """Parameters with equal probabilities of the possible states; those of formulas stay."""
+    states, uniform = states_of_leaves(leaves, columns.n_states), param.copy()
+    if len(states.leaf):
+        possible = param[states.param] > -np.inf
+        count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
+        uniform[states.param] = np.where(possible, -np.log(count), -np.inf)
+    return uniform
+
+
+def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
+    """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
+    count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
+    states = states_of_leaves(leaves, columns.n_states)
+    count[states.param] *= np.exp(param[states.param])
+    for _, leaf in _scored(leaves):
+        position = _param_places(leaves, leaf, gaussian)
+        count[position] *= np.exp(param[position[0] - 1])
+    return count
+
+
+def counts_like_columns(
+    leaves: Leaves, param: Floats, of_columns: list[Floats], like_column: float, as_learned: float
+) -> Floats:
+    """Pseudo-counts, in the shape of the parameters, of cells distributed like something known.
+
+    Parameters
+    ----------
+    leaves, param
+        The leaves.
+    of_columns : list of ndarray
+        For each variable the probabilities of its states; empty without states.
+    like_column : float
+        Number of cells distributed like the column.
+    as_learned : float
+        Number of cells of a categorical leaf that are distributed like the leaf itself.
+    """
+    count = np.full(len(param), like_column)
+    states = states_of_leaves(leaves, np.array([len(shares) for shares in of_columns]))
+    count[states.param] *= np.concatenate([np.empty(0), *of_columns])[states.state]
+    for var, leaf in _scored(leaves):
+        count[_param_places(leaves, leaf, gaussian)] *= of_columns[var][-1]
+    categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
+    count[categorical] += as_learned * np.exp(param[categorical])
+    return count
+
+
+def log_prior(
+    leaves: Leaves,
+    param: Floats,
+    columns: Columns,
+    pseudo_count: Floats,
+    column_mean: Floats,
+    column_sd: Floats,
+) -> float:
+    """Log-likelihood (nats) of the pseudo-counts that :func:`updated_param` adds."""
+    states = states_of_leaves(leaves, columns.n_states).param
+    states = states[param[states] > -np.inf]
+    total = pseudo_count[states] @ param[states]
+    for formula, leaf, rows in formula_params(leaves, param):
+        var = leaves.var[leaf]
+        prior = formula.log_prior(*rows, column_mean[var], column_sd[var])
+        total += pseudo_count[_param_places(leaves, leaf, formula)[0]] @ prior
+    for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
+        weight = pseudo_count[of_scope.positions(leaves)[0][:, 0]]
+        total += weight @ of_scope.log_prior(column_mean, column_sd)
+    return float(total)
+
+
+def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Any:
+    """The distributions of all leaves of a variable, in the order of the nodes (a Form)."""
+    family, n_states = int(columns.family[var]), int(columns.n_states[var])
+    if family == SCORED:
+        return _scored_form(leaves, param, columns, var)
+    leaf = np.flatnonzero(leaves.var == var)
+    if family in FORMULAS:
+        formula = FORMULAS[family]
+        return formula.form(*param[_param_places(leaves, leaf, formula)])
+    prob = np.exp(param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n_states)])
+    return over_states(columns, var, prob)
+
+
+def _scored(leaves: Leaves) -> list[tuple[int, Ints]]:
+    """Each variable of numbers with atoms and a score, and the leaves that have it alone."""
+    is_scored = leaves.family == SCORED
+    variables = np.unique(leaves.var[is_scored]).tolist()
+    return [(var, np.flatnonzero(is_scored & (leaves.var == var))) for var in variables]
+
+
+def _scored_form(
+    leaves: Leaves, param: Floats, columns: Columns, var: int, alone: bool = False
+) -> ScoredNormals:
+    """What leaves with atoms and scores say of a variable: all, or those that have it alone."""
+    entry = np.flatnonzero(leaves.scope == var)
+    leaf = leaves.owner[entry]
+    if alone:
+        chosen = leaves.family[leaf] == SCORED
+        entry, leaf = entry[chosen], leaf[chosen]
+    begin, end = leaves.scope_ptr[leaf], leaves.scope_ptr[leaf + 1]
+    first, n_states = leaves.param_ptr[leaf], offsets(columns.n_states[leaves.scope])
+    states = first + n_states[entry] - n_states[begin]
+    prob = np.exp(param[states[:, np.newaxis] + np.arange(columns.n_states[var])])
+    means = first + n_states[end] - n_states[begin]
+    place, size = entry - begin, end - begin
+    # A leaf of one variable has a standard deviation where others have a matrix of variances.
+    spread = param[means + size + place * (size + 1)]
+    sd = np.where(leaves.family[leaf] == BLOCK, np.sqrt(spread), spread)
+    return ScoredNormals(columns.scored(var), prob, param[means + place], sd)
+
+
+def known_cells(columns: Columns, var: int, values: Floats) -> Form:
+    """Distributions that have all their mass on one value each; on its score if it has one."""
+    if is_category(columns, var):
+        codes = np.arange(float(columns.n_states[var]))
+        return Points(codes, (values[:, np.newaxis] == codes).astype(np.float64))
+    return Normals(kernel_cells(columns, var, values), np.zeros(len(values)))
+
+
+def kernel_cells(columns: Columns, var: int, values: Floats) -> Floats:
+    """Cells of a variable on the scale on which kernels compare them: their scores, if any."""
+    return columns.scored(var).score.transform(values) if columns.family[var] == SCORED else values
+
+
+def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:
+    """What the posteriors of some variables (marked in ``wanted``) are put together from.
+
+    Leaves of states share the states of their variable; of all other leaves each has a line.
+    """
+    of_states = only_states(leaves)
+    is_wanted = np.add.reduceat(np.asarray(wanted)[leaves.scope], leaves.scope_ptr[:-1]) > 0
+    sizes = np.where(of_states, leaves.n_states, 1)
+    feature = np.ones(sizes.sum())
+    chosen = np.repeat(of_states, np.diff(leaves.param_ptr))
+    feature[np.repeat(of_states, sizes)] = np.exp(param[chosen])
+    kept = np.repeat(is_wanted, sizes)
+    with_states = np.isin(columns.family, WITH_STATES_ALONE) & wanted
+    ptr = offsets(np.where(with_states, columns.n_states, 0))
+    alone = is_wanted & ~of_states
+    first = np.where(of_states, ptr[leaves.var], ptr[-1] + np.cumsum(alone) - 1)
+    n_lines = int(ptr[-1] + alone.sum())
+    return Lines(offsets(np.where(is_wanted, sizes, 0)), feature[kept], first, n_lines)
+
+
+def lines_of(leaves: Leaves, columns: Columns, lines: Lines, var: int) -> Ints:
+    """The lines from which the posterior of a variable is put together."""
+    leaf = leaves.with_variable(var)
+    if columns.family[var] in WITH_STATES_ALONE:
+        return lines.first[leaf[0]] + np.arange(columns.n_states[var])
+    return lines.first[leaf]
+
+
+def posterior_form(
+    leaves: Leaves, param: Floats, columns: Columns, var: int, prob: Floats, given: Any = None
+) -> Form:
+    """The distributions of a variable with these averages of its lines, shape (n, n_lines).
+
+    ``given`` lists, where leaves of several variables are among its leaves, their places in these,
+    and the means and standard deviations of the scores given each row, shape (n_leaves, n).
+    """
+    if columns.family[var] in WITH_STATES_ALONE:
+        return over_states(columns, var, prob)
+    parts = forms_of(leaves, param, columns, var)
+    if isinstance(parts, Points):
+        return parts._replace(prob=prob @ parts.prob)
+    if given is None:
+        return parts._replace(prob=prob)
+    place, mean, sd = given
+    all_means, all_sds = (np.tile(part, (len(prob), 1)) for part in (parts.mean, parts.sd))
+    all_means[:, place], all_sds[:, place] = mean.T, sd.T
+    return likely_parts(parts._replace(mean=all_means, sd=all_sds, prob=prob))
+
+
+def is_category(columns: Columns, var: int) -> bool:
+    """Whether a variable has states without an order, and no numbers."""
+    return bool(columns.n_states[var] and columns.axis_ptr[var] == columns.axis_ptr[var + 1])
+
+
+def needed_cell(columns: Columns, var: int) -> str:
+    """What a cell of a variable must be, in words."""
+    if is_category(columns, var):
+        return f"one of the states 0..{columns.n_states[var] - 1}"
+    formula = FORMULAS.get(int(columns.family[var]))
+    return "a finite number" if formula is None else str(formula.CELL)
