@@ -14,7 +14,7 @@ import numpy as np
 from scipy.fft import dct, idct
 from scipy.ndimage import gaussian_filter1d
 
-from skpc._arrays import Floats, Ints, exact_parts, group_sums, offsets, weighted_quantiles
+from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
 from skpc.variables.axis import Axis
 from skpc.variables.number import Number, are_apart, distinct
 
@@ -300,47 +300,37 @@ def _with_means_of_rows(
 
     Smoothing has spread them: the mean of a skew bin would be pulled towards its longer side.
     """
-    middle = (edges[1:] + edges[:-1]) / 2
-    of_row, of_inner = state[np.searchsorted(edges, points, side="right")], state[1:-1]
-    order, row = np.argsort(of_inner, kind="stable"), np.argsort(of_row, kind="stable")
-    of_inner, of_row, mass, moment = of_inner[order], of_row[row], mass[row], (points * mass)[row]
-    numbers, first = np.unique(of_row, return_index=True)
-    ends = zip(first.tolist(), [*first[1:].tolist(), len(of_row)])
-    begins, stops = (
-        np.searchsorted(of_inner, numbers, side).tolist() for side in ("left", "right")
-    )
-    chosen, distance = list[Ints](), list[Floats]()
-    for begin, stop, (low, high) in zip(begins, stops, ends):
-        if begin == stop:
-            continue
-        bins = order[begin:stop]
-        target = moment[low:high].sum() / mass[low:high].sum()
-        offset = (middle[bins] - target) / (edges[bins[-1] + 1] - edges[bins[0]])
-        if offset.min() < 0.0 < offset.max():
-            chosen.append(bins + 1)
-            distance.append(offset)
+    of_row, of_cell = state[np.searchsorted(edges, points, side="right")], state[1:-1]
+    n_states = int(state.max()) + 1
+    low, high = np.full(n_states, np.inf), np.full(n_states, -np.inf)
+    np.minimum.at(low, of_cell, edges[:-1])
+    np.maximum.at(high, of_cell, edges[1:])
+    with np.errstate(invalid="ignore"):
+        # A bin without rows, or without cells in the range, has no mean.
+        mean = np.bincount(of_row, points * mass, n_states) / np.bincount(of_row, mass, n_states)
+        offset = ((edges[1:] + edges[:-1]) / 2 - mean[of_cell]) / (high - low)[of_cell]
+    sides = [np.bincount(of_cell, sign * offset > 0.0, n_states) > 0 for sign in (-1, 1)]
+    chosen = np.flatnonzero((sides[0] & sides[1])[of_cell])
     tilted = cells.copy()
-    if chosen:
-        every = np.concatenate(chosen)
-        sizes = [len(part) for part in chosen]
-        tilted[every] = _tilted(cells[every], np.concatenate(distance), sizes)
+    if len(chosen):
+        group = np.unique(of_cell[chosen], return_inverse=True)[1]
+        tilted[chosen + 1] = _tilted(cells[chosen + 1], offset[chosen], group)
     return tilted
 
 
-def _tilted(mass: Floats, offset: Floats, sizes: list[int]) -> Floats:
+def _tilted(mass: Floats, offset: Floats, group: Ints) -> Floats:
     """The masses ``exp(t offset) mass`` of the same sum under which the mean offset is zero.
 
-    Each of some parts, end to end, has a ``t`` of its own.
+    Each group has a ``t`` of its own.
     """
-    ptr, part = offsets(sizes), np.repeat(np.arange(len(sizes)), sizes)
-    low, high = np.full(len(sizes), -_STEEPEST), np.full(len(sizes), _STEEPEST)
+    low, high = np.full(group.max() + 1, -_STEEPEST), np.full(group.max() + 1, _STEEPEST)
     for _ in range(_HALVINGS):
         tilt = 0.5 * (low + high)
-        tilted = mass * np.exp(tilt[part] * offset)
-        above = np.add.reduceat(tilted * offset, ptr[:-1]) > 0.0
+        tilted = mass * np.exp(tilt[group] * offset)
+        above = np.bincount(group, tilted * offset) > 0.0
         low, high = np.where(above, low, tilt), np.where(above, tilt, high)
-    scale = np.add.reduceat(mass, ptr[:-1]) / np.add.reduceat(tilted, ptr[:-1])
-    return np.asarray(tilted * scale[part])
+    scale = np.bincount(group, mass) / np.bincount(group, tilted)
+    return np.asarray(tilted * scale[group])
 
 
 def _in_order(state: Ints) -> Ints:
