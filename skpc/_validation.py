@@ -139,7 +139,7 @@ def eager(X: Any) -> Any:
     return unmasked(X)
 
 
-def check_weight(sample_weight: Any, n_rows: int) -> Floats:
+def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -> Floats:
     """Check the weights of rows; None gives every row the weight one.
 
     Parameters
@@ -148,6 +148,8 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats:
         Finite and not negative. Zero means that the row is absent, two that it stands twice.
     n_rows : int
         How many rows there are.
+    name : str, default="sample_weight"
+        Name of the parameter, for error messages.
 
     Returns
     -------
@@ -165,17 +167,17 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats:
         ensure_2d=False,
         dtype=np.float64,
         order="C",
-        input_name="sample_weight",
+        input_name=name,
     )
     if weight.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight needs one number for each of the {n_rows} rows, shape ({n_rows},); "
+            f"{name} needs one number for each of the {n_rows} rows, shape ({n_rows},); "
             f"found shape {weight.shape}."
         )
     if weight.min() < 0.0:
         row = int(weight.argmin())
         raise ValueError(
-            f"sample_weight must not be negative; found {weight[row]} in row {row}. "
+            f"{name} must not be negative; found {weight[row]} in row {row}. "
             "Give rows that shall not count the weight zero."
         )
     with np.errstate(over="ignore"):
@@ -184,7 +186,7 @@ def check_weight(sample_weight: Any, n_rows: int) -> Floats:
         raise ValueError("All sample weights are zero; at least one row needs a positive weight.")
     if not total <= _EXACT:
         raise ValueError(
-            f"The sum of sample_weight must be at most {_EXACT:g}, beyond which counts "
+            f"The sum of {name} must be at most {_EXACT:g}, beyond which counts "
             f"lose single rows; found {total:g}. Divide all weights by a constant."
         )
     return weight
@@ -268,8 +270,10 @@ def check_magnitude(
         )
 
 
-def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Mark the missing cells (None, NaN, pandas' NA) of an array of objects."""
+def missing_cells(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the missing cells (None, NaN, pandas' NA) of an array of objects or floats."""
+    if cells.dtype != object:
+        return np.isnan(cells)
     flat = cells.reshape(-1).tolist()
     types = set(map(type, flat))
     never_held = tuple(t for t in types if t is type(None) or t.__name__ == "NAType")

@@ -1,15 +1,15 @@
 """What each column of a table is, and the rows that learners and circuits see."""
 
 from skpc.domain._domain import Domain
-from skpc.domain._merging import (
+from skpc.domain._rows import (
     column_moments,
     group_codes,
     group_rows,
     merge_codes,
     merge_rows,
+    one_hot,
     present_rows,
 )
-from skpc.domain._one_hot import one_hot
 from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [

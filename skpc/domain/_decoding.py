@@ -10,18 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._validation import frame_library, unmasked
-from skpc.domain._codes import decode_column
-from skpc.domain._columns import column_numbers
-from skpc.domain._tables import Form, read_table
+from skpc._validation import column_of, frame_library, unmasked
+from skpc.domain._states import column_numbers, decode_column
+from skpc.domain._tables import Form, cells_of, fill_table, join_columns, read_table, write_table
 from skpc.domain._unseen import Unseen
-from skpc.domain._writing import (
-    fill_table,
-    frame_of,
-    insert_column,
-    with_all_columns,
-    write_table,
-)
 
 
 class TableWriter:
@@ -52,7 +44,7 @@ class TableWriter:
             An array is float64 where every column is numeric, else object. Numbers are rounded
             where the dtype holds integers. Where nothing changes this is ``rows`` itself.
         """
-        form = self.form if like is None else Form.of(like)
+        form = self.form if like is None else Form.from_table(like)
         if form.library == "numpy" and self._holds_codes:
             return rows
         columns = [
@@ -102,7 +94,7 @@ class TableWriter:
         table : DataFrame or ndarray of shape (n_rows, n_features)
             With the names and the index of ``like``, and columns of float64.
         """
-        return write_table(list(values.T), Form.of(like).with_floats(), like)
+        return write_table(list(values.T), Form.from_table(like).with_floats(), like)
 
     def with_column(self, table: Any, column: int) -> Any:
         """Put anything that is known in the place of a column that a DataFrame lacks.
@@ -119,14 +111,19 @@ class TableWriter:
         table : DataFrame or array-like
             With the column, if just that one was missing from a DataFrame; else as it came.
         """
-        names = list(self.feature_names or ())
-        lacking = names[:column] + names[column + 1 :]
-        if not names or list(Form.of(table).names or ()) != lacking:
+        names, library = list(self.feature_names or ()), frame_library(table)
+        if library is None or list(table.columns) != names[:column] + names[column + 1 :]:
             return table
-        return insert_column(table, column, self.decode(np.zeros((len(table), len(names)))))
+        columns = [column_of(table, position) for position in range(len(names) - 1)]
+        known = column_of(self.decode(np.zeros((len(table), len(names)))), column)
+        if self.form.library != library:
+            known = known.to_list()
+        # The array of a pandas Series knows no index.
+        columns.insert(column, getattr(known, "array", known))
+        return join_columns(columns, library, names, table)
 
-    def row(self, given: Any) -> Any:
-        """One row of a table, as a table; by name, and perhaps without some columns.
+    def row(self, given: Any) -> NDArray[np.object_]:
+        """One row of a table, as an array of its cells; perhaps without some columns.
 
         Parameters
         ----------
@@ -136,40 +133,41 @@ class TableWriter:
 
         Returns
         -------
-        table : DataFrame or array-like
-            A DataFrame with all columns where the domain was fitted on one.
+        cells : ndarray of shape (1, n_features), object
 
         Raises
         ------
         ValueError
-            If a dict names a column that is not there, or there are not as many cells as columns.
+            If it names a column that is not there, or there are not as many cells as columns.
         """
-        if isinstance(given, Mapping):
-            given = self._cells_of(given)
+        names, n_columns = self.feature_names or (), len(self.categories)
         if hasattr(given, "to_frame") and hasattr(given, "index"):
             given = given.to_frame().T
-        given = unmasked(given)
-        given = [list(given)] if np.ndim(given) == 1 else given
-        names, n_columns = self.feature_names, len(self.categories)
-        if frame_library(given) is None and np.shape(given)[1:] != (n_columns,):
+        if names and frame_library(given) is not None:
+            unknown = [name for name in given.columns if name not in names]
+            if unknown:
+                raise ValueError(
+                    f"given names {unknown[0]!r}, which is not a column of X; its columns are "
+                    f"{list(names)!r}."
+                )
+            cells = cells_of(given, names)
+        elif isinstance(given, Mapping):
+            cells = np.full((1, n_columns), None, dtype=object)
+            columns = column_numbers(np.array([*given]), n_columns, self.feature_names, "given")
+            for column, value in zip(columns.tolist(), given.values()):
+                cells[0, column] = value
+        else:
+            cells = np.atleast_2d(np.asarray(unmasked(given), dtype=object))
+        if cells.shape[1:] != (n_columns,):
             raise ValueError(
                 f"given must be one row of {n_columns} cells, NaN or None in the columns to draw, "
                 f"or a dict from columns to their values; found {np.size(given)} cells"
             )
-        if names is None:
-            return given
-        if frame_library(given) is None:
-            given = frame_of(given, names, self.form.library)
-        if frame_library(given) is not None and set(given.columns) <= set(names):
-            given = with_all_columns(given, names)
-        return given
-
-    def _cells_of(self, given: Mapping[Any, Any]) -> list[Any]:
-        """A row with the cells that a dict gives, None elsewhere."""
-        cells: list[Any] = [None] * len(self.categories)
-        numbers = column_numbers(np.array([*given]), len(cells), self.feature_names, "given")
-        for column, value in zip(numbers.tolist(), given.values()):
-            cells[column] = value
+        if len(cells) != 1:
+            raise ValueError(
+                f"given must have exactly one row, got {len(cells)}; pass X[[i]], or X.iloc[[i]] "
+                "of a DataFrame"
+            )
         return cells
 
     @cached_property

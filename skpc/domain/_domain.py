@@ -10,14 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._validation import check_magnitude, describe_column, refuse_rounded
-from skpc.domain._codes import CodeTable, all_are_codes, encode_strings, recode
-from skpc.domain._columns import column_numbers
+from skpc._validation import check_magnitude, describe_column, missing_cells, refuse_rounded
 from skpc.domain._decoding import TableWriter
 from skpc.domain._numbers import axes_of_others, fit_axes, fit_numbers
-from skpc.domain._states import MAX_STATES, choose_categories, refuse_too_many
+from skpc.domain._states import (
+    MAX_STATES,
+    all_are_cells,
+    choose_categories,
+    column_numbers,
+    encode_numbers,
+    encode_strings,
+    refuse_too_many,
+)
 from skpc.domain._tables import Cells, Form, read_table
-from skpc.domain._unseen import Counts, LogMass, Unseen
+from skpc.domain._unseen import LogMass, Unseen
 from skpc.variables import Axis, AxisTable, Number
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
@@ -142,11 +148,10 @@ class Domain(TableWriter):
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
-        form = Form.of(table)
+        form = Form.from_table(table)
         cells = read_table(table)
-        counts = {column: Counts.of(strings, weight) for column, strings in cells.strings.items()}
         chosen = choose_categories(cells, weight, form.names, categorical_features, categories)
-        unseen = Unseen.of(chosen, counts, handle_unknown == "unseen", categories)
+        unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)
         chosen = unseen.shown(chosen)
         refuse_too_many(chosen, form.names)
         plain = cls(form, chosen, None, handle_unknown, unseen)
@@ -290,6 +295,38 @@ class Domain(TableWriter):
         """
         return self._encode_cells(read_table(table))
 
+    def checked(self, rows: Any) -> Floats:
+        """Encoded rows as kernels read them, every cell being one that its column can have.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            As :meth:`encode` returns them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
+
+        Raises
+        ------
+        ValueError
+            If this is no array of numbers of as many columns, a category is no code of a state, or
+            a number is infinite.
+        """
+        is_numbers = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"
+        if not is_numbers or rows.shape[1:] != (self.n_features,):
+            shape = getattr(rows, "shape", np.shape(rows))
+            kind = f" of {rows.dtype}" if isinstance(rows, np.ndarray) else ""
+            raise ValueError(
+                "rows must be encoded rows (domain.encode makes them), an array of numbers of "
+                f"shape (n_rows, {self.n_features}), got {type(rows).__name__}{kind} of shape "
+                f"{shape}"
+            )
+        rows = np.require(rows, np.float64, ("C", "W"))
+        if not all_are_cells(rows, self._n_codes):
+            self._refuse_cells(rows)
+        return rows
+
     def encode_with_mass(self, table: Any) -> tuple[Floats, LogMass]:
         """Translate a table to encoded rows, and say what the states do not.
 
@@ -327,11 +364,11 @@ class Domain(TableWriter):
         Raises
         ------
         ValueError
-            If a numeric column has no axis.
+            If a numeric column has no axis, or the rows are not :meth:`checked`.
         """
         if not self.n_states.all():
             self.axis_of(int(self.n_states.argmin()))
-        return self.axis_table.states(rows)
+        return self.axis_table.states(self.checked(rows))
 
     def with_category(self, n_states: int) -> "Domain":
         """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""
@@ -392,7 +429,7 @@ class Domain(TableWriter):
         numbers = None if self.numbers is None else (*self.numbers, number)
         states = [None if c is None else np.arange(float(len(c))) for c in self.categories]
         states.append(codes)
-        unseen = Unseen.of(states, {}, False, "auto")
+        unseen = Unseen.fit(states, {}, np.empty(0), False, "auto")
         return Domain(Form("numpy"), tuple(states), axes, self.handle_unknown, unseen, numbers)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -406,34 +443,42 @@ class Domain(TableWriter):
         return np.where(self.is_categorical, self.n_states, 0.0)
 
     @cached_property
-    def _code_table(self) -> CodeTable:
-        return CodeTable.of(self.categories)
-
-    @cached_property
     def axis_table(self) -> AxisTable:
         """The axes of all columns, as kernels read them."""
         return AxisTable.from_axes(self.axes or [None] * self.n_features)
 
     def _encode_cells(self, cells: Cells) -> Floats:
-        if not cells.strings and self._holds_codes and all_are_codes(cells.numbers, self._n_codes):
+        if not cells.strings and self._holds_codes and all_are_cells(cells.numbers, self._n_codes):
             return cells.numbers
         rows = cells.numbers.copy()
-        first_unknown = np.full(self.n_features, -1, dtype=np.int64)
-        recode(rows, *self._code_table, first_unknown)
-        hidden = self.unseen.is_hidden
-        rows[:, hidden], first_unknown[hidden] = 0.0, -1
-        for column in np.flatnonzero(~hidden).tolist():
+        rows[:, self.unseen.is_hidden] = 0.0
+        for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
             states = self.categories[column]
             self._refuse_other_kind(cells, column)
-            if states is not None:
-                refuse_rounded(cells.rounded.get(column), column, self.feature_names)
+            if states is None:
+                continue
+            refuse_rounded(cells.rounded.get(column), column, self.feature_names)
             if column in cells.strings:
-                rows[:, column], first_unknown[column] = encode_strings(
-                    cells.strings[column], states
-                )
-        if self.handle_unknown == "error" and first_unknown.max() >= 0:
-            self._refuse_unknown(cells, first_unknown)
+                rows[:, column] = encode_strings(cells.strings[column], states)
+            elif states.dtype != object:
+                rows[:, column] = encode_numbers(cells.numbers[:, column], states)
+            if self.handle_unknown == "error":
+                self._refuse_unknown(cells, column, rows[:, column])
         return rows
+
+    def _refuse_cells(self, rows: Floats) -> None:
+        is_code = (rows >= 0.0) & (rows < self._n_codes) & (rows == np.floor(rows))
+        is_cell = np.where(self.is_categorical, is_code, np.isfinite(rows)) | np.isnan(rows)
+        row, column = np.argwhere(~is_cell)[0].tolist()
+        states = self.categories[column]
+        wanted = (
+            "finite" if states is None else f"the codes 0, ..., {len(states) - 1} of its states"
+        )
+        raise ValueError(
+            f"Encoded rows (domain.encode makes them) must be {wanted} in "
+            f"{describe_column(column, self.feature_names)}, NaN where missing; found "
+            f"{rows[row, column]} in row {row}."
+        )
 
     def _refuse_empty_columns(self, rows: Floats) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))
@@ -458,16 +503,17 @@ class Domain(TableWriter):
             f"fit (or in its declared categories); found {kinds[is_string]} such as {value!r}."
         )
 
-    def _refuse_unknown(self, cells: Cells, first_unknown: Ints) -> None:
-        column = int(np.argmax(first_unknown >= 0))
-        row = int(first_unknown[column])
+    def _refuse_unknown(self, cells: Cells, column: int, codes: Floats) -> None:
         values = cells.strings.get(column, cells.numbers[:, column])
-        raise ValueError(
-            f"Found the unknown category {values.tolist()[row]!r} in "
-            f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
-            f"{_shorten(self.categories[column])}. Declare it in categories, or use "
-            "handle_unknown='unseen' or 'missing'."
-        )
+        is_unknown = np.isnan(codes) & ~missing_cells(values)
+        if is_unknown.any():
+            row = int(is_unknown.argmax())
+            raise ValueError(
+                f"Found the unknown category {values.tolist()[row]!r} in "
+                f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
+                f"{_shorten(self.categories[column])}. Declare it in categories, or use "
+                "handle_unknown='unseen' or 'missing'."
+            )
 
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:

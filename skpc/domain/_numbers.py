@@ -1,4 +1,11 @@
-"""What the numeric columns of a table are: lattices, atoms, bounds, and the axes of bins."""
+"""What the numeric columns of a table are: lattices, atoms, bounds, and the axes of bins.
+
+How many bins a column gets depends on what they explain of other columns. Within a bin a value
+follows the margin of its column, whatever the number of bins. So the number matters for what the
+column has to do with others only, and two numbers of bins compare by the Bayes factor between
+dependence and independence: the log marginal likelihood (BDeu) of the table of two columns less
+those of its margins.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +16,31 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints, offsets
+from skpc._threads import in_threads
 from skpc._validation import describe_column
-from skpc.domain._bins import choose_bins
-from skpc.domain._columns import column_numbers
+from skpc.domain._states import column_numbers
 from skpc.variables import Axis, Margin, Number, plain_axis
 
 Numbers = tuple[Number | None, ...]
 _NO_BOUNDS = (-math.inf, math.inf)
+#: Columns that each column is compared with, and multiplications to find them with: of wide
+#: tables, only some of the rows are looked at.
+_PARTNERS, _WORK = 3, 1e10
+#: Pairs of states that are held at a time.
+_PAIRS = 3e5
+#: Equivalent sample size of the score. On seven tables, 8 to 16 did better than 1 to 4.
+_ESS = 8.0
+#: The score decides on more bins than these, twice as many at most. Fewer would often score more,
+#: but locate a missing number less exactly: held-out errors grew, and densities fell on the
+#: smallest tables.
+_ENOUGH = 10
+#: Rows on which numbers of bins are compared.
+_MOST_ROWS = 20_000
+#: Ratio of neighbouring numbers of bins that are tried, of all columns together.
+_FACTOR = 1.25
 
 
 def fit_numbers(
@@ -50,26 +73,21 @@ def fit_numbers(
         what they should be.
     """
     n_columns = rows.shape[1]
-    own = {} if isinstance(atoms, str) else _by_column(atoms, "atoms", n_columns, names)
-    between = _by_column(bounds, "bounds", n_columns, names)
-    for parameter, declared in (("atoms", own), ("bounds", between)):
-        for column in declared:
-            if not is_number[column]:
-                raise ValueError(
-                    f"{parameter} must name numeric columns, but "
-                    f"{describe_column(column, names)} is categorical."
-                )
-    return tuple(
-        Number.fit(
-            values,
-            weight,
-            _atoms(own[column], column, names) if column in own else None,
-            _bounds(between[column], values, column, names) if column in between else _NO_BOUNDS,
-        )
-        if numeric
-        else None
-        for column, (values, numeric) in enumerate(zip(rows.T, is_number))
-    )
+    atoms = _by_column({} if isinstance(atoms, str) else atoms, "atoms", n_columns, names)
+    bounds = _by_column(bounds, "bounds", n_columns, names)
+    for parameter, declared in (("atoms", atoms), ("bounds", bounds)):
+        for column in np.setdiff1d([*declared], np.flatnonzero(is_number)).tolist():
+            raise ValueError(
+                f"{parameter} must name numeric columns, but "
+                f"{describe_column(column, names)} is categorical."
+            )
+    numbers: list[Number | None] = [None] * n_columns
+    for column in np.flatnonzero(is_number).tolist():
+        values = rows[:, column]
+        points = _atoms(atoms[column], column, names) if column in atoms else None
+        ends = _bounds(bounds[column], values, column, names) if column in bounds else _NO_BOUNDS
+        numbers[column] = Number.fit(values, weight, points, ends)
+    return tuple(numbers)
 
 
 def fit_axes(
@@ -89,20 +107,19 @@ def fit_axes(
         None if number is None else Margin.fit(values, weight, number)
         for values, number in zip(rows.T, numbers)
     ]
-    return choose_bins(rows, weight, margins, n_bins)
+    return _choose_bins(rows, weight, margins, n_bins)
 
 
 def axes_of_others(
     rows: Floats, weight: Floats, axes: Sequence[Axis | None], numbers: Numbers
 ) -> tuple[Axis | None, ...]:
     """Axes of as many bins by other rows; a column without values there keeps its axis."""
-    found: list[Axis | None] = []
-    for values, axis, number in zip(rows.T, axes, numbers):
+    refitted = list(axes)
+    for column, (values, axis, number) in enumerate(zip(rows.T, axes, numbers)):
         if axis is not None and number is not None and not np.isnan(values).all():
             n_bins = max(axis.n_states - len(axis.atoms), 1)
-            axis = Margin.fit(values, weight, number).axis(n_bins)
-        found.append(axis)
-    return tuple(found)
+            refitted[column] = Margin.fit(values, weight, number).axis(n_bins)
+    return tuple(refitted)
 
 
 def _by_column(
@@ -116,13 +133,13 @@ def _by_column(
             f"{parameter} must be a dict from columns (names or numbers) to what is known of them; "
             f"got {type(declared).__name__}."
         )
-    found: dict[int, Any] = {}
+    by_column: dict[int, Any] = {}
     for key, entry in declared.items():
         column = int(column_numbers(np.asarray([key]), n_columns, names, parameter)[0])
-        if column in found:
+        if column in by_column:
             raise ValueError(f"{parameter} names {describe_column(column, names)} twice.")
-        found[column] = entry
-    return found
+        by_column[column] = entry
+    return by_column
 
 
 def _atoms(entry: Any, column: int, names: Sequence[Any] | None) -> Floats:
@@ -148,11 +165,141 @@ def _bounds(
             f"The bounds of {where} must be a pair (lower, upper), None for a side without; got "
             f"{entry!r}."
         )
-    lower, upper = _NO_BOUNDS
-    lower = lower if entry[0] is None else float(entry[0])
-    upper = upper if entry[1] is None else float(entry[1])
+    lower, upper = (free if end is None else float(end) for end, free in zip(entry, _NO_BOUNDS))
     outside = values[(values < lower) | (values > upper)]
     if not lower < upper or len(outside):
-        found = f"found {outside[0]}" if len(outside) else f"got {entry!r}"
-        raise ValueError(f"The bounds of {where} must increase and hold all its values; {found}.")
+        wrong = f"found {outside[0]}" if len(outside) else f"got {entry!r}"
+        raise ValueError(f"The bounds of {where} must increase and hold all its values; {wrong}.")
     return lower, upper
+
+
+def _choose_bins(
+    rows: Floats, weight: Floats, margins: Sequence[Margin | None], n_bins: int
+) -> tuple[Axis | None, ...]:
+    """Cut an axis from each margin.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    margins : sequence of Margin or None
+        None for a category.
+    n_bins : int
+        Largest number of bins.
+
+    Returns
+    -------
+    tuple of Axis or None
+    """
+    # If there are many rows, some of them are enough to choose the number.
+    step = 1 + len(rows) // _MOST_ROWS
+    start = np.ones(len(margins), dtype=np.int64)
+    for column, (values, margin) in enumerate(zip(rows.T, margins)):
+        if margin is not None:
+            enough = margin.n_bins(float(weight[~np.isnan(values)].sum()))
+            start[column] = min(n_bins, enough, _ENOUGH)
+    rows, weight = rows[::step], weight[::step]
+    numbers, most = [start], np.minimum(2 * start, n_bins)
+    while (numbers[-1] < most).any():
+        finer = np.maximum(numbers[-1] + 1, np.rint(numbers[-1] * _FACTOR).astype(np.int64))
+        numbers.append(np.minimum(finer, most))
+    codes = _codes(rows, margins, np.array(numbers))
+    is_number = np.array([margin is not None for margin in margins])
+    score = _scores(codes, _partners(codes[0], weight), weight, is_number)
+    best = np.where(score.max(axis=1) > 0.0, score.argmax(axis=1), 0)
+    chosen = np.array(numbers)[best, np.arange(len(margins))].tolist()
+    return tuple(None if m is None else m.axis(size) for m, size in zip(margins, chosen))
+
+
+def _codes(rows: Floats, margins: Sequence[Margin | None], numbers: Ints) -> NDArray[np.int16]:
+    """States of all cells, -1 where missing, with each number of bins of each column.
+
+    The array has shape (n_numbers, n_columns, n_rows).
+    """
+    codes = np.empty((len(numbers), *rows.shape[::-1]), dtype=np.int16)
+    for column, margin in enumerate(margins):
+        values = np.ascontiguousarray(rows[:, column])
+        missing = np.isnan(values)
+        if margin is None:
+            codes[:, column] = np.where(missing, -1, values)
+            continue
+        cell = margin.cells(values)
+        for level, number in zip(codes, numbers[:, column].tolist()):
+            np.take(margin.states(number).astype(np.int16), cell, out=level[column], mode="clip")
+        codes[:, column, missing] = -1
+    return codes
+
+
+def _scores(
+    codes: NDArray[np.int16], partners: Ints, weight: Floats, is_number: NDArray[np.bool_]
+) -> Floats:
+    """Bayes factors of each number and its partners, a sum for each number of bins."""
+    n_states = codes.max(axis=2).astype(np.int64) + 1
+    score = np.zeros((codes.shape[1], len(codes)))
+    of_pair: dict[tuple[int, ...], Floats] = {}
+    for column in np.flatnonzero(is_number).tolist():
+        for other in partners[column].tolist():
+            pair = [min(column, other), max(column, other)]
+            if tuple(pair) not in of_pair:
+                levels = zip(codes[:, pair], n_states[:, pair])
+                of_pair[*pair] = np.array([_log_bayes_factor(*one, weight) for one in levels])
+            score[column] += of_pair[*pair]
+    return score
+
+
+def _log_bayes_factor(codes: NDArray[np.int16], n_states: Ints, weight: Floats) -> float:
+    """Log of the marginal likelihood of dependence over that of independence, in nats."""
+    cell = codes[0].astype(np.int64) * n_states[1] + codes[1]
+    missing = (codes < 0).any(axis=0)
+    if missing.any():
+        cell, weight = cell[~missing], weight[~missing]
+    table = np.bincount(cell, weight, n_states.prod()).astype(np.float64).reshape(n_states)
+    counts = table.ravel(), table.sum(axis=0), table.sum(axis=1)
+    sizes = np.array([table.size, n_states[1], n_states[0]])
+    prior = _ESS / sizes
+    gained = gammaln(np.concatenate(counts) + np.repeat(prior, sizes))
+    # Of two margins and their table, one whole is left.
+    of_all = gammaln(_ESS + table.sum()) - gammaln(_ESS)
+    of_cells = np.add.reduceat(gained, offsets(sizes[:-1])) - sizes * gammaln(prior)
+    return float(of_all + of_cells[0] - of_cells[1] - of_cells[2])
+
+
+def _partners(codes: NDArray[np.int16], weight: Floats) -> Ints:
+    """The columns that depend on each column most, by the mean square of the contingency."""
+    ptr = offsets(codes.max(axis=1).astype(np.int64) + 1)
+    n_places = int(ptr[-1])
+    step = 1 + int(codes.shape[1] * n_places**2 / _WORK)
+    codes, weight = codes[:, ::step], weight[::step]
+    # Sums of whole weights do not round, in single precision neither if they are not too large.
+    is_exact = weight.sum() < 2.0**24 and bool((weight == np.floor(weight)).all())
+    indicator = np.zeros((n_places + 1, len(weight)), np.float32 if is_exact else np.float64)
+    # Missing cells have a place of their own, which is left out.
+    place = np.where(codes < 0, n_places, ptr[:-1, np.newaxis] + codes)
+    indicator[place, np.arange(len(weight))] = 1.0
+    indicator = indicator[:-1]
+    weighted = indicator * weight.astype(indicator.dtype)
+    count, n_partners = weighted.sum(axis=1, dtype=np.float64), min(_PARTNERS, len(codes) - 1)
+    partners = np.empty((len(codes), n_partners), dtype=np.int64)
+    size = max(1, int(_PAIRS / (n_places * np.diff(ptr).max())))
+
+    def find(begin: int) -> None:
+        first = ptr[begin : begin + size + 1]
+        places = slice(int(first[0]), int(first[-1]))
+        expected = np.multiply.outer(count[places], count / weight.sum())
+        np.maximum(expected, 1e-300, out=expected)
+        contingency = weighted[places] @ indicator.T - expected
+        np.square(contingency, out=contingency)
+        contingency /= expected
+        per_column = np.add.reduceat(contingency, ptr[:-1], axis=1)
+        strength = np.add.reduceat(per_column, first[:-1] - first[0], axis=0)
+        # More states leave more to chance.
+        strength /= np.maximum(np.multiply.outer(np.diff(first) - 1, np.diff(ptr) - 1), 1)
+        line = np.arange(len(strength))
+        strength[line, begin + line] = -1.0
+        order = np.argsort(-strength, axis=1, kind="stable")
+        partners[begin : begin + size] = order[:, :n_partners]
+
+    in_threads(find, range(0, len(partners), size))
+    return partners

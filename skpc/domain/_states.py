@@ -1,4 +1,4 @@
-"""Choosing which columns are categorical, and what their states are."""
+"""Which columns are categorical, what their states are, and cells to state codes and back."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc._validation import (
     describe_column,
@@ -14,57 +15,169 @@ from skpc._validation import (
     refuse_rounded,
     rounded_integer,
 )
-from skpc.domain._columns import column_numbers
 from skpc.domain._tables import Cells
 from skpc.variables.number import weight_without_say
 
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
 MAX_STATES = 1_000
+#: Small integers are 0, 1, ..., 15. Cells that are counted at a time.
+_SMALL_INTEGERS, _CELLS = 16, 2**20
 
-_SMALL_INTEGERS = 16
-
-Categories = NDArray[Any] | None
+#: The states of a column in the order of their codes; None for a column of numbers.
+States = NDArray[Any] | None
 
 
 @kernel
-def _mark_small_integers(numbers, seen):
-    """Set bit v of a column's mark for every value v in 0..15, bit 16 for any other value."""
-    for row in range(numbers.shape[0]):
-        for column in range(numbers.shape[1]):
-            value = numbers[row, column]
-            bit = np.int64(16)
-            if value >= 0.0 and value <= 15.0 and np.float64(np.int64(value)) == value:
-                bit = np.int64(value)
-            if value == value:
-                seen[column] |= np.int64(1) << bit
+def all_are_cells(rows, n_states):
+    """Whether every cell is missing, a code 0..n_states - 1, or a finite number (n_states 0).
+
+    The slow truth is ``are_cells`` in tests/naive/domain.py.
+    """
+    for row in range(rows.shape[0]):
+        n_wrong = 0
+        for column in range(rows.shape[1]):
+            value = rows[row, column]
+            count = n_states[column]
+            is_code = value >= 0.0 and value < count and np.floor(value) == value
+            is_number = count == 0.0 and np.abs(value) < np.inf
+            # No short circuits: the loop over columns runs in vector registers.
+            n_wrong += not (is_code | (value != value) | is_number)
+        if n_wrong > 0:
+            return False
+    return True
 
 
-def _are_small(
-    numbers: NDArray[np.float64], weight: NDArray[np.float64], seen: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def encode_numbers(column: Floats, states: NDArray[Any]) -> Floats:
+    """Codes of the numbers of a column, NaN where it is missing or no state."""
+    order = np.argsort(states)
+    values = states[order].astype(np.float64)
+    place = np.minimum(np.searchsorted(values, column), len(values) - 1)
+    return np.where(values[place] == column, order[place], np.nan)
+
+
+def encode_strings(column: NDArray[np.object_], states: States) -> Floats:
+    """Codes of the strings of a column, NaN where it is missing or no state."""
+    code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
+    return np.array([code_of.get(cell, np.nan) for cell in column.tolist()])
+
+
+def decode_column(codes: Floats, states: States) -> NDArray[Any]:
+    """What codes stand for; numbers stay, and missing cells are NaN among these, else None."""
+    if states is None:
+        return codes
+    # One more state behind the last stands for "missing".
+    if states.dtype == np.float64:
+        extended: NDArray[Any] = np.append(states, np.nan)
+    else:
+        extended = np.array([*states.tolist(), None], dtype=object)
+    return extended[np.where(np.isnan(codes), len(states), codes).astype(np.intp)]
+
+
+def column_numbers(
+    chosen: NDArray[Any],
+    n_columns: int,
+    names: Sequence[Any] | None,
+    parameter: str,
+    or_strings: str = "",
+) -> NDArray[np.intp]:
+    """Turn a mask, column numbers or column names into column numbers.
+
+    Parameters
+    ----------
+    chosen : ndarray
+        What the user gave.
+    n_columns : int
+        Number of columns of the table.
+    names : sequence or None
+        Their names, where they have some.
+    parameter : str
+        Name of the parameter, for error messages.
+    or_strings : str, default=""
+        What else the parameter may be, for error messages.
+
+    Raises
+    ------
+    ValueError
+        If it has another type, or names a column that the table does not have.
+    """
+    if chosen.size == 0:
+        return np.empty(0, dtype=np.intp)
+    if chosen.ndim == 1 and chosen.dtype.kind == "b":
+        if len(chosen) != n_columns:
+            raise ValueError(
+                f"{parameter} as a mask needs {n_columns} entries, one a column; got {len(chosen)}."
+            )
+        return np.flatnonzero(chosen)
+    if chosen.ndim == 1 and chosen.dtype.kind in "iu":
+        outside = chosen[(chosen < 0) | (chosen >= n_columns)]
+        if len(outside):
+            raise ValueError(
+                f"{parameter} must hold column numbers in [0, {n_columns - 1}]; got {outside[0]}."
+            )
+        return chosen.astype(np.intp)
+    if chosen.ndim == 1 and all(isinstance(name, str) for name in chosen.tolist()):
+        return _columns_named(chosen.tolist(), names, parameter)
+    raise ValueError(
+        f"{parameter} must be {or_strings}a boolean mask, or a list of column numbers or names; "
+        f"got an array of dtype {chosen.dtype} and shape {chosen.shape}."
+    )
+
+
+def _columns_named(
+    wanted: list[str], names: Sequence[Any] | None, parameter: str
+) -> NDArray[np.intp]:
+    if names is None:
+        raise ValueError(
+            f"{parameter} names columns ({wanted[0]!r}), but X has no column names; pass a "
+            "DataFrame or column numbers."
+        )
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{parameter} names {unknown[0]!r}, which is not a column of X; its columns are "
+            f"{list(names)!r}."
+        )
+    return np.array([list(names).index(name) for name in wanted], dtype=np.intp)
+
+
+def _small_integers(numbers: Floats) -> Ints:
+    """How often each integer 0..15, any other number and "missing" come in each column."""
+    n_rows, n_columns = numbers.shape
+    n_kinds = _SMALL_INTEGERS + 2
+    counts, size = np.zeros(n_columns * n_kinds, np.int64), 1 + _CELLS // n_columns
+    for start in range(0, n_rows, size):
+        chunk = numbers[start : start + size]
+        is_small = (chunk >= 0) & (chunk < _SMALL_INTEGERS) & (chunk == np.floor(chunk))
+        kind = np.where(is_small, chunk, _SMALL_INTEGERS + np.isnan(chunk)).astype(np.int64)
+        kind += n_kinds * np.arange(n_columns)
+        counts += np.bincount(kind.ravel(), minlength=len(counts))
+    return counts.reshape(n_columns, n_kinds)
+
+
+def _are_small(numbers: Floats, weight: Floats, counts: Ints) -> NDArray[np.bool_]:
     """Which columns hold integers in 0..15, apart from unusual values.
 
-    ``seen`` has the marks of the columns.
+    ``counts`` are those of :func:`_small_integers`.
     """
-    small = (1 << _SMALL_INTEGERS) - 1
-    found = (seen > 0) & (seen <= small)
-    for column in np.flatnonzero((seen > small) & (seen & small > 0)).tolist():
+    n_small, n_other = counts[:, :_SMALL_INTEGERS].sum(axis=1), counts[:, _SMALL_INTEGERS]
+    is_small = (n_small > 0) & (n_other == 0)
+    for column in np.flatnonzero((n_small > 0) & (n_other > 0)).tolist():
         values = numbers[:, column]
         unusual = (values < 0) | (values >= _SMALL_INTEGERS) | (values != np.floor(values))
         unusual &= ~np.isnan(values)
         total = float(weight[~np.isnan(values)].sum())
-        found[column] = weight[unusual].sum() <= weight_without_say(total)
-    return found
+        is_small[column] = weight[unusual].sum() <= weight_without_say(total)
+    return is_small
 
 
 def choose_categories(
     cells: Cells,
-    weight: NDArray[np.float64],
+    weight: Floats,
     names: Sequence[Any] | None,
     categorical_features: Any,
     categories: Any,
-) -> tuple[Categories, ...]:
+) -> tuple[States, ...]:
     """Choose the states of each categorical column; ``weight`` is that of the rows.
 
     Returns
@@ -81,34 +194,33 @@ def choose_categories(
     """
     n_columns = cells.numbers.shape[1]
     listed = _check_categories(categories, n_columns, names)
-    seen = np.zeros(n_columns, dtype=np.int64)
-    _mark_small_integers(cells.numbers, seen)
-    if not seen.any() and not cells.strings:
+    counts = _small_integers(cells.numbers)
+    n_observed, n_other = counts[:, :-1].sum(axis=1), counts[:, _SMALL_INTEGERS]
+    if not n_observed.any() and not cells.strings:
         raise ValueError(
             "Every value of X is missing (in the rows of positive weight); nothing can be learned."
         )
-    is_small = _are_small(cells.numbers, weight, seen)
+    is_small = _are_small(cells.numbers, weight, counts)
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
-    chosen: list[Categories] = []
+    is_plain = ~np.isin(np.arange(n_columns), [*cells.strings, *cells.declared, *cells.bools])
+    chosen: list[States] = []
     for column in range(n_columns):
-        if seen[column] == 0 and column not in cells.strings:
-            states: Categories = np.empty(0)
+        if n_observed[column] == 0 and column not in cells.strings:
+            states: States = np.empty(0)
         elif listed[column] is not None:
             states = listed[column]
         elif not is_categorical[column]:
             _refuse_strings(cells, column, names)
             states = None
-        elif 0 < seen[column] < 1 << _SMALL_INTEGERS and not (
-            column in cells.declared or column in cells.bools
-        ):
-            states = np.flatnonzero(seen[column] >> np.arange(_SMALL_INTEGERS) & 1) + 0.0
+        elif is_plain[column] and not n_other[column]:
+            states = np.flatnonzero(counts[column, :_SMALL_INTEGERS]) + 0.0
         else:
             states = _observed_or_declared(cells, column, names)
         chosen.append(states)
     return tuple(chosen)
 
 
-def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None) -> Categories:
+def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None) -> States:
     declared = cells.declared.get(column)
     if declared is not None:
         return _check_states(declared, column, names)
@@ -121,9 +233,7 @@ def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None
     return values[~np.isnan(values)]
 
 
-def _check_categories(
-    categories: Any, n_columns: int, names: Sequence[Any] | None
-) -> list[Categories]:
+def _check_categories(categories: Any, n_columns: int, names: Sequence[Any] | None) -> list[States]:
     if isinstance(categories, str) and categories == "auto":
         return [None] * n_columns
     if isinstance(categories, str) or not hasattr(categories, "__len__"):
@@ -195,7 +305,7 @@ def _refuse_strings(cells: Cells, column: int, names: Sequence[Any] | None) -> N
         )
 
 
-def refuse_too_many(categories: Sequence[Categories], names: Sequence[Any] | None) -> None:
+def refuse_too_many(categories: Sequence[States], names: Sequence[Any] | None) -> None:
     """Raise if a column has more states than learners and circuits can take."""
     for column, states in enumerate(categories):
         if states is not None and len(states) > MAX_STATES:

@@ -1,8 +1,16 @@
-"""Reading the columns of a table as numbers or strings, whatever library the table is of."""
+"""Tables of arrays, pandas and polars: their columns read as numbers or strings, and written back.
 
+Dtypes are kept in pickles as plain strings, numbers and lists: so a saved model needs no class of
+pandas or polars, and can be read without trust in its source.
+"""
+
+from __future__ import annotations
+
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +22,14 @@ from skpc._validation import (
     column_of,
     describe_column,
     frame_library,
+    missing_cells,
     read_cells,
     rounded_integer,
     unmasked,
 )
-from skpc.domain._dtypes import describe_dtype, restore_dtype
+
+#: Name of a dtype, and what it was made with.
+_Description = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -40,30 +51,107 @@ class Form:
     dtypes: tuple[Any, ...] | None = None
 
     @classmethod
-    def of(cls, table: Any) -> "Form":
+    def from_table(cls, table: Any) -> Form:
         """Describe a table."""
         library = frame_library(table)
         if library is None:
             return cls("numpy")
         return cls(library, tuple(table.columns), tuple(table.dtypes))
 
-    def with_floats(self) -> "Form":
+    def with_floats(self) -> Form:
         """The form of a table of the same kind whose columns are all float64."""
         if self.dtypes is None:
             return self
         plain = "float64" if self.library == "pandas" else "Float64"
-        return replace(self, dtypes=(restore_dtype(self.library, (plain,)),) * len(self.dtypes))
+        return replace(self, dtypes=(_restored(self.library, (plain,)),) * len(self.dtypes))
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the classes of the library: skops cannot save all of them, and would ask whether
         # to trust the others.
-        described = tuple(describe_dtype(self.library, dtype) for dtype in self.dtypes or ())
+        described = tuple(_described(self.library, dtype) for dtype in self.dtypes or ())
         return {"library": self.library, "names": self.names, "dtypes": described}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        dtypes = tuple(restore_dtype(state["library"], plain) for plain in state["dtypes"])
+        dtypes = tuple(_restored(state["library"], plain) for plain in state["dtypes"])
         # The class is frozen.
         vars(self).update(state, dtypes=dtypes if state["names"] is not None else None)
+
+
+def _described(library: str, dtype: Any) -> _Description:
+    """The dtype of a column without classes of its library."""
+    kind = _kind_of(dtype)
+    if library == "polars":
+        name = str(dtype.base_type())
+        if kind == "category":
+            return (name, dtype.categories.to_list())
+        return (name, dtype.precision, dtype.scale) if name == "Decimal" else (name,)
+    import pandas as pd
+
+    if kind == "category":
+        states = dtype.categories
+        return ("category", states.tolist(), _described(library, states.dtype), bool(dtype.ordered))
+    if isinstance(dtype, pd.StringDtype):
+        return ("string", dtype.storage, dtype.na_value is pd.NA)
+    return (str(dtype),)
+
+
+def _restored(library: str, description: _Description) -> Any:
+    """The dtype that was described."""
+    name, *made_with = description
+    if library == "polars":
+        import polars as pl
+
+        dtype = getattr(pl, name, None)
+        # A file must not choose any other thing to call.
+        if not isinstance(dtype, type) or not issubclass(dtype, pl.DataType):
+            raise ValueError(f"The dtype of a column must be one of polars; found {name!r}.")
+        return dtype(*made_with)
+    import pandas as pd
+
+    if name == "category":
+        states, inner, ordered = made_with
+        return pd.CategoricalDtype(pd.Index(states, dtype=_restored(library, inner)), ordered)
+    if name == "string" and made_with:
+        storage, is_na = made_with
+        return pd.StringDtype(storage) if is_na else pd.StringDtype(storage, na_value=np.nan)
+    return pd.api.types.pandas_dtype(name)
+
+
+def _kind_of(dtype: Any) -> str:
+    """What a dtype of pandas or polars holds, by numpy's letters; "category" if it lists states.
+
+    The letters "b", "i", "u" and "f" stand for bools and numbers.
+    """
+    if not hasattr(dtype, "base_type"):
+        return "category" if str(dtype) == "category" else dtype.kind
+    name = str(dtype.base_type())
+    if name in {"Enum", "Boolean"}:
+        return "category" if name == "Enum" else "b"
+    return "i" if dtype.is_integer() else "f" if dtype.is_numeric() else "O"
+
+
+class _Column(NamedTuple):
+    """What a column holds.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows,)
+        float64, or objects for strings.
+    is_bool : bool
+        Whether the cells are bools.
+    is_category : bool
+        Whether the dtype is a category.
+    states : list or None
+        Those that the dtype lists.
+    rounded : int or None
+        The first integer that ``values`` does not hold.
+    """
+
+    values: NDArray[Any]
+    is_bool: bool
+    is_category: bool = False
+    states: list[Any] | None = None
+    rounded: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,93 +196,194 @@ def read_table(table: Any) -> Cells:
         # Kernels are compiled for one flavour of array; nothing is copied where it fits already.
         numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
         return Cells(numbers, {}, {}, frozenset(), {})
-    form, numbers = Form.of(table), np.full(table.shape, np.nan)
-    strings: dict[int, NDArray[np.object_]] = {}
-    declared: dict[int, list[Any] | None] = {}
-    rounded: dict[int, int] = {}
-    bools = set()
-    for column in range(table.shape[1]):
-        read = _READERS[form.library](table, column, form.names)
-        values, is_bool, is_category, categories, integer = read
-        if values.dtype == object:
-            strings[column] = values
-        else:
-            numbers[:, column] = values
-        if is_bool:
-            bools.add(column)
-        if is_category:
-            declared[column] = categories
-        if integer is not None:
-            rounded[column] = integer
-    return Cells(numbers, strings, declared, frozenset(bools), rounded)
+    names = Form.from_table(table).names
+    read = _read_objects if names is None else _read_series
+    columns = {
+        column: read(column_of(table, column), column, names) for column in range(table.shape[1])
+    }
+    numbers = np.full(table.shape, np.nan)
+    strings = {c: one.values for c, one in columns.items() if one.values.dtype == object}
+    for column in columns.keys() - strings.keys():
+        numbers[:, column] = columns[column].values
+    return Cells(
+        numbers,
+        strings,
+        {column: one.states for column, one in columns.items() if one.is_category},
+        frozenset(column for column, one in columns.items() if one.is_bool),
+        {column: one.rounded for column, one in columns.items() if one.rounded is not None},
+    )
 
 
-# Values; whether they are bools; whether the dtype is a category, and the categories it lists; the
-# first integer that the values do not hold.
-_Read = tuple[NDArray[Any], bool, bool, list[Any] | None, int | None]
-
-
-def _read_column(
-    cells: NDArray[np.object_],
-    column: int,
-    names: Sequence[Any] | None,
-    is_category: bool = False,
-    categories: list[Any] | None = None,
-) -> _Read:
+def _read_objects(
+    cells: NDArray[np.object_], column: int, names: Sequence[Any] | None = None
+) -> _Column:
     values, is_bool = read_cells(cells, column, names)
-    return values, is_bool, is_category, categories, rounded_integer(cells, values)
+    return _Column(values, is_bool, rounded=rounded_integer(cells, values))
 
 
-def _read_objects(table: NDArray[np.object_], column: int, names: Sequence[Any] | None) -> _Read:
-    return _read_column(table[:, column], column, names)
-
-
-def _read_pandas(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
-    import pandas as pd
-
-    series = column_of(table, column)
-    dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        cells = np.asarray(series.astype(object), dtype=object)
-        return _read_column(cells, column, names, True, dtype.categories.tolist())
-    if isinstance(dtype, pd.SparseDtype):
+def _read_series(series: Any, column: int, names: Sequence[Any] | None) -> _Column:
+    dtype, kind = series.dtype, _kind_of(series.dtype)
+    if hasattr(series, "sparse"):
         raise TypeError(
             "Sparse data is not supported; make the column dense (series.sparse.to_dense()). Found "
             f"dtype {dtype} in {describe_column(column, names)}."
         )
-    is_number = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype)
-    if not is_number:
-        return _read_column(series.to_numpy(dtype=object), column, names)
-    values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    if kind not in {"b", "i", "u", "f"}:
+        states = dtype.categories.to_list() if kind == "category" else None
+        is_category = kind == "category" or str(dtype) == "Categorical"
+        as_objects = _read_objects(_objects(series), column, names)
+        return as_objects._replace(is_category=is_category, states=states)
+    if hasattr(series, "iloc"):
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = series.cast(sys.modules["polars"].Float64).to_numpy()
     check_finite(values, names, column)
-    integer = None
-    if pd.api.types.is_integer_dtype(dtype):
-        large = are_large(values)
-        integer = rounded_integer(series[large].to_numpy(dtype=object), values[large])
-    return values, pd.api.types.is_bool_dtype(dtype), False, None, integer
-
-
-def _read_polars(table: Any, column: int, names: Sequence[Any] | None) -> _Read:
-    import polars as pl
-
-    series = column_of(table, column)
-    dtype = series.dtype
-    if dtype == pl.Boolean or dtype.is_numeric():
-        values = series.cast(pl.Float64).to_numpy()
-        check_finite(values, names, column)
-        large = are_large(values) & dtype.is_integer()
-        integer = rounded_integer(_objects(series.filter(large)), values[large])
-        return values, dtype == pl.Boolean, False, None, integer
-    categories = dtype.categories.to_list() if isinstance(dtype, pl.Enum) else None
-    is_category = isinstance(dtype, pl.Enum | pl.Categorical)
-    return _read_column(_objects(series), column, names, is_category, categories)
+    large = np.flatnonzero(are_large(values)) if kind in "iu" else []
+    rounded = rounded_integer(_objects(series)[large], values[large]) if len(large) else None
+    return _Column(values, kind == "b", rounded=rounded)
 
 
 def _objects(series: Any) -> NDArray[np.object_]:
-    """The cells of a polars Series."""
-    cells = np.empty(len(series), dtype=object)
-    cells[:] = series.to_list()
+    """The cells of a column of a DataFrame."""
+    return np.fromiter(series.to_list(), dtype=object, count=len(series))
+
+
+def cells_of(table: Any, names: Sequence[Any]) -> NDArray[np.object_]:
+    """The cells of a DataFrame, by the names of columns; those that it lacks are missing."""
+    cells = np.full((len(table), len(names)), None, dtype=object)
+    for position, name in enumerate(table.columns):
+        cells[:, list(names).index(name)] = _objects(column_of(table, position))
     return cells
 
 
-_READERS = {"numpy": _read_objects, "pandas": _read_pandas, "polars": _read_polars}
+def write_table(columns: Sequence[NDArray[Any]], form: Form, like: Any = None) -> Any:
+    """Build a table of a given form from columns of numbers (float64) or objects.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of shape (n_rows,)
+        Missing cells are NaN among numbers and None among objects.
+    form : Form
+        Library, names and dtypes. A dtype that cannot hold the values (an integer and NaN, an
+        Enum and a foreign category) gives way to the closest one that can.
+    like : DataFrame or None
+        A pandas DataFrame lends its index.
+    """
+    if form.library == "numpy":
+        return np.column_stack(columns)
+    series = [_write_column(*one, form.library) for one in zip(columns, form.dtypes or ())]
+    names = list(form.names or ()) if like is None else like.columns
+    return join_columns(series, form.library, names, like)
+
+
+def join_columns(
+    columns: Sequence[Any], library: str, names: Sequence[Any] | None = None, like: Any = None
+) -> Any:
+    """A DataFrame of columns: arrays, lists, or Series of its library.
+
+    Columns are named by their numbers where no names are given. A pandas DataFrame ``like`` lends
+    its index.
+    """
+    numbered = {str(number): column for number, column in enumerate(columns)}
+    if library == "polars":
+        frame = import_module(library).DataFrame(numbered, strict=False)
+    else:
+        frame = import_module(library).DataFrame(numbered)
+        frame.index = frame.index if like is None else like.index
+    frame.columns = [*numbered] if names is None else names
+    return frame
+
+
+def fill_table(table: Any, decoded: Any) -> Any:
+    """Replace the missing cells of a table by those of a decoded one; keep all others exactly."""
+    library = frame_library(table)
+    if library is None:
+        missing = missing_cells(table)
+        filled = table.astype(object if table.dtype == object else decoded.dtype)
+        filled[missing] = decoded[missing]
+        return filled
+    fill = _fill_pandas if library == "pandas" else _fill_polars
+    columns = range(table.shape[1])
+    filled = [fill(column_of(table, c), column_of(decoded, c)) for c in columns]
+    return join_columns(filled, library, table.columns, table)
+
+
+def _fill_pandas(series: Any, source: Any) -> Any:
+    missing = series.isna().to_numpy(dtype=bool)
+    if not missing.any() or source.isna().all():
+        return series
+    if _kind_of(series.dtype) == "category":
+        series = series.cat.set_categories(source.cat.categories)
+    elif series.dtype != source.dtype:
+        series = series.astype(object)
+    return series.where(~missing, source)
+
+
+def _fill_polars(series: Any, source: Any) -> Any:
+    missing = series.is_null()
+    if series.dtype.is_float():
+        missing = missing | series.is_nan().fill_null(False)
+    if not missing.any() or source.null_count() == len(source):
+        return series
+    return series.cast(source.dtype).zip_with(~missing, source)
+
+
+def _write_column(column: NDArray[Any], dtype: Any, library: str) -> Any:
+    """A Series of a dtype, or of the closest one that holds the values."""
+    kind, is_number = _kind_of(dtype), column.dtype == np.float64
+    missing = missing_cells(column)
+    if is_number and kind in {"i", "u"}:
+        column = _whole_numbers(column, dtype)
+    elif is_number and kind == "b":
+        column = (column >= 0.5).astype(object)
+        column[missing] = None
+    write = _pandas_series if library == "pandas" else _polars_series
+    return write(column, dtype, kind, missing)
+
+
+def _whole_numbers(column: Floats, dtype: Any) -> Floats:
+    """Round to the integers that a dtype can hold; NaN stays."""
+    limits = np.iinfo(getattr(dtype, "numpy_dtype", str(dtype).lower()))
+    highest = float(limits.max)
+    # The largest int64 is not a float: the next float is larger by one.
+    if int(highest) > limits.max:
+        highest = np.nextafter(highest, 0.0)
+    return np.clip(np.rint(column), float(limits.min), highest)
+
+
+def _pandas_series(column: NDArray[Any], dtype: Any, kind: str, missing: NDArray[np.bool_]) -> Any:
+    import pandas as pd
+
+    is_plain, is_number = isinstance(dtype, np.dtype), column.dtype == np.float64
+    if missing.all() and not is_plain:
+        return pd.Series([None] * len(column), dtype=dtype)
+    if kind == "category":
+        states = dtype.categories
+        foreign = [v for v in pd.unique(column[~missing]) if v not in states]
+        widened = states.append(pd.Index(foreign)) if foreign else states
+        return pd.Series(pd.Categorical(column, categories=widened, ordered=dtype.ordered))
+    if kind not in {"b", "i", "u", "f"}:
+        fits = not is_number or str(dtype) == "object"
+        return pd.Series(column, dtype=dtype if fits else None)
+    # Only numpy's own integers and bools cannot say "missing".
+    fits = (is_number or kind == "b") and not (is_plain and kind != "f" and missing.any())
+    series = pd.Series(column)
+    return series.astype(dtype) if fits else series
+
+
+def _polars_series(column: NDArray[Any], dtype: Any, kind: str, missing: NDArray[np.bool_]) -> Any:
+    import polars as pl
+
+    if missing.all():
+        return pl.Series([None] * len(column), dtype=dtype)
+    if column.dtype == np.float64:
+        series = pl.Series(column, nan_to_null=True)
+        return series.cast(dtype) if dtype.is_numeric() else series
+    series = pl.Series(column.tolist(), strict=False)
+    if kind == "category":
+        states = dtype.categories
+        foreign = series.filter(~series.is_in(states.to_list())).drop_nulls().unique()
+        return series.cast(pl.Enum([*states, *foreign.sort()]))
+    is_text = series.dtype == pl.String
+    fits = dtype in (pl.String, pl.Categorical) if is_text else dtype == pl.Boolean
+    return series.cast(dtype) if fits else series

@@ -25,58 +25,16 @@ from skpc._arrays import Floats, Ints, exact_parts, group_sums
 from skpc._validation import describe_column
 from skpc._warnings import warn
 
-#: A column of strings names the rows if it has this many observed cells ...
-_NAMES_FROM = 50
+#: A column of strings is an identifier if it has this many observed cells ...
+_IDENTIFIER_FROM = 50
 #: ... and a larger share of values that are seen once. A new row then holds a known value with a
 #: probability of a tenth or less. In trials, values that decided another column were worth nothing
 #: to it (.00 +- .01 nats a row) from a share of .4 on; learning them took five times as long.
-_NAMES_SHARE = 0.9
+_IDENTIFIER_SHARE = 0.9
 #: The states that a learner gets for a column that it does not see.
 _ONE_STATE = np.array([None], dtype=object)
 
 _States = NDArray[Any] | None
-
-
-class Counts(NamedTuple):
-    """How often the values of a column of strings occur.
-
-    Attributes
-    ----------
-    weight : dict
-        Total weight of the rows that hold each value.
-    n_cells : float
-        Total weight of the rows that hold any.
-    """
-
-    weight: dict[str, float]
-    n_cells: float
-
-    @classmethod
-    def of(cls, cells: NDArray[np.object_], weight: Floats) -> Counts:
-        """Count the cells of a column, None being missing, whatever the order of the rows."""
-        number: dict[Any, int] = {None: 0}
-        group = np.array([number.setdefault(cell, len(number)) for cell in cells.tolist()])
-        large, small = exact_parts(weight)
-        total = (group_sums(group, large) + group_sums(group, small)).tolist()
-        found = {value: total[i] for value, i in number.items() if value is not None}
-        return cls(found, math.fsum(found.values()))
-
-    def names_rows(self) -> bool:
-        """Whether nearly every value is seen once."""
-        n_once = sum(weight <= 1.0 for weight in self.weight.values())
-        return self.n_cells >= _NAMES_FROM and n_once > _NAMES_SHARE * self.n_cells
-
-    def unseen_mass(self, states: Sequence[str]) -> float:
-        """Probability that a new cell does not hold one of the states, in [1 / (2n + 2), 1/2].
-
-        Cells that hold something else already count in full, whatever they hold.
-        """
-        known = set(states)
-        n_unseen = sum(
-            weight if value not in known else float(weight <= 1.0)
-            for value, weight in self.weight.items()
-        )
-        return min(max(n_unseen / self.n_cells, 0.5 / (self.n_cells + 1.0)), 0.5)
 
 
 class LogMass(NamedTuple):
@@ -109,17 +67,17 @@ class LogMass(NamedTuple):
         """Log densities of rows, or of their other cells given some columns (numbers)."""
         if not len(self.columns):
             return log_density
-        asked = np.isin(self.columns, [] if given is None else given, invert=True)
-        return np.asarray(log_density + np.nansum(self.added[:, asked], axis=1))
+        counts = np.isin(self.columns, [] if given is None else given, invert=True)
+        return np.asarray(log_density + np.nansum(self.added[:, counts], axis=1))
 
     def with_cells(self, log_cells: Floats) -> Floats:
         """Log densities of the cells of rows."""
         if not len(self.columns):
             return log_cells
-        found = log_cells.copy()
+        log_cells = log_cells.copy()
         density = np.where(self.is_unseen, 0.0, log_cells[:, self.columns])
-        found[:, self.columns] = density + self.added
-        return found
+        log_cells[:, self.columns] = density + self.added
+        return log_cells
 
 
 #: Most tables have no such columns, and a single row is answered in a tenth of a millisecond.
@@ -154,21 +112,26 @@ class Unseen:
     is_empty: NDArray[np.bool_]
 
     @classmethod
-    def of(
-        cls, states: Sequence[_States], counts: Mapping[int, Counts], has_mass: bool, listed: Any
+    def fit(
+        cls,
+        states: Sequence[_States],
+        strings: Mapping[int, NDArray[np.object_]],
+        weight: Floats,
+        has_mass: bool,
+        listed: Any,
     ) -> Unseen:
-        """Learn it from the states of each column and the counts of those of strings.
+        """Learn it from the states of each column and the cells of those of strings.
 
-        A column has an empty list of states if it has no value. It never names the rows where
-        ``listed`` has states for it; "auto" has no states.
+        A column has an empty list of states if it has no value. It is never an identifier where
+        ``listed`` has states for it; "auto" has no states. ``weight`` is that of the rows.
         """
         mass = np.zeros(len(states))
         names: list[_States] = [None] * len(states)
-        for column, count in counts.items():
-            known = np.asarray(states[column])
+        for column, cells in strings.items():
+            known, counts = np.asarray(states[column]), _count(cells, weight)
             if has_mass:
-                mass[column] = count.unseen_mass(known.tolist())
-            if count.names_rows() and (isinstance(listed, str) or listed[column] is None):
+                mass[column] = _unseen_mass(counts, known.tolist())
+            if _is_identifier(counts) and (isinstance(listed, str) or listed[column] is None):
                 names[column] = known
         is_empty = [known is not None and len(known) == 0 for known in states]
         return cls(mass, tuple(names), np.array(is_empty))
@@ -198,14 +161,14 @@ class Unseen:
         self, rows: Floats, random_state: np.random.RandomState, given: Mapping[int, Any]
     ) -> Floats:
         """Encoded rows that :meth:`written` gives names, unless the cells ``given`` have one."""
-        found = rows.copy()
+        rows = rows.copy()
         for column, names in enumerate(self.names):
             if names is not None:
                 number = np.flatnonzero(names == given.get(column))
                 if not len(number):
                     number = random_state.randint(len(names), size=len(rows))
-                found[:, column] = number + 1.0
-        return found
+                rows[:, column] = number + 1.0
+        return rows
 
     def log_mass(self, strings: Mapping[int, NDArray[np.object_]], rows: Floats) -> LogMass:
         """What the cells of a table add, from its columns of strings and its encoded rows."""
@@ -272,5 +235,32 @@ class Unseen:
         ):
             columns = np.flatnonzero(is_chosen).tolist()
             if columns:
-                found = ", ".join(describe_column(column, feature_names) for column in columns)
-                warn(f"Some columns {what}. Found {found}.")
+                listed = ", ".join(describe_column(column, feature_names) for column in columns)
+                warn(f"Some columns {what}. Found {listed}.")
+
+
+def _count(cells: NDArray[np.object_], weight: Floats) -> dict[str, float]:
+    """Total weight of each value of a column, None being missing, whatever the order of rows."""
+    number: dict[Any, int] = {None: 0}
+    group = np.array([number.setdefault(cell, len(number)) for cell in cells.tolist()])
+    large, small = exact_parts(weight)
+    total = (group_sums(group, large) + group_sums(group, small)).tolist()
+    return {value: total[i] for value, i in number.items() if value is not None}
+
+
+def _is_identifier(counts: Mapping[str, float]) -> bool:
+    """Whether nearly every value comes once, so that the column names the rows."""
+    n_cells, n_once = math.fsum(counts.values()), sum(weight <= 1.0 for weight in counts.values())
+    return n_cells >= _IDENTIFIER_FROM and n_once > _IDENTIFIER_SHARE * n_cells
+
+
+def _unseen_mass(counts: Mapping[str, float], states: Sequence[str]) -> float:
+    """Probability that a new cell does not hold one of the states, in [1 / (2n + 2), 1/2].
+
+    Cells that hold something else already count in full, whatever they hold.
+    """
+    known, n_cells = set(states), math.fsum(counts.values())
+    n_unseen = sum(
+        weight if value not in known else float(weight <= 1.0) for value, weight in counts.items()
+    )
+    return min(max(n_unseen / n_cells, 0.5 / (n_cells + 1.0)), 0.5)

@@ -171,7 +171,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             Distinct encoded rows, as :func:`skpc.domain.merge_rows` returns them; NaN marks
             missing cells.
         weight : ndarray of shape (n_rows,)
-            Their positive weights.
+            Their weights, not negative; a row of weight zero is absent.
         rows_val : ndarray of shape (n_validation_rows, n_features), default=None
             Encoded rows of weight one for early stopping, where the learner stops early. None holds
             out some of the training rows.
@@ -184,7 +184,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         Raises
         ------
         ValueError
-            If rows and weights do not fit the domain or each other, or the domain lacks bins.
+            If rows and weights do not fit the domain or each other, a category is no code of a
+            state, a number or a weight is not finite, or the domain lacks bins.
 
         Examples
         --------
@@ -198,12 +199,9 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         >>> model.predict_column([[1.0, np.nan]], 1)
         array([1.])
         """
-        if not isinstance(rows, np.ndarray) or rows.shape != (len(weight), domain.n_features):
-            raise ValueError(
-                f"rows must be encoded rows (domain.encode makes them) of shape ({len(weight)}, "
-                f"{domain.n_features}), one for each weight, got {type(rows).__name__} of shape "
-                f"{np.shape(rows)}"
-            )
+        rows = domain.checked(rows)
+        rows, weight = present_rows(rows, check_weight(weight, len(rows), "weight"))
+        rows_val = None if rows_val is None else domain.checked(rows_val)
         with all_or_nothing(self):
             self.domain_, self.n_features_in_ = domain, domain.n_features
             names = domain.feature_names or ()
@@ -317,12 +315,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         if given is None:
             drawn = self._density.draw(n_samples, random_state)
         else:
-            given, rows = self._encode(self.domain_.row(given))
-            if len(rows) != 1:
-                raise ValueError(
-                    f"given must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]]"
-                    " of a DataFrame"
-                )
+            given = self.domain_.row(given)
+            rows, _ = self.domain_.encode_with_mass(given)
             repeated = np.repeat(rows, n_samples, axis=0)
             drawn = self._density.draw_missing(repeated, random_state)
         return self.domain_.decode(self.domain_.name(drawn, random_state, given))

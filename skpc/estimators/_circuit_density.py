@@ -101,7 +101,7 @@ class CircuitDensity(TableDensity):
         """Learn from encoded rows under a domain that is known."""
         super().fit_rows(domain, rows, weight, rows_val)
         # partial_fit goes on from here.
-        self._n_learned = float(weight.sum())
+        self._n_learned = float(np.sum(weight))
         return self
 
     def _fit_blocks(

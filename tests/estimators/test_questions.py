@@ -295,12 +295,53 @@ def test_rows_that_do_not_fit_a_domain_are_refused_and_change_nothing(density):
     X = numbers()
     fitted = clone(density).fit(X)
     before = dict(vars(fitted))
-    with pytest.raises(ValueError, match=r"encoded rows .* shape \(200, 3\), .* shape \(200, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"encoded rows .* shape \(n_rows, 3\), .* shape \(200, 2\)"
+    ):
         fitted.fit_rows(fitted.domain_, X[:, :2], np.ones(200))
     if not isinstance(density, SoftLearnSPN):
         with pytest.raises(ValueError, match="column 2 has no bins; fit the Domain with n_bins"):
             fitted.fit_rows(Domain.fit(X), X, np.ones(200))
     assert vars(fitted) == before
+
+
+#: A cell of the rows below, what it becomes or the weights become, and what is said.
+WRONG_ROWS = [
+    ((5, 0), 2.0, None, "codes 0, ..., 1 of its states in column 'kind', .* found 2.0 in row 5"),
+    ((5, 0), -1.0, None, "column 'kind', .* found -1.0 in row 5"),
+    ((5, 0), 0.5, None, "column 'kind', .* found 0.5 in row 5"),
+    ((7, 1), np.inf, None, "must be finite in column 'size', .* found inf in row 7"),
+    ((0, 0), 0.0, np.ones(39), r"weight needs one number .* 40 rows.* found shape \(39,\)"),
+    ((0, 0), 0.0, np.where(np.arange(40) == 3, np.nan, 1.0), "Input weight contains NaN"),
+    ((0, 0), 0.0, np.where(np.arange(40) == 3, -2.0, 1.0), "negative; found -2.0 in row 3"),
+    ((0, 0), 0.0, np.zeros(40), "weights are zero"),
+]
+
+
+@every_density
+def test_cells_and_weights_that_no_domain_has_are_refused(density):
+    frame = pd.DataFrame({"kind": ["a", "b"] * 20, "size": np.arange(40) + 0.5})
+    domain = Domain.fit(frame, n_bins=3)
+    for cell, value, weight, message in WRONG_ROWS:
+        rows = domain.encode(frame)
+        rows[cell] = value
+        with pytest.raises(ValueError, match=message):
+            clone(density).fit_rows(domain, rows, np.ones(40) if weight is None else weight)
+    raw = frame.to_numpy()
+    with pytest.raises(ValueError, match="encoded rows .* got ndarray of object"):
+        clone(density).fit_rows(domain, raw, np.ones(40))
+    with pytest.raises(ValueError, match="found 7.0 in row 1"):
+        clone(density).fit_rows(
+            domain, domain.encode(frame), np.ones(40), np.array([[0.0, 1.0], [7.0, 1.0]])
+        )
+
+
+def test_a_row_of_weight_zero_is_absent_from_encoded_rows_too():
+    X = numbers()
+    domain, weight = Domain.fit(X, n_bins=5), (np.arange(200) % 3 > 0).astype(float)
+    found = CutsetNetworkBD().fit_rows(domain, X, weight).score_samples(X)
+    alone = CutsetNetworkBD().fit_rows(domain, X[weight > 0], weight[weight > 0])
+    assert_array_equal(found, alone.score_samples(X))
 
 
 def test_rows_of_early_stopping_are_those_that_are_handed_in():
@@ -337,7 +378,7 @@ def test_given_cells_go_by_name_and_may_be_some_of_them(library):
         drawn = model.sample(4, 0, given=given)
         assert drawn.equals(whole)
     for frame in (pd.DataFrame, pl.DataFrame):
-        with pytest.raises(ValueError, match="feature names"):
+        with pytest.raises(ValueError, match="given names 'town', which is not a column"):
             model.sample(1, 0, given=frame({"town": ["Oslo"]}))
     with pytest.raises(ValueError, match="given names 'town', which is not a column"):
         model.sample(1, 0, given={"town": "Oslo"})

@@ -24,6 +24,15 @@ def encode(table, categories):
     return rows
 
 
+def are_cells(rows, n_states):
+    """Whether every cell is missing, a code below ``n_states``, or finite where that is 0."""
+    return all(
+        is_missing(cell) or (cell in range(n) if n else math.isfinite(cell))
+        for row in rows
+        for cell, n in zip(row, n_states)
+    )
+
+
 def merge(rows, weight):
     """Map each distinct row of positive weight to the exact sum of its weights."""
     total = {}

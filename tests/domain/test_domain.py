@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc._validation import check_table, check_weight
-from skpc.domain import Domain, _merging, column_moments, merge_rows, present_rows
+from skpc.domain import Domain, _rows, column_moments, merge_rows, present_rows
 from skpc.variables import Margin
 from tests.naive import domain as naive
 
@@ -569,6 +569,28 @@ def test_a_column_without_values_keeps_its_axis():
     assert Domain.fit(X).with_axes_of(X, np.ones(100)).axes is None
 
 
+@pytest.mark.parametrize("value", [-1.0, -0.0, 0.5, 1.0, 2.0, 1e300, np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("column", [0, 1])
+def test_encoded_cells_are_checked_one_by_one(value, column):
+    domain = Domain.fit(object_table(["a", 0.5], ["b", 1.5]))
+    rows = np.array([[0.0, 2.5], [np.nan, np.nan], [1.0, -7.0]])
+    rows[1, column] = value
+    if naive.are_cells(rows, domain.n_states):
+        assert domain.checked(rows) is rows
+    else:
+        with pytest.raises(ValueError, match=f"column {column}, .* found {value} in row 1"):
+            domain.checked(rows)
+
+
+@pytest.mark.parametrize(
+    "rows", [[[0.0, 1.0]], np.zeros((2, 3)), np.zeros(2), object_table([0, 1])]
+)
+def test_what_is_no_array_of_encoded_rows_is_refused(rows):
+    domain = Domain.fit(object_table(["a", 0.5], ["b", 1.5]), n_bins=2)
+    with pytest.raises(ValueError, match=r"encoded rows .* shape \(n_rows, 2\), got "):
+        domain.codes(rows)
+
+
 def test_codes_of_a_column_without_axis_are_refused():
     X = np.array([[0.5], [1.5]])
     with pytest.raises(ValueError, match="column 0 has no bins; fit the Domain with n_bins"):
@@ -742,7 +764,7 @@ def test_a_pickled_domain_is_the_same(frame):
 
 
 def test_a_memory_mapped_domain_compiles_no_kernel_again(tmp_path):
-    from skpc.domain import _codes
+    from skpc.domain import _states
     from skpc.variables import axis
 
     X = np.array([[0.5, 3.0], [1.5, 5.0], [2.5, np.nan]])
@@ -754,7 +776,7 @@ def test_a_memory_mapped_domain_compiles_no_kernel_again(tmp_path):
     mapped = joblib.load(tmp_path / "domain.joblib", mmap_mode="r")
     np.testing.assert_array_equal(mapped.encode(X), rows)
     np.testing.assert_array_equal(mapped.codes(rows), codes)
-    for kernel in (_codes.all_are_codes, _codes.recode, axis._bin_rows):
+    for kernel in (_states.all_are_cells, axis._bin_rows):
         # Without the JIT a kernel is a plain function and has no signatures.
         assert len(getattr(kernel, "signatures", ["plain"])) == 1
 
@@ -802,10 +824,10 @@ def test_rows_whose_hashes_collide_are_told_apart(monkeypatch):
     rows = rng.choice([0.0, -0.0, 1.0, np.nan], size=(200, 3))
     weight = rng.random(200)
 
-    def hash_badly(bits, hashes):
-        hashes[:] = np.where(np.isnan(bits.view(np.float64)[:, 0]), 1, 0)
+    def hash_badly(rows):
+        return np.where(np.isnan(rows[:, 0]), 1, 0)
 
-    monkeypatch.setattr(_merging, "_hash_rows", hash_badly)
+    monkeypatch.setattr(_rows, "_hash_rows", hash_badly)
     merged, total = merge_rows(rows, weight)
     assert len(merged) == 27
     assert naive.merge(merged, total) == naive.merge(rows, weight)
@@ -819,9 +841,7 @@ def test_rows_that_differ_in_few_bits_have_different_hashes():
     numbers = np.arange(2**16)
     bits = ((numbers[:, None] >> np.arange(16)) & 1).astype(np.float64)
     for rows in (bits, numbers[:, None] * np.ones(3), numbers[:, None] * np.array([1.0, -1.0])):
-        hashes = np.empty(len(rows), dtype=np.int64)
-        _merging._hash_rows(rows.view(np.int64), hashes)
-        assert len(np.unique(hashes)) == len(rows)
+        assert len(np.unique(_rows._hash_rows(rows))) == len(rows)
 
 
 def test_merging_leaves_its_input_alone():

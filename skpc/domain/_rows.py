@@ -6,70 +6,48 @@ depends on their values alone. So a learner that draws from the result treats a 
 repetition, and does not depend on the order of the input.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums
-from skpc._jit import kernel
 from skpc._random import CELL_MULTIPLIER, STATE_MULTIPLIER
 from skpc._validation import frame_library
+from skpc.domain._domain import Domain
 
-_SIGN_BIT = np.int64(-(2**63))
-_MAGNITUDE = np.int64(2**63 - 1)
-_INFINITY_BITS = np.int64(0x7FF << 52)
-_NAN_BITS = np.int64(0x7FF8 << 48)
 _SEED = np.uint64(0xD1B54A32D192ED03)
+#: Cells that are hashed at a time: they fit in the cache.
+_CELLS = 2**17
 
 
-@kernel
-def _hash_rows(bits, hashes):
+def _bits(rows: Floats) -> NDArray[np.uint64]:
+    """The bits of cells, with one zero and one NaN."""
+    cells = rows + 0.0
+    cells[np.isnan(cells)] = np.nan
+    return cells.view(np.uint64)
+
+
+def _hash_rows(rows: Floats) -> Ints:
     """Hash each row to 64 bits; -0.0 hashes as 0.0 and every NaN as one NaN."""
-    for row in range(bits.shape[0]):
-        state = _SEED
-        for column in range(bits.shape[1]):
-            cell = bits[row, column]
-            if cell == _SIGN_BIT:
-                cell = np.int64(0)
-            elif (cell & _MAGNITUDE) > _INFINITY_BITS:
-                cell = _NAN_BITS
-            # A product carries bits upwards only, and small numbers differ only in their top
-            # bits as floats; the shifts bring these down.
-            word = np.uint64(cell)
-            word = (word ^ (word >> np.uint64(32))) * CELL_MULTIPLIER
-            state = (state ^ word ^ (word >> np.uint64(29))) * STATE_MULTIPLIER
+    hashes = np.empty(len(rows), np.uint64)
+    size = 1 + _CELLS // max(1, rows.shape[1])
+    for start in range(0, len(rows), size):
+        word = _bits(rows[start : start + size]).T.copy()
+        # A product carries bits upwards only, and small numbers differ only in their top bits as
+        # floats; the shifts bring these down.
+        word ^= word >> np.uint64(32)
+        word *= CELL_MULTIPLIER
+        word ^= word >> np.uint64(29)
+        state = np.full(word.shape[1], _SEED)
+        for column in word:
+            state ^= column
+            state *= STATE_MULTIPLIER
             state ^= state >> np.uint64(32)
-        hashes[row] = np.int64(state)
-
-
-@kernel
-def _group_rows(bits, hashes, order, group):
-    """Number the runs of equal rows along an order; return their count, -1 at a collision.
-
-    A collision is a pair of neighbours with one hash but different cells.
-    """
-    count = 0
-    for position in range(order.shape[0]):
-        row = order[position]
-        if position > 0:
-            before = order[position - 1]
-            same = True
-            for column in range(bits.shape[1]):
-                a = bits[row, column]
-                b = bits[before, column]
-                if a != b:
-                    both_zero = ((a | b) & _MAGNITUDE) == 0
-                    both_nan = min(a & _MAGNITUDE, b & _MAGNITUDE) > _INFINITY_BITS
-                    if not (both_zero or both_nan):
-                        same = False
-                        break
-            if not same:
-                if hashes[row] == hashes[before]:
-                    return -1
-                count += 1
-        group[position] = count
-    return count + 1 if order.shape[0] > 0 else 0
+        hashes[start : start + size] = state
+    return hashes.view(np.int64)
 
 
 def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
@@ -125,23 +103,25 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     >>> bool(group[0] == group[2] != group[1]), distinct[group[0]]
     (True, array([ 1., nan]))
     """
-    bits = np.require(rows, requirements=("C", "W")).view(np.int64)
-    hashes = np.empty(len(rows), dtype=np.int64)
-    _hash_rows(bits, hashes)
+    hashes = _hash_rows(rows)
     order = np.argsort(hashes)
-    along = np.empty(len(rows), dtype=np.int64)
-    n_distinct = _group_rows(bits, hashes, order, along)
-    if n_distinct < 0:
+    bits = _bits(rows[order])
+    is_new = _differ_from_before(bits)
+    if (is_new > _differ_from_before(hashes[order, np.newaxis])).any():
         # Two rows have one hash: they are ordered by it and then by every cell.
         order = np.lexsort((*(rows + 0.0).T, hashes))
-        # With indices in place of hashes, the kernel finds no collision of unequal neighbours.
-        n_distinct = _group_rows(bits, np.arange(len(rows)), order, along)
-    first = np.searchsorted(along, np.arange(n_distinct))
-    distinct = rows[order[first]]
-    distinct += 0.0  # turns -0.0 into 0.0
+        bits = _bits(rows[order])
+        is_new = _differ_from_before(bits)
     group = np.empty(len(rows), dtype=np.int64)
-    group[order] = along
-    return distinct, group
+    group[order] = np.cumsum(is_new) - 1
+    return bits[is_new].view(np.float64), group
+
+
+def _differ_from_before(lines: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which lines of a matrix differ from the one before."""
+    differs = np.ones(len(lines), dtype=bool)
+    differs[1:] = (lines[1:] != lines[:-1]).any(axis=1)
+    return differs
 
 
 def group_codes(codes: NDArray[np.integer]) -> tuple[Ints, Ints]:
@@ -223,15 +203,48 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     >>> column_moments(np.array([[1.0, np.nan], [4.0, 7.0]]), np.array([1.0, 2.0]))
     (array([3., 7.]), array([1.41421356, 1.        ]))
     """
-    seen = ~np.isnan(rows)
-    cell_weight = seen * weight[:, np.newaxis]
+    observed = ~np.isnan(rows)
+    cell_weight = observed * weight[:, np.newaxis]
     total = cell_weight.sum(axis=0)
     some = np.where(total > 0, total, 1.0)
-    value = np.where(seen, rows, 0.0)
+    value = np.where(observed, rows, 0.0)
     mean = (cell_weight * value).sum(axis=0) / some
     variance = (cell_weight * (value - mean) ** 2).sum(axis=0) / some
     # The mean of equal numbers can differ from them by its rounding: that is not a deviation.
-    lowest = np.where(seen, rows, np.inf).min(axis=0, initial=np.inf)
-    highest = np.where(seen, rows, -np.inf).max(axis=0, initial=-np.inf)
+    lowest = np.where(observed, rows, np.inf).min(axis=0, initial=np.inf)
+    highest = np.where(observed, rows, -np.inf).max(axis=0, initial=-np.inf)
     constant = (lowest >= highest) | (variance == 0.0)
     return mean, np.where(constant, 1.0, np.sqrt(variance))
+
+
+def one_hot(domain: Domain, rows: Floats) -> Floats:
+    """Numbers as they are, an indicator for each category; NaN where the cell is missing.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, or others with the same categories.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain, one_hot
+    >>> table = np.array([["red", 0.5], ["blue", 2.5]], dtype=object)
+    >>> domain = Domain.fit(table)
+    >>> one_hot(domain, domain.encode(table))
+    array([[0. , 1. , 0.5],
+           [1. , 0. , 2.5]])
+    """
+    columns = []
+    for column, is_categorical, states in zip(rows.T, domain.is_categorical, domain.n_states):
+        numbers = column[:, np.newaxis]
+        if is_categorical:
+            numbers = np.where(np.isnan(numbers), np.nan, numbers == np.arange(states))
+        columns.append(numbers)
+    return np.hstack(columns)
