@@ -238,8 +238,7 @@ def _read_series(series: Any, column: int, names: Sequence[Any] | None) -> _Colu
     else:
         values = series.cast(sys.modules["polars"].Float64).to_numpy()
     check_finite(values, names, column)
-    large = np.flatnonzero(are_large(values)) if kind in "iu" else []
-    rounded = rounded_integer(_objects(series)[large], values[large]) if len(large) else None
+    rounded = rounded_integer(_objects(series), values) if are_large(values).any() else None
     return _Column(values, kind == "b", rounded=rounded)
 
 

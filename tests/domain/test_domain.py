@@ -2,6 +2,7 @@
 
 import datetime
 import pickle
+import re
 
 import joblib
 import numpy as np
@@ -569,7 +570,7 @@ def test_a_column_without_values_keeps_its_axis():
     assert Domain.fit(X).with_axes_of(X, np.ones(100)).axes is None
 
 
-@pytest.mark.parametrize("value", [-1.0, -0.0, 0.5, 1.0, 2.0, 1e300, np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("value", [-1.0, -0.0, 0.5, 1.0, 2.0, 1e30, np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("column", [0, 1])
 def test_encoded_cells_are_checked_one_by_one(value, column):
     domain = Domain.fit(object_table(["a", 0.5], ["b", 1.5]))
@@ -578,7 +579,8 @@ def test_encoded_cells_are_checked_one_by_one(value, column):
     if naive.are_cells(rows, domain.n_states):
         assert domain.checked(rows) is rows
     else:
-        with pytest.raises(ValueError, match=f"column {column}, .* found {value} in row 1"):
+        number = re.escape(str(value))
+        with pytest.raises(ValueError, match=f"column {column}, .* found {number} in row 1"):
             domain.checked(rows)
 
 

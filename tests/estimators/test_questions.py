@@ -8,7 +8,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
+from skpc import (
+    CutsetNetworkBD,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
+)
 from skpc.domain import Domain, merge_rows
 from tests.estimators.test_common import numbers, polars_table, table, with_missing_cells
 
@@ -318,7 +325,11 @@ WRONG_ROWS = [
 ]
 
 
-@every_density
+@pytest.mark.parametrize(
+    "density",
+    [*DENSITIES, HiddenChowLiuTree(), TableMixture(), StackedDensity()],
+    ids=lambda d: type(d).__name__,
+)
 def test_cells_and_weights_that_no_domain_has_are_refused(density):
     frame = pd.DataFrame({"kind": ["a", "b"] * 20, "size": np.arange(40) + 0.5})
     domain = Domain.fit(frame, n_bins=3)
