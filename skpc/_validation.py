@@ -5,8 +5,10 @@ very object), or as a two-dimensional array: float64 where every cell is a numbe
 cells. NaN and None mean missing.
 """
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from numbers import Integral, Number, Real
 from typing import Any
 
@@ -21,9 +23,9 @@ from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pair
 from sklearn.utils.validation import check_array, validate_data
 
 from skpc._arrays import Floats
-from skpc._lazy import is_from, refuse_no_table
 
-_BLOCK = 32_768
+_CELLS = 32_768
+_CHUNKS = "Only the fit of a density takes a table in chunks"
 #: Beyond it float64 does not hold all integers, and counts lose single rows.
 _EXACT = 2.0**53
 #: Draws beyond this number fit no memory.
@@ -33,6 +35,11 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 N_JOBS: list[Any] = [Interval(Integral, None, -1, closed="right"), AT_LEAST_ONE, None]
+
+
+def is_from(library: str, X: Any) -> bool:
+    """Whether a library has made an object."""
+    return type(X).__module__.partition(".")[0] == library
 
 
 def frame_library(table: Any) -> str | None:
@@ -66,6 +73,37 @@ def unmasked(table: Any) -> Any:
 def column_of(table: Any, column: int) -> Any:
     """One column of an array or a DataFrame, by its number."""
     return getattr(table, "iloc", table)[:, column]
+
+
+def join_columns(
+    columns: Sequence[Any], library: str, names: Sequence[Any] | None = None, like: Any = None
+) -> Any:
+    """A DataFrame of columns: arrays, lists, or Series of its library.
+
+    Columns are named by their numbers where no names are given. A pandas DataFrame ``like`` lends
+    its index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> join_columns([np.array([1.5, 2.5]), ["a", "b"]], "pandas", ["size", "kind"])
+       size kind
+    0   1.5    a
+    1   2.5    b
+    """
+    numbered = {str(number): column for number, column in enumerate(columns)}
+    if library == "polars":
+        # From an array of objects polars would make a column of objects.
+        as_lists = {
+            name: column.tolist() if getattr(column, "dtype", None) == np.object_ else column
+            for name, column in numbered.items()
+        }
+        frame = import_module(library).DataFrame(as_lists, strict=False)
+    else:
+        frame = import_module(library).DataFrame(numbered)
+        frame.index = frame.index if like is None else like.index
+    frame.columns = [*numbered] if names is None else names
+    return frame
 
 
 def output_library(transformer: Any) -> str | None:
@@ -131,12 +169,50 @@ def eager(X: Any) -> Any:
     Raises
     ------
     TypeError
-        If it is an iterator, a path or something else that :func:`refuse_no_table` knows.
+        If it is an iterator, a callable, a path, a dict, a list of tables, or a lazy table of
+        polars or pyarrow: numpy would take it for a single cell, or for something else.
     """
     if is_from("dask", X) and hasattr(X, "compute"):
         X = X.compute()
-    refuse_no_table(X)
+    other = _described_instead(X)
+    if other is not None:
+        raise TypeError(f"X must be a table, an array or a DataFrame; found {other}")
     return unmasked(X)
+
+
+def _described_instead(X: Any) -> str | None:
+    if isinstance(X, Iterator):
+        return f"an iterator ({type(X).__name__}). {_CHUNKS}: pass its chunks one by one."
+    lazy = getattr(sys.modules.get("polars"), "LazyFrame", None)
+    if lazy is not None and isinstance(X, lazy):
+        return "a polars LazyFrame. Pass X.collect(); only the fit of a density takes it as it is."
+    if is_from("pyarrow", X) and hasattr(X, "to_table"):
+        return (
+            "a pyarrow dataset. Pass X.to_table().to_pandas(); only the fit of a density takes it "
+            "as it is."
+        )
+    if isinstance(X, str | os.PathLike):
+        return (
+            f"{X!r}. Read the file first, by pandas.read_csv or pandas.read_parquet; the fit of a "
+            "density takes a folder of Parquet files by pyarrow.dataset.dataset."
+        )
+    if type(X) is dict:  # Some sparse matrices of scipy are subclasses.
+        return "a dict. Pass pandas.DataFrame(X)."
+    if isinstance(X, list | tuple) and any(_is_table(table) for table in X[:1]):
+        kind, way = "arrays", "numpy.concatenate"
+        if hasattr(X[0], "columns"):
+            kind, way = "DataFrames", "pandas.concat"
+        return (
+            f"a {type(X).__name__} of {kind}. Put them together by {way}; the fit of a density "
+            "takes them as chunks too, by iter(X)."
+        )
+    if callable(X):
+        return f"a callable ({type(X).__name__}). {_CHUNKS}: pass the chunks one by one."
+    return None
+
+
+def _is_table(table: Any) -> bool:
+    return hasattr(table, "columns") or getattr(table, "ndim", 0) == 2
 
 
 def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -> Floats:
@@ -211,8 +287,8 @@ def check_finite(
         if np.isfinite(values.sum()):
             return
     flat = values.reshape(-1)
-    for start in range(0, flat.size, _BLOCK):
-        infinite = np.isinf(flat[start : start + _BLOCK])
+    for start in range(0, flat.size, _CELLS):
+        infinite = np.isinf(flat[start : start + _CELLS])
         if infinite.any():
             cell = start + int(infinite.argmax())
             row, position = divmod(cell, values.size // len(values))
@@ -401,7 +477,7 @@ def refuse_rounded(integer: int | None, column: int, names: Sequence[Any] | None
 def _numbers_where_possible(cells: NDArray[np.object_]) -> NDArray[Any]:
     """Turn an object table into float64 if that holds all of its cells."""
     columns = [read_cells(cells[:, column], column)[0] for column in range(cells.shape[1])]
-    for values, own in zip(columns, cells.T):
-        if values.dtype == object or rounded_integer(own, values) is not None:
+    for values, column in zip(columns, cells.T):
+        if values.dtype == object or rounded_integer(column, values) is not None:
             return cells
     return np.column_stack(columns)

@@ -26,7 +26,7 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 
 @contextmanager
 def collected() -> Iterator[list[tuple[str, type[Warning]]]]:
-    """Collect the warnings of this thread, so that one can speak for many blocks of rows."""
+    """Collect the warnings of this thread, so that one can speak for many chunks of rows."""
     found = list[tuple[str, type[Warning]]]()
     token = _COLLECTED.set(found)
     try:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._validation import column_of, frame_library, unmasked
+from skpc._validation import column_of, frame_library, join_columns, unmasked
 from skpc.domain._states import column_numbers, decode_column
-from skpc.domain._tables import Form, cells_of, fill_table, join_columns, read_table, write_table
+from skpc.domain._tables import Form, cells_of, fill_table, read_table, write_table
 from skpc.domain._unseen import Unseen
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from skpc._validation import (
     column_of,
     describe_column,
     frame_library,
+    join_columns,
     missing_cells,
     read_cells,
     rounded_integer,
@@ -273,24 +273,6 @@ def write_table(columns: Sequence[NDArray[Any]], form: Form, like: Any = None) -
     series = [_write_column(*one, form.library) for one in zip(columns, form.dtypes or ())]
     names = list(form.names or ()) if like is None else like.columns
     return join_columns(series, form.library, names, like)
-
-
-def join_columns(
-    columns: Sequence[Any], library: str, names: Sequence[Any] | None = None, like: Any = None
-) -> Any:
-    """A DataFrame of columns: arrays, lists, or Series of its library.
-
-    Columns are named by their numbers where no names are given. A pandas DataFrame ``like`` lends
-    its index.
-    """
-    numbered = {str(number): column for number, column in enumerate(columns)}
-    if library == "polars":
-        frame = import_module(library).DataFrame(numbered, strict=False)
-    else:
-        frame = import_module(library).DataFrame(numbered)
-        frame.index = frame.index if like is None else like.index
-    frame.columns = [*numbered] if names is None else names
-    return frame
 
 
 def fill_table(table: Any, decoded: Any) -> Any:

@@ -26,8 +26,7 @@ from skpc._validation import (
 from skpc._warnings import warn
 from skpc.densities import Density
 from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
-from skpc.estimators.blocks import EncodedBlocks, sampled
-from skpc.estimators.streaming import by_blocks
+from skpc.estimators.chunks import EncodedChunks, by_chunks, sampled
 from skpc.variables import Predictive
 
 #: Largest number of bins of a numeric column where the user does not give one.
@@ -116,22 +115,23 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
 
     def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
         with all_or_nothing(self):
-            X, blocks = sampled(self, X, sample_weight)
+            X, chunks = sampled(self, X, sample_weight)
             domain, rows, weight = self._prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
-            if blocks is None:
-                return self.fit_rows(domain, rows, weight, X_val)
-            self._fit_blocks(EncodedBlocks.of(blocks, self, domain), rows, weight, X_val)
+            self.fit_rows(domain, rows, weight, X_val)
+            if chunks is not None:
+                self._refit(EncodedChunks.from_table(chunks, self, domain), rows, weight)
         return self
 
-    def _fit_blocks(
-        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
-    ) -> None:
-        """Learn from a table in blocks; the rows that come with it are a sample of all."""
-        n_rows = f"{weight.sum():,.0f} of the {blocks.n_rows:,.0f} rows that come in blocks"
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
+        """Learn the parameters from all rows of a table that comes in chunks.
+
+        ``rows`` are the sample of it that the structure has been learned from. A subclass that can
+        do nothing with the others keeps what the sample says.
+        """
+        n_rows = f"{weight.sum():,.0f} of the {chunks.n_rows:,.0f} rows that come in chunks"
         warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
-        self.fit_rows(blocks.domain, rows, weight, rows_val)
 
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
         """Learn the domain; return it with the distinct encoded rows and their weights."""
@@ -212,7 +212,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             self._learn(*with_some_cell(domain, rows, weight), rows_val)
         return self
 
-    @by_blocks
+    @by_chunks
     def score_samples(self, X: Any, given: Any = None) -> Floats:
         """Log density of each row, with missing cells integrated out.
 
@@ -353,7 +353,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             cells.index = getattr(table, "index", None)
         return found
 
-    @by_blocks
+    @by_chunks
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of each row given its observed ones, which stay as they are.
 
@@ -390,7 +390,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             filled = self._density.draw_missing(rows, check_random_state(random_state))
         return self.domain_.fill(table, filled)
 
-    @by_blocks
+    @by_chunks
     def score_cells(self, X: Any) -> Any:
         """Log density of each cell given all other observed cells of its row.
 
@@ -419,7 +419,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         table, rows, mass = self._encode_with_mass(X)
         return self.domain_.tabulate(mass.with_cells(self._density.log_cells(rows)), like=table)
 
-    @by_blocks
+    @by_chunks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:
         """Bounds between which each missing number lies, given the observed cells of its row.
 
@@ -462,7 +462,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
                 upper[part, column] = cells.quantile(0.5 + 0.5 * level)
         return self.domain_.fill(table, lower[group]), self.domain_.fill(table, upper[group])
 
-    @by_blocks
+    @by_chunks
     def predict_column(self, X: Any, column: Any) -> Any:
         """Predict one column from the others; its own cells are not looked at.
 

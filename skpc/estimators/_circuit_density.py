@@ -16,12 +16,12 @@ from skpc.counting import as_numbers
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, column_moments, merge_rows
 from skpc.estimators._base import TableDensity, with_some_known_cell
-from skpc.estimators.blocks import EncodedBlocks
+from skpc.estimators.chunks import EncodedChunks
 from skpc.queries import PseudoCounts, fit_parameters
 from skpc.queries.flows import ExpectedStatistics, expected_statistics
 from skpc.queries.parameters import fit_to_sums, pseudo_counts_like
 
-#: Largest number of passes of EM over a table in blocks, and the rise of its mean log-likelihood
+#: Largest number of passes of EM over a table in chunks, and the rise of its mean log-likelihood
 #: (nats a row) that is worth a pass. Pseudo-counts weigh as much as ``_LIKE_SAMPLE`` rows that are
 #: distributed like the sample.
 PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
@@ -104,26 +104,22 @@ class CircuitDensity(TableDensity):
         self._n_learned = float(np.sum(weight))
         return self
 
-    def _fit_blocks(
-        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
-    ) -> None:
-        """Learn the structure from a sample, and the parameters from all rows by EM."""
-        self.fit_rows(blocks.domain, rows, weight, rows_val)
-        self._fit_parameters(blocks, rows, weight)
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
+        self._fit_parameters(chunks, rows, weight)
 
-    def _fit_parameters(self, blocks: EncodedBlocks, rows: Floats, weight: Floats) -> float:
-        """Fit the parameters to all rows; the mean log-likelihood of these (nats)."""
+    def _fit_parameters(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> float:
+        """Fit the parameters to all rows by EM; the mean log-likelihood of these (nats)."""
         self.circuit_, total = fit_to_sums(
             self.circuit_,
-            lambda circuit: blocks.total(partial(_expected, circuit)),
+            lambda circuit: chunks.total(partial(_expected, circuit)),
             rows,
             weight,
             self._as_learned(rows, weight),
             max_iter=PASSES,
-            tol=PASS_TOL * blocks.n_rows,
+            tol=PASS_TOL * chunks.n_rows,
         )
-        self._n_learned = blocks.n_rows
-        return total / blocks.n_rows
+        self._n_learned = chunks.n_rows
+        return total / chunks.n_rows
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""

@@ -18,7 +18,7 @@ from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, Str
 from skpc.circuit import Circuit
 from skpc.estimators._circuit_density import CircuitDensity, complete_points, root_weights
 from skpc.estimators._filling import fill_rows
-from skpc.estimators.blocks import EncodedBlocks
+from skpc.estimators.chunks import EncodedChunks
 from skpc.learning import (
     CutsetMixture,
     CutsetNetwork,
@@ -27,11 +27,9 @@ from skpc.learning import (
     cutset_circuit,
     fit_shrunken,
     learn_cutset_network,
-    learn_cutset_network_of_blocks,
     learn_mixture,
     learn_shrunken_mixture,
     mixture_circuit,
-    param_ess_by_counts,
 )
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.parameters import em_step
@@ -279,8 +277,8 @@ class CutsetNetworkBD(CircuitDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
+            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -295,7 +293,7 @@ class CutsetNetworkBD(CircuitDensity):
         ------
         ValueError
             If all cells are missing, one is infinite, the weights are negative, all zero, or those
-            of blocks, or ``structured`` comes with several components.
+            of chunks, or ``structured`` comes with several components.
         """
         return self._fit(X, sample_weight)
 
@@ -331,25 +329,9 @@ class CutsetNetworkBD(CircuitDensity):
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
 
-    def _fit_blocks(
-        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
-    ) -> None:
-        self.domain_, network = blocks.domain, None
-        if self.n_components == 1 and not self.structured and blocks.is_complete:
-            options = self._options() | {"most_codes": blocks.most_codes}
-            with threads(self.n_jobs):
-                network = learn_cutset_network_of_blocks(blocks.total_of_codes(), **options)
-        if network is None:
-            self.fit_rows(blocks.domain, rows, weight, rows_val)
-            self.lower_bound_ = self._fit_parameters(blocks, rows, weight)
-            self.weights_ = root_weights(self.circuit_, self.weights_)
-            return
-        told = param_ess_by_counts(network) if self.param_ess == "auto" else None
-        self.param_ess_ = told or self._single_param_ess(network, rows, rows, weight)
-        self.circuit_ = cutset_circuit(network, self.domain_.axes, self.param_ess_)
-        self._describe([network])
-        self.n_iter_, self.converged_, self._n_learned = 1, True, blocks.n_rows
-        self.lower_bound_ = blocks.mean_log_likelihood(self.circuit_)
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
+        self.lower_bound_ = self._fit_parameters(chunks, rows, weight)
+        self.weights_ = root_weights(self.circuit_, self.weights_)
 
     def _single_param_ess(
         self, network: CutsetNetwork, rows: Floats, complete: Floats, weight: Floats

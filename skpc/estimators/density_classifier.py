@@ -31,7 +31,7 @@ from skpc.estimators._members import (
     shared_domain,
 )
 from skpc.estimators._targets import check_labels
-from skpc.estimators.streaming import by_blocks
+from skpc.estimators.chunks import by_chunks
 from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.folds import given_splits, share_seen
 
@@ -324,7 +324,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             )
         return prior
 
-    @by_blocks
+    @by_chunks
     def score_samples(self, X: Any) -> Floats:
         """Log density of each row, whatever its class, with missing cells integrated out.
 
@@ -346,7 +346,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
         # Estimates of the probability of nothing are close to one.
         return mass.with_rows(np.where(share_seen(rows, self.domain_) > 0.0, found, 0.0))
 
-    @by_blocks
+    @by_chunks
     def predict_log_proba(self, X: Any) -> Floats:
         """Log probability of each class given the observed cells of each row.
 

@@ -29,7 +29,7 @@ from skpc.estimators._targets import check_target
 from skpc.estimators._value_lesson import Lesson, Member
 from skpc.estimators._value_members import Target
 from skpc.estimators._value_pool import learn_pool
-from skpc.estimators.streaming import by_blocks
+from skpc.estimators.chunks import by_chunks
 from skpc.pooling.folds import given_splits
 from skpc.variables import Predictive
 
@@ -246,7 +246,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
             )
         return densities, members
 
-    @by_blocks
+    @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Mean of the target given the observed cells of each row.
 
@@ -274,7 +274,7 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         mean, variance = self._of_parts(rows, moments).T
         return mean.copy(), np.sqrt(variance)
 
-    @by_blocks
+    @by_chunks
     def predict_quantiles(self, X: Any, levels: Any) -> Floats:
         """Numbers below which the target of each row lies with given probabilities.
 

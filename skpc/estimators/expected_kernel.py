@@ -14,7 +14,7 @@ from skpc._threads import threads
 from skpc._validation import NOT_NEGATIVE, check_n_samples, fit_context
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._targets import check_target
-from skpc.estimators.streaming import by_blocks
+from skpc.estimators.chunks import by_chunks
 from skpc.queries import sample_missing
 
 
@@ -199,7 +199,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             self._learn(SVR(epsilon=self.epsilon), *rows_and_target)
         return self
 
-    @by_blocks
+    @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Expected value of the regression given the observed features of each row.
 

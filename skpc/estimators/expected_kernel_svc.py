@@ -25,7 +25,7 @@ from skpc.estimators._calibration import (
 )
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._targets import check_labels
-from skpc.estimators.streaming import by_blocks
+from skpc.estimators.chunks import by_chunks
 from skpc.pooling.folds import HeldOut, hold_out_folds
 
 _CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
@@ -265,7 +265,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         machine._solve(SVC(), rows, weight, code[some])
         return machine
 
-    @by_blocks
+    @by_chunks
     def decision_function(self, X: Any) -> Floats:
         """Expected margins given the observed features of each row.
 
@@ -307,7 +307,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         return np.asarray(self.classes_[decision.argmax(axis=1)])
 
     @available_if(_calibrates)
-    @by_blocks
+    @by_chunks
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each class given the observed features of each row.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from skpc._validation import (
     column_of,
     fit_context,
     frame_library,
+    join_columns,
     missing_cells,
     output_library,
     read_cells,
@@ -215,18 +215,19 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             filled = self.density_.complete(
                 table, strategy=self.strategy, random_state=self.random_state
             )
-        for column in np.flatnonzero(self._is_empty)[::-1].tolist():
-            filled = (
-                _with_zeros(filled, column)
-                if self.keep_empty_features
-                else _without(filled, column)
-            )
+        kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
+        columns = [column_of(filled, column) for column in kept.tolist()]
         library = output_library(self)
-        if frame_library(filled) != library:
-            filled = _write(_read(filled), library)
-        if self.indicator_ is None:
-            return filled
-        return _append(filled, self.indicator_.transform(_missing(table)), library)
+        is_other = frame_library(filled) != library
+        for position, is_empty in enumerate(self._is_empty[kept]):
+            if is_empty or is_other:
+                columns[position] = _as_array(columns[position], 0.0 if is_empty else None)
+        if self.indicator_ is not None:
+            columns += [*self.indicator_.transform(_missing(table)).T]
+        if library is not None:
+            return join_columns(columns, library, like=None if is_other else filled)
+        is_object = any(column.dtype == object for column in columns)
+        return np.column_stack([c.astype(object if is_object else np.float64) for c in columns])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.
@@ -252,59 +253,19 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
 def _missing(table: Any) -> np.ndarray:
     """NaN where a cell is missing, zero elsewhere: a table that MissingIndicator can read."""
-    if isinstance(table, np.ndarray) and table.dtype != object:
-        return np.where(np.isnan(table), np.nan, 0.0)
-    return np.where(missing_cells(np.asarray(table, dtype=object)), np.nan, 0.0)
+    cells = table if isinstance(table, np.ndarray) else np.asarray(table, dtype=object)
+    return np.where(missing_cells(cells), np.nan, 0.0)
 
 
-def _without(table: Any, column: int) -> Any:
-    """A table without one of its columns."""
-    kept = np.delete(np.arange(table.shape[1]), column)
-    return getattr(table, "iloc", table)[:, kept]
-
-
-def _with_zeros(table: Any, column: int) -> Any:
-    """A table with zeros in the missing cells of a column."""
-    cells = np.asarray(column_of(table, column), dtype=object)
-    values = np.where(missing_cells(cells), 0.0, cells)
-    if not any(isinstance(value, str) for value in values.tolist()):
-        values = values.astype(np.float64)
-    table = table.copy() if hasattr(table, "copy") else table.clone()
-    if frame_library(table) == "polars":
-        series = type(column_of(table, column))
-        return table.replace_column(column, series(table.columns[column], values, strict=False))
-    if frame_library(table) == "pandas":
-        table.isetitem(column, values)
-    else:
-        table[:, column] = values
-    return table
-
-
-def _read(table: Any) -> list[np.ndarray]:
-    """The columns of a complete table: numbers, bools, or objects for strings."""
-    columns = [np.asarray(column_of(table, position)) for position in range(table.shape[1])]
-    for position, column in enumerate(columns):
-        if column.dtype.kind in "OU":
-            column = column.astype(object)
-            values, is_bool = read_cells(column, position)
-            columns[position] = values.astype(bool) if is_bool else values
-    return columns
-
-
-def _write(columns: list[np.ndarray], library: str | None) -> Any:
-    """A table of columns: an array, or a DataFrame that still lacks names."""
-    if library is not None:
-        frame = import_module(library).DataFrame
-        return frame({str(position): column for position, column in enumerate(columns)})
-    dtype = object if any(column.dtype == object for column in columns) else np.float64
-    return np.column_stack([column.astype(dtype) for column in columns])
-
-
-def _append(table: Any, mask: np.ndarray, library: str | None) -> Any:
-    """Put the columns of a mask behind those of a table."""
-    if library is None:
-        return np.hstack([table, mask])
-    marks = _write([*mask.T], library)
-    if library == "polars":
-        return table.hstack(marks.rename("missingindicator_{}".format))
-    return import_module(library).concat([table, marks.set_axis(table.index)], axis=1)
+def _as_array(column: Any, empty: Any) -> np.ndarray:
+    """The cells of a column as numbers, bools, or objects for strings; what missing ones become."""
+    cells = np.asarray(column)
+    if cells.dtype.kind not in "OU":
+        return cells if empty is None else np.where(np.isnan(cells), empty, cells)
+    cells = cells.astype(object)
+    cells[missing_cells(cells)] = empty
+    kinds = {isinstance(cell, str) for cell in cells.tolist()}
+    if len(kinds) > 1:
+        return cells
+    values, is_bool = read_cells(cells, 0)
+    return values.astype(bool) if is_bool else values

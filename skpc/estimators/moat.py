@@ -259,8 +259,8 @@ class MixtureOfAllTrees(TableDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
+            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -16,8 +16,7 @@ from skpc._threads import threads
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import Domain
 from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
-from skpc.estimators.blocks import EncodedBlocks
-from skpc.estimators.streaming import by_blocks
+from skpc.estimators.chunks import EncodedChunks, by_chunks
 from skpc.learning import (
     N_STAGES,
     Choices,
@@ -189,8 +188,8 @@ class TableMixture(CircuitDensity):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its blocks
-            Numbers and categories; NaN (or None) marks missing cells. Blocks: :ref:`large_tables`.
+        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
+            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
         y : Ignored
             Present for the API of scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -256,21 +255,18 @@ class TableMixture(CircuitDensity):
         self.domain_ = replace(domain, numbers=numbers if domain.numbers else domain.numbers)
         self._describe(found)
 
-    def _fit_blocks(
-        self, blocks: EncodedBlocks, rows: Floats, weight: Floats, rows_val: Floats | None
-    ) -> None:
-        self.fit_rows(blocks.domain, rows, weight, rows_val)
-        columns = self._mixture.columns._replace(n_rows=blocks.n_rows)
-        found, before = self._mixture._replace(columns=columns), -np.inf
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
+        columns = self._mixture.columns._replace(n_rows=chunks.n_rows)
+        mixture, before = self._mixture._replace(columns=columns), -np.inf
         for _ in range(PASSES):
-            sums = blocks.total(found.expected)
-            reached = float(found.choices.weights @ [part.log_density for part in sums])
-            found = found.told_by(sums)
-            if reached - before < PASS_TOL * blocks.n_rows:
+            sums = chunks.total(mixture.expected)
+            log_density = float(mixture.choices.weights @ [part.log_density for part in sums])
+            mixture = mixture.told_by(sums)
+            if log_density - before < PASS_TOL * chunks.n_rows:
                 break
-            before = reached
-        self._describe(found)
-        self._n_learned = blocks.n_rows
+            before = log_density
+        self._describe(mixture)
+        self._n_learned = chunks.n_rows
 
     def _take_step(self, rows: Floats, weight: Floats) -> None:
         before, found = self._mixture.before(self._n_learned), self._mixture
@@ -287,7 +283,7 @@ class TableMixture(CircuitDensity):
         wider = np.bincount(model.component, model.part * model.width**2)
         self.covariances_ = wider[:, np.newaxis, np.newaxis] * model.gaussians.covariance
 
-    @by_blocks
+    @by_chunks
     def predict_proba(self, X: Any) -> Floats:
         """Probability of each component given the observed cells of each row.
 

@@ -165,11 +165,11 @@ def _target(X: np.ndarray) -> np.ndarray:
 
 def _warm_blocks(name: str, few: np.ndarray) -> None:
     """Compile what a fit of blocks needs."""
-    from skpc.estimators import blocks
+    from skpc.estimators import chunks
 
-    usual, blocks.SAMPLE_ROWS = blocks.SAMPLE_ROWS, 200
+    usual, chunks.SAMPLE_ROWS = chunks.SAMPLE_ROWS, 200
     ESTIMATORS[name]().fit(iter([few]))
-    blocks.SAMPLE_ROWS = usual
+    chunks.SAMPLE_ROWS = usual
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from skpc import CutsetNetworkBD, TableMixture
-from skpc.estimators import blocks, streaming
+from skpc.estimators import chunks
 
 distributed = pytest.importorskip("distributed", reason="dask is optional")
 
@@ -43,7 +43,7 @@ def test_two_processes_find_what_one_finds(monkeypatch):
     rows = rng.integers(0, 2, (2_000, 12)).astype(float)
     rows[:, 1] = rows[:, 0]
     rows[rng.random(rows.shape) < 0.1] = np.nan
-    monkeypatch.setattr(streaming, "_CELLS", 6_000)  # four blocks of rows
+    monkeypatch.setattr(chunks, "_ANSWERED_CELLS", 6_000)  # four chunks of rows
 
     def answers():
         mixture = CutsetNetworkBD(n_components=3, n_init=2, max_iter=5, random_state=0)
@@ -106,9 +106,9 @@ def binary():
     return X
 
 
-def test_a_dask_array_is_learned_where_its_blocks_are(monkeypatch):
+def test_a_dask_array_is_learned_where_its_chunks_are(monkeypatch):
     array = pytest.importorskip("dask.array", reason="dask is optional")
-    monkeypatch.setattr(blocks, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(chunks, "SAMPLE_ROWS", 300)
     X = binary()
     lazy = array.from_array(X, chunks=(450, 4))
     for model in (

@@ -1,4 +1,4 @@
-"""Tables larger than memory: answers block by block."""
+"""Tables larger than memory: answers chunk by chunk."""
 
 import tracemalloc
 
@@ -16,7 +16,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
-from skpc.estimators import streaming
+from skpc.estimators import chunks
 
 DENSITIES = [
     CutsetNetworkBD(n_components=2, random_state=0),
@@ -43,7 +43,7 @@ def table(n_rows: int = 100) -> np.ndarray:
 
 
 def answers(model, X):
-    """What every method that goes by blocks says, by its name."""
+    """What every method that goes by chunks says, by its name."""
     if isinstance(model, DensityClassifier):
         return {
             "score_samples": model.score_samples(X),
@@ -78,51 +78,51 @@ def answers(model, X):
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks of ten rows of three cells."""
-    return lambda: monkeypatch.setattr(streaming, "_CELLS", 30)
+def small_chunks(monkeypatch):
+    """Chunks of ten rows of three cells."""
+    return lambda: monkeypatch.setattr(chunks, "_ANSWERED_CELLS", 30)
 
 
 @pytest.mark.parametrize("model", [*DENSITIES, *PREDICTORS], ids=repr)
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_blocks_of_rows_are_answered_like_the_whole(model, n_jobs, small_blocks):
+def test_chunks_of_rows_are_answered_like_the_whole(model, n_jobs, small_chunks):
     X = table()
     complete = np.nan_to_num(X)
     target = (complete[:, 1] > 0).astype(float)
     fitted = clone(model).fit(complete, target)
     whole = answers(fitted, X)
-    small_blocks()
+    small_chunks()
     with joblib.parallel_config(n_jobs=n_jobs):
         for name, found in answers(fitted, X).items():
             np.testing.assert_allclose(found, whole[name], rtol=1e-10, err_msg=name)
 
 
-def test_draws_in_blocks_are_seeded_and_differ_between_blocks(small_blocks):
+def test_draws_in_chunks_are_seeded_and_differ_between_chunks(small_chunks):
     model = CutsetNetworkBD(random_state=0).fit(table(1000))
-    small_blocks()
+    small_chunks()
     hidden = np.full((20, 3), np.nan)
     drawn = model.complete(hidden, "sample", random_state=0)
     np.testing.assert_array_equal(model.complete(hidden, "sample", random_state=0), drawn)
     assert not np.isin(drawn[:10, 1], drawn[10:, 1]).any()
 
 
-def test_an_infinite_cell_is_named_by_its_row_in_the_whole(small_blocks):
+def test_an_infinite_cell_is_named_by_its_row_in_the_whole(small_chunks):
     model = CutsetNetworkBD().fit(table())
     X = table()
     X[57, 1] = np.inf
-    small_blocks()
+    small_chunks()
     with pytest.raises(ValueError, match="column 1, row 57"):
         model.score_samples(X)
 
 
-def test_other_errors_in_a_block_say_from_where_its_rows_are_counted(small_blocks):
+def test_other_errors_in_a_chunk_say_from_where_its_rows_are_counted(small_chunks):
     model = CutsetNetworkBD(handle_unknown="error").fit(table())
     X = table()
     X[57, 0] = 9.0
-    small_blocks()
+    small_chunks()
     with pytest.raises(ValueError, match="column 0, row 7") as caught:
         model.score_samples(X)
-    assert caught.value.__notes__ == ["Rows are counted from row 50 of X, the first of a block."]
+    assert caught.value.__notes__ == ["Rows are counted from row 50 of X, the first of a chunk."]
 
 
 def test_no_rows_are_refused_as_they_are_everywhere():
@@ -133,7 +133,7 @@ def test_no_rows_are_refused_as_they_are_everywhere():
 
 @pytest.mark.parametrize("ask", ["score_samples", "score_cells", "complete"])
 def test_memory_does_not_grow_with_a_table_on_disk(ask, tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "_CELLS", 2**15)
+    monkeypatch.setattr(chunks, "_ANSWERED_CELLS", 2**15)
     model = CutsetNetworkBD(random_state=0).fit(table())
     peaks = []
     for n_rows in (50_000, 200_000):
@@ -143,5 +143,5 @@ def test_memory_does_not_grow_with_a_table_on_disk(ask, tmp_path, monkeypatch):
         answer = getattr(model, ask)(mapped)
         peaks.append(tracemalloc.get_traced_memory()[1] - answer.nbytes)
         tracemalloc.stop()
-    # What a block needs beside the answer.
+    # What a chunk needs beside the answer.
     assert peaks[1] < 1.2 * peaks[0]
