@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
     {"_sources", "_warnings"},
     {"_compiler"},
-    {"_jit", "_arrays", "_lazy", "_files", "_repr", "_threads", "_version", "exceptions"},
+    {"_jit", "_arrays", "_files", "_repr", "_threads", "_version", "exceptions"},
     {"_fast_math", "_fitting", "_random", "_validation"},
     {"variables"},
     {"domain", "circuit"},

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._validation import check_magnitude, describe_column, missing_cells, refuse_rounded
+from skpc._validation import check_magnitude, describe_column, refuse_rounded
 from skpc.domain._decoding import TableWriter
 from skpc.domain._numbers import axes_of_others, fit_axes, fit_numbers
 from skpc.domain._states import (
@@ -155,7 +155,7 @@ class Domain(TableWriter):
         chosen = unseen.shown(chosen)
         refuse_too_many(chosen, form.names)
         plain = cls(form, chosen, None, handle_unknown, unseen)
-        rows = plain._encode_cells(cells)
+        rows, _ = plain._encode_cells(cells)
         plain._refuse_empty_columns(rows)
         for column in np.flatnonzero(~plain.is_categorical):
             check_magnitude(rows[:, column], form.names, int(column))
@@ -293,7 +293,7 @@ class Domain(TableWriter):
             integer beyond 2**53 as a category, or an unknown category while
             ``handle_unknown="error"``.
         """
-        return self._encode_cells(read_table(table))
+        return self._encode_cells(read_table(table))[0]
 
     def checked(self, rows: Any) -> Floats:
         """Encoded rows as kernels read them, every cell being one that its column can have.
@@ -344,11 +344,10 @@ class Domain(TableWriter):
             ``handle_unknown="unseen"`` a warning names the first category that was not seen.
         """
         cells = read_table(table)
-        rows = self._encode_cells(cells)
-        mass = self.unseen.log_mass(cells.strings, rows)
-        if self.handle_unknown == "unseen" and (cells.strings or rows is not cells.numbers):
-            self.unseen.warn_of_unseen(mass, cells.strings, cells.numbers, rows, self.feature_names)
-        return rows, mass
+        rows, unknown = self._encode_cells(cells)
+        if self.handle_unknown == "unseen":
+            self.unseen.warn_of_unseen(unknown, cells, self.feature_names)
+        return rows, self.unseen.log_mass(unknown, cells)
 
     def codes(self, rows: Floats) -> NDArray[np.int16]:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
@@ -447,24 +446,33 @@ class Domain(TableWriter):
         """The axes of all columns, as kernels read them."""
         return AxisTable.from_axes(self.axes or [None] * self.n_features)
 
-    def _encode_cells(self, cells: Cells) -> Floats:
+    def _encode_cells(self, cells: Cells) -> tuple[Floats, dict[int, NDArray[np.bool_]]]:
+        """Encoded rows, and which rows hold an unknown category in which columns."""
+        unknown: dict[int, NDArray[np.bool_]] = {}
         if not cells.strings and self._holds_codes and all_are_cells(cells.numbers, self._n_codes):
-            return cells.numbers
+            return cells.numbers, unknown
         rows = cells.numbers.copy()
         rows[:, self.unseen.is_hidden] = 0.0
-        for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
-            states = self.categories[column]
-            self._refuse_other_kind(cells, column)
-            if states is None:
+        for column in np.flatnonzero(~self.unseen.is_empty).tolist():
+            names, strings = self.unseen.names[column], cells.strings.get(column)
+            states = self.categories[column] if names is None else names
+            if names is None:
+                self._refuse_other_kind(cells, column)
+            if states is None or (strings is None and states.dtype == object):
                 continue
-            refuse_rounded(cells.rounded.get(column), column, self.feature_names)
-            if column in cells.strings:
-                rows[:, column] = encode_strings(cells.strings[column], states)
-            elif states.dtype != object:
-                rows[:, column] = encode_numbers(cells.numbers[:, column], states)
-            if self.handle_unknown == "error":
-                self._refuse_unknown(cells, column, rows[:, column])
-        return rows
+            if strings is None:
+                refuse_rounded(cells.rounded.get(column), column, self.feature_names)
+                codes = encode_numbers(cells.numbers[:, column], states)
+            else:
+                codes = encode_strings(strings, states)
+            is_unknown = np.isnan(codes) & cells.observed(column)
+            if is_unknown.any():
+                unknown[column] = is_unknown
+            if names is None:
+                rows[:, column] = codes
+        if self.handle_unknown == "error":
+            self._refuse_unknown(cells, unknown)
+        return rows, unknown
 
     def _refuse_cells(self, rows: Floats) -> None:
         is_code = (rows >= 0.0) & (rows < self._n_codes) & (rows == np.floor(rows))
@@ -496,24 +504,22 @@ class Domain(TableWriter):
         if was_string == is_string or (not is_string and np.isnan(cells.numbers[:, column]).all()):
             return
         kinds = ("numbers", "strings")
-        values = cells.strings[column] if is_string else cells.numbers[:, column]
-        value = next(v for v in values.tolist() if v is not None and v == v)
+        value = cells.value(int(cells.observed(column).argmax()), column)
         raise ValueError(
             f"{describe_column(column, self.feature_names)} must hold {kinds[was_string]} as in "
             f"fit (or in its declared categories); found {kinds[is_string]} such as {value!r}."
         )
 
-    def _refuse_unknown(self, cells: Cells, column: int, codes: Floats) -> None:
-        values = cells.strings.get(column, cells.numbers[:, column])
-        is_unknown = np.isnan(codes) & ~missing_cells(values)
-        if is_unknown.any():
-            row = int(is_unknown.argmax())
-            raise ValueError(
-                f"Found the unknown category {values.tolist()[row]!r} in "
-                f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
-                f"{_shorten(self.categories[column])}. Declare it in categories, or use "
-                "handle_unknown='unseen' or 'missing'."
-            )
+    def _refuse_unknown(self, cells: Cells, unknown: Mapping[int, NDArray[np.bool_]]) -> None:
+        for column, is_unknown in unknown.items():
+            if self.unseen.names[column] is None:
+                row = int(is_unknown.argmax())
+                raise ValueError(
+                    f"Found the unknown category {cells.value(row, column)!r} in "
+                    f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
+                    f"{_shorten(self.categories[column])}. Declare it in categories, or use "
+                    "handle_unknown='unseen' or 'missing'."
+                )
 
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats
 from skpc._jit import kernel
 from skpc._validation import (
     describe_column,
@@ -141,34 +141,19 @@ def _columns_named(
     return np.array([list(names).index(name) for name in wanted], dtype=np.intp)
 
 
-def _small_integers(numbers: Floats) -> Ints:
-    """How often each integer 0..15, any other number and "missing" come in each column."""
+def _small_integers(numbers: Floats, weight: Floats) -> Floats:
+    """Total weight of each integer 0..15, of all other numbers, and of "missing" by column."""
     n_rows, n_columns = numbers.shape
     n_kinds = _SMALL_INTEGERS + 2
-    counts, size = np.zeros(n_columns * n_kinds, np.int64), 1 + _CELLS // n_columns
+    total, size = np.zeros(n_columns * n_kinds), 1 + _CELLS // n_columns
     for start in range(0, n_rows, size):
         chunk = numbers[start : start + size]
         is_small = (chunk >= 0) & (chunk < _SMALL_INTEGERS) & (chunk == np.floor(chunk))
         kind = np.where(is_small, chunk, _SMALL_INTEGERS + np.isnan(chunk)).astype(np.int64)
         kind += n_kinds * np.arange(n_columns)
-        counts += np.bincount(kind.ravel(), minlength=len(counts))
-    return counts.reshape(n_columns, n_kinds)
-
-
-def _are_small(numbers: Floats, weight: Floats, counts: Ints) -> NDArray[np.bool_]:
-    """Which columns hold integers in 0..15, apart from unusual values.
-
-    ``counts`` are those of :func:`_small_integers`.
-    """
-    n_small, n_other = counts[:, :_SMALL_INTEGERS].sum(axis=1), counts[:, _SMALL_INTEGERS]
-    is_small = (n_small > 0) & (n_other == 0)
-    for column in np.flatnonzero((n_small > 0) & (n_other > 0)).tolist():
-        values = numbers[:, column]
-        unusual = (values < 0) | (values >= _SMALL_INTEGERS) | (values != np.floor(values))
-        unusual &= ~np.isnan(values)
-        total = float(weight[~np.isnan(values)].sum())
-        is_small[column] = weight[unusual].sum() <= weight_without_say(total)
-    return is_small
+        cell_weight = np.repeat(weight[start : start + size], n_columns)
+        total += np.bincount(kind.ravel(), cell_weight, len(total))
+    return total.reshape(n_columns, n_kinds)
 
 
 def choose_categories(
@@ -194,26 +179,29 @@ def choose_categories(
     """
     n_columns = cells.numbers.shape[1]
     listed = _check_categories(categories, n_columns, names)
-    counts = _small_integers(cells.numbers)
-    n_observed, n_other = counts[:, :-1].sum(axis=1), counts[:, _SMALL_INTEGERS]
-    if not n_observed.any() and not cells.strings:
+    of_integers = _small_integers(cells.numbers, weight)
+    observed, other = of_integers[:, :-1].sum(axis=1), of_integers[:, _SMALL_INTEGERS]
+    if not observed.any() and not cells.strings:
         raise ValueError(
             "Every value of X is missing (in the rows of positive weight); nothing can be learned."
         )
-    is_small = _are_small(cells.numbers, weight, counts)
+    # A column of small integers may have some unusual values.
+    is_small = (observed > other) & (
+        other <= [weight_without_say(one) for one in observed.tolist()]
+    )
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     is_plain = ~np.isin(np.arange(n_columns), [*cells.strings, *cells.declared, *cells.bools])
     chosen: list[States] = []
     for column in range(n_columns):
-        if n_observed[column] == 0 and column not in cells.strings:
+        if observed[column] == 0 and column not in cells.strings:
             states: States = np.empty(0)
         elif listed[column] is not None:
             states = listed[column]
         elif not is_categorical[column]:
             _refuse_strings(cells, column, names)
             states = None
-        elif is_plain[column] and not n_other[column]:
-            states = np.flatnonzero(counts[column, :_SMALL_INTEGERS]) + 0.0
+        elif is_plain[column] and not other[column]:
+            states = np.flatnonzero(of_integers[column, :_SMALL_INTEGERS]) + 0.0
         else:
             states = _observed_or_declared(cells, column, names)
         chosen.append(states)

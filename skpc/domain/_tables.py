@@ -178,6 +178,15 @@ class Cells:
     bools: frozenset[int]
     rounded: dict[int, int]
 
+    def observed(self, column: int) -> NDArray[np.bool_]:
+        """Which cells of a column are not missing."""
+        strings = self.strings.get(column)
+        return ~np.isnan(self.numbers[:, column]) if strings is None else strings != None  # noqa: E711
+
+    def value(self, row: int, column: int) -> Any:
+        """What a cell holds."""
+        return self.strings.get(column, self.numbers[:, column])[row : row + 1].tolist()[0]
+
 
 def read_table(table: Any) -> Cells:
     """Read a table that has passed ``check_table``.

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, exact_parts, group_sums
 from skpc._validation import describe_column
 from skpc._warnings import warn
+from skpc.domain._tables import Cells
 
 #: A column of strings is an identifier if it has this many observed cells ...
 _IDENTIFIER_FROM = 50
@@ -170,51 +171,39 @@ class Unseen:
                 rows[:, column] = number + 1.0
         return rows
 
-    def log_mass(self, strings: Mapping[int, NDArray[np.object_]], rows: Floats) -> LogMass:
-        """What the cells of a table add, from its columns of strings and its encoded rows."""
+    def log_mass(self, unknown: Mapping[int, NDArray[np.bool_]], cells: Cells) -> LogMass:
+        """What the cells of a table add; ``unknown`` says which of a column are no category."""
         columns = self.columns
         if not len(columns):
             return _NOTHING
-        added = np.full((len(rows), len(columns)), np.nan)
+        added = np.full((len(cells.numbers), len(columns)), np.nan)
         is_unseen = np.zeros(added.shape, dtype=bool)
         for place, column in enumerate(columns.tolist()):
-            if column not in strings or self.is_empty[column]:
+            if column not in cells.strings or self.is_empty[column]:
                 continue
-            cells, names, mass = strings[column], self.names[column], self.mass[column]
-            is_known, log_known = ~np.isnan(rows[:, column]), math.log1p(-mass)
-            if names is not None:
-                known = set(names.tolist())
-                is_known = np.array([cell in known for cell in cells.tolist()], dtype=bool)
-                log_known -= math.log(len(names))
-            added[is_known, place] = log_known
-            if mass > 0.0:
-                is_unseen[:, place] = ~is_known & (cells != None)  # noqa: E711 - cell by cell
-                added[is_unseen[:, place], place] = math.log(mass)
+            names, mass = self.names[column], self.mass[column]
+            is_unseen[:, place] = unknown.get(column, False)
+            is_known = cells.observed(column) & ~is_unseen[:, place]
+            added[is_known, place] = math.log1p(-mass) - math.log(
+                1 if names is None else len(names)
+            )
+            added[is_unseen[:, place], place] = math.log(mass) if mass > 0.0 else np.nan
         return LogMass(columns, added, is_unseen)
 
     def warn_of_unseen(
         self,
-        mass: LogMass,
-        strings: Mapping[int, NDArray[np.object_]],
-        numbers: Floats,
-        rows: Floats,
+        unknown: Mapping[int, NDArray[np.bool_]],
+        cells: Cells,
         feature_names: Sequence[Any] | None,
     ) -> None:
-        """Name the first category that was not seen. New rows are expected to have new names.
-
-        Numbers have lost their cell if they are one; strings are known from the ``mass``.
-        """
-        is_unseen = np.isnan(rows) & ~np.isnan(numbers)
-        for place, column in enumerate(mass.columns.tolist()):
-            if self.names[column] is None:
-                is_unseen[:, column] |= mass.is_unseen[:, place]
-        if is_unseen.any():
-            column = int(is_unseen.any(axis=0).argmax())
-            row = int(is_unseen[:, column].argmax())
-            value = strings.get(column, numbers[:, column])[row : row + 1].tolist()[0]
+        """Name the first category that was not seen. New rows are expected to have new names."""
+        columns = [column for column in unknown if self.names[column] is None]
+        if columns:
+            row, column = int(unknown[columns[0]].argmax()), columns[0]
+            n_rows = int(np.any([unknown[column] for column in columns], axis=0).sum())
             warn(
-                f"Found categories that fit has not seen in {int(is_unseen.any(axis=1).sum())} of "
-                f"{len(is_unseen)} rows, the first {value!r} in "
+                f"Found categories that fit has not seen in {n_rows} of {len(cells.numbers)} rows, "
+                f"the first {cells.value(row, column)!r} in "
                 f"{describe_column(column, feature_names)}, row {row}. They count as missing. In "
                 "columns of strings, log densities count how probable an unseen category is; in "
                 "columns of numbers an unseen category adds 0 to them, as if it were certain. "
