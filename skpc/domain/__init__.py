@@ -1,5 +1,6 @@
 """What each column of a table is, and the rows that learners and circuits see."""
 
+from skpc.domain._decoding import one_hot
 from skpc.domain._domain import Domain
 from skpc.domain._rows import (
     column_moments,
@@ -7,7 +8,6 @@ from skpc.domain._rows import (
     group_rows,
     merge_codes,
     merge_rows,
-    one_hot,
     present_rows,
 )
 from skpc.domain._unseen import LogMass, Unseen

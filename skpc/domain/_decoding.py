@@ -178,3 +178,34 @@ class TableWriter:
             or (states.dtype == np.float64 and np.array_equal(states, np.arange(len(states))))
             for states in self.categories
         )
+
+
+def one_hot(domain: TableWriter, rows: Floats) -> Floats:
+    """Numbers as they are, an indicator for each category; NaN where the cell is missing.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, or others with the same categories.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain, one_hot
+    >>> table = np.array([["red", 0.5], ["blue", 2.5]], dtype=object)
+    >>> domain = Domain.fit(table)
+    >>> one_hot(domain, domain.encode(table))
+    array([[0. , 1. , 0.5],
+           [1. , 0. , 2.5]])
+    """
+    columns = []
+    for column, states in zip(rows.T[:, :, np.newaxis], domain.categories):
+        is_state = None if states is None else column == np.arange(len(states))
+        columns.append(column if is_state is None else np.where(np.isnan(column), np.nan, is_state))
+    return np.hstack(columns)

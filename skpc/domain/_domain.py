@@ -13,9 +13,9 @@ from skpc._arrays import Floats, Ints
 from skpc._validation import check_magnitude, describe_column, refuse_rounded
 from skpc.domain._decoding import TableWriter
 from skpc.domain._numbers import axes_of_others, fit_axes, fit_numbers
+from skpc.domain._rows import all_are_cells
 from skpc.domain._states import (
     MAX_STATES,
-    all_are_cells,
     choose_categories,
     column_numbers,
     encode_numbers,

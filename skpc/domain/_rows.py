@@ -1,4 +1,4 @@
-"""Training rows, prepared the same way for every learner: present, distinct, in one order.
+"""Encoded rows, checked and prepared the same way for every learner: distinct, in one order.
 
 A row of weight zero is absent, a row of weight two stands twice. Rows that are identical bit by
 bit become one row that carries the sum of their weights, and the rows are put into an order that
@@ -14,13 +14,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums
+from skpc._jit import kernel
 from skpc._random import CELL_MULTIPLIER, STATE_MULTIPLIER
 from skpc._validation import frame_library
-from skpc.domain._domain import Domain
 
 _SEED = np.uint64(0xD1B54A32D192ED03)
 #: Cells that are hashed at a time: they fit in the cache.
 _CELLS = 2**17
+
+
+@kernel
+def all_are_cells(rows, n_states):
+    """Whether every cell is missing, a code 0..n_states - 1, or a finite number (n_states 0).
+
+    6.7x on 200,000 x 50 binary, which every table of codes that is scored goes through. The plain
+    twin is ``are_cells`` in tests/naive/domain.py.
+    """
+    for row in range(rows.shape[0]):
+        n_wrong = 0
+        for column in range(rows.shape[1]):
+            value = rows[row, column]
+            count = n_states[column]
+            # NaN is none of these, and passes by itself.
+            is_code = value >= 0.0 and value < count and np.floor(value) == value
+            is_number = count == 0.0 and np.abs(value) < np.inf
+            # No short circuits: the loop over columns runs in vector registers.
+            n_wrong += not (is_code | (value != value) | is_number)
+        if n_wrong > 0:
+            return False
+    return True
 
 
 def _bits(rows: Floats) -> NDArray[np.uint64]:
@@ -215,36 +237,3 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     highest = np.where(observed, rows, -np.inf).max(axis=0, initial=-np.inf)
     constant = (lowest >= highest) | (variance == 0.0)
     return mean, np.where(constant, 1.0, np.sqrt(variance))
-
-
-def one_hot(domain: Domain, rows: Floats) -> Floats:
-    """Numbers as they are, an indicator for each category; NaN where the cell is missing.
-
-    Parameters
-    ----------
-    domain : Domain
-        What the columns are.
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded rows, or others with the same categories.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.domain import Domain, one_hot
-    >>> table = np.array([["red", 0.5], ["blue", 2.5]], dtype=object)
-    >>> domain = Domain.fit(table)
-    >>> one_hot(domain, domain.encode(table))
-    array([[0. , 1. , 0.5],
-           [1. , 0. , 2.5]])
-    """
-    columns = []
-    for column, is_categorical, states in zip(rows.T, domain.is_categorical, domain.n_states):
-        numbers = column[:, np.newaxis]
-        if is_categorical:
-            numbers = np.where(np.isnan(numbers), np.nan, numbers == np.arange(states))
-        columns.append(numbers)
-    return np.hstack(columns)

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._jit import kernel
 from skpc._validation import (
     describe_column,
     missing_cells,
@@ -26,26 +25,6 @@ _SMALL_INTEGERS, _CELLS = 16, 2**20
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None
-
-
-@kernel
-def all_are_cells(rows, n_states):
-    """Whether every cell is missing, a code 0..n_states - 1, or a finite number (n_states 0).
-
-    The slow truth is ``are_cells`` in tests/naive/domain.py.
-    """
-    for row in range(rows.shape[0]):
-        n_wrong = 0
-        for column in range(rows.shape[1]):
-            value = rows[row, column]
-            count = n_states[column]
-            is_code = value >= 0.0 and value < count and np.floor(value) == value
-            is_number = count == 0.0 and np.abs(value) < np.inf
-            # No short circuits: the loop over columns runs in vector registers.
-            n_wrong += not (is_code | (value != value) | is_number)
-        if n_wrong > 0:
-            return False
-    return True
 
 
 def encode_numbers(column: Floats, states: NDArray[Any]) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,30 +130,6 @@ def _kind_of(dtype: Any) -> str:
     return "i" if dtype.is_integer() else "f" if dtype.is_numeric() else "O"
 
 
-class _Column(NamedTuple):
-    """What a column holds.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_rows,)
-        float64, or objects for strings.
-    is_bool : bool
-        Whether the cells are bools.
-    is_category : bool
-        Whether the dtype is a category.
-    states : list or None
-        Those that the dtype lists.
-    rounded : int or None
-        The first integer that ``values`` does not hold.
-    """
-
-    values: NDArray[Any]
-    is_bool: bool
-    is_category: bool = False
-    states: list[Any] | None = None
-    rounded: int | None = None
-
-
 @dataclass(frozen=True)
 class Cells:
     """The contents of a table.
@@ -166,7 +142,7 @@ class Cells:
         Columns of strings; None where missing.
     declared : dict from column to list or None
         Columns whose dtype is a category; None where the dtype does not list the categories.
-    bools : frozenset of int
+    bools : set of int
         Columns of True and False (as numbers 1 and 0 in ``numbers``).
     rounded : dict from column to int
         Columns with an integer that float64 does not hold, and the first of these.
@@ -175,7 +151,7 @@ class Cells:
     numbers: Floats
     strings: dict[int, NDArray[np.object_]]
     declared: dict[int, list[Any] | None]
-    bools: frozenset[int]
+    bools: set[int]
     rounded: dict[int, int]
 
     def observed(self, column: int) -> NDArray[np.bool_]:
@@ -204,33 +180,28 @@ def read_table(table: Any) -> Cells:
     if isinstance(table, np.ndarray) and table.dtype != object:
         # Kernels are compiled for one flavour of array; nothing is copied where it fits already.
         numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
-        return Cells(numbers, {}, {}, frozenset(), {})
-    names = Form.from_table(table).names
-    read = _read_objects if names is None else _read_series
-    columns = {
-        column: read(column_of(table, column), column, names) for column in range(table.shape[1])
-    }
-    numbers = np.full(table.shape, np.nan)
-    strings = {c: one.values for c, one in columns.items() if one.values.dtype == object}
-    for column in columns.keys() - strings.keys():
-        numbers[:, column] = columns[column].values
-    return Cells(
-        numbers,
-        strings,
-        {column: one.states for column, one in columns.items() if one.is_category},
-        frozenset(column for column, one in columns.items() if one.is_bool),
-        {column: one.rounded for column, one in columns.items() if one.rounded is not None},
+        return Cells(numbers, {}, {}, set(), {})
+    cells, names = (
+        Cells(np.full(table.shape, np.nan), {}, {}, set(), {}),
+        Form.from_table(table).names,
     )
+    read = _read_objects if names is None else _read_series
+    for column in range(table.shape[1]):
+        read(cells, column_of(table, column), column, names)
+    return cells
 
 
 def _read_objects(
-    cells: NDArray[np.object_], column: int, names: Sequence[Any] | None = None
-) -> _Column:
-    values, is_bool = read_cells(cells, column, names)
-    return _Column(values, is_bool, rounded=rounded_integer(cells, values))
+    cells: Cells, objects: NDArray[np.object_], column: int, names: Sequence[Any] | None
+) -> None:
+    values, is_bool = read_cells(objects, column, names)
+    if values.dtype == object:
+        cells.strings[column] = values
+    else:
+        _read_numbers(cells, values, objects, column, is_bool)
 
 
-def _read_series(series: Any, column: int, names: Sequence[Any] | None) -> _Column:
+def _read_series(cells: Cells, series: Any, column: int, names: Sequence[Any] | None) -> None:
     dtype, kind = series.dtype, _kind_of(series.dtype)
     if hasattr(series, "sparse"):
         raise TypeError(
@@ -238,17 +209,28 @@ def _read_series(series: Any, column: int, names: Sequence[Any] | None) -> _Colu
             f"dtype {dtype} in {describe_column(column, names)}."
         )
     if kind not in {"b", "i", "u", "f"}:
-        states = dtype.categories.to_list() if kind == "category" else None
-        is_category = kind == "category" or str(dtype) == "Categorical"
-        as_objects = _read_objects(_objects(series), column, names)
-        return as_objects._replace(is_category=is_category, states=states)
+        if kind == "category" or str(dtype) == "Categorical":
+            cells.declared[column] = dtype.categories.to_list() if kind == "category" else None
+        _read_objects(cells, _objects(series), column, names)
+        return
     if hasattr(series, "iloc"):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         values = series.cast(sys.modules["polars"].Float64).to_numpy()
     check_finite(values, names, column)
-    rounded = rounded_integer(_objects(series), values) if are_large(values).any() else None
-    return _Column(values, kind == "b", rounded=rounded)
+    objects = _objects(series) if are_large(values).any() else values
+    _read_numbers(cells, values, objects, column, kind == "b")
+
+
+def _read_numbers(
+    cells: Cells, values: Floats, objects: NDArray[Any], column: int, is_bool: bool
+) -> None:
+    cells.numbers[:, column] = values
+    if is_bool:
+        cells.bools.add(column)
+    integer = rounded_integer(objects, values)
+    if integer is not None:
+        cells.rounded[column] = integer
 
 
 def _objects(series: Any) -> NDArray[np.object_]:

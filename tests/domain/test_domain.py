@@ -766,7 +766,6 @@ def test_a_pickled_domain_is_the_same(frame):
 
 
 def test_a_memory_mapped_domain_compiles_no_kernel_again(tmp_path):
-    from skpc.domain import _states
     from skpc.variables import axis
 
     X = np.array([[0.5, 3.0], [1.5, 5.0], [2.5, np.nan]])
@@ -778,7 +777,7 @@ def test_a_memory_mapped_domain_compiles_no_kernel_again(tmp_path):
     mapped = joblib.load(tmp_path / "domain.joblib", mmap_mode="r")
     np.testing.assert_array_equal(mapped.encode(X), rows)
     np.testing.assert_array_equal(mapped.codes(rows), codes)
-    for kernel in (_states.all_are_cells, axis._bin_rows):
+    for kernel in (_rows.all_are_cells, axis._bin_rows):
         # Without the JIT a kernel is a plain function and has no signatures.
         assert len(getattr(kernel, "signatures", ["plain"])) == 1
 
