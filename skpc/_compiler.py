@@ -4,8 +4,7 @@ Nothing public gives these three, of which each was measured:
 
 - Kernels that make no arrays do without counts of references, which are atomic additions: the
   reading of a cell takes 1.5 ns and not 17, the score of a row half the time.
-- No kernel gets a way in from C, which nobody takes, and no garbage is looked for while a kernel is
-  compiled: a first fit takes a seventh less.
+- No garbage is looked for while a kernel is compiled: a first fit takes a seventh less.
 - Machine code on disk is compared with all modules that it was made of, and survives damage.
 
 If a name that this module needs is missing, ``KNOWN`` is False: kernels are then compiled with
@@ -37,7 +36,7 @@ try:
     from numba.core.sigutils import normalize_signature
 
     NAMES = [
-        (DefaultOptions, ("_nrt", "no_cfunc_wrapper")),
+        (DefaultOptions, ("_nrt",)),
         (Dispatcher, ("_compile_for_args",)),
         (FunctionCache, ("load_overload", "save_overload", "flush", "cache_path")),
         (CompileResultCacheImpl, ("reduce", "rebuild")),
@@ -73,7 +72,7 @@ def dispatcher(func: Callable[..., Any], inlined: bool, new_arrays: bool) -> Any
     }
     if not KNOWN:
         return _cached(func, options)
-    options |= {"no_cfunc_wrapper": True, "_nrt": new_arrays}
+    options["_nrt"] = new_arrays
     compiled: Any = njit(**options)(func)
     # A folder to write to, or a file to compare with, may be missing.
     with suppress(RuntimeError, OSError):

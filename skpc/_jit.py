@@ -6,7 +6,7 @@ threads runs them side by side.
 """
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 from llvmlite import ir
@@ -39,34 +39,40 @@ KERNELS: list[Any] = []
 _MAKERS = {"empty", "zeros", "ones", "full", "arange", "copy", "cumsum", "dot", "sort"}
 
 
-def inlined(func: Callable[P, R]) -> Callable[P, R]:
-    """Compile a small part of kernels, to be copied into each of its callers.
-
-    Worth it where a call would cost more than the work: an array to hand over is seven words.
-    """
-    return _compiled(func, inline=True)
-
-
-def internal_kernel(func: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function that only kernels (and tests) call: its name tells readers so."""
-    return _compiled(func, inline=False)
+class _Decorator(Protocol):
+    @overload
+    def __call__(self, func: Callable[P, R]) -> Callable[P, R]: ...
+    @overload
+    def __call__(self, *, new_arrays: bool) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def kernel(func: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function of arrays and numbers to machine code on its first call.
+def _decorator(inline: bool) -> _Decorator:
+    def decorate(func: Any = None, *, new_arrays: bool = False) -> Any:
+        if func is None:
+            return lambda func: decorate(func, new_arrays=new_arrays)
+        makes = any(name in _MAKERS or name[:4] == "new_" for name in func.__code__.co_names)
+        KERNELS.append(dispatcher(func, inline, new_arrays or makes))
+        return KERNELS[-1]
 
-    The machine code is cached on disk where a directory is writable; elsewhere (a read-only
-    install without a home) it is compiled anew in each process. So it is where the cache fails: a
-    full disk or a damaged file costs time and a warning, but no answer.
-    """
-    return _compiled(func, inline=False)
+    return cast(_Decorator, decorate)
 
 
-def _compiled(func: Callable[P, R], inline: bool) -> Callable[P, R]:
-    new_arrays = any(name in _MAKERS or name[:4] == "new_" for name in func.__code__.co_names)
-    compiled = dispatcher(func, inline, new_arrays)
-    KERNELS.append(compiled)
-    return cast(Callable[P, R], compiled)
+#: Compile a function of arrays and numbers to machine code on its first call.
+#:
+#: The machine code is cached on disk where a directory is writable; elsewhere (a read-only install
+#: without a home) it is compiled anew in each process. So it is where the cache fails: a full disk
+#: or a damaged file costs time and a warning, but no answer.
+#:
+#: A function that makes arrays, or calls one that returns new ones, says ``new_arrays=True``. The
+#: others do without numba's counts of references.
+kernel: _Decorator = _decorator(inline=False)
+
+#: Compile a function that only kernels (and tests) call: the name tells readers so.
+internal_kernel: _Decorator = _decorator(inline=False)
+
+#: Compile a small part of kernels, to be copied into each of its callers. Worth it where a call
+#: would cost more than the work: an array to hand over is seven words.
+inlined: _Decorator = _decorator(inline=True)
 
 
 def _popcount(typingctx: Any, word: Any) -> Any:
