@@ -18,15 +18,15 @@ import gc
 import hashlib
 import inspect
 import pickle
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from numba import njit
-
-from skpc._sources import sources_digest
 
 try:
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
@@ -46,6 +46,9 @@ except ImportError:  # pragma: no cover
     KNOWN = False
     CompileResultCacheImpl = FunctionCache = object  # type: ignore[misc, assignment]
 
+_ROOT = Path(__file__).parent
+#: An import of a module of the package at the beginning of a line.
+_IMPORT = re.compile(rf"^(?:from|import) {_ROOT.name}\.([\w.]+)", re.MULTILINE)
 #: No "nnan" and no "ninf": NaN means missing here and -inf is the log of zero.
 _SAFE_FLOAT_FLAGS = {"nsz", "arcp", "contract", "afn", "reassoc"}
 #: The cache folder that a warning has named. One warning is enough.
@@ -125,7 +128,7 @@ class _Cache(FunctionCache):
     def __init__(self, func: Callable[..., Any]):
         super().__init__(func)
         file = self._cache_file
-        file._source_stamp = file._source_stamp, sources_digest(inspect.getfile(func))
+        file._source_stamp = file._source_stamp, _sources_digest(inspect.getfile(func))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
@@ -146,6 +149,37 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
         except Exception as error:  # a full disk, or a damaged index
             _warn_of_cache(self.cache_path, error)
+
+
+@cache
+def _sources_digest(path: str) -> str:
+    """Digest of a file and of all modules of the package that it imports, directly or not.
+
+    Functions and constants of those are compiled into its kernels.
+    """
+    files, new = set(), {Path(path)}
+    while new:
+        files |= new
+        new = {module for file in new for module in _imported(file)} - files
+    together = hashlib.sha256()
+    for file in sorted(files):
+        together.update(_content(file)[1])
+    return together.hexdigest()
+
+
+@cache
+def _content(path: Path) -> tuple[str, bytes]:
+    """The text of a file, and its digest."""
+    content = path.read_bytes()
+    return content.decode(), hashlib.sha256(content).digest()
+
+
+@cache
+def _imported(path: Path) -> frozenset[Path]:
+    """The modules of the package that a file names in its imports."""
+    places = [_ROOT.joinpath(*name.split(".")) for name in _IMPORT.findall(_content(path)[0])]
+    modules = (p.glob("*.py") if p.is_dir() else [p.with_suffix(".py")] for p in places)
+    return frozenset(file for files in modules for file in files)
 
 
 def _warn_of_cache(folder: str, error: Exception) -> None:

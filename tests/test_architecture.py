@@ -11,8 +11,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
-    {"_sources", "_warnings"},
-    {"_compiler"},
+    {"_compiler", "_warnings"},
     {"_jit", "_arrays", "_files", "_repr", "_threads", "_version", "exceptions"},
     {"_fast_math", "_fitting", "_random", "_validation"},
     {"variables"},

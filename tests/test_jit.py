@@ -89,7 +89,7 @@ def package(tmp_path):
     target = tmp_path / "skpc"
     target.mkdir()
     (target / "__init__.py").write_text("")
-    for name in ("_sources", "_compiler", "_jit", "_fast_math"):
+    for name in ("_compiler", "_jit", "_fast_math"):
         shutil.copy(source / f"{name}.py", target)
     return target
 
