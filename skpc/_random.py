@@ -32,6 +32,7 @@ def mix_bits(word: Any) -> Any:
 def seed_streams(seed: Any, first: int, streams: Streams) -> None:
     """Start the streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
     for j in range(len(streams)):
+        # Mixed twice, so that seeds and numbers that differ in one bit give unlike streams.
         streams[j] = mix_bits(seed ^ mix_bits(np.uint64(first + j) + _GOLDEN))
 
 
@@ -57,12 +58,14 @@ def row_seeds(codes: NDArray[np.integer], seed: int) -> Streams:
 def uniform(streams: Streams, j: int) -> float:
     """Draw from (0, 1) and advance stream ``j`` of an array of uint64 states."""
     streams[j] += _GOLDEN
+    # The 53 bits of a float, in the middle of their interval: never zero, never one.
     return (np.float64(mix_bits(streams[j]) >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16
 
 
 @inlined
 def normal(streams: Streams, j: int) -> float:
     """Draw from the standard normal distribution (Box and Muller)."""
+    # The second of each pair of normals is not kept: a stream has no room for it.
     radius = math.sqrt(-2.0 * math.log(uniform(streams, j)))
     return radius * math.cos(6.283185307179586 * uniform(streams, j))
 
@@ -73,6 +76,7 @@ def draw_index(score: Floats, first: Any, n: int, u: float) -> int:
 
     Rounding may leave a sliver of ``u``: the last place with a positive score then takes it.
     """
+    # The scores need not sum to one: u is below their sum.
     last = 0
     for k in range(n):
         if score[first + k] > 0.0:

@@ -32,12 +32,16 @@ import skpc._threads
 import skpc.counting.bit_counts
 import skpc.learning.network_cells
 import skpc.queries.passes.induced
+import skpc.variables.gaussian
 from skpc import CutsetNetworkBD, TableMixture
-from skpc.circuit import Circuit
+from skpc.circuit import Circuit, CircuitBuilder
+from skpc.domain._rows import all_are_cells
 from skpc.learning import cutset_circuit, learn_cutset_network
 from skpc.learning.network_cells import NetworkCells
 from skpc.messages import BayesianRegression
 from skpc.queries import flows, log_likelihood
+from skpc.variables import ScoredColumn
+from skpc.variables.score import Score
 from tests.naive import fast_math
 
 #: Below this a special path is to be deleted.
@@ -109,6 +113,46 @@ def counting_walk_of_networks() -> Pair:
     )
 
 
+def leaves_of_one_number() -> Pair:
+    """Gaussians of single columns inside a circuit, and as multivariate ones of one column."""
+    rng = np.random.default_rng(0)
+    n_columns, n_components = 10, 50
+    column, states = ScoredColumn(Score(), np.zeros(1)), np.log([0.1, 0.9])
+    circuits = []
+    for alone in (True, False):
+        builder = CircuitBuilder([2] * n_columns, [column] * n_columns)
+        means = np.random.default_rng(0).normal(size=(n_components, n_columns))
+        products = []
+        for mean in means:
+            leaves = [
+                builder.scored(var, states, centre, 1.0)
+                if alone
+                else builder.block([var], [states], [centre], [[1.0]])
+                for var, centre in enumerate(mean.tolist())
+            ]
+            products.append(builder.product(leaves))
+        builder.sum(products, np.full(n_components, -np.log(n_components)))
+        circuits.append(builder.build())
+    rows = rng.normal(size=(20_000, n_columns))
+    return Pair(
+        lambda: log_likelihood(circuits[0], rows),
+        lambda: log_likelihood(circuits[1], rows),
+        "20,000 x 10 numbers, 50 components",
+        skpc.variables.gaussian,
+    )
+
+
+def checks_of_cells() -> Pair:
+    rows, n_states = _binary(200_000, 50).astype(np.float64), np.full(50, 2.0)
+
+    def plain() -> Any:
+        is_code = (rows >= 0) & (rows < n_states) & (rows == np.floor(rows))
+        return (np.isnan(rows) | np.where(n_states == 0, np.isfinite(rows), is_code)).all()
+
+    source = all_are_cells.py_func  # type: ignore[attr-defined]
+    return Pair(lambda: all_are_cells(rows, n_states), plain, "200,000 x 50 binary", source)
+
+
 def exponentials() -> Pair:
     x, out = -10.0 * np.random.default_rng(0).random(100_000), np.empty(100_000)
     return _of_kernels(fast_math.fast_exponentials, fast_math.exponentials, x, out)
@@ -152,6 +196,8 @@ PATHS = (
     bits_of_binary_columns,
     induced_trees_of_complete_rows,
     counting_walk_of_networks,
+    leaves_of_one_number,
+    checks_of_cells,
     exponentials,
     logarithms,
     one_row_of_a_regression,
