@@ -19,7 +19,6 @@ from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
-from skpc.learning import learn_cutset_network_of_blocks
 from skpc.queries import KernelExpansion, expected_gram, log_likelihood
 from skpc.variables import ScoredColumn
 from skpc.variables.score import Score
@@ -63,8 +62,6 @@ def warmup() -> None:
     _blocks()
     _many_edges()
     _many_columns()
-    codes = np.arange(400).reshape(100, 4) // 3 % 2
-    learn_cutset_network_of_blocks(lambda count: count(codes), n_states=np.full(4, 2))
 
 
 def _tables() -> list[np.ndarray]:

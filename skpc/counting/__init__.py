@@ -3,16 +3,26 @@
 Internal: it may change in any version.
 """
 
-from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
-from skpc.counting.count_tables import CountTables
-from skpc.counting.rows import Rows, count_rows
-from skpc.counting.scores import BayesDirichlet, Bic, Score, smoothed_log_probabilities
-from skpc.counting.state_pairs import count_state_pairs
-from skpc.counting.tree_circuit import add_tree, children_first
-from skpc.counting.weighted_counts import WeightedRows
+from skpc.counting.rows import Rows, WeightedRows, count_state_pairs, node_rows
+from skpc.counting.tables import (
+    BayesDirichlet,
+    Bic,
+    CountTables,
+    Score,
+    smoothed_log_probabilities,
+)
+from skpc.counting.trees import (
+    UNITS_PER_NAT,
+    ChowLiuTree,
+    ScoredTree,
+    add_tree,
+    children_first,
+    maximum_spanning_tree,
+)
 
 __all__ = [
+    "UNITS_PER_NAT",
     "BayesDirichlet",
     "Bic",
     "ChowLiuTree",
@@ -25,9 +35,9 @@ __all__ = [
     "as_numbers",
     "children_first",
     "cluster_rows",
-    "count_rows",
     "count_state_pairs",
     "maximum_spanning_tree",
+    "node_rows",
     "smoothed_log_probabilities",
     "soft_memberships",
 ]

@@ -22,8 +22,8 @@ class Numbers(NamedTuple):
 
     #: Coordinates, zero where missing; shape (n_rows, n_coordinates).
     point: Floats
-    #: One where a coordinate is there, zero where missing; None if nothing is missing.
-    seen: Floats | None
+    #: One where a coordinate is observed, zero where missing; None if nothing is missing.
+    observed: Floats | None
 
 
 def as_numbers(rows: Floats, n_states: Ints, mean: Floats, sd: Floats) -> Numbers:
@@ -95,36 +95,13 @@ def cluster_points(
         n_clusters = min(n_clusters, len(np.unique(point, axis=0)))
     if n_clusters == 1:
         return np.zeros(len(point), dtype=np.int64)
-    point = point - point.mean(axis=0)
-    tol = _TOL * float(point.var(axis=0).mean())
-    centroid, _ = kmeans_plusplus(
-        point, n_clusters, sample_weight=weight, random_state=random_state
+    points = Numbers(point - point.mean(axis=0), None)
+    tol = _TOL * float(points.point.var(axis=0).mean())
+    start, _ = kmeans_plusplus(
+        points.point, n_clusters, sample_weight=weight, random_state=random_state
     )
-    label = np.full(len(point), -1)
-    for _ in range(max_iter):
-        before, label = label, _nearest(point, centroid)
-        if np.array_equal(label, before):
-            break
-        moved = _centroids(point, weight, label, centroid)
-        shift, centroid = float(((moved - centroid) ** 2).sum()), moved
-        if shift <= tol:
-            break
-    return np.unique(_nearest(point, centroid), return_inverse=True)[1]
-
-
-def _nearest(point: Floats, centroid: Floats) -> Ints:
-    """The number of the centroid that is nearest to each point."""
-    square = 0.5 * np.einsum("ij,ij->i", centroid, centroid)
-    parts = (point[begin : begin + _ROWS] for begin in range(0, len(point), _ROWS))
-    return np.concatenate([(square - part @ centroid.T).argmin(axis=1) for part in parts])
-
-
-def _centroids(point: Floats, weight: Floats, label: Ints, centroid: Floats) -> Floats:
-    """Weighted means of clusters; one without rows keeps its centroid."""
-    shape = (len(centroid), len(point))
-    member = csr_array((weight, (label, np.arange(len(point)))), shape=shape)
-    total = np.bincount(label, weight, len(centroid))[:, np.newaxis]
-    return np.where(total > 0, member @ point * (1.0 / np.where(total > 0, total, 1.0)), centroid)
+    centroid = _k_means(points, weight, start, max_iter, tol)
+    return np.unique(_relative_distances(points, centroid).argmin(axis=1), return_inverse=True)[1]
 
 
 def cluster_rows(
@@ -155,27 +132,53 @@ def cluster_rows(
     ndarray of shape (n_rows, n_clusters)
         Euclidean distances.
     """
-    point, seen = numbers
-    start = random_state.choice(len(point), n_clusters, replace=False, p=weight / weight.sum())
-    centroid = point[start]
-    label = np.full(len(point), -1)
-    for _ in range(max_iter):
-        before, label = label, _relative_distances(point, seen, centroid).argmin(axis=1)
-        if np.array_equal(label, before):
-            break
-        member = weight * (label == np.arange(n_clusters)[:, np.newaxis])
-        total = member.sum(axis=1, keepdims=True) if seen is None else member @ seen
-        centroid = np.where(total > 0, member @ point / np.where(total > 0, total, 1.0), centroid)
-    square = _relative_distances(point, seen, centroid)
-    square += np.einsum("ij,ij->i", point, point)[:, np.newaxis]
+    share = weight / weight.sum()
+    start = random_state.choice(len(numbers.point), n_clusters, replace=False, p=share)
+    centroid = _k_means(numbers, weight, numbers.point[start], max_iter)
+    square = 2.0 * _relative_distances(numbers, centroid)
+    square += np.einsum("ij,ij->i", numbers.point, numbers.point)[:, np.newaxis]
     return np.sqrt(np.maximum(square, 0.0))
 
 
-def _relative_distances(point: Floats, seen: Floats | None, centroid: Floats) -> Floats:
-    """Squared distances to the centroids, less the squared length of each point."""
-    square = centroid**2
-    of_centroid = square.sum(axis=1) if seen is None else seen @ square.T
-    return np.asarray(point @ (-2.0 * centroid.T) + of_centroid)
+def _k_means(
+    numbers: Numbers, weight: Floats, centroid: Floats, max_iter: int, tol: float = 0.0
+) -> Floats:
+    """The centroids of weighted k-means; a cluster that loses all its rows keeps its own."""
+    label = np.full(len(numbers.point), -1)
+    for _ in range(max_iter):
+        before, label = label, _relative_distances(numbers, centroid).argmin(axis=1)
+        if np.array_equal(label, before):
+            break
+        moved = _centroids(numbers, weight, label, centroid)
+        shift, centroid = float(((moved - centroid) ** 2).sum()), moved
+        if shift <= tol:
+            break
+    return centroid
+
+
+def _relative_distances(numbers: Numbers, centroid: Floats) -> Floats:
+    """Half the squared distances to the centroids, less that of each point to the origin."""
+    point, observed = numbers
+    square = 0.5 * centroid**2
+    length = 0.5 * np.einsum("ij,ij->i", centroid, centroid)
+    distance = np.empty((len(point), len(centroid)))
+    for begin in range(0, len(point), _ROWS):
+        rows = slice(begin, begin + _ROWS)
+        if observed is not None:
+            length = observed[rows] @ square.T
+        distance[rows] = length - point[rows] @ centroid.T
+    return distance
+
+
+def _centroids(numbers: Numbers, weight: Floats, label: Ints, centroid: Floats) -> Floats:
+    """Weighted means of the observed coordinates of clusters."""
+    point, observed = numbers
+    shape = (len(centroid), len(point))
+    member = csr_array((weight, (label, np.arange(len(point)))), shape=shape)
+    total = np.bincount(label, weight, len(centroid))[:, np.newaxis]
+    if observed is not None:
+        total = member @ observed
+    return np.where(total > 0, member @ point * (1.0 / np.where(total > 0, total, 1.0)), centroid)
 
 
 def soft_memberships(distance: Floats, beta: float) -> Floats:

@@ -140,7 +140,7 @@ def root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Floats
 def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     """Rows as points for k-means; a missing coordinate is the mean of the others."""
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    point, seen = as_numbers(rows, n_states, *column_moments(rows, weight))
-    if seen is None:
+    point, observed = as_numbers(rows, n_states, *column_moments(rows, weight))
+    if observed is None:
         return point
-    return point + (1.0 - seen) * (weight @ point / (weight @ seen))
+    return point + (1.0 - observed) * (weight @ point / (weight @ observed))

@@ -17,7 +17,6 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
 from skpc.estimators._circuit_density import CircuitDensity, complete_points, root_weights
-from skpc.estimators._filling import fill_rows
 from skpc.estimators.chunks import EncodedChunks
 from skpc.learning import (
     CutsetMixture,
@@ -25,6 +24,7 @@ from skpc.learning import (
     check_n_components,
     choose_param_ess,
     cutset_circuit,
+    fill_missing,
     fit_shrunken,
     learn_cutset_network,
     learn_mixture,
@@ -168,8 +168,8 @@ class CutsetNetworkBD(CircuitDensity):
     Notes
     -----
     Rows may have missing cells in ``fit`` too. A mixture of trees that share the edges of one
-    Chow-Liu tree is learned from them first, by stochastic approximation EM. It fills the missing
-    cells by draws, and the structure is learned from the filled rows. The parameters are those of
+    Chow-Liu tree is learned from them first, by EM. It fills the missing cells by draws, and the
+    structure is learned from the filled rows. The parameters are those of
     the rows as they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of
     the criterion; more than 200,000 rows take one iteration.
 
@@ -375,7 +375,7 @@ class CutsetNetworkBD(CircuitDensity):
             return log_likelihood(mixture_circuit(networks, weights, axes, 0.0), rows[some])
 
         n_missing = _missing_cells(rows, weight)
-        found, strength = learn_shrunken_mixture(
+        mixture, self.param_ess_ = learn_shrunken_mixture(
             codes,
             weight,
             network,
@@ -385,25 +385,25 @@ class CutsetNetworkBD(CircuitDensity):
             self.n_components,
             marginals if n_missing else None,
         )
-        self.param_ess_ = strength
         # The counts have their pseudo-counts already.
-        circuit = mixture_circuit(found.networks, found.weights, axes, param_ess=0.0)
+        circuit = mixture_circuit(mixture.networks, mixture.weights, axes, param_ess=0.0)
         if n_missing:
-            components = [cutset_circuit(network, axes, 0.0) for network in found.networks]
+            components = [cutset_circuit(network, axes, 0.0) for network in mixture.networks]
             tol = _EM_TOL * n_missing / weight.sum()
             circuit = fit_shrunken(
-                circuit, components, complete, rows, weight, param_ess, strength, tol
+                circuit, components, complete, rows, weight, param_ess, self.param_ess_, tol
             )
-        return found, circuit
+        return mixture, circuit
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
-        learn = self._learner(only_trees=True)
-        return fill_rows(
-            self.domain_,
+        return fill_missing(
             rows,
+            self.domain_.codes(rows),
             weight,
-            lambda codes, weight: learn(codes, weight).trees[0],
+            self._learner(only_trees=True),
+            partial(complete_points, self.domain_),
+            self.domain_.axes,
             self.n_components,
             random_state,
         )
@@ -412,14 +412,16 @@ class CutsetNetworkBD(CircuitDensity):
         self, only_trees: bool = False, advance: Callable[[float], object] | None = None
     ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
         """What learns a network, or a Chow-Liu tree, from codes and weights."""
-        options = self._options() | ({"max_depth": 0} if only_trees else {})
-        options |= {"structured": self.structured and not only_trees, "advance": advance}
-        n_jobs = self.n_jobs if self.n_components == 1 else 1
-        return partial(learn_cutset_network, **options, n_jobs=n_jobs)
-
-    def _options(self) -> dict[str, Any]:
-        names = ("criterion", "ess", "alpha", "n_candidates", "max_depth")
-        return {name: getattr(self, name) for name in names} | {"n_states": self.domain_.n_states}
+        names = ("criterion", "ess", "alpha", "n_candidates")
+        return partial(
+            learn_cutset_network,
+            **{name: getattr(self, name) for name in names},
+            n_states=self.domain_.n_states,
+            max_depth=0 if only_trees else self.max_depth,
+            structured=self.structured and not only_trees,
+            advance=advance,
+            n_jobs=self.n_jobs if self.n_components == 1 else 1,
+        )
 
     def _mixture(
         self,

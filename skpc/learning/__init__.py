@@ -4,10 +4,8 @@ Internal: it may change in any version.
 """
 
 from skpc.learning.cutset import learn_cutset_network
-from skpc.learning.cutset_blocks import learn_cutset_network_of_blocks
-from skpc.learning.cutset_circuit import cutset_circuit, mixture_circuit
 from skpc.learning.factors import Factors
-from skpc.learning.filling import draw_states, learn_shared_trees
+from skpc.learning.filling import fill_missing
 from skpc.learning.hidden_tree import CodedRows, HiddenTree
 from skpc.learning.hidden_tree_circuit import hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
@@ -19,10 +17,10 @@ from skpc.learning.hidden_tree_search import (
 )
 from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
-from skpc.learning.network import CutsetNetwork
+from skpc.learning.network import CutsetNetwork, cutset_circuit, mixture_circuit
 from skpc.learning.shrinkage import fit_shrunken, learn_shrunken_mixture
 from skpc.learning.simplex import mixture_weights
-from skpc.learning.smoothing import choose_param_ess, param_ess_by_counts
+from skpc.learning.smoothing import choose_param_ess
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.learning.table_circuit import table_circuit
 from skpc.learning.table_search import (
@@ -54,22 +52,19 @@ __all__ = [
     "choose_hidden_tree",
     "choose_param_ess",
     "cutset_circuit",
-    "draw_states",
+    "fill_missing",
     "fit_shrunken",
     "hidden_tree_circuit",
     "independent_groups",
     "learn_chosen",
     "learn_cutset_network",
-    "learn_cutset_network_of_blocks",
     "learn_hidden_tree",
     "learn_mixture",
-    "learn_shared_trees",
     "learn_shrunken_mixture",
     "learn_soft_circuit",
     "learn_table_mixture",
     "mixture_circuit",
     "mixture_weights",
-    "param_ess_by_counts",
     "refinement_pseudo_counts",
     "table_circuit",
 ]

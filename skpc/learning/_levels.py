@@ -9,8 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, check_memory
-from skpc.counting import ChowLiuTree, CountTables, Score, WeightedRows, maximum_spanning_tree
-from skpc.counting.mutual_information import UNITS_PER_NAT
+from skpc.counting import (
+    UNITS_PER_NAT,
+    ChowLiuTree,
+    CountTables,
+    Score,
+    WeightedRows,
+    maximum_spanning_tree,
+)
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: A cut must raise the score by more than this part of it: less may be rounding.
@@ -49,10 +55,10 @@ def grow_levels(
     levels = [_with_trees([rows], prior, [], 0.0)]
     variables: list[int] = []
     while max_depth is None or len(variables) < max_depth:
-        found = _best_level(levels[-1], n_candidates, rows.total_weight)
-        if found is None:
+        best = _best_level(levels[-1], n_candidates, rows.total_weight)
+        if best is None:
             break
-        column, level = found
+        column, level = best
         variables.append(int(levels[-1].nodes[0].variables[column]))
         levels.append(level)
     advance(rows.total_weight)
@@ -101,7 +107,7 @@ def _cut(level: _Level, column: int) -> _Level:
         smoothed = counts[-1] + level.prior.pseudo_count(1, len(counts[-1]))
         proportion = smoothed / smoothed.sum()
         nodes += [node.branch(column, state, proportion) for state in range(len(proportion))]
-        score_of_cuts += level.prior.of_tables(CountTables.of_states(counts[-1]))
+        score_of_cuts += level.prior.of_tables(CountTables.from_states(counts[-1]))
     return _with_trees(nodes, level.prior.after_cut(len(counts[0])), counts, score_of_cuts)
 
 
@@ -128,8 +134,8 @@ def trees_along_shared_edges(
     check_memory(3.0 * m**2, f"The pairs of {m:,} columns", "Choose fewer columns.")
     units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
     for node in nodes:
-        of_node, left_over = node.information(prior)
-        units += of_node
+        node_units, left_over = node.information(prior)
+        units += node_units
         entropy += left_over
     parent = np.empty(m, np.int64)
     maximum_spanning_tree(units, parent)

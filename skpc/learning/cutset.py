@@ -18,7 +18,7 @@ from skpc.counting import (
     Score,
     ScoredTree,
     WeightedRows,
-    count_rows,
+    node_rows,
 )
 from skpc.learning._levels import TOLERANCE, grow_levels, promising_columns
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
@@ -28,7 +28,7 @@ from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 _PAIRS_FOR_THREADS = 2e6
 
 
-class Cut(NamedTuple):
+class _Cut(NamedTuple):
     """A cut at a node and the trees of its branches."""
 
     column: int
@@ -38,15 +38,7 @@ class Cut(NamedTuple):
     score: float
 
 
-class Search(NamedTuple):
-    """How cuts are looked for."""
-
-    n_candidates: int
-    max_depth: int | None
-    n_jobs: int | None
-
-
-class Node(NamedTuple):
+class _Node(NamedTuple):
     """A node that has a tree and may still be cut; ``weight`` is that of its rows."""
 
     rows: Rows
@@ -137,95 +129,76 @@ def learn_cutset_network(
     if structured:
         level = WeightedRows(codes, weight, varied, n_states[varied])
         return grow_levels(level, prior, n_states, n_candidates, max_depth, advance)
-    rows = count_rows(codes, weight, n_states[varied], varied)
-    return _grow(rows, prior, n_states, Search(n_candidates, max_depth, n_jobs), advance)
-
-
-def _grow(
-    rows: Rows,
-    prior: Score,
-    n_states: Ints,
-    search: Search,
-    advance: Callable[[float], object],
-) -> CutsetNetwork:
-    """Cut from the root and freeze the outcome."""
-    start = rows.tree(prior)
-    weight = float(rows.state_counts(0).sum())
-    root = Node(rows, weight, start, prior, depth=0, above=-1)
-    visited, score = grow_below(root, search, start.score, advance)
+    rows = node_rows(codes, weight, n_states[varied], varied)
+    root = _Node(rows, float(rows.state_counts(0).sum()), rows.tree(prior), prior, 0, above=-1)
+    visited, score = _grow(root, n_candidates, max_depth, n_jobs, advance)
     return frozen_network(visited, n_states, prior, score)
 
 
-def grow_below(
-    node: Node, search: Search, score: float, advance: Callable[[float], object]
+def _grow(
+    root: _Node,
+    n_candidates: int,
+    max_depth: int | None,
+    n_jobs: int | None,
+    advance: Callable[[float], object],
 ) -> tuple[list[Visited], float]:
-    """Cut depth first from a node; the nodes, and the score with what the cuts gain."""
-    pending, visited = [node], list[Visited]()
+    """Cut depth first from the root; the nodes, and the score of the network."""
+    pending, visited, score = [root], list[Visited](), root.learned.score
     while pending:
         node = pending.pop()
-        cut = None if node.depth == search.max_depth else _best_cut(node, search)
+        cut = None if node.depth == max_depth else _best_cut(node, n_candidates, n_jobs)
         if cut is None:
             visited.append(Visited(node.above, -1, np.empty(0), node.learned.tree))
             advance(node.weight)
             continue
         score += cut.score - node.learned.score
-        pending += reversed(branches(node, cut, number=len(visited)))
+        pending += reversed(_branches(node, cut, number=len(visited)))
         variable = int(node.rows.variables[cut.column])
         visited.append(Visited(node.above, variable, cut.counts, None))
     return visited, score
 
 
-def _best_cut(node: Node, search: Search) -> Cut | None:
+def _best_cut(node: _Node, n_candidates: int, n_jobs: int | None) -> _Cut | None:
     """The cut with the largest score among those that raise the score of the node's tree."""
-
-    best = None
-    for cut in _try_cuts(node, candidates(node, search.n_candidates), search.n_jobs):
-        best = better_cut(node, cut, best)
-    return best
-
-
-def better_cut(node: Node, cut: Cut, best: Cut | None) -> Cut | None:
-    """A cut, if it has a larger score than the best so far and the node's tree; else the best."""
-    to_beat = node.learned.score if best is None else best.score
-    return cut if cut.score > to_beat + TOLERANCE * abs(to_beat) else best
-
-
-def candidates(node: Node, n_candidates: int) -> list[int]:
-    """The columns to be tried as cuts of a node."""
 
     def may_cut(column: int) -> bool:
         return bool(np.count_nonzero(node.rows.state_counts(column)) > 1)
 
-    return promising_columns(node.learned.entropy, n_candidates, may_cut)
+    best, to_beat = None, node.learned.score
+    columns = promising_columns(node.learned.entropy, n_candidates, may_cut)
+    for cut in _try_cuts(node, columns, n_jobs):
+        if cut.score > to_beat + TOLERANCE * abs(to_beat):
+            best, to_beat = cut, cut.score
+    return best
 
 
-def _try_cuts(node: Node, columns: list[int], n_jobs: int | None) -> Iterable[Cut]:
+def _try_cuts(node: _Node, columns: list[int], n_jobs: int | None) -> Iterable[_Cut]:
     """The cuts on some columns, by threads where they pay."""
     n_pairs = node.weight * len(node.learned.entropy) ** 2
     n_threads = effective_n_jobs(n_jobs)
     if n_pairs < _PAIRS_FOR_THREADS or n_threads == 1:
-        return (try_cut(node, column) for column in columns)
+        return (_try_cut(node, column) for column in columns)
     # One after the other, as only the best is kept.
     parallel = Parallel(n_jobs=n_threads, require="sharedmem", return_as="generator")
-    found: Iterable[Cut] = parallel(delayed(try_cut)(node, column) for column in columns)
-    return found
+    cuts: Iterable[_Cut] = parallel(delayed(_try_cut)(node, column) for column in columns)
+    return cuts
 
 
-def try_cut(node: Node, column: int) -> Cut:
+def _try_cut(node: _Node, column: int) -> _Cut:
     """A cut on a column."""
     counts = node.rows.state_counts(column)
     smoothed = counts + node.score.pseudo_count(1, len(counts))
     proportion = smoothed / smoothed.sum()
     trees = node.rows.branch_trees(column, node.score.after_cut(len(counts)), proportion)
-    of_cut = node.score.of_tables(CountTables.of_states(counts))
-    return Cut(column, counts, proportion, trees, of_cut + sum(tree.score for tree in trees))
+    score = node.score.of_tables(CountTables.from_states(counts))
+    return _Cut(column, counts, proportion, trees, score + sum(tree.score for tree in trees))
 
 
-def branches(node: Node, cut: Cut, number: int) -> list[Node]:
+def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:
     """The nodes below a cut, which gets a number."""
     score, depth = node.score.after_cut(len(cut.trees)), node.depth + 1
     below = (node.rows.branch(cut.column, i, cut.proportion) for i in range(len(cut.trees)))
     return [
-        Node(rows, weight, tree, score, depth, number)
+        _Node(rows, weight, tree, score, depth, number)
         for rows, weight, tree in zip(below, cut.counts.tolist(), cut.trees)
     ]

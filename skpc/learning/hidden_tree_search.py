@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.counting import BayesDirichlet, count_rows
+from skpc.counting import BayesDirichlet, node_rows
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 from skpc.learning.table_mixture import clustered
 
@@ -289,6 +289,6 @@ def _chow_liu_parents(table: TreeRows) -> Ints:
         return parent
     parent[:] = varied[0]
     some = np.ascontiguousarray(codes[:, varied])
-    tree = count_rows(some, weight, n_states[varied], varied).tree(BayesDirichlet(1.0)).tree
+    tree = node_rows(some, weight, n_states[varied], varied).tree(BayesDirichlet(1.0)).tree
     parent[varied] = np.where(tree.parent < 0, -1, varied[tree.parent])
     return parent

@@ -93,11 +93,6 @@ class NetworkCells(NamedTuple):
         _count(self, codes, codes if shown is None else shown, weight, found)
         return found
 
-    @staticmethod
-    def counts_in(network: CutsetNetwork) -> Floats:
-        """Weight of the rows that a network was learned from in each cell."""
-        return np.concatenate([network.child_count, *(t.tables.dense() for t in network.trees)])
-
     def log_likelihood(self, codes: Codes, log_prob: Floats) -> Floats:
         """Log probability of complete rows of codes, from those of the cells."""
         found = np.zeros(len(codes))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.counting import Rows, WeightedRows, count_rows
+from skpc.counting import Rows, WeightedRows, node_rows
 from skpc.learning._levels import trees_along_shared_edges
 from skpc.learning.network import CutsetNetwork, node_priors
 from skpc.learning.network_cells import Codes, NetworkCells
@@ -69,19 +69,19 @@ def choose_param_ess(
     """
     if network.n_parameters <= _MOST_PARAMETERS * weight.sum():
         return float(PARAM_ESS[np.argmax(leave_one_out(network, codes, weight, PARAM_ESS, shown))])
-    found, n_held = np.zeros(len(PARAM_ESS)), 0.0
+    total, n_held = np.zeros(len(PARAM_ESS)), 0.0
     shown = codes if shown is None else shown
     for kept, held in quarters(weight):
-        some = kept > 0
+        some, test = kept > 0, held > 0
         relearned = relearned_trees(network, codes[some], kept[some], structured)
         cells = NetworkCells.of(relearned)
-        seen = cells.counts(codes[some], kept[some], shown[some])
-        told = cells.counts(codes[held > 0], held[held > 0], shown[held > 0])
-        found += _log_likelihood(cells, told, seen, cells.row_sums(seen), PARAM_ESS)
+        counts = cells.counts(codes[some], kept[some], shown[some])
+        test_counts = cells.counts(codes[test], held[test], shown[test])
+        total += _log_likelihood(cells, test_counts, counts, cells.row_sums(counts), PARAM_ESS)
         n_held += held.sum()
         if n_held >= _ENOUGH_ROWS:
             break
-    return float(PARAM_ESS[np.argmax(found)])
+    return float(PARAM_ESS[np.argmax(total)])
 
 
 def leave_one_out(
@@ -109,30 +109,10 @@ def leave_one_out(
     """
     cells = NetworkCells.of(network)
     count = cells.counts(codes, weight, shown)
-    of_one = cells.counts(codes, weight * _weight_of_one(weight), shown)
-    return _without_one(cells, count, of_one, param_ess)
-
-
-def param_ess_by_counts(network: CutsetNetwork) -> float | None:
-    """What :func:`choose_param_ess` chooses for complete rows of weight one, from their counts.
-
-    None where there are too few rows to choose by counts.
-    """
-    count = NetworkCells.counts_in(network)
-    n_rows = float(network.branch_counts(0).sum())
-    if network.n_cuts == 0:
-        n_rows = float(network.trees[0].tables.weight[: network.trees[0].tables.ptr[1]].sum())
-    if network.n_parameters > _MOST_PARAMETERS * n_rows:
-        return None
-    found = _without_one(NetworkCells.of(network), count, count, PARAM_ESS)
-    return float(PARAM_ESS[np.argmax(found)])
-
-
-def _without_one(cells: NetworkCells, count: Floats, of_one: Floats, param_ess: Floats) -> Floats:
-    """Log-likelihood (nats) of counted cells under tables from which each row has been removed."""
+    one_row = cells.counts(codes, weight * _weight_of_one(weight), shown)
     total = cells.row_sums(count)
-    others = count - of_one / np.where(count > 0, count, 1.0)
-    others_in_row = total - cells.row_sums(of_one) / np.where(total > 0, total, 1.0)
+    others = count - one_row / np.where(count > 0, count, 1.0)
+    others_in_row = total - cells.row_sums(one_row) / np.where(total > 0, total, 1.0)
     return _log_likelihood(cells, count, others, others_in_row, param_ess)
 
 
@@ -156,35 +136,34 @@ def relearned_trees(
     varied = network.varied
     codes, n_states = np.ascontiguousarray(codes[:, varied]), network.n_states[varied]
     if structured:
-        below = _at_leaves(network, WeightedRows(codes, weight, varied, n_states))
-        nodes, leaves = zip(*below)
-        found, _ = trees_along_shared_edges(list(leaves), node_priors(network, network.prior)[-1])
-        learned = dict(zip(network.leaf[list(nodes)].tolist(), found))
+        at_leaves = _rows_at_leaves(network, WeightedRows(codes, weight, varied, n_states))
+        nodes, leaves = zip(*at_leaves)
+        trees, _ = trees_along_shared_edges(list(leaves), node_priors(network, network.prior)[-1])
+        learned = dict(zip(network.leaf[list(nodes)].tolist(), trees))
     else:
         priors = node_priors(network, network.prior)
-        below = _at_leaves(network, count_rows(codes, weight, n_states, varied))
         learned = {}
-        for node, rows in below:
+        for node, rows in _rows_at_leaves(network, node_rows(codes, weight, n_states, varied)):
             # One tree may serve many branches without rows.
             if int(network.leaf[node]) not in learned:
                 learned[int(network.leaf[node])] = rows.tree(priors[node]).tree
     return replace(network, trees=tuple(learned[i] for i in range(len(network.trees))))
 
 
-def _at_leaves(network: CutsetNetwork, rows: Rows) -> Iterator[tuple[int, Any]]:
+def _rows_at_leaves(network: CutsetNetwork, rows: Rows) -> Iterator[tuple[int, Any]]:
     """The leaves and their rows."""
     at_node = {0: rows}
     for node in range(network.n_nodes):
-        here = at_node.pop(node)
-        below = network.branches(node)
-        if len(below) == 0:
-            yield node, here
+        node_rows = at_node.pop(node)
+        branches = network.branches(node)
+        if len(branches) == 0:
+            yield node, node_rows
             continue
-        column = int(np.searchsorted(here.variables, network.variable[node]))
+        column = int(np.searchsorted(node_rows.variables, network.variable[node]))
         # No cell is missing, so that no row is divided.
-        undivided = np.ones(len(below))
-        for state, branch in enumerate(below.tolist()):
-            at_node[branch] = here.branch(column, state, undivided)
+        undivided = np.ones(len(branches))
+        for state, branch in enumerate(branches.tolist()):
+            at_node[branch] = node_rows.branch(column, state, undivided)
 
 
 def _weight_of_one(weight: Floats) -> Floats:
@@ -193,18 +172,17 @@ def _weight_of_one(weight: Floats) -> Floats:
 
 
 def _log_likelihood(
-    cells: NetworkCells, told: Floats, seen: Floats, seen_in_row: Floats, param_ess: Floats
+    cells: NetworkCells, test: Floats, count: Floats, count_in_row: Floats, param_ess: Floats
 ) -> Floats:
     """Log-likelihood (nats) of counts under tables smoothed from others, for each sample size."""
-    told_in_row, even_in_row = cells.row_sums(told), cells.row_sums(cells.even)
-    cell, row = told > 0, told_in_row > 0
+    test_in_row, even_in_row = cells.row_sums(test), cells.row_sums(cells.even)
+    cell, row = test > 0, test_in_row > 0
     # Rounding must not leave less than nothing.
-    seen, seen_in_row = np.maximum(seen[cell], 0.0), np.maximum(seen_in_row[row], 0.0)
-    told, even = told[cell], cells.even[cell]
-    told_in_row, even_in_row = told_in_row[row], even_in_row[row]
-    return np.array(
-        [
-            told @ np.log(seen + ess * even) - told_in_row @ np.log(seen_in_row + ess * even_in_row)
-            for ess in param_ess
-        ]
-    )
+    count, count_in_row = np.maximum(count[cell], 0.0), np.maximum(count_in_row[row], 0.0)
+    test, even = test[cell], cells.even[cell]
+    test_in_row, even_in_row = test_in_row[row], even_in_row[row]
+    by_ess = [
+        test @ np.log(count + ess * even) - test_in_row @ np.log(count_in_row + ess * even_in_row)
+        for ess in param_ess
+    ]
+    return np.array(by_ess)

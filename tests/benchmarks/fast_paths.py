@@ -29,7 +29,7 @@ from scipy.linalg import blas
 
 import skpc._fast_math
 import skpc._threads
-import skpc.counting.bit_counts
+import skpc.counting.bit_rows
 import skpc.learning.network_cells
 import skpc.queries.passes.induced
 import skpc.variables.gaussian
@@ -76,7 +76,7 @@ def bits_of_binary_columns() -> Pair:
         learn,
         learn,
         "3,000 x 180 binary",
-        skpc.counting.bit_counts,
+        skpc.counting.bit_rows,
         lambda: no_bits,
         tolerance=1e-6,
     )

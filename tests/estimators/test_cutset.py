@@ -8,10 +8,9 @@ from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 
 from skpc import CutsetNetworkBD
-from skpc.estimators import _filling
 from skpc.exceptions import IncompatibleError
 from skpc.kernels import ExponentialHamming
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning import cutset_circuit, filling, learn_cutset_network
 from skpc.queries import condition, expected_kernel, log_likelihood
 
 
@@ -366,7 +365,7 @@ def test_many_rows_with_missing_cells_are_filled_from_what_some_of_them_teach(mo
     X[rng.random(X.shape) < 0.3] = np.nan
     model = CutsetNetworkBD(categorical_features=[0, 1, 2, 3, 4], random_state=0)
     from_all = clone(model).fit(X[:4_000]).score(test)
-    monkeypatch.setattr(_filling, "_ROWS", 1_000)
+    monkeypatch.setattr(filling, "_ROWS", 1_000)
     from_some = clone(model).fit(X[:4_000]).score(test)
     assert from_some == pytest.approx(from_all, abs=0.02)
     assert from_some != from_all

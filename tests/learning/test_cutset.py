@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from skpc.counting import rows as _rows
-from skpc.counting import weighted_counts as _weighted_counts
 from skpc.learning import cutset, cutset_circuit, learn_cutset_network
 from tests.naive import cutset as naive
 
@@ -41,13 +40,6 @@ def learn(codes, weight, n_states, **options):
 def general_counts(monkeypatch):
     """Count all rows the general way."""
     monkeypatch.setattr(_rows, "fits_bits", lambda *_: False)
-    monkeypatch.setattr(_rows, "fits_state_bits", lambda *_: False)
-
-
-@pytest.fixture
-def hashed_counts(monkeypatch, general_counts):
-    """Count pairs of columns of more than two states in the hash table."""
-    monkeypatch.setattr(_weighted_counts, "_MAX_COLUMN_SLOTS", 1)
 
 
 def check_against_naive(criterion, n_states, missing, whole, n_candidates=10):
@@ -70,12 +62,6 @@ def check_against_naive(criterion, n_states, missing, whole, n_candidates=10):
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_network_is_the_one_of_the_naive_algorithm(criterion, n_states, missing, whole):
     check_against_naive(criterion, n_states, missing, whole)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-@pytest.mark.usefixtures("hashed_counts")
-def test_hashed_pairs_give_the_network_of_the_naive_algorithm(missing):
-    check_against_naive("bd", (2, 3, 2, 4, 3), missing, whole=False)
 
 
 def test_only_the_most_promising_candidates_are_tried():

@@ -191,7 +191,7 @@ def test_a_gaussian_leaf_is_never_narrower_than_a_hundredth_of_its_column():
 def test_distances_count_a_different_category_as_one_and_skip_missing_cells(missing):
     rows = mixed_rows(missing=missing)
     numbers = as_numbers(rows, N_STATES, np.array([0, 0, 1.0, 0]), np.array([1, 1, 2.0, 1]))
-    point = np.where(numbers.seen == 0, np.nan, numbers.point) if missing else numbers.point
+    point = np.where(numbers.observed == 0, np.nan, numbers.point) if missing else numbers.point
     for a, b in ((0, 1), (2, 3), (4, 5)):
         expected = 0.0
         for j, count in enumerate(N_STATES):
@@ -207,11 +207,11 @@ def test_k_means_ends_where_every_row_is_with_its_closest_centroid():
     numbers = as_numbers(rows, N_STATES, np.zeros(4), np.ones(4))
     found = cluster_rows(numbers, weight, 2, 100, np.random.RandomState(0))
     label = found.argmin(axis=1)
-    point = np.where(numbers.seen == 0, np.nan, numbers.point)
+    point = np.where(numbers.observed == 0, np.nan, numbers.point)
     centroids = []
     for cluster in range(2):
         member = label == cluster
-        share = weight[member, np.newaxis] * numbers.seen[member]
+        share = weight[member, np.newaxis] * numbers.observed[member]
         centroids.append((share * numbers.point[member]).sum(axis=0) / share.sum(axis=0))
     expected = [[naive.distance(row, centroid) for centroid in centroids] for row in point]
     assert_allclose(found, expected, atol=1e-7)

