@@ -1,152 +1,25 @@
 """The rows of a node of a cutset network: its trees, those of its branches, and their counts.
 
-Binary columns are counted as bits (:mod:`skpc.counting.bit_rows`), all others here: any number of
-states, weights that need not be whole, and missing cells. Rows mostly agree with the most frequent
-state of each column, so only their other states are counted in pairs; whatever concerns the most
-frequent state is what these leave. The plain twin, a look at every cell of every pair, is
-``count_pair`` of ``tests/naive/chow_liu.py``.
+Binary columns are counted as bits (:mod:`skpc.counting.bit_rows`), all others with weights: any
+number of states, weights that need not be whole, and missing cells.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, check_memory, offsets
-from skpc._fast_math import fast_log
-from skpc._jit import internal_kernel, kernel
+from skpc._arrays import Floats, Ints, check_memory
 from skpc.counting.bit_rows import BitRows, fits_bits
+from skpc.counting.pairs import Places, Smoothing, Sums, count_pairs, inform, list_edges
 from skpc.counting.tables import CountTables, Score
-from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_spanning_tree
+from skpc.counting.trees import ChowLiuTree, ScoredTree, maximum_spanning_tree
 
 #: Counts of pairs of places that are held at a time: columns of many states take several passes.
 _MAX_COUNTS = 2**22
 _MISSING = -1
-
-
-class _Places(NamedTuple):
-    """The states that occur in each column, which are numbered through: they are its *places*.
-
-    Parameters
-    ----------
-    n_states : array of shape (m,)
-        Numbers of states of the columns.
-    state_ptr : array of shape (m + 1,)
-        Where the states of each column begin in ``counted``, missing first.
-    counted : array of shape (n_all_states,)
-        Place of each state; -1 for one that does not occur or is the most frequent one.
-    first : array of shape (m + 1,)
-        The places of column v are ``first[v] .. first[v + 1]``.
-    observed : array of shape (m,)
-        The first of these that is not the one of missing cells.
-    usual : array of shape (m,)
-        The place of the most frequent state of each column, -1 without rows.
-    column, state, weight : arrays of shape (n_places,)
-        Column and state of each place, and the weight of its rows.
-    """
-
-    n_states: Ints
-    state_ptr: Ints
-    counted: Ints
-    first: Ints
-    observed: Ints
-    usual: Ints
-    column: Ints
-    state: Ints
-    weight: Floats
-
-    @classmethod
-    def from_codes(cls, codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> _Places:
-        """The places of the columns of some rows."""
-        state_ptr = offsets(n_states + 1)
-        in_state = np.zeros(state_ptr[-1])
-        _count_states(codes, weight, state_ptr, in_state)
-        occurs = in_state > 0.0
-        column = np.repeat(np.arange(len(n_states)), n_states + 1)
-        state = np.arange(len(column)) - state_ptr[column] - 1
-        # States that do not occur have no place, so that their cells cost nothing.
-        place = np.where(occurs, np.cumsum(occurs) - 1, -1)
-        # If several states are most frequent, the first one is the usual one.
-        most_frequent = np.lexsort((-in_state, column))[state_ptr[:-1]]
-        usual = place[most_frequent]
-        place[most_frequent] = -1
-        first = offsets(occurs)[state_ptr]
-        observed = first[:-1] + occurs[state_ptr[:-1]]
-        at_places = column[occurs], state[occurs], in_state[occurs]
-        return cls(n_states, state_ptr, place, first, observed, usual, *at_places)
-
-
-class _Smoothing(NamedTuple):
-    """What smooths the tables of two columns, by the numbers of states of both.
-
-    Parameters
-    ----------
-    size : array of shape (m,)
-        Which of the sizes each column has.
-    cell : array of shape (n_sizes, n_sizes)
-        Pseudo-count of each cell.
-    empty_cell, empty_row : arrays of shape (n_sizes, n_sizes)
-        x log x of a cell without rows, and of all cells of a state of the first column without.
-    total, log_total : arrays of shape (n_sizes, n_sizes)
-        Weight of all rows and pseudo-counts, and its logarithm.
-    scale : array of shape (m, m)
-        What brings the rows in which two columns are observed to the weight of all rows.
-    weight : float
-        Weight of all rows.
-    """
-
-    size: Ints
-    cell: Floats
-    empty_cell: Floats
-    empty_row: Floats
-    total: Floats
-    log_total: Floats
-    scale: Floats
-    weight: float
-
-    @classmethod
-    def of_rows(cls, score: Score, n_states: Ints, scale: Floats, weight: float) -> _Smoothing:
-        """The smoothing of all rows of a node by a score."""
-        # Logarithms of pseudo-counts are taken once for each pair of sizes, not of columns.
-        sizes, size = np.unique(n_states, return_inverse=True)
-        cell = score.pseudo_count(sizes[:, np.newaxis], sizes)
-        row = cell * sizes
-        total = row * sizes[:, np.newaxis] + weight
-        logs = cell * np.log(cell), row * np.log(row), total, np.log(total)
-        return cls(size, cell, *logs, scale, weight)
-
-
-class _Sums(NamedTuple):
-    """Sums over the places of one column, for its pairs with the columns before it.
-
-    Parameters
-    ----------
-    left : array of shape (n_places,)
-        What the counted states leave to the usual one.
-    term, place_weight, place_term : arrays of shape (n_places,)
-        x log x of smoothed cells of one place; weight and terms of all places of the column.
-    scale, cell, row : arrays of shape (n_places,)
-        What each cell is multiplied by, its pseudo-count, and that of all places of the column.
-    row_weight, row_term, width, joint, margins : arrays of shape (m,)
-        The same by column: weight and terms of one place, pseudo-counts, terms of all cells, and
-        those of the sums of cells.
-    """
-
-    left: Floats
-    term: Floats
-    place_weight: Floats
-    place_term: Floats
-    scale: Floats
-    cell: Floats
-    row: Floats
-    row_weight: Floats
-    row_term: Floats
-    width: Floats
-    joint: Floats
-    margins: Floats
 
 
 class WeightedRows:
@@ -195,14 +68,14 @@ class WeightedRows:
         """
         places, m = self._places, len(self.variables)
         n_places = len(places.weight)
-        smoothing = _Smoothing.of_rows(score, self._n_states, self._scale, self.total_weight)
-        sums = _Sums(*np.zeros((7, n_places)), *np.zeros((5, m)))
+        smoothing = Smoothing.of_rows(score, self._n_states, self._scale, self.total_weight)
+        sums = Sums(*np.zeros((7, n_places)), *np.zeros((5, m)))
         units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
         step = max(1, _MAX_COUNTS // max(n_places, 1))
         for begin in range(0, n_places, step):
             counts = np.zeros((min(step, n_places - begin), n_places))
-            _count_pairs(self._codes, self._weight, places, begin, counts)
-            _inform(counts, begin, places, smoothing, sums, units, entropy)
+            count_pairs(self._codes, self._weight, places, begin, counts)
+            inform(counts, begin, places, smoothing, sums, units, entropy)
         return units, entropy
 
     def tree_along(self, parent: Ints) -> ChowLiuTree:
@@ -222,7 +95,7 @@ class WeightedRows:
         count[: ptr[1]] = self.state_counts(0)
         table = np.zeros(max(min(_MAX_COUNTS, int(n_cells.max())), int(n_places.max()), 1))
         cells = parent_state, state, count
-        _list_edges(self._codes, self._weight, parent, places, table, ptr, *cells)
+        list_edges(self._codes, self._weight, parent, places, table, ptr, *cells)
         n = ptr[-1]
         # Copies, as the arrays have space for many more cells than occur.
         parent_state, state, count = parent_state[:n].copy(), state[:n].copy(), count[:n].copy()
@@ -253,8 +126,8 @@ class WeightedRows:
         return WeightedRows(codes, weight, self.variables[others], self._n_states[others])
 
     @cached_property
-    def _places(self) -> _Places:
-        return _Places.from_codes(self._codes, self._weight, self._n_states)
+    def _places(self) -> Places:
+        return Places.from_codes(self._codes, self._weight, self._n_states)
 
     @cached_property
     def _scale(self) -> Floats:
@@ -304,288 +177,3 @@ def node_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variable
     if fits_bits(codes, weight, n_states):
         return BitRows.pack(codes, weight, variables)
     return WeightedRows(codes, weight, variables, n_states)
-
-
-def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints) -> Floats:
-    """Weight of the rows in every two states of all columns.
-
-    Parameters
-    ----------
-    codes : array of shape (n_rows, n_columns)
-        State of each cell, -1 where missing: a pair of columns is counted in the rows that show
-        both.
-    weight : array of shape (n_rows,)
-        Weights of the rows.
-    n_states : array of shape (n_columns,)
-        Number of states of each column.
-
-    Returns
-    -------
-    ndarray of shape (n_all_states, n_all_states)
-        Symmetric; the states of all columns are numbered through.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.counting import count_state_pairs
-    >>> codes = np.array([[0, 1], [1, 1], [0, -1]])
-    >>> count_state_pairs(codes, np.array([1.0, 2.0, 4.0]), np.array([2, 2]))
-    array([[5., 0., 0., 1.],
-           [0., 2., 0., 2.],
-           [0., 0., 0., 0.],
-           [1., 2., 0., 3.]])
-    """
-    check_memory(
-        2.0 * float(n_states.sum()) ** 2,
-        f"The pairs of {n_states.sum():,} states of {len(n_states):,} columns",
-        "Choose fewer columns, merge rare states or take fewer bins.",
-    )
-    cells = np.require(codes, np.int16, ("C", "W"))
-    places = _Places.from_codes(cells, weight, n_states)
-    n_places, n_all_states = len(places.weight), int(n_states.sum())
-    counts = np.zeros((n_places, n_places))
-    _count_pairs(cells, weight, places, 0, counts)
-    counts += counts.T
-    np.fill_diagonal(counts, places.weight)
-    # What concerns the usual state of a column is what its other places leave.
-    if n_places > 0:
-        counts[places.usual] = 0.0
-        counts[:, places.usual] = places.weight[:, np.newaxis] - np.add.reduceat(
-            counts, places.first[:-1], axis=1
-        )
-        # The rows of the usual places still hold what the columns got; they are made anew.
-        counts[places.usual] = 0.0
-        counts[places.usual] = places.weight - np.add.reduceat(counts, places.first[:-1], axis=0)
-    pairs = np.zeros((n_all_states, n_all_states))
-    is_state = places.state >= 0
-    state = (places.state + offsets(n_states)[places.column])[is_state]
-    # Rounding must not leave less than nothing.
-    pairs[np.ix_(state, state)] = np.maximum(counts[np.ix_(is_state, is_state)], 0.0)
-    # Rounding depends on the order of the subtractions, but the result is symmetric.
-    return np.tril(pairs) + np.tril(pairs, -1).T
-
-
-@kernel
-def _count_states(
-    codes: NDArray[np.int16], weight: Floats, state_ptr: Ints, counts: Floats
-) -> None:
-    """Add the weight of each row to the state of each of its cells, missing first."""
-    for r in range(codes.shape[0]):
-        for v in range(codes.shape[1]):
-            counts[state_ptr[v] + codes[r, v] + 1] += weight[r]
-
-
-@kernel
-def _count_pairs(
-    codes: NDArray[np.int16], weight: Floats, places: _Places, begin: int, counts: Floats
-) -> None:
-    """Add the weight of each row to the pairs of its places that are not the usual ones.
-
-    ``counts[i, t]`` is the pair of place ``begin + i`` with place t of an earlier column.
-    """
-    state_ptr, counted, m = places.state_ptr, places.counted, codes.shape[1]
-    end = begin + len(counts)
-    in_row = np.empty(m, np.uint64)
-    for r in range(codes.shape[0]):
-        # Every place is written and most are written over: a branch would often guess wrong.
-        n_counted = 0
-        for v in range(m):
-            place = counted[state_ptr[v] + codes[r, v] + 1]
-            in_row[n_counted] = np.uint64(place)
-            n_counted += place >= 0
-        for a in range(n_counted):
-            place = np.int64(in_row[a])
-            # Only earlier columns: each pair is counted once, and a place not with its own column.
-            if begin <= place < end:
-                row = counts[place - begin]
-                for b in range(a):
-                    row[in_row[b]] += weight[r]
-
-
-@kernel
-def _inform(
-    counts: Floats,
-    begin: int,
-    places: _Places,
-    smoothing: _Smoothing,
-    sums: _Sums,
-    units: Ints,
-    entropy: Floats,
-) -> None:
-    """Fill in the information of pairs of columns, and add up the entropies given a column.
-
-    ``counts`` are those of the places from ``begin`` on; the next call takes the places after them.
-    """
-    first, usual, left = places.first, places.usual, sums.left
-    for i in range(len(counts)):
-        place, row = begin + i, counts[i]
-        a = places.column[place]
-        # The places of a column may be spread over several calls: the sums go on.
-        if place == first[a]:
-            _begin_column(a, places, smoothing, sums)
-        if place != usual[a]:
-            for b in range(a):
-                rest = places.weight[place]
-                for t in range(first[b], first[b + 1]):
-                    rest -= row[t]
-                # Rounding must not leave less than nothing.
-                row[usual[b]] = max(rest, 0.0)
-            # Missing cells are taken from the usual state as well, but tell nothing themselves.
-            for t in range(first[a]):
-                left[t] -= row[t]
-            if place >= places.observed[a]:
-                entropy[a] += _add_place(a, row, places, smoothing, sums)
-        if place == first[a + 1] - 1:
-            for t in range(first[a]):
-                left[t] = max(left[t], 0.0)
-            if usual[a] >= places.observed[a]:
-                entropy[a] += _add_place(a, left, places, smoothing, sums)
-            _compare(a, places, smoothing, sums, units, entropy)
-
-
-@internal_kernel
-def _begin_column(a: np.int64, places: _Places, smoothing: _Smoothing, sums: _Sums) -> None:
-    """Sums over no place of a column yet."""
-    n_states, size, scale = places.n_states, smoothing.size, smoothing.scale
-    for b in range(a):
-        cell = smoothing.cell[size[a], size[b]]
-        sums.width[b] = n_states[b] * cell
-        sums.joint[b], sums.margins[b] = 0.0, 0.0
-        for t in range(places.first[b], places.first[b + 1]):
-            sums.left[t] = places.weight[t]
-            sums.place_weight[t], sums.place_term[t] = 0.0, 0.0
-            sums.scale[t], sums.cell[t], sums.row[t] = scale[a, b], cell, n_states[a] * cell
-
-
-@internal_kernel
-def _add_place(
-    a: np.int64, row: Floats, places: _Places, smoothing: _Smoothing, sums: _Sums
-) -> float:
-    """Add the cells of a place of a column; the entropies of the columns before it, given it."""
-    first, observed, n_states, size = places.first, places.observed, places.n_states, smoothing.size
-    term, scale, cell = sums.term, sums.scale, sums.cell
-    # Loops of their own over all places, and over all columns, vectorise.
-    for t in range(first[a]):
-        smoothed = row[t] * scale[t] + cell[t]
-        term[t] = smoothed * fast_log(smoothed)
-        sums.place_weight[t] += row[t]
-        sums.place_term[t] += term[t]
-    for b in range(a):
-        weight, terms = 0.0, 0.0
-        for t in range(observed[b], first[b + 1]):
-            weight += row[t]
-            terms += term[t]
-        # States without a place have empty cells only.
-        n_empty = n_states[b] - (first[b + 1] - observed[b])
-        sums.row_weight[b] = weight * smoothing.scale[a, b]
-        sums.row_term[b] = terms + n_empty * smoothing.empty_cell[size[a], size[b]]
-    gained = 0.0
-    for b in range(a):
-        weight, terms = sums.row_weight[b], sums.row_term[b]
-        smoothed = weight + sums.width[b]
-        log = fast_log(smoothed)
-        sums.joint[b] += terms
-        sums.margins[b] += smoothed * log
-        gained += weight * (log - terms / smoothed)
-    return gained
-
-
-@internal_kernel
-def _compare(
-    a: np.int64,
-    places: _Places,
-    smoothing: _Smoothing,
-    sums: _Sums,
-    units: Ints,
-    entropy: Floats,
-) -> None:
-    """Information of a column and each one before it, and the entropies given these."""
-    first, observed, n_states, size = places.first, places.observed, places.n_states, smoothing.size
-    empty_a = n_states[a] - (first[a + 1] - observed[a])
-    # The terms of the last place are done with.
-    log = sums.term
-    for t in range(first[a]):
-        log[t] = fast_log(sums.place_weight[t] * sums.scale[t] + sums.row[t])
-    for b in range(a):
-        i, j, scale = size[a], size[b], smoothing.scale[a, b]
-        no_rows = empty_a * smoothing.empty_cell[i, j]
-        empty_b = n_states[b] - (first[b + 1] - observed[b])
-        joint = sums.joint[b] + n_states[b] * no_rows
-        margins = sums.margins[b] + empty_a * smoothing.empty_row[i, j]
-        margins += empty_b * smoothing.empty_row[j, i]
-        for t in range(observed[b], first[b + 1]):
-            weight = sums.place_weight[t] * scale
-            smoothed = weight + sums.row[t]
-            margins += smoothed * log[t]
-            entropy[b] += weight * (log[t] - (sums.place_term[t] + no_rows) / smoothed)
-        information = (joint - margins) / smoothing.total[i, j] + smoothing.log_total[i, j]
-        # Columns that are never observed together have no table.
-        information = information if scale > 0.0 else 0.0
-        # Rounded to whole units, so that equal information compares as equal.
-        rounded = np.int64(information * smoothing.weight * UNITS_PER_NAT + 0.5)
-        units[a, b] = units[b, a] = max(rounded, np.int64(0))
-
-
-@kernel
-def _list_edges(
-    codes: NDArray[np.int16],
-    weight: Floats,
-    parent: Ints,
-    places: _Places,
-    table: Floats,
-    ptr: Ints,
-    parent_state: Ints,
-    state: Ints,
-    count: Floats,
-) -> None:
-    """Append the cells of the edges of a tree that have rows to the states of its root.
-
-    Parameters
-    ----------
-    codes : array of shape (n_rows, m)
-        State of each cell, -1 where missing.
-    weight : array of shape (n_rows,)
-        Weights of the rows.
-    parent : array of shape (m,)
-        Column of the tree parent of each column; -1 for the root, which comes first.
-    places : _Places
-        The states that occur in the columns.
-    table : array
-        Workspace: a zero for each cell of an edge, or at least for each place of a column.
-    ptr : array of shape (m + 1,)
-        Where the cells of each column begin. The first two are given, the others overwritten.
-    parent_state, state, count : arrays
-        The cells: states of parent and child, weight scaled up to that of all rows.
-    """
-    total = weight.sum()
-    state_ptr, counted, usual = places.state_ptr, places.counted, places.usual
-    for v in range(1, len(parent)):
-        above = parent[v]
-        first_row, first_cell = places.observed[above], places.observed[v]
-        n_rows, k = places.first[above + 1] - first_row, places.first[v + 1] - first_cell
-        at, at_once, observed = ptr[v], len(table) // max(k, 1), 0.0
-        # A table that is too large takes several passes over the rows.
-        for begin in range(0, n_rows, at_once):
-            end = min(begin + at_once, n_rows)
-            for r in range(codes.shape[0]):
-                i = counted[state_ptr[above] + codes[r, above] + 1]
-                j = counted[state_ptr[v] + codes[r, v] + 1]
-                i = (i if i >= 0 else usual[above]) - first_row
-                j = (j if j >= 0 else usual[v]) - first_cell
-                # The place of missing cells is before the first one.
-                if begin <= i < end and j >= 0:
-                    table[(i - begin) * k + j] += weight[r]
-            # Cells without rows are not listed; the table is zero again for the next edge.
-            for cell in range((end - begin) * k):
-                if table[cell] > 0.0:
-                    parent_state[at] = places.state[first_row + begin + cell // k]
-                    state[at] = places.state[first_cell + cell % k]
-                    count[at] = table[cell]
-                    observed += table[cell]
-                    table[cell] = 0.0
-                    at += 1
-        # Rows that lack one of the two cells count as those that show both.
-        if at > ptr[v] and observed < total:
-            for cell in range(ptr[v], at):
-                count[cell] *= total / observed
-        ptr[v + 1] = at
