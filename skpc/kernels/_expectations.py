@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,11 +54,22 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
             else side
             for side in (left, right)
         )
-    formula = _TABLE.get((type(kernel), type(left), type(right)))
-    if formula is not None:
-        return formula(kernel, left, right)
-    formula = _TABLE.get((type(kernel), type(right), type(left)))
-    return _enumerated(kernel, left, right) if formula is None else formula(kernel, right, left).T
+    if isinstance(kernel, RBF) and not isinstance(left, Points):
+        if isinstance(left, Bins) and isinstance(right, Normals):
+            return _bumps(kernel, right, left).T
+        return _bumps(kernel, left, right)
+    if not isinstance(kernel, ColumnKernel):
+        raise TypeError(
+            f"the expectation of a cell needs a column kernel, got {type(kernel).__name__} under "
+            f"{type(left).__name__}"
+        )
+    value, prob, rest = _known_values(left)
+    others, other_prob, other_rest = _known_values(right)
+    known = prob @ kernel.of_points(value[:, np.newaxis], others) @ other_prob.T
+    # Only two known numbers can match; any other pair differs with probability one.
+    either = np.add.outer(rest, other_rest) - np.multiply.outer(rest, other_rest)
+    unequal = _of_unequal_cells(kernel, left, rest), _of_unequal_cells(kernel, right, other_rest)
+    return np.asarray(known + either * max(unequal))
 
 
 def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second: Floats) -> Floats:
@@ -100,11 +110,8 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
         return left.prob @ (kernel.of_points(value, first) * kernel.of_points(value, second))
     if not isinstance(kernel, RBF):
         value, prob, rest = _known_values(left)
-        if isinstance(kernel, ExponentialHamming | Delta):
-            # A draw of a density matches neither cell; an atom may.
-            rest = rest * _never_matching(kernel) ** 2
-        else:
-            _refuse_density(kernel, left, rest)
+        # A draw of a density matches neither cell; an atom may.
+        rest = rest * _of_unequal_cells(kernel, left, rest) ** 2
         values = kernel.of_points(value[:, np.newaxis], first)
         values = values * kernel.of_points(value[:, np.newaxis], second)
         return prob @ values + rest[:, np.newaxis]
@@ -114,61 +121,39 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
     return height * leaf_expectations(RBF(2.0 * kernel.gamma), left, middle)
 
 
-def _enumerated(kernel: ColumnKernel, left: Any, right: Any) -> Floats:
-    """A sum over the values that have a probability, where nothing else has any."""
-    if not isinstance(kernel, ColumnKernel):
-        raise TypeError(
-            f"the expectation of a cell needs a column kernel, got {type(kernel).__name__} under "
-            f"{type(left).__name__}"
-        )
-    value, prob, rest = _known_values(left)
-    others, other_prob, other_rest = _known_values(right)
-    _refuse_density(kernel, left, rest)
-    _refuse_density(kernel, right, other_rest)
-    return prob @ kernel.of_points(value[:, np.newaxis], others) @ other_prob.T
-
-
-def _refuse_density(kernel: ColumnKernel, form: Any, rest: Floats) -> None:
+def _of_unequal_cells(kernel: ColumnKernel, form: Any, rest: Floats) -> float:
+    """Value of a kernel where a draw of the density of a distribution is one of the cells."""
+    if isinstance(kernel, ExponentialHamming | Delta):
+        return float(kernel.of_points(np.zeros(()), np.ones(())))
     if rest.any():
         raise TypeError(
             f"the expectation of {type(kernel).__name__} under {type(form).__name__} is not known "
             f"where these have a density (here a mass of {rest.max():g}); use RBF, "
             "ExponentialHamming or Delta for columns of numbers"
         )
+    return 0.0
 
 
-def _bump_of_normals(kernel: RBF, left: Normals, right: Normals) -> Floats:
-    sd, mean = left.sd[:, np.newaxis], left.mean[:, np.newaxis]
-    widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
-    with np.errstate(over="ignore"):
-        exponent = -kernel.gamma * np.square(mean - right.mean) / widened
-    return _averaged(left, right, np.exp(exponent) / np.sqrt(widened))
-
-
-def _bump_of_normals_and_bins(kernel: RBF, left: Normals, right: Bins) -> Floats:
+def _bumps(kernel: RBF, left: Any, right: Any) -> Floats:
+    """Expectations of the Gaussian kernel under normals, bins, or normals on the left and bins."""
     if kernel.gamma == 0.0:
-        return _averaged(left, right, np.ones((len(left.mean), right.axis.n_states)))
-    # A normal distribution widens the bump and lowers it.
-    widened = 1.0 + 2.0 * kernel.gamma * left.sd**2
-    means = mean_over_bins(np.sqrt(kernel.gamma / widened), left.mean, right.axis)
-    return _averaged(left, right, means / np.sqrt(widened)[:, np.newaxis])
-
-
-def _bump_of_bins(kernel: RBF, left: Bins, right: Bins) -> Floats:
-    if kernel.gamma == 0.0:
-        return np.ones((len(left.prob), len(right.prob)))
-    means = mean_over_pairs(float(np.sqrt(kernel.gamma)), left.axis, right.axis)
-    return _averaged(left, right, means)
-
-
-def _match(kernel: ColumnKernel, left: Any, right: Any) -> Floats:
-    """Only two known numbers can match; any other pair differs with probability one."""
-    value, prob, rest = _known_values(left)
-    others, other_prob, other_rest = _known_values(right)
-    values = kernel.of_points(value[:, np.newaxis], others)
-    known = prob @ values @ other_prob.T
-    either = np.add.outer(rest, other_rest) - np.multiply.outer(rest, other_rest)
-    return np.asarray(known + either * _never_matching(kernel))
+        sizes = (len(side.mean if side.prob is None else side.prob) for side in (left, right))
+        return np.ones(tuple(sizes))
+    if isinstance(left, Normals) and isinstance(right, Normals):
+        sd, mean = left.sd[:, np.newaxis], left.mean[:, np.newaxis]
+        widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
+        with np.errstate(over="ignore"):
+            exponent = -kernel.gamma * np.square(mean - right.mean) / widened
+        means = np.exp(exponent) / np.sqrt(widened)
+    elif isinstance(left, Normals):
+        # A normal distribution widens the bump and lowers it.
+        widened = 1.0 + 2.0 * kernel.gamma * left.sd**2
+        means = mean_over_bins(np.sqrt(kernel.gamma / widened), left.mean, right.axis)
+        means = means / np.sqrt(widened)[:, np.newaxis]
+    else:
+        means = mean_over_pairs(float(np.sqrt(kernel.gamma)), left.axis, right.axis)
+    of_rows = means if left.prob is None else left.prob @ means
+    return np.asarray(of_rows if right.prob is None else of_rows @ right.prob.T)
 
 
 def _known_values(form: Any) -> tuple[Floats, Floats, Floats]:
@@ -181,23 +166,3 @@ def _known_values(form: Any) -> tuple[Floats, Floats, Floats]:
         return form.axis.points[at], prob, rest.sum(axis=1)
     at = form.sd == 0.0
     return form.mean[at], form.rows[:, at], form.rows[:, ~at].sum(axis=1)
-
-
-def _averaged(left: Form, right: Form, of_parts: Floats) -> Floats:
-    """Expectations of distributions from those of their parts."""
-    of_rows = of_parts if left.prob is None else left.prob @ of_parts
-    return of_rows if right.prob is None else of_rows @ right.prob.T
-
-
-def _never_matching(kernel: ColumnKernel) -> float:
-    return float(kernel.of_points(np.zeros(()), np.ones(())))
-
-
-_TABLE: dict[tuple[type, type, type], Callable[[Any, Any, Any], Floats]] = {
-    (RBF, Normals, Normals): _bump_of_normals,
-    (RBF, Normals, Bins): _bump_of_normals_and_bins,
-    (RBF, Bins, Bins): _bump_of_bins,
-}
-for _kernel in (ExponentialHamming, Delta):
-    for _forms in ((Normals, Normals), (Normals, Bins), (Bins, Bins)):
-        _TABLE[_kernel, *_forms] = _match

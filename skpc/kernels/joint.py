@@ -222,6 +222,7 @@ def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
 def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: Floats) -> int:
     """Add expectations, set by set; the first pair of sets with too many choices, or -1."""
     n_sets, most = len(q.leaf), 1
+    # The workspace holds the largest sets.
     for ptr in (p.set_ptr, q.set_ptr):
         for s in range(len(ptr) - 1):
             most = max(most, ptr[s + 1] - ptr[s])
@@ -263,12 +264,14 @@ def _walk(
             k -= 1
             continue
         v, c = order[k], choice[k]
-        # A side is in its Gaussian (or known), or at one of its atoms: counted from -1.
+        # A side is in its Gaussian (or known), or at one of its atoms: counted from -1, so that
+        # choices of two sides are the digits of one number.
         n_left, n_right = _n_choices(p, s, v), _n_choices(q, t, v)
         if c == n_left * n_right:
             k -= 1
             continue
         choice[k] = c + 1
+        # The number of choices grows exponentially with the columns that have atoms.
         n_visits += 1
         if n_visits > _MOST_VISITS:
             return False
@@ -277,6 +280,7 @@ def _walk(
         if likely < _NOTHING:
             continue
         inside[k, 0], inside[k, 1] = p.missing[s, v] and a < 0, q.missing[t, v] and b < 0
+        # Sides at atoms and known sides have no covariance with other columns.
         for m in range(k + 1):
             u, rest = order[m], 0.0
             if inside[k, 0] and inside[m, 0]:
@@ -287,6 +291,7 @@ def _walk(
             for i in range(m):
                 rest -= factor[k, i] * factor[m, i]
             factor[k, m] = rest * factor[m, m] if m < k else 1.0 / math.sqrt(1.0 + rest)
+        # Both sides are whitened by themselves: members share the work of their sets.
         _whiten(p, s, v, a, root[v], factor[k, : k + 1], white[0])
         _whiten(q, t, v, b, root[v], factor[k, : k + 1], white[1])
         prob[k + 1], height[k + 1] = likely, height[k] * factor[k, k]
@@ -304,6 +309,7 @@ def _n_choices(side: _Side, s: int, v: int) -> int:
 @inlined
 def _probability(side: _Side, s: int, v: int, a: int) -> float:
     """Probability of a choice of a cell of a set."""
+    # A known cell, an atom among them, leaves no choice.
     if not side.missing[s, v]:
         return 1.0
     k = side.leaf[s]
@@ -347,6 +353,7 @@ def _add_term(
     square = np.empty(n)
     for e in range(p.set_ptr[s + 1] - p.set_ptr[s]):
         square[:] = 0.0
+        # Innermost loops run over members, which stand side by side.
         for k in range(d):
             for f in range(n):
                 square[f] += (white[0, k, e] - white[1, k, f]) ** 2

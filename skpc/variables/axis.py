@@ -302,6 +302,7 @@ class AxisTable(NamedTuple):
 def cell_of(axis: Floats, first: int, last: int, x: float) -> int:
     """Cell of a value: the number of edges that are not above it."""
     low = first + 4
+    # An axis has five numbers for each edge, and eight more.
     high = low + (last - first - 8) // 5
     while low < high:
         middle = (low + high) >> 1
@@ -320,6 +321,7 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
     # Behind the edges: states, shares, log densities of the cells.
     at = first + 4 + n_edges + cell
     log_density = axis[at + 2 * (n_edges + 1)]
+    # Tails are exponential: their density falls with the distance from their edge.
     if cell == 0:
         log_density += (x - axis[first + 4]) / axis[first]
     elif cell == n_edges:
@@ -333,9 +335,11 @@ def draw_in_cell(axis: Floats, first: int, last: int, cell: int, u: float) -> fl
     n_edges = (last - first - 8) // 5
     begin = first + 4
     point = axis[begin + n_edges + 3 * (n_edges + 1) + cell]
+    # The cell of an atom holds one value.
     if point == point:
         return point
     if cell == 0:
+        # Draws between the end of the range and the edge, by the inverse of their distribution.
         least = math.exp(min((axis[first + 2] - axis[begin]) / axis[first], 0.0))
         drawn = axis[begin] + axis[first] * math.log(least + (1.0 - least) * u)
         return max(drawn, axis[first + 2])
@@ -352,6 +356,7 @@ def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> 
     """Turn a uniform draw into one from a state."""
     n_edges = (last - first - 8) // 5
     at = first + 4 + n_edges
+    # One random number chooses the cell, and what is left of it the place within.
     chosen = -1
     for cell in range(n_edges + 1):
         share = axis[at + n_edges + 1 + cell]
@@ -371,6 +376,7 @@ def _read_rows(ptr: Ints, axis: Floats, rows: Floats, codes: np.ndarray, density
     for row in range(rows.shape[0]):
         for v in range(rows.shape[1]):
             x = rows[row, v]
+            # NaN has no state, and a category is its own.
             if x != x:
                 codes[row, v] = -1
             elif ptr[v] == ptr[v + 1]:
@@ -386,6 +392,7 @@ def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floa
     """Replace NaN by the code of the cell, or by a draw from its state."""
     streams = np.empty(1, dtype=np.uint64)
     for row in range(len(rows)):
+        # A row's draws do not depend on other rows.
         seed_streams(seed, row, streams)
         for v in range(len(ptr) - 1):
             if np.isnan(rows[row, v]):

@@ -82,6 +82,7 @@ def leaf_line(
     out       int               the line that is written
     ========  ================  ============================================================
     """
+    # The most frequent families come first.
     if family in (GAUSSIAN, SCORED):
         gaussian.log_gaussian_line(first, n_states, table, line, codes, values, n, lines, out)
     elif family == POISSON:
@@ -91,6 +92,7 @@ def leaf_line(
             lines[out, r] = values[line, r]
     else:
         state_line(first, n_states, table, line, codes, n, lines, out)
+    # A loop of its own vectorises; the exponential of the C library would not.
     if family != CATEGORICAL and family != HISTOGRAM and not in_logs:
         for r in range(n):
             lines[out, r] = fast_exp(lines[out, r])
@@ -108,6 +110,7 @@ def cell_value(
     elif family == BLOCK:
         value = x
     else:
+        # These tables are logs or not, as the caller wants them.
         return table[first + code]
     return value if in_logs else fast_exp(value)
 
@@ -187,6 +190,7 @@ def draw(
         return gaussian.draw_gaussian(first, n_states, table, axis, axis_begin, streams, j)
     if family == POISSON:
         return poisson.draw_poisson(table[first + 2], streams, j)
+    # The tables of leaves that have only states are in the linear domain here.
     state = draw_index(table, first, n_states, uniform(streams, j))
     if family == HISTOGRAM:
         return draw_in_state(axis, axis_begin, axis_end, state, uniform(streams, j))
@@ -201,6 +205,7 @@ def read_cell(
 
     The facts are those of the :class:`Columns` of its variable, whose axis is ``axis[first:last]``.
     """
+    # NaN fails the comparison too.
     if not abs(x) < np.inf:
         return -1, x, 0.0
     if family == SCORED:
@@ -208,11 +213,13 @@ def read_cell(
     if last > first:
         state, density = state_and_log_density(axis, first, last, x)
         return state, x, density
+    # A category: the comparison comes before the cast, which is undefined for large numbers.
     if n_states > 0:
         if not (x >= 0 and x < n_states):
             return -1, x, 0.0
         state = int(x)
         return (state if state == x else -1), x, 0.0
+    # Counts and plain numbers have no states: every cell has code 0.
     if family == POISSON:
         return (0 if x >= 0 and x == math.floor(x) else -1), x, poisson.log_base(x)
     return 0, x, log_peak

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import inlined, internal_kernel
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals
 from skpc.variables.gaussians import (
@@ -35,6 +35,7 @@ from skpc.variables.gaussians import (
     conditionals,
     leave_one_out,
     log_densities,
+    squared_distances,
     statistics,
 )
 from skpc.variables.leaves import Columns, Leaves, add_states
@@ -57,6 +58,7 @@ def read_scored(
 ) -> tuple[int, float, float]:
     """State of a value, its score (NaN for an atom), and its log base density."""
     step = column[first + 1]
+    # Atoms come first: a value within their reach is one, whatever its score would be.
     for at in range(first + ATOMS, last):
         if abs(x - column[at]) <= column[first + 2]:
             return at - first - ATOMS, np.nan, (-math.log(step) if step > 0.0 else 0.0)
@@ -68,12 +70,14 @@ def read_scored(
 def _log_normal(mean: float, inverse_sd: float, relative: float, missing: float, z: float) -> float:
     """Log density of a score relative to the highest peak of the variable."""
     u = (z - mean) * inverse_sd
+    # A comparison with itself finds NaN and vectorises.
     return relative - 0.5 * u * u if u == u else missing
 
 
 @inlined
 def log_gaussian(first: int, n_states: int, table: Floats, code: Any, z: float) -> float:
     """Log density of a cell relative to the highest peak of the variable."""
+    # One entry for each state and one for a missing cell stand before the Gaussian.
     at = first + n_states + 1
     value = _log_normal(table[at], table[at + 1], table[at + 2], table[at + 3], z)
     return value + table[first + code] if n_states > 1 else value
@@ -117,7 +121,7 @@ def log_gaussian_line(
             lines[out, r] += table[first + codes[line, r]]
 
 
-@internal_kernel
+@kernel
 def add_gaussian(
     first: int,
     n_states: int,
@@ -145,10 +149,12 @@ def add_gaussian(
     statistic  (n_entries,)           statistics of all leaves, added to
     =========  =====================  =====================================================
     """
+    # A state alone takes all that is observed: nobody needs its count.
     if n_states > 1:
         add_states(first, n_states, line, codes, n, lines, flow, statistic)
     at = first + n_states + 1
     mean = table[at]
+    # Four sums in registers: writes into the statistics would keep the loop from vectorising.
     count, total, square, missing = 0.0, 0.0, 0.0, 0.0
     for r in range(n):
         d = values[line, r] - mean
@@ -183,6 +189,7 @@ def draw_score(
     It is redrawn while out of the range of draws.
     """
     low, high = column[begin + 4], column[begin + 5]
+    # A lattice or bounds can leave next to nothing to draw from, so that tries are counted.
     x, u = np.nan, 0.0
     for _ in range(REDRAWS):
         u = normal(streams, j)
@@ -204,10 +211,12 @@ def draw_gaussian(
 ) -> float:
     """Draw a value from a leaf: an atom, or one whose score is normal."""
     at = first + n_states + 1
+    # Without states numbers are their own scores, and nothing bounds their draws.
     if n_states == 0:
         return table[at] + normal(streams, j) / table[at + 1]
     u = uniform(streams, j)
     for state in range(n_states - 1):
+        # The tables of formulas stay logs in the linear domain too.
         u -= math.exp(table[first + state])
         if u < 0.0:
             return column[begin + ATOMS + state]
@@ -260,6 +269,7 @@ def updated(
     """
     (mean, sd), (observed, total, square, missing) = param, statistic
     matrix = (slice(None), np.newaxis, np.newaxis)
+    # A missing cell adds its variance, and nothing to the sum of distances from the mean.
     sums = (observed + missing, total[:, np.newaxis], (square + missing * sd**2)[matrix])
     prior = (pseudo_count, column_mean[:, np.newaxis], column_sd[:, np.newaxis])
     means, covariance = _m_step(mean[:, np.newaxis], (sd**2)[matrix], sums, prior)
@@ -285,6 +295,7 @@ def _m_step(
     the rows have independent cells distributed like these.
     """
     (count, total, square), (pseudo_count, column_mean, column_sd) = sums, prior
+    # All is counted from the old means: sums of squares of large numbers would drown variances.
     offset, identity = column_mean - mean, np.eye(mean.shape[1])
     count = count + pseudo_count
     scale = 1.0 / np.where(count > 0, count, 1.0)[:, np.newaxis]
@@ -371,6 +382,7 @@ class MultivariateGaussian(NamedTuple):
         values = log_densities(self.gaussians, cells.scores, cells.patterns).T
         peaks = ~np.isnan(cells.scores) @ columns.log_peak[self.variables]
         values = values - peaks[:, np.newaxis]
+        # A state alone has probability one.
         for place in np.flatnonzero(self.n_atoms).tolist():
             values += self._of_states(place, cells.codes[:, place])
         return np.asarray(values)
@@ -380,16 +392,17 @@ class MultivariateGaussian(NamedTuple):
 
         A column with atoms counts what its best state is worth.
         """
-        values, modes = self.log_values(cells, columns), self.modes(cells)
+        values = self.log_values(cells, columns)
         for place in np.flatnonzero(self.n_atoms).tolist():
             values[cells.codes[:, place] < 0] += self.log_prob_of(place).max(axis=1)
         lacks = (cells.codes < 0) & (self.n_atoms == 0)
-        for k in range(len(self.leaf)):
-            one = Gaussians(*(part[k : k + 1] for part in self.gaussians))
-            filled = ScoredCells.from_scores(cells.codes, np.where(lacks, modes[k], cells.scores))
-            before = log_densities(one, cells.scores, cells.patterns)[0]
-            values[:, k] += log_densities(one, filled.scores, filled.patterns)[0] - before
-        return values - (lacks @ columns.log_peak[self.variables])[:, np.newaxis]
+        filled = ScoredCells.from_scores(cells.codes, np.where(lacks, 0.0, cells.scores))
+        # Scores at their means given the others add to the determinant, and to no distance.
+        before, after = (squared_distances(self.gaussians, *of[1:])[1] for of in (cells, filled))
+        values -= 0.5 * (after - before).T
+        return (
+            values - (lacks @ (columns.log_peak[self.variables] + 0.5 * _LOG_2_PI))[:, np.newaxis]
+        )
 
     def modes(self, cells: ScoredCells) -> Floats:
         """Most probable scores of missing cells, which are their means; (n_leaves, n_rows, d)."""
@@ -417,6 +430,7 @@ class MultivariateGaussian(NamedTuple):
 
         They have the layout of the parameters, and one more entry for the whole flow.
         """
+        # Kernels are compiled for contiguous arrays.
         weight = np.ascontiguousarray(flow.T)
         total, counts = weight.sum(axis=1), np.exp(self.log_prob)
         for place, codes in enumerate(cells.codes.T):

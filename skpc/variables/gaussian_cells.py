@@ -36,6 +36,7 @@ def cell_moments(
     """
     column = columns.scored(int(leaves.variables[place]))
     mean, sd = scores
+    # Leaves that a row hardly comes from are not worth a quadrature.
     k, row = np.nonzero(prob > NOTHING)
     of_scores = column.score.moments(mean[k, row], sd[k, row], np.full(len(k), centre))
     state_prob = np.exp(leaves.log_prob_of(place))
@@ -56,6 +57,7 @@ def fill_modes(
     modes = leaves.modes(cells)[reached[some], some]
     for place, var in enumerate(leaves.variables.tolist()):
         column = columns.scored(var)
+        # All other values together compete with the atoms by their probability.
         best = leaves.log_prob_of(place)[reached[some]].argmax(axis=1)
         atoms = np.append(column.atoms, np.nan)[best]
         values = np.where(np.isnan(atoms), column.score.inverse(modes[:, place]), atoms)
@@ -127,6 +129,7 @@ def _draw(
     white, score = np.empty(d), np.empty(prob.shape[1])
     for r in range(len(rows)):
         k = reached[r]
+        # The row has reached leaves of other scopes.
         if k < 0:
             continue
         n_observed = np.int64(0)
@@ -138,6 +141,7 @@ def _draw(
         n = n_observed
         for at in range(d):
             var, n_states = variables[at], state_ptr[at + 1] - state_ptr[at]
+            # An observed atom has no score either, but nothing of it is drawn.
             if np.isnan(rows[r, var]):
                 state = _draw_state(prob, k, state_ptr[at], n_states, score, streams, r)
                 if state < n_states - 1:
@@ -167,6 +171,7 @@ def _draw_state(
     prob: Floats, k: int, begin: int, n_states: int, score: Floats, streams: Streams, r: int
 ) -> int:
     """Draw an atom of a column, or its last state."""
+    # No random number is used up where there is no choice.
     if n_states == 1:
         return 0
     for s in range(n_states):
@@ -246,6 +251,7 @@ def conditional_normals(
     for place, observed in enumerate(patterns.observed):
         row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
         missing, scored = ~observed[:d], observed[d:]
+        # Only leaves that some row can reach are worth an inverse.
         used = np.flatnonzero(reached[row].any(axis=0))
         gaussians = Gaussians(*(part[used] for part in leaves.gaussians))
         slopes, covariance = _regressed(gaussians.precision, scored, missing)
@@ -265,6 +271,7 @@ def _regressed(
     """Regression of the missing scores on those observed, and covariances that are 0 elsewhere."""
     others, wanted = np.flatnonzero(~scored), np.flatnonzero(missing)
     within = missing[others]
+    # The inverse of this part of the precision is the covariance given the observed scores.
     spread = np.linalg.inv(precision[:, others[:, np.newaxis], others])[:, within]
     slopes = -spread @ precision[:, others[:, np.newaxis], np.flatnonzero(scored)]
     covariance = np.zeros(precision.shape)

@@ -108,7 +108,19 @@ def state_line(
     lines: Floats,
     out: int,
 ) -> None:
-    """Read the table entry of each row's state."""
+    """Read the table entry of each row's state.
+
+    ========  ================  ================================================
+    first     int               where the table of the leaf begins
+    n_states  int               number of its states
+    table     (n_entries,)      tables of all leaves
+    var       int               the line of its cells
+    codes     (n_lines, size)   states of cells, ``n_states`` where missing
+    n         int               number of rows
+    lines     (n_values, size)  values of nodes
+    out       int               the line that is written
+    ========  ================  ================================================
+    """
     if n_states == 2:
         # A choice between three numbers vectorises where a look-up would not.
         zero, one, missing = table[first], table[first + 1], table[first + 2]
@@ -116,6 +128,7 @@ def state_line(
             code = codes[var, r]
             lines[out, r] = zero if code == 0 else (one if code == 1 else missing)
     else:
+        # A gather: several times as slow, but any number of states has it.
         for r in range(n):
             lines[out, r] = table[first + codes[var, r]]
 
@@ -131,8 +144,21 @@ def add_states(
     flow: int,
     statistic: Floats,
 ) -> None:
-    """Add the flow of each row to the count of its state."""
+    """Add the flow of each row to the count of its state.
+
+    ========= ================= ================================================
+    first     int               where the table of the leaf begins
+    n_states  int               number of its states
+    var       int               the line of its cells
+    codes     (n_lines, size)   states of cells, ``n_states`` where missing
+    n         int               number of rows
+    lines     (n_values, size)  flows
+    flow      int               the line of the flow that reaches the leaf
+    statistic (n_entries,)      statistics of all leaves, added to
+    ========= ================= ================================================
+    """
     if n_states == 2:
+        # Three sums in registers vectorise; rows that add to one place would wait for each other.
         zero, one, missing = 0.0, 0.0, 0.0
         for r in range(n):
             code = codes[var, r]
@@ -157,6 +183,7 @@ def updated_log_prob(
     any count stays as it is.
     """
     prob = np.exp(log_prob)
+    # A missing cell counts for each state with the probability that the leaf gives it.
     total = np.where(prob > 0, counts + missing * prob + pseudo_count, 0.0)
     norm = np.repeat(np.add.reduceat(total, begin), size)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -186,6 +213,7 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
     size = n_states[leaves.scope]
     before = offsets(size)
     before = before[:-1] - before[leaves.scope_ptr[:-1]][owner]
+    # Numbers without states have nothing to list.
     some = np.flatnonzero(size > 0)
     leaf, size, before = owner[some], size[some], before[some]
     offset = np.cumsum(n_states) - n_states

@@ -1,7 +1,8 @@
 """Poisson leaves, for counts: 0, 1, 2, ... without an upper end.
 
 Table of a leaf: log rate, rate, log value of a missing cell. Statistics: count and sum of the
-observed cells, and the count of the missing ones. The plain twin is ``tests/naive/circuit.py``.
+observed cells, and the count of the missing ones. A family of leaves has a file of its own. The
+plain twin is ``tests/naive/circuit.py``.
 
 A count x is most probable under the rate x. Its probability there is divided out of all leaves
 (:func:`log_base`), so that the values inside a circuit lie in [0, 1] and no leaf needs log(x!).
@@ -85,6 +86,7 @@ def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     # Not inlined: a loop more would slow down the draws of all other families.
     count = 0.0
     while rate > 0.0:
+        # The exponential of a larger rate would underflow.
         step = min(rate, _RATE_OF_A_DRAW)
         rate -= step
         left = uniform(streams, j)

@@ -187,6 +187,7 @@ def _power(u: float, power: float) -> float:
     """The transform of Yeo and Johnson."""
     if power == 1.0:
         return u
+    # expm1 and log1p keep the digits of small numbers, and of powers near zero.
     if u >= 0.0:
         return math.expm1(power * math.log1p(u)) / power if power != 0.0 else math.log1p(u)
     rest = 2.0 - power
@@ -211,6 +212,7 @@ def _inverse_power(y: float, power: float) -> float:
 @inlined
 def _unbound(lower: float, upper: float, x: float) -> float:
     """Map the interval between the bounds onto the line."""
+    # A value at a bound would have an infinite score.
     if lower > -math.inf:
         x = max(x, lower + _NEAREST * max(abs(lower), 1.0))
     if upper < math.inf:
@@ -237,6 +239,7 @@ def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]
             slope += -v if lower > -math.inf else v
         x = v
     u = (x - score[at + 2]) / spread
+    # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)
     if power == 1.0:
         return u, slope
@@ -249,6 +252,7 @@ def value_of(score: Floats, at: int | np.int64, z: float) -> float:
     """The value that has a score."""
     power, low, high = score[at + 4], score[at + 5], score[at + 6]
     u = z
+    # The ends of the range as scores say which piece a score belongs to.
     if power != 1.0:
         bottom, top = _power(low, power), _power(high, power)
         if z < bottom:
@@ -295,8 +299,21 @@ def _quadrature(
     first: Floats,
     second: Floats,
 ) -> None:
-    """Moments of values whose scores are normal, piece by piece between the knots."""
+    """Moments of values whose scores are normal, piece by piece between the knots.
+
+    ======  ==========  ==============================================================
+    score   (7,)        the score
+    knots   (n_knots,)  scores between which its inverse is smooth, increasing
+    rules   tuple       nodes, weights, sizes and longest pieces of quadrature rules
+    mean    (n,)        means of the scores
+    sd      (n,)        standard deviations of the scores
+    centre  (n,)        what values are counted from
+    first   (n,)        receives means
+    second  (n,)        receives mean squares
+    ======  ==========  ==============================================================
+    """
     nodes, weights, sizes, in_sds, in_scores = rules
+    # Exponentials of bounds are less smooth than powers: they take the longest rule.
     plain = score[0] == -math.inf and score[1] == math.inf
     value, mass = np.empty(sizes[-1]), np.empty(sizes[-1])
     power, low, high = score[4], score[5], score[6]
@@ -305,6 +322,7 @@ def _quadrature(
     for i in range(len(mean)):
         total, square = 0.0, 0.0
         centre_of, width = mean[i], sd[i]
+        # Less than 1e-15 of a normal distribution lies further out.
         begin, last = centre_of - _REACH * width, centre_of + _REACH * width
         for piece in range(len(knots) + 1):
             end = min(max(knots[piece], begin), last) if piece < len(knots) else last
@@ -319,6 +337,7 @@ def _quadrature(
                 for j in range(rule):
                     at += sizes[j]
                 n, half = sizes[rule], 0.5 * size
+                # Loops of one kind of work each: all of them vectorise.
                 share = half / (width * _SQRT_2_PI)
                 for m in range(n):
                     z = begin + half * (nodes[at + m] + 1.0)
@@ -346,8 +365,21 @@ def _values_of_piece(
     n: int,
     z: Floats,
 ) -> None:
-    """Replace scores by their values; one of them, ``inside``, tells their piece."""
+    """Replace scores by their values; one of them, ``inside``, tells their piece.
+
+    ======  ========  ==============================================================
+    score   (7,)      the score
+    bottom  float     score of the lower end of the power transform
+    below   float     slope of the inverse below it
+    top     float     score of the upper end
+    above   float     slope of the inverse above it
+    inside  float     a score inside the piece
+    n       int       number of scores
+    z       (n_max,)  scores, and then values
+    ======  ========  ==============================================================
+    """
     power, low, high = score[4], score[5], score[6]
+    # On either side of its middle the transform is a power of the distance from there.
     sign = 1.0 if inside >= 0.0 else -1.0
     exponent = power if inside >= 0.0 else 2.0 - power
     if inside < bottom:
@@ -374,6 +406,7 @@ def _place_between_bounds(score: Floats, n: int, z: Floats) -> None:
     least = low if lower == -math.inf and upper < math.inf else -math.inf
     greatest = high if upper == math.inf and lower > -math.inf else math.inf
     for m in range(n):
+        # Centre and spread come last, as they come first on the way to a score.
         z[m] = score[2] + score[3] * min(max(z[m], least), greatest)
     if lower > -math.inf and upper < math.inf:
         for m in range(n):
