@@ -14,9 +14,9 @@ _COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("war
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn, at the innermost line outside of this package and of those that call back into it."""
-    found = _COLLECTED.get()
-    if found is not None:
-        found.append((text, category))
+    collection = _COLLECTED.get()
+    if collection is not None:
+        collection.append((text, category))
         return
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
@@ -27,9 +27,9 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 @contextmanager
 def collected() -> Iterator[list[tuple[str, type[Warning]]]]:
     """Collect the warnings of this thread, so that one can speak for many chunks of rows."""
-    found = list[tuple[str, type[Warning]]]()
-    token = _COLLECTED.set(found)
+    collection = list[tuple[str, type[Warning]]]()
+    token = _COLLECTED.set(collection)
     try:
-        yield found
+        yield collection
     finally:
         _COLLECTED.reset(token)
