@@ -11,6 +11,7 @@ import skpc.queries as queries
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
+from skpc.queries.posteriors import expected_cells
 from skpc.variables import Predictive
 
 
@@ -109,20 +110,13 @@ class CircuitAnswers(NamedTuple):
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`Density`."""
-        chosen = np.arange(rows.shape[1]) if columns is None else np.asarray(columns)
+        chosen = np.arange(rows.shape[1]) if columns is None else np.asarray(columns, dtype=int)
         is_category = self.domain.is_categorical[chosen]
         incomplete = np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
-        filled, part = rows.copy(), rows
-        if len(incomplete) < len(rows):
-            part = rows[incomplete]
-        if not is_category.all():
-            mean = queries.moments(self.circuit, part)[0]
-            for column in chosen[~is_category].tolist():
-                filled[incomplete, column] = mean[:, column]
-        if is_category.any():
-            categories = chosen[is_category]
-            for column, cells in zip(categories.tolist(), self.posteriors(part, categories)):
-                filled[incomplete, column] = np.asarray(cells.probabilities).argmax(axis=1)
+        filled = rows.copy()
+        filled[incomplete] = expected_cells(
+            self.circuit, rows[incomplete], chosen[~is_category], chosen[is_category]
+        )
         return filled
 
     def modes(self, rows: Floats) -> Floats:

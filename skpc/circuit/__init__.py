@@ -1,10 +1,8 @@
 """Circuits: the value, its builder, its structural properties, save and load."""
 
-from skpc.circuit._circuit import Circuit
+from skpc.circuit._circuit import Circuit, mixture
 from skpc.circuit._io import load_circuit, save_circuit
-from skpc.circuit._mixture import mixture
-from skpc.circuit._properties import LEAF, PRODUCT, SUM, scope_text
-from skpc.circuit._structure import Structure
+from skpc.circuit._structure import LEAF, PRODUCT, SUM, Structure, scope_text
 from skpc.circuit.builder import CircuitBuilder
 
 __all__ = [

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpc._arrays import Ints
-from skpc.circuit import _properties as properties
-from skpc.circuit._properties import LEAF, PRODUCT, SUM
-from skpc.circuit._structure import Structure
+from skpc.circuit._structure import (
+    LEAF,
+    PRODUCT,
+    SUM,
+    Structure,
+    overlapping_product,
+    scope_text,
+    unsmooth_sum,
+)
 from skpc.exceptions import StructureError
 from skpc.variables.checks import (
     TOLERANCE,
@@ -116,19 +122,18 @@ def check_pointer(name: str, ptr: Ints, n_parts: int, end: int) -> None:
 
 def _check_scopes(structure: Structure) -> None:
     """Raise a StructureError that names the first node at fault, if there is one."""
-    scope, show = structure.scopes, properties.scope_text
-    found = properties.overlapping_product(structure)
-    if found is not None:
-        node, below = found
+    scope, show = structure.scopes, scope_text
+    overlap, uneven = overlapping_product(structure), unsmooth_sum(structure)
+    if overlap is not None:
+        node, below = overlap
         children = structure.child[structure.child_ptr[node] : structure.child_ptr[node + 1]]
         listed = "; ".join(f"node {c}: {show(scope[c])}" for c in children[:8].tolist())
         raise StructureError(
             f"product {node} needs children with disjoint scopes, but child {below} shares "
             f"variables with another ({listed})"
         )
-    found = properties.unsmooth_sum(structure)
-    if found is not None:
-        node, below = found
+    if uneven is not None:
+        node, below = uneven
         raise StructureError(
             f"sum {node} needs children with one and the same scope {show(scope[node])}, but "
             f"child {below} has scope {show(scope[below])}"
@@ -156,7 +161,7 @@ def _check_use(structure: Structure) -> None:
         node = int(np.flatnonzero(~used)[0])
         raise StructureError(
             f"{NAMES[int(structure.kind[node])]} {node} with scope "
-            f"{properties.scope_text(structure.scopes[node])} is not a child of any node; only the "
+            f"{scope_text(structure.scopes[node])} is not a child of any node; only the "
             "node added last is the root"
         )
 
@@ -175,12 +180,18 @@ def _check_decisions(circuit: Circuit) -> None:
     again = (np.diff(parent[order]) == 0) & (np.diff(state[order]) == 0)
     if again.any():
         node = int(parent[order[np.flatnonzero(again)[0]]])
-        states = state[parent == node].tolist()
-        raise repeated_state(node, int(circuit.decision_var[node]), states)
+        raise StructureError(
+            f"sum {node} decides on variable {circuit.decision_var[node]} and needs distinct "
+            f"states, got {state[parent == node].tolist()}"
+        )
     var = circuit.decision_var[parent]
     wrong = np.flatnonzero((state < 0) | (_fixed_states(circuit, child, var) != state))
     if len(wrong):
-        raise undecided(*(int(part[wrong[0]]) for part in (child, parent, state, var)))
+        edge = wrong[0]
+        raise StructureError(
+            f"child {child[edge]} of sum {parent[edge]} must contain an indicator of state "
+            f"{state[edge]} of variable {var[edge]} to be decided by it"
+        )
 
 
 def _fixed_states(circuit: Circuit, node: Ints, var: Ints) -> Ints:
@@ -195,18 +206,3 @@ def _fixed_states(circuit: Circuit, node: Ints, var: Ints) -> Ints:
     order, wanted = np.argsort(key), node * circuit.n_features + var
     at = order[np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)]
     return np.where(key[at] == wanted, state[part[at]], -1)
-
-
-def repeated_state(node: int, var: int, states: Any) -> StructureError:
-    """The error for a sum that decides on a variable, two of whose children have one state."""
-    return StructureError(
-        f"sum {node} decides on variable {var} and needs distinct states, got {list(states)}"
-    )
-
-
-def undecided(child: int, node: int, state: int, var: int) -> StructureError:
-    """The error for a child of a deciding sum that is positive in addition to its own state."""
-    return StructureError(
-        f"child {child} of sum {node} must contain an indicator of state {state} of variable {var} "
-        "to be decided by it"
-    )

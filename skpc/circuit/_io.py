@@ -11,8 +11,7 @@ from skpc._arrays import Floats, offsets
 from skpc._files import read_arrays, write_arrays
 from skpc.circuit._checks import check_parameters, check_pointer, check_structure
 from skpc.circuit._circuit import Circuit
-from skpc.circuit._properties import LEAF
-from skpc.circuit._structure import _DTYPES, Structure
+from skpc.circuit._structure import _DTYPES, LEAF, Structure
 from skpc.variables import Axis, AxisTable, ScoredColumn
 from skpc.variables.checks import axis_in_file, check_variable
 
@@ -120,37 +119,37 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
 
 
 def _version(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> int:
-    found = arrays.get("format")
-    if found is None or found.shape != () or found.dtype.kind not in "iu":
+    version = arrays.get("format")
+    if version is None or version.shape != () or version.dtype.kind not in "iu":
         raise ValueError(f"{path} is not a circuit saved by skpc: it has no format number")
-    if int(found) not in _FORMATS:
+    if int(version) not in _FORMATS:
         raise ValueError(
-            f"{path} has circuit format {int(found)}; this skpc reads 1 to {_FORMATS[-1]}"
+            f"{path} has circuit format {int(version)}; this skpc reads 1 to {_FORMATS[-1]}"
         )
-    return int(found)
+    return int(version)
 
 
 def _dtypes(version: int) -> dict[str, Any]:
     """The arrays in a file of some format, and their types."""
     newer = ("scope_ptr", "scope") if version == 1 else ()
-    found = {name: dtype for name, dtype in _DTYPES.items() if name not in newer}
-    found |= {"leaf_var": np.int64} if version == 1 else {}
-    return found | dict.fromkeys(_PARAMETERS, np.float64)
+    dtypes = {name: dtype for name, dtype in _DTYPES.items() if name not in newer}
+    dtypes |= {"leaf_var": np.int64} if version == 1 else {}
+    return dtypes | dict.fromkeys(_PARAMETERS, np.float64)
 
 
 def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
     """The arrays of a file, each of its type; refuse those that would change by that."""
-    found = {}
+    typed = {}
     for name, dtype in _dtypes(version).items():
         array = arrays[name]
         with np.errstate(invalid="ignore"):
-            found[name] = array.astype(dtype)
-        if array.ndim != 1 or not np.array_equal(found[name], array, equal_nan=True):
+            typed[name] = array.astype(dtype)
+        if array.ndim != 1 or not np.array_equal(typed[name], array, equal_nan=True):
             raise ValueError(
                 f"{name} must be a list of {np.dtype(dtype)}, got {array.dtype} of shape "
                 f"{array.shape}"
             )
-    return found
+    return typed
 
 
 def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
@@ -172,23 +171,23 @@ def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
 def _axes(arrays: dict[str, Any], version: int) -> list[Axis | ScoredColumn | None]:
     n_states, ptr, axis = arrays["n_states"], arrays["axis_ptr"], arrays["axis"]
     check_pointer("axis_ptr", ptr, len(n_states), len(axis))
-    found: list[Axis | ScoredColumn | None] = []
+    axes: list[Axis | ScoredColumn | None] = []
     for var, count in enumerate(n_states.tolist()):
         part = axis[ptr[var] : ptr[var + 1]]
         if version < 3 and len(part):
-            found.append(Axis(part[1:-1], part[0], part[-1]))
-            check_variable(var, count, found[-1])
+            axes.append(Axis(part[1:-1], part[0], part[-1]))
+            check_variable(var, count, axes[-1])
         else:
-            found.append(axis_in_file(var, part, count))
-    return found
+            axes.append(axis_in_file(var, part, count))
+    return axes
 
 
 def _observed(structure: Structure, of_nodes: Floats) -> Floats:
     """What each variable has been conditioned on, which files up to format 3 have at its leaves."""
-    found, leaf = np.full(structure.n_features, np.nan), structure.kind == LEAF
+    observed, leaf = np.full(structure.n_features, np.nan), structure.kind == LEAF
     if len(of_nodes) == structure.n_nodes:
-        found[structure.leaf_var[leaf]] = of_nodes[leaf]
-    expected = np.where(leaf, found[structure.leaf_var], np.nan)
+        observed[structure.leaf_var[leaf]] = of_nodes[leaf]
+    expected = np.where(leaf, observed[structure.leaf_var], np.nan)
     if not np.array_equal(expected, of_nodes, equal_nan=True):
         raise ValueError("observed must be one number for all leaves of a variable")
-    return found
+    return observed

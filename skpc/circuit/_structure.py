@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.circuit import _properties as properties
-from skpc.circuit._properties import LEAF
 from skpc.variables import Axis, Leaves
 from skpc.variables.leaf_queries import lay_out
 from skpc.variables.leaves import axis_in
+
+#: Kinds of nodes.
+LEAF, SUM, PRODUCT = 0, 1, 2
 
 _DTYPES = {
     "kind": np.int8,
@@ -124,11 +125,11 @@ class Structure:
     @cached_property
     def leaf_var(self) -> Ints:
         """The first variable of each leaf, -1 elsewhere; shape (n_nodes,)."""
-        found = np.full(self.n_nodes, -1)
+        var = np.full(self.n_nodes, -1)
         leaf = np.flatnonzero(np.diff(self.scope_ptr) > 0)
-        found[leaf] = self.scope[self.scope_ptr[leaf]]
-        found.flags.writeable = False
-        return found
+        var[leaf] = self.scope[self.scope_ptr[leaf]]
+        var.flags.writeable = False
+        return var
 
     @cached_property
     def is_categorical(self) -> NDArray[np.bool_]:
@@ -152,29 +153,115 @@ class Structure:
     @cached_property
     def scopes(self) -> list[int]:
         """The scope of each node as the bits of an integer: bit ``v`` for variable ``v``."""
-        return properties.scopes(self)
+        ptr, child = self.child_ptr.tolist(), self.child.tolist()
+        scopes = [0] * self.n_nodes
+        owner = np.repeat(np.arange(self.n_nodes), np.diff(self.scope_ptr))
+        for node, var in zip(owner.tolist(), self.scope.tolist()):
+            scopes[node] |= 1 << var
+        for node in np.flatnonzero(self.kind != LEAF).tolist():
+            for below in child[ptr[node] : ptr[node + 1]]:
+                scopes[node] |= scopes[below]
+        return scopes
 
     @cached_property
     def depth(self) -> int:
         """Greatest number of edges between the root and a leaf."""
-        return properties.depth(self)
+        ptr, child = self.child_ptr.tolist(), self.child.tolist()
+        height: list[int] = []
+        for node in range(self.n_nodes):
+            below = child[ptr[node] : ptr[node + 1]]
+            height.append(1 + max(height[part] for part in below) if below else 0)
+        return height[-1]
 
     @cached_property
     def smooth(self) -> bool:
         """Whether the children of every sum have the same scope."""
-        return properties.unsmooth_sum(self) is None
+        return unsmooth_sum(self) is None
 
     @cached_property
     def decomposable(self) -> bool:
         """Whether the children of every product have disjoint scopes."""
-        return properties.overlapping_product(self) is None
+        return overlapping_product(self) is None
 
     @cached_property
     def deterministic(self) -> bool:
-        """Whether at most one child of every sum is positive on any row."""
-        return properties.is_deterministic(self)
+        """Whether at most one child of every sum is positive on any row: each decides.
+
+        The builder has checked that the children of a deciding sum exclude each other.
+        """
+        n_children = np.diff(self.child_ptr)
+        branching = (self.kind == SUM) & (n_children > 1)
+        return bool(np.all(self.decision_var[branching] >= 0))
 
     @cached_property
     def structured_decomposable(self) -> bool:
         """Whether all products of one scope split it in the same way."""
-        return properties.is_structured_decomposable(self)
+        in_one_way = all(len(ways) == 1 for ways in self.splits.values())
+        return in_one_way and self.smooth and self.decomposable
+
+    @cached_property
+    def splits(self) -> dict[int, dict[frozenset[int], int]]:
+        """The ways in which each scope is split, each with a product (or leaf) that does.
+
+        A leaf of several variables takes its scope as a whole.
+        """
+        scope, ptr, child = self.scopes, self.child_ptr.tolist(), self.child.tolist()
+        splits: dict[int, dict[frozenset[int], int]] = {}
+        for node in np.flatnonzero(self.kind == PRODUCT).tolist():
+            parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
+            if len(parts) > 1:
+                splits.setdefault(scope[node], {}).setdefault(parts, node)
+        for node in np.flatnonzero(np.diff(self.scope_ptr) > 1).tolist():
+            splits.setdefault(scope[node], {}).setdefault(frozenset([scope[node]]), node)
+        return splits
+
+
+def unsmooth_sum(structure: Structure) -> tuple[int, int] | None:
+    """The first sum (and its child) whose scope differs from that of the child."""
+    scope = structure.scopes
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    for node in np.flatnonzero(structure.kind == SUM).tolist():
+        for below in child[ptr[node] : ptr[node + 1]]:
+            if scope[below] != scope[node]:
+                return node, below
+    return None
+
+
+def overlapping_product(structure: Structure) -> tuple[int, int] | None:
+    """The first product with a child that shares variables with an earlier one of its children."""
+    scope = structure.scopes
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    for node in np.flatnonzero(structure.kind == PRODUCT).tolist():
+        covered = 0
+        for below in child[ptr[node] : ptr[node + 1]]:
+            if covered & scope[below]:
+                return node, below
+            covered |= scope[below]
+    return None
+
+
+def scope_text(scope: int, most: int = 8) -> str:
+    """Text of a scope for people, shortened if it is long.
+
+    Parameters
+    ----------
+    scope : int
+        Bit ``v`` stands for variable ``v``, as in ``Circuit.scopes``.
+    most : int, default=8
+        Number of variables to list.
+
+    Returns
+    -------
+    str
+        The variables in braces.
+
+    Examples
+    --------
+    >>> from skpc.circuit import scope_text
+    >>> scope_text(0b11001), scope_text(0b11001, most=2)
+    ('{0, 3, 4}', '{0, 3, ... (3 variables)}')
+    """
+    variables = [bit for bit in range(scope.bit_length()) if scope >> bit & 1]
+    shown = ", ".join(str(variable) for variable in variables[:most])
+    more = f", ... ({len(variables)} variables)" if len(variables) > most else ""
+    return "{" + shown + more + "}"

@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.circuit._checks import (
-    NAMES,
-    check_parameters,
-    check_structure,
-    repeated_state,
-    undecided,
-)
+from skpc.circuit._checks import NAMES, check_parameters, check_structure
 from skpc.circuit._circuit import Circuit
-from skpc.circuit._properties import LEAF, PRODUCT, SUM
-from skpc.circuit._structure import Structure
+from skpc.circuit._structure import LEAF, PRODUCT, SUM, Structure
 from skpc.exceptions import StructureError
 from skpc.variables import (
     BLOCK,
@@ -280,9 +273,6 @@ class CircuitBuilder:
                 f"sum {node} needs one log weight for each of its {len(children)} children, "
                 f"got shape {log_weight.shape}"
             )
-        total = np.exp(log_weight).sum()
-        if not abs(total - 1.0) <= TOLERANCE:
-            raise ValueError(f"the weights of sum {node} must add up to 1, got {total:.9g}")
         states: Sequence[int] = (-1,) * len(children)
         if decision_var >= 0:
             states = self._check_decision(node, children, decision_var, decision_state)
@@ -299,9 +289,11 @@ class CircuitBuilder:
         Raises
         ------
         StructureError
-            If a sum is not smooth, a product is not decomposable, the root does not describe
-            every variable, or a node cannot be reached from the root. The message names the
-            node and the scopes.
+            If a sum is not smooth, a product is not decomposable, the children of a deciding sum do
+            not exclude each other, the root does not describe every variable, or a node cannot be
+            reached from the root. The message names the node and the scopes.
+        ValueError
+            If the weights of a sum do not add up to one.
         """
         if not self._kind:
             raise StructureError("a circuit needs at least one node, none has been added")
@@ -395,23 +387,7 @@ class CircuitBuilder:
                 f"sum {node} decides on variable {var} and needs one decision_state for each of "
                 f"its {len(children)} children, got {states}"
             )
-        if len(set(states)) != len(states):
-            raise repeated_state(node, var, states)
-        for below, state in zip(children, states):
-            if not any(self._is_indicator(leaf, var, state) for leaf in self._parts(below)):
-                raise undecided(below, node, state, var)
         return states
-
-    def _parts(self, node: int) -> Sequence[int]:
-        return self._children[node] if self._kind[node] == PRODUCT else (node,)
-
-    def _is_indicator(self, node: int, var: int, state: int) -> bool:
-        if self._scope[node] != (var,):
-            return False
-        log_prob = self._params[node]
-        if log_prob is self._indicators.get((var, state)):
-            return True
-        return bool(np.flatnonzero(log_prob > -np.inf).tolist() == [state])
 
 
 _NO_PARAMS = np.empty(0)

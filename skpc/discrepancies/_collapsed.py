@@ -177,17 +177,17 @@ def terms_of(
     ahead: Floats, behind: Floats, sampled: NDArray[np.bool_], stein_operator: str
 ) -> Terms:
     """The terms from log ratios of probabilities to the next and the previous state."""
-    own = np.zeros(sampled.shape, dtype=np.int64)
+    itself = np.zeros(sampled.shape, dtype=np.int64)
     neighbour = np.where(sampled, np.cumsum(sampled, axis=1), 0)
     if stein_operator == "barker":
-        return Terms(expit(behind), -expit(ahead), neighbour, own)
+        return Terms(expit(behind), -expit(ahead), neighbour, itself)
     largest = ahead.max(initial=0.0)
     if largest > _LARGEST_LOG_RATIO:
         raise ValueError(
             f"a neighbour of a row is exp({largest:.6g}) times as probable as the row, so that the "
             'kernel matrix would overflow; use stein_operator="barker", which is bounded'
         )
-    return Terms(np.ones_like(ahead), -np.exp(ahead), own, neighbour)
+    return Terms(np.ones_like(ahead), -np.exp(ahead), itself, neighbour)
 
 
 def _tables(
@@ -205,10 +205,10 @@ def _tables(
     for number, v in enumerate(sampled.tolist()):
         for cells, step in ((1 + number, 1), (1 + n_sampled + number, -1)):
             evidence[:, cells, v] = (evidence[:, cells, v] + step) % graph.n_states[v]
-    found = eliminate(graph, plan, evidence.reshape(-1, rows.shape[1]))
-    log_prob = found.log_partition.reshape(n_rows, 1 + 2 * n_sampled)
+    eliminated = eliminate(graph, plan, evidence.reshape(-1, rows.shape[1]))
+    log_prob = eliminated.log_partition.reshape(n_rows, 1 + 2 * n_sampled)
     _refuse_impossible(log_prob, evidence, members, sampled)
-    every = np.concatenate([found.weights[v] for v in plan.order], axis=1)
+    every = np.concatenate([eliminated.weights[v] for v in plan.order], axis=1)
     begin = 1 if stein_operator == "ratio" else 1 + n_sampled
     kept = [0, *range(begin, begin + n_sampled)]
     tables = every.reshape(n_rows, 1 + 2 * n_sampled, -1)[:, kept, : _n_entries(plan, n_sampled)]

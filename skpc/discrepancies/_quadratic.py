@@ -72,7 +72,7 @@ def _judged(gram: Floats, weights: Floats) -> tuple[float, float]:
 def _solved(gram: Floats) -> Floats:
     n = len(gram)
     try:
-        found = solvers.qp(
+        solution = solvers.qp(
             matrix(gram),
             matrix(0.0, (n, 1)),
             matrix(-np.eye(n)),
@@ -84,5 +84,5 @@ def _solved(gram: Floats) -> Floats:
     # Singular systems of equations end the solver in this way.
     except (ArithmeticError, ValueError):
         return np.full(n, 1.0 / n)
-    weights = np.maximum(np.array(found["x"]).ravel(), 0.0)
+    weights = np.maximum(np.array(solution["x"]).ravel(), 0.0)
     return np.asarray(weights / weights.sum())

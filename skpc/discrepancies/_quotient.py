@@ -136,7 +136,7 @@ def _matched(circuits: tuple[Circuit, ...], below: list[list[int]]) -> list[_Tri
     """Children of three products by their scopes, leaves first."""
     by_scope = [{c.scopes[part]: part for part in parts} for c, parts in zip(circuits, below)]
     scopes = sorted(by_scope[0], key=int.bit_count)
-    return [tuple(found[scope] for found in by_scope) for scope in scopes]
+    return [tuple(children[scope] for children in by_scope) for scope in scopes]
 
 
 def _built(

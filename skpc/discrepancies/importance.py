@@ -153,8 +153,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
         self._check_fitted()
         n_states = self.target.n_states
         total = np.zeros(n_states.sum())
-        for members, rows, found in self._conditionals():
-            total += self.weights_[members] @ table_marginals(found, n_states, rows)
+        for members, rows, conditionals in self._conditionals():
+            total += self.weights_[members] @ table_marginals(conditionals, n_states, rows)
         parts = np.split(total, np.cumsum(n_states)[:-1])
         return [part / part.sum() for part in parts]
 
@@ -192,7 +192,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
             rows = self._completed(np.repeat(np.arange(len(self.samples_)), n_draws), random_state)
             return np.tensordot(np.repeat(self.weights_ / n_draws, n_draws), function(rows), 1)
         total: Any = 0.0
-        for members, rows, found in self._conditionals():
+        for members, rows, conditionals in self._conditionals():
             free = np.flatnonzero(np.isnan(rows[0]))
             shape = self.target.n_states[free].tolist()
             if math.prod(shape) > _MOST_COMPLETIONS:
@@ -201,7 +201,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
                     f"{_MOST_COMPLETIONS}; give n_draws to average over random ones"
                 )
             states = np.indices(shape).reshape(len(shape), -1).T
-            for member, row, log_total in zip(members, rows, found.log_partition):
+            for member, row, log_total in zip(members, rows, conditionals.log_partition):
                 complete = np.repeat(row[np.newaxis], len(states), axis=0)
                 complete[:, free] = states
                 prob = np.exp(self.target.log_score(complete) - log_total)
@@ -255,9 +255,9 @@ class BlackBoxImportanceSampler(ShowsParameters):
         """One completion of each of the chosen samples."""
         random = check_random_state(random_state)
         out = np.empty((len(chosen), self.target.n_variables))
-        for members, rows, found in self._conditionals():
+        for members, rows, conditionals in self._conditionals():
             position = np.full(len(self.samples_), -1)
             position[members] = np.arange(len(members))
-            mine = np.flatnonzero(position[chosen] >= 0)
-            out[mine] = draw_free(found, rows, position[chosen[mine]], random)
+            drawn = np.flatnonzero(position[chosen] >= 0)
+            out[drawn] = draw_free(conditionals, rows, position[chosen[drawn]], random)
         return out

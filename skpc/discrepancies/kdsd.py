@@ -14,7 +14,7 @@ from skpc.exceptions import StructureError
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
-from skpc.queries.compatibility import common_rankings
+from skpc.queries.expectation import refuse_incompatible
 
 
 def kdsd(
@@ -97,7 +97,7 @@ def _between_circuits(q: Circuit, p: Any, kernel: Kernel | None, stein_operator:
         )
     n_variables = len(discrete_states(p))
     discrete_states(q)
-    common_rankings(q, p)
+    refuse_incompatible(q, p)
     if not p.deterministic:
         raise StructureError(
             "p must be deterministic to be divided by, but it has a sum that decides on no "

@@ -1,4 +1,7 @@
-"""Discrete Stein kernels between rows, complete or collapsed."""
+"""Discrete Stein kernels between rows, complete or collapsed.
+
+``tests/naive/stein.py`` says the same by sums over all states.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import kernel as compiled
+from skpc._jit import internal_kernel, kernel
 from skpc._threads import in_threads
 from skpc._validation import unmasked
 from skpc.circuit import Circuit
@@ -148,31 +151,31 @@ def _read_samples(samples: Any, target: Any, stein_operator: str) -> tuple[Colla
         raise TypeError(f"target must be a FactorGraph or a Circuit, got {type(target).__name__}")
     n_states = discrete_states(target)
     rows = np.array(unmasked(samples), dtype=np.float64, order="C")
-    own = log_likelihood(target, rows)
+    log_prob = log_likelihood(target, rows)
     missing = np.argwhere(np.isnan(rows))
     if len(missing):
         raise ValueError(
             f"with a circuit the samples must be complete, but cell {missing[0].tolist()} is "
             "missing; collapsed rows need a FactorGraph"
         )
-    if np.isneginf(own).any():
-        refuse_row(int(np.argmin(own)), rows[np.argmin(own)])
-    ahead, behind = (_log_ratios(target, rows, own, step) for step in (1, -1))
+    if np.isneginf(log_prob).any():
+        refuse_row(int(np.argmin(log_prob)), rows[np.argmin(log_prob)])
+    ahead, behind = (_log_ratios(target, rows, log_prob, step) for step in (1, -1))
     terms = terms_of(ahead, behind, np.ones(rows.shape, bool), stein_operator)
     return complete_rows(rows, n_states), terms
 
 
-def _log_ratios(circuit: Circuit, rows: Floats, own: Floats, step: int) -> Floats:
+def _log_ratios(circuit: Circuit, rows: Floats, log_prob: Floats, step: int) -> Floats:
     """Log probabilities of the neighbours of all rows relative to the rows themselves."""
-    found = np.empty(rows.shape)
+    log_ratio = np.empty(rows.shape)
     for v, size in enumerate(circuit.n_states.tolist()):
         moved = rows.copy()
         moved[:, v] = (moved[:, v] + step) % size
-        found[:, v] = log_likelihood(circuit, moved) - own
-        impossible = np.flatnonzero(np.isneginf(found[:, v]))
+        log_ratio[:, v] = log_likelihood(circuit, moved) - log_prob
+        impossible = np.flatnonzero(np.isneginf(log_ratio[:, v]))
         if len(impossible):
             refuse_neighbour(int(impossible[0]), v, moved[impossible[0]])
-    return found
+    return log_ratio
 
 
 class _KernelTables(NamedTuple):
@@ -216,7 +219,7 @@ def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[Column
     return gram
 
 
-@compiled
+@kernel
 def _fill_rows(
     rows: CollapsedRows, terms: Terms, space: _Workspace, start: int, stop: int, gram: Floats
 ) -> None:
@@ -227,20 +230,20 @@ def _fill_rows(
             gram[b, a] = gram[a, b]
 
 
-@compiled
+@internal_kernel
 def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int) -> float:
     """The Stein kernel between two rows: a sum over the variables sampled in both."""
     state, n_states, tables = rows.state, rows.n_states, space.tables
     _multiply_others(rows, space, a, b)
     complete = rows.size[a] == 0 and rows.size[b] == 0
-    # The two rows' own conditionals meet for every variable: once is enough.
-    own = 1.0 if complete else -1.0
+    # The two rows' conditionals meet for every variable: once is enough.
+    of_rows = 1.0 if complete else -1.0
     total = 0.0
     for i in range(len(n_states)):
         x, y, size = state[a, i], state[b, i], n_states[i]
         if x < 0 or y < 0:
             continue
-        found = 0.0
+        of_variable = 0.0
         for term in range(4):
             left, right = term < 2, term % 2 == 0
             p = terms.move_measure[a, i] if left else terms.stay_measure[a, i]
@@ -249,16 +252,16 @@ def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int)
             d = terms.move[b, i] if right else terms.stay[b, i]
             u = (x + size - 1) % size if left else x
             v = (y + size - 1) % size if right else y
-            mean = own
-            if not complete and (p + q > 0 or own < 0.0):
+            mean = of_rows
+            if not complete and (p + q > 0 or of_rows < 0.0):
                 mean = _expected(rows, space, a, b, p, q)
-                own = mean if p + q == 0 else own
-            found += c * d * mean * tables.value[tables.first[i] + u * size + v]
-        total += space.others[i] * found
+                of_rows = mean if p + q == 0 else of_rows
+            of_variable += c * d * mean * tables.value[tables.first[i] + u * size + v]
+        total += space.others[i] * of_variable
     return total
 
 
-@compiled
+@internal_kernel
 def _multiply_others(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> None:
     """For each variable the product of the kernels of all others that are sampled in both rows."""
     state, n, tables, others = rows.state, len(rows.n_states), space.tables, space.others
@@ -279,7 +282,7 @@ def _multiply_others(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> 
 # Apart from the expectations of skpc.queries: those pair the nodes of two circuits, while the
 # conditionals of all rows are tables on one vtree, thousands of small ones that never become
 # circuits, and two of them meet for every entry of the matrix.
-@compiled
+@internal_kernel
 def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q: int) -> float:
     """Doubly expected kernel under measure ``p`` of row ``a`` and measure ``q`` of row ``b``.
 
@@ -298,10 +301,10 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
         width = n_contexts[a, v] * wide_b
         if x >= 0 and y >= 0 and width == 1:
             continue
-        here = used
-        first[v] = here
+        begin = used
+        first[v] = begin
         used += width
-        for m in range(here, used):
+        for m in range(begin, used):
             message[m] = 0.0
         table_a = rows.first[a] + p * rows.size[a] + rows.table[a, v]
         table_b = rows.first[b] + q * rows.size[b] + rows.table[b, v]
@@ -318,9 +321,9 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
                     if n_contexts[a, w] * n_contexts[b, w] > 1:
                         at = places[rows.place[a, w] + e] * n_contexts[b, w]
                         value *= message[first[w] + at + places[rows.place[b, w] + f]]
-                message[here + (e // size_a) * wide_b + f // size_b] += value
+                message[begin + (e // size_a) * wide_b + f // size_b] += value
         # A message that depends on nothing above is a factor of the whole.
         if width == 1:
-            result *= message[here]
-            used = here
+            result *= message[begin]
+            used = begin
     return result

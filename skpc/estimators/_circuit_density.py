@@ -18,8 +18,8 @@ from skpc.domain import Domain, column_moments, merge_rows
 from skpc.estimators._base import TableDensity, with_some_known_cell
 from skpc.estimators.chunks import EncodedChunks
 from skpc.queries import PseudoCounts, fit_parameters
-from skpc.queries.flows import ExpectedStatistics, expected_statistics
-from skpc.queries.parameters import fit_to_sums, pseudo_counts_like
+from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
+from skpc.queries.parameters import fit_to_sums
 
 #: Largest number of passes of EM over a table in chunks, and the rise of its mean log-likelihood
 #: (nats a row) that is worth a pass. Pseudo-counts weigh as much as ``_LIKE_SAMPLE`` rows that are
@@ -123,7 +123,7 @@ class CircuitDensity(TableDensity):
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""
-        return pseudo_counts_like(self.circuit_, _LIKE_SAMPLE)
+        return pseudo_counts_from(self.circuit_, _LIKE_SAMPLE)
 
 
 def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:

@@ -10,7 +10,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.densities import Density
 from skpc.domain import Domain
-from skpc.queries.passes.evaluator import refuse_impossible
+from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 
 

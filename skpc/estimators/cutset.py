@@ -21,11 +21,12 @@ from skpc.estimators.chunks import EncodedChunks
 from skpc.learning import (
     CutsetMixture,
     CutsetNetwork,
+    Learners,
+    TrainingRows,
     check_n_components,
     choose_param_ess,
     cutset_circuit,
     fill_missing,
-    fit_shrunken,
     learn_cutset_network,
     learn_mixture,
     learn_shrunken_mixture,
@@ -351,11 +352,10 @@ class CutsetNetworkBD(CircuitDensity):
         self, rows: Floats, complete: Floats, weight: Floats, random_state: np.random.RandomState
     ) -> tuple[CutsetMixture, Circuit]:
         """A mixture whose tables are shrunk towards those of all rows, and its circuit."""
-        codes, axes = self.domain_.codes(complete), self.domain_.axes
+        codes = self.domain_.codes(complete)
         learn = self._learner()
         network = learn(codes, weight)
-        shown = self.domain_.codes(rows)
-        param_ess = choose_param_ess(network, codes, weight, shown=shown)
+        param_ess = choose_param_ess(network, codes, weight, shown=self.domain_.codes(rows))
 
         def learn_components(
             some: NDArray[np.bool_], weight: Floats, responsibility: Floats | None
@@ -369,31 +369,18 @@ class CutsetNetworkBD(CircuitDensity):
                 responsibility=responsibility,
             )
 
-        def marginals(
-            some: NDArray[np.bool_], networks: Sequence[CutsetNetwork], weights: Floats
-        ) -> Floats:
-            return log_likelihood(mixture_circuit(networks, weights, axes, 0.0), rows[some])
-
-        n_missing = _missing_cells(rows, weight)
-        mixture, self.param_ess_ = learn_shrunken_mixture(
-            codes,
-            weight,
-            network,
-            param_ess,
-            learn,
+        learners = Learners(
+            lambda some, weight: learn(codes[some], weight),
             learn_components,
-            self.n_components,
-            marginals if n_missing else None,
+            partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
         )
-        # The counts have their pseudo-counts already.
-        circuit = mixture_circuit(mixture.networks, mixture.weights, axes, param_ess=0.0)
-        if n_missing:
-            components = [cutset_circuit(network, axes, 0.0) for network in mixture.networks]
-            tol = _EM_TOL * n_missing / weight.sum()
-            circuit = fit_shrunken(
-                circuit, components, complete, rows, weight, param_ess, self.param_ess_, tol
-            )
-        return mixture, circuit
+        training = TrainingRows(rows, complete, weight)
+        tol = _EM_TOL * _missing_cells(rows, weight) / weight.sum()
+        shrunken = learn_shrunken_mixture(
+            training, network, param_ess, learners, self.n_components, tol
+        )
+        self.param_ess_ = shrunken.strength
+        return shrunken.mixture, shrunken.circuit
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""

@@ -6,8 +6,7 @@ Internal: it may change in any version.
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.factors import Factors
 from skpc.learning.filling import fill_missing
-from skpc.learning.hidden_tree import CodedRows, HiddenTree
-from skpc.learning.hidden_tree_circuit import hidden_tree_circuit
+from skpc.learning.hidden_tree import CodedRows, HiddenTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
     MAX_EPOCHS,
     TreeChoice,
@@ -18,7 +17,7 @@ from skpc.learning.hidden_tree_search import (
 from skpc.learning.independence import independent_groups
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork, cutset_circuit, mixture_circuit
-from skpc.learning.shrinkage import fit_shrunken, learn_shrunken_mixture
+from skpc.learning.shrinkage import Learners, TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mixture_weights
 from skpc.learning.smoothing import choose_param_ess
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
@@ -41,11 +40,13 @@ __all__ = [
     "Factors",
     "HeldOutRows",
     "HiddenTree",
+    "Learners",
     "LearnedMixture",
     "MAX_EPOCHS",
     "N_STAGES",
     "SoftLearnOptions",
     "TableRows",
+    "TrainingRows",
     "TreeChoice",
     "TreeRows",
     "check_n_components",
@@ -53,7 +54,6 @@ __all__ = [
     "choose_param_ess",
     "cutset_circuit",
     "fill_missing",
-    "fit_shrunken",
     "hidden_tree_circuit",
     "independent_groups",
     "learn_chosen",

@@ -17,7 +17,8 @@ from skpc.counting.clustering import cluster_points
 from skpc.learning.mixture import Codes, Learn
 from skpc.learning.network import cutset_circuit
 from skpc.queries import fit_parameters, sample_missing
-from skpc.queries.parameters import em_step, pseudo_counts_like
+from skpc.queries.flows import pseudo_counts_from
+from skpc.queries.parameters import em_step
 
 #: Equivalent sample size of the tables of all components together. Trees smoothed less fill cells
 #: with what a few rows have in common by chance: at 10, and a structure score's 0.1, networks of
@@ -112,14 +113,14 @@ def fill_missing(
 
 def _fitted(tree: Circuit, rows: Floats, weight: Floats, label: Ints) -> Circuit:
     """A mixture of circuits like a tree, by EM from clusters of the rows."""
-    like_tree = pseudo_counts_like(tree, _STRENGTH)
+    like_tree = pseudo_counts_from(tree, _STRENGTH)
     clusters = [label == cluster for cluster in range(label.max() + 1)]
     trees = [em_step(tree, rows[one], weight[one], like_tree) for one in clusters]
     if len(trees) == 1:
         return trees[0]
     share = np.bincount(label, weight) + _STRENGTH
     start = mixture(trees, share / share.sum())
-    like_trees = pseudo_counts_like(
+    like_trees = pseudo_counts_from(
         mixture([tree] * len(trees), np.full(len(trees), 1.0 / len(trees))), _STRENGTH * len(trees)
     )
     return fit_parameters(

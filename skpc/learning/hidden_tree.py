@@ -4,7 +4,8 @@ Let z be hidden states, x columns, and u the parent of column v in a tree of col
 
     p(x) = sum over z of p(z_root) prod_v p(z_v | z_u) prod_v p(x_v | z_v).
 
-Rows pass up and down the tree in compiled loops (``hidden_tree_passes``).
+Rows pass up and down the tree as products of matrices: tables of k x k hidden states times k rows
+of as many numbers as a part of the table has rows. The result is a circuit.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ from sklearn.utils import gen_even_slices
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._threads import each, threads
+from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting import children_first
-from skpc.learning.hidden_tree_passes import FlatTree, count_rows, measure_rows
 
-#: Rows of a part in a small table, and the greatest number of parts. The counts of each part
+#: Rows of a part in a small table, and how many numbers a part may hold. The counts of each part
 #: are added up by themselves, so that threads change nothing.
-_PART_ROWS, _MOST_PARTS = 256, 16
+_PART_ROWS, _PART_NUMBERS = 1024, 2**22
 #: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
 #: without a parent; and of the states of a column given each hidden state, drawn to the column.
 _TRANSITION, _EMISSION = 0.5, 0.1
 #: No state is less probable than this, in any of the tables.
 _SMALLEST = 1e-9
+#: A hidden state that is less probable than this, given the state of the parent, is left out of the
+#: circuit.
+_NEGLIGIBLE = 1e-6
 
 Codes = NDArray[Any]
 
@@ -81,9 +85,8 @@ class HiddenTree(NamedTuple):
 
     def log_likelihood(self, codes: Codes) -> Floats:
         """Log-likelihood (nats) of rows, missing cells summed out; shape (n_rows,)."""
-        found = np.empty(len(codes))
-        measure_rows(_flat(self), _codes(codes), found)
-        return found
+        parts = [_pass_up(self, codes[part])[2] for part in _parts(self, len(codes))]
+        return np.concatenate([np.empty(0), *parts])
 
 
 class Counts(NamedTuple):
@@ -170,39 +173,59 @@ def expected_counts(tree: HiddenTree, rows: CodedRows, n_jobs: int | None) -> Co
     -------
     Counts
     """
-    flat, n_rows = _flat(tree), len(rows.weight)
-    n_parts = min(-(-n_rows // _PART_ROWS), _MOST_PARTS)
-    tasks = ((flat, rows, part) for part in gen_even_slices(n_rows, n_parts))
+    tasks = ((tree, rows, part) for part in _parts(tree, len(rows.weight)))
     with threads(n_jobs):
-        return reduce(Counts.plus, each(_counts, tasks, float(n_rows) * flat.transition.size))
+        return reduce(Counts.plus, each(_counts, tasks, len(rows.weight) * tree.transition.size))
 
 
-def _counts(tree: FlatTree, rows: CodedRows, part: slice) -> Counts:
-    found = Counts(
-        np.zeros_like(tree.first),
-        np.zeros_like(tree.transition),
-        tree.state_ptr,
-        np.zeros_like(tree.emission),
-    )
-    codes, weight = _codes(rows.codes[part]), np.ascontiguousarray(rows.weight[part])
-    count_rows(tree, codes, weight, found.first, found.transition, found.by_state)
-    return found
+def _parts(tree: HiddenTree, n_rows: int) -> list[slice]:
+    """Parts of the rows whose messages are held at a time."""
+    most = max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
+    return list(gen_even_slices(n_rows, -(-n_rows // most))) if n_rows else []
 
 
-def _codes(codes: Codes) -> NDArray[np.int16]:
-    return np.require(codes, np.int16, ["C", "W"])
+def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats], Floats]:
+    """Pass rows from the leaves to the root.
+
+    Returns what the cell and the subtrees say of each hidden variable, up to a factor for each row,
+    and what each variable says of its parent, shapes (k, n_rows); and the log-likelihoods (nats).
+    """
+    order, n_rows = children_first(tree.parent), len(codes)
+    below: list[Floats] = []
+    for table, states in zip(tree.emission, codes.T):
+        # A missing cell, state -1, reads the last column.
+        with_missing = np.concatenate([table, np.ones((len(table), 1))], axis=1)
+        below.append(with_missing.take(states, axis=1, mode="wrap"))
+    to_parent = [np.empty(0)] * len(order)
+    log_likelihood = np.zeros(n_rows)
+    for v in order:
+        greatest = below[v].max(axis=0)
+        below[v] /= greatest
+        log_likelihood += np.log(greatest)
+        if tree.parent[v] >= 0:
+            to_parent[v] = tree.transition[v] @ below[v]
+            below[tree.parent[v]] *= to_parent[v]
+    log_likelihood += np.log(tree.first @ below[order[-1]])
+    return below, to_parent, log_likelihood
 
 
-def _flat(tree: HiddenTree) -> FlatTree:
-    emission = np.concatenate([table.T for table in tree.emission])
-    return FlatTree(
-        np.array(children_first(tree.parent)),
-        tree.parent,
-        tree.first,
-        tree.transition,
-        offsets([table.shape[1] for table in tree.emission]),
-        emission,
-    )
+def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
+    codes, weight = rows.codes[part], rows.weight[part]
+    below, to_parent, _ = _pass_up(tree, codes)
+    *columns, root = children_first(tree.parent)
+    posterior, transition = below, np.zeros_like(tree.transition)
+    posterior[root] *= weight / (tree.first @ below[root]) * tree.first[:, np.newaxis]
+    for v in reversed(columns):
+        # Posterior of the hidden state of the parent, by what is not below this column alone.
+        outside = posterior[tree.parent[v]] / to_parent[v]
+        transition[v] = tree.transition[v] * (outside @ below[v].T)
+        posterior[v] *= tree.transition[v].T @ outside
+    state_ptr = offsets([table.shape[1] for table in tree.emission])
+    by_state = np.empty((state_ptr[-1], tree.n_hidden))
+    for v, (begin, end) in enumerate(zip(state_ptr, state_ptr[1:])):
+        is_state = codes[:, v] == np.arange(end - begin)[:, np.newaxis]
+        by_state[begin:end] = is_state.astype(np.float64) @ posterior[v].T
+    return Counts(posterior[root].sum(axis=1), transition, state_ptr, by_state)
 
 
 def _tables(state_ptr: Ints, by_state: Floats) -> list[Floats]:
@@ -213,3 +236,72 @@ def _tables(state_ptr: Ints, by_state: Floats) -> list[Floats]:
 
 def _normalised(table: Floats) -> Floats:
     return np.asarray(table / table.sum(axis=-1, keepdims=True))
+
+
+def hidden_tree_circuit(tree: HiddenTree, axes: Sequence[Any] | None = None) -> Circuit:
+    """Turn a tree of hidden variables into a smooth and decomposable circuit.
+
+    Each hidden state of a column is a product of its leaf and, for each child, a sum over the
+    hidden states of the child. Equal leaves and sums are shared.
+
+    Parameters
+    ----------
+    tree : HiddenTree
+    axes : sequence, default=None
+        For each column None or its histogram axis.
+
+    Returns
+    -------
+    Circuit
+    """
+    upwards = children_first(tree.parent)
+    first = _without_negligible(tree.first[np.newaxis])[0]
+    transition = {v: _without_negligible(tree.transition[v]) for v in upwards[:-1]}
+    #: Hidden states that have a probability.
+    reached = {upwards[-1]: first > 0.0}
+    for v in upwards[-2::-1]:
+        reached[v] = transition[v][reached[int(tree.parent[v])]].any(axis=0)
+    builder = CircuitBuilder([table.shape[1] for table in tree.emission], axes)
+    #: The nodes below each hidden state of a column: of its children.
+    below: list[list[list[int]]] = [[[] for _ in first] for _ in upwards]
+    for v in upwards:
+        nodes = _state_nodes(builder, v, np.log(tree.emission[v]), below[v], reached[v])
+        above, shared = int(tree.parent[v]), dict[bytes, int]()
+        for state in np.flatnonzero(reached[above]).tolist() if above >= 0 else ():
+            key = transition[v][state].tobytes()
+            if key not in shared:
+                shared[key] = _sum(builder, nodes, transition[v][state])
+            below[above][state].append(shared[key])
+    _sum(builder, nodes, first)
+    return builder.build()
+
+
+def _state_nodes(
+    builder: CircuitBuilder, v: int, log_emission: Floats, below: list[list[int]], reached: Any
+) -> list[int]:
+    """The node of each hidden state of a column, -1 where it has no probability."""
+    shared: dict[Any, int] = {}
+    states = []
+    for log_prob, nodes, is_reached in zip(log_emission, below, reached):
+        key = (log_prob.tobytes(), *nodes)
+        if is_reached and key not in shared:
+            leaf = builder.discrete(v, log_prob)
+            shared[key] = builder.product([leaf, *nodes]) if nodes else leaf
+        states.append(shared[key] if is_reached else -1)
+    return states
+
+
+def _sum(builder: CircuitBuilder, nodes: list[int], probability: Floats) -> int:
+    """A sum over the hidden states of a column, equal nodes together."""
+    weight: dict[int, float] = {}
+    for node, share in zip(nodes, probability.tolist()):
+        if share > 0.0:
+            weight[node] = weight.get(node, 0.0) + share
+    if len(weight) == 1:
+        return next(iter(weight))
+    return builder.sum(list(weight), np.log(list(weight.values())))
+
+
+def _without_negligible(table: Floats) -> Floats:
+    kept = np.where(table < _NEGLIGIBLE, 0.0, table)
+    return np.asarray(kept / kept.sum(axis=-1, keepdims=True))

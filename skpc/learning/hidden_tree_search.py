@@ -127,7 +127,7 @@ def choose_hidden_tree(
         if best != middle:
             break
     advance(float(max(MAX_EPOCHS - n_epochs, 0)))
-    return max(tried.values(), key=lambda found: found[0])[1:]
+    return max(tried.values(), key=lambda attempt: attempt[0])[1:]
 
 
 def learn_hidden_tree(
@@ -196,17 +196,16 @@ class _Learner:
         for part in np.array_split(np.arange(len(order)), n_batches):
             some = CodedRows(self.rows.codes[order[part]], weight[part])
             scale = total / some.weight.sum()
-            found = expected_counts(self.tree, some, self.n_jobs).times(scale)
+            counts = expected_counts(self.tree, some, self.n_jobs).times(scale)
             if self.counts is not None:
                 step = (self.n_steps + 2.0) ** -_STEP_POWER
                 step = max(step, min(1.0, _STEP_SHARE * len(part) / n_rows))
-                found = self.counts.times(1.0 - step).plus(found.times(step))
-            self.counts, self.n_steps = found, self.n_steps + 1
-            self.tree = found.tree(self.parent, self.share)
+                counts = self.counts.times(1.0 - step).plus(counts.times(step))
+            self.counts, self.n_steps = counts, self.n_steps + 1
+            self.tree = counts.tree(self.parent, self.share)
 
     def _score(self, held_out: CodedRows) -> float:
-        found = self.tree.log_likelihood(held_out.codes)
-        return float(held_out.weight @ found / held_out.weight.sum())
+        return float(np.average(self.tree.log_likelihood(held_out.codes), weights=held_out.weight))
 
     def _start(self, points: Floats, n_hidden: int) -> HiddenTree:
         """A tree whose hidden states are clusters of rows, or these and one of two values each."""
@@ -219,20 +218,20 @@ class _Learner:
         transition = np.zeros((len(self.parent), n_hidden, n_hidden))
         first, emission = np.empty(n_hidden), []
         for v, above in enumerate(self.parent.tolist()):
-            mine = weight[:, np.newaxis] * self._hidden(v, codes, label, n_hidden)
+            hidden = weight[:, np.newaxis] * self._hidden(v, codes, label, n_hidden)
             if above < 0:
-                first = mine.sum(axis=0)
+                first = hidden.sum(axis=0)
             else:
-                transition[v] = self._hidden(above, codes, label, n_hidden).T @ mine
+                transition[v] = self._hidden(above, codes, label, n_hidden).T @ hidden
             states = np.arange(len(self.share[v]))
-            emission.append((codes[:, [v]] == states).T @ mine)
+            emission.append((codes[:, [v]] == states).T @ hidden)
         state_ptr = offsets([len(share) for share in self.share])
         counts = Counts(first, transition, state_ptr, np.concatenate(emission))
         tree = counts.tree(self.parent, self.share)
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden
         drawn = [
-            (1.0 - _ALONE) * own + _ALONE * share for own, share in zip(tree.emission, self.share)
+            (1.0 - _ALONE) * prob + _ALONE * share for prob, share in zip(tree.emission, self.share)
         ]
         return tree._replace(
             transition=(1.0 - _NOISE) * tree.transition + _NOISE * noise, emission=drawn
@@ -240,18 +239,18 @@ class _Learner:
 
     def _hidden(self, v: int, codes: Codes, label: Floats, n_hidden: int) -> Floats:
         """The hidden state of a column in each row, as parts of one; shape (n_rows, n_hidden)."""
-        found = np.zeros((len(codes), n_hidden))
+        hidden = np.zeros((len(codes), n_hidden))
         n_clusters = label.shape[1]
         if not self.by_value:
-            found[:, :n_clusters] = label
-            return found
+            hidden[:, :n_clusters] = label
+            return hidden
         # The lower states, with half of the weight at most, and the upper ones.
         below = np.cumsum(self.share[v]) <= 0.5
         below[0], below[-1] = True, False
         lower = np.append(below, self.share[v][below].sum())[codes[:, v], np.newaxis]
-        found[:, :n_clusters] = lower * label
-        found[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
-        return found
+        hidden[:, :n_clusters] = lower * label
+        hidden[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
+        return hidden
 
 
 def spread_rows(
@@ -274,8 +273,8 @@ def spread_rows(
 def _share(table: TreeRows, column: int) -> Floats:
     """Proportions of the states of a column, all of them positive."""
     (codes, weight), n_states = table.rows, int(table.n_states[column])
-    seen = codes[:, column] >= 0
-    counts = np.bincount(codes[seen, column], weight[seen], n_states) + 0.5
+    observed = codes[:, column] >= 0
+    counts = np.bincount(codes[observed, column], weight[observed], n_states) + 0.5
     return np.asarray(counts / counts.sum())
 
 

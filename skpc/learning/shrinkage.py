@@ -3,7 +3,7 @@
 A component has only a part of the rows. The prior of its tables is therefore not even: it is some
 number of rows that are distributed like the whole table. Held-out rows decide on that number, and
 whether the components have structures of their own or that of a single network, which the mixture
-then becomes as the number grows.
+then becomes as the number grows. Networks become circuits at once, and EM is that of circuits.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import softmax
 
 from skpc._arrays import Floats
-from skpc.circuit import Circuit
-from skpc.learning.mixture import Codes, CutsetMixture
+from skpc.circuit import Circuit, mixture
+from skpc.learning.mixture import CutsetMixture
 from skpc.learning.network import CutsetNetwork
-from skpc.learning.network_cells import NetworkCells
 from skpc.learning.smoothing import quarters
-from skpc.queries import fit_parameters, uniform_pseudo_counts
-from skpc.queries.parameters import pseudo_counts_like
+from skpc.queries import fit_parameters, log_likelihood, uniform_pseudo_counts
+from skpc.queries.flows import PseudoCounts, pseudo_counts_from
+from skpc.queries.parameters import em_step
 
 #: Iterations of EM on the tables, which stops once one gains less than this (nats a row).
 _MAX_ITER = 20
@@ -34,56 +34,54 @@ _PATIENCE = 2
 #: Strength where there are too few rows to hold any out.
 _UNTOLD = 100.0
 
-#: Learns components from some of the rows, chosen by a mask, their weights, and responsibilities
-#: to begin with, if there are any.
-LearnComponents = Callable[[NDArray[np.bool_], Floats, Floats | None], CutsetMixture]
-LearnNetwork = Callable[[Codes, Floats], CutsetNetwork]
-#: Log-likelihood (nats) of some of the rows, chosen by a mask, as they were before missing cells
-#: were filled, under networks whose counts include pseudo-counts, and their weights.
-Marginals = Callable[[NDArray[np.bool_], Sequence[CutsetNetwork], Floats], Floats]
+Marks = NDArray[np.bool_]
 
 
-class SmoothedMixture(NamedTuple):
-    """A mixture of networks with tables: counts with pseudo-counts, and log probabilities."""
+class Learners(NamedTuple):
+    """What learns from some rows, chosen by a mask, and their weights.
 
-    networks: Sequence[CutsetNetwork]
-    cells: Sequence[NetworkCells]
-    counts: Sequence[Floats]
-    log_prob: Sequence[Floats]
-    log_weight: Floats
+    Attributes
+    ----------
+    network : callable
+        Learns a single network.
+    components : callable
+        Learns a mixture, from responsibilities to begin with if there are any.
+    circuit : callable
+        Turns a network into a circuit.
+    """
 
-    def joint(self, codes: Codes) -> Floats:
-        """Log probability of each complete row and component."""
-        pairs = zip(self.cells, self.log_prob)
-        by_component = [cells.log_likelihood(codes, log_prob) for cells, log_prob in pairs]
-        return np.column_stack(by_component) + self.log_weight
+    network: Callable[[Marks, Floats], CutsetNetwork]
+    components: Callable[[Marks, Floats, Floats | None], CutsetMixture]
+    circuit: Callable[[CutsetNetwork], Circuit]
 
-    def log_likelihood(self, codes: Codes) -> Floats:
-        """Log probability of each complete row."""
-        return logsumexp(self.joint(codes), axis=1)
 
-    def counted(self) -> list[CutsetNetwork]:
-        """The networks with the counts in their tables."""
-        parts = zip(self.networks, self.cells, self.counts)
-        return [cells.with_counts(network, counts) for network, cells, counts in parts]
+class TrainingRows(NamedTuple):
+    """Encoded rows as they are, the same with their missing cells filled, and their weights."""
+
+    rows: Floats
+    complete: Floats
+    weight: Floats
+
+    def some(self, chosen: Marks, weight: Floats) -> TrainingRows:
+        """The rows of a mask, with other weights."""
+        return TrainingRows(self.rows[chosen], self.complete[chosen], weight[chosen])
 
 
 class ShrunkenMixture(NamedTuple):
-    """A mixture with its networks' counts, pseudo-counts included, and the strength of these."""
+    """The networks, the circuit of their mixture, and the strength of its pseudo-counts."""
 
     mixture: CutsetMixture
+    circuit: Circuit
     strength: float
 
 
 def learn_shrunken_mixture(
-    codes: Codes,
-    weight: Floats,
+    training: TrainingRows,
     network: CutsetNetwork,
     param_ess: float,
-    learn: LearnNetwork,
-    learn_components: LearnComponents,
+    learners: Learners,
     n_components: int,
-    marginals: Marginals | None = None,
+    tol: float,
 ) -> ShrunkenMixture:
     """Learn a mixture and shrink its tables as strongly as suits held-out rows.
 
@@ -91,256 +89,173 @@ def learn_shrunken_mixture(
     Mixtures of either structure, shrunk more and more strongly, try to predict the last quarter
     better than the single network. The components keep their own structures unless these are not
     safely better than the single network, or its structure is safely better than theirs. The best
-    mixture gives the first responsibilities when all rows are learned from.
+    mixture gives the first responsibilities when all rows are learned from. EM on the rows as they
+    are, with missing cells summed out, ends the fit.
 
     Parameters
     ----------
-    codes : array of shape (n_rows, n_features)
-        States of complete rows.
-    weight : array of shape (n_rows,)
-        Weights of the rows.
+    training : TrainingRows
+        The rows.
     network : CutsetNetwork
         A single network of all rows.
     param_ess : float
         Equivalent sample size of the parameters of a single network.
-    learn, learn_components : callable
-        Learn a network from codes and weights, and a mixture from some rows.
+    learners : Learners
+        Learn from complete rows.
     n_components : int
         Number of components.
-    marginals : callable, default=None
-        Scores held-out rows; needed only where missing cells have been filled.
+    tol : float
+        EM on rows with missing cells stops when an iteration gains less than this (nats a row).
 
     Returns
     -------
     ShrunkenMixture
-        A mixture to turn into a circuit without further smoothing.
     """
-    everyone = np.ones(len(codes), bool)
-    kept, held = next(quarters(weight), (weight, None))
+    everyone = np.ones(len(training.weight), bool)
+
+    def finished(
+        learned: CutsetMixture, networks: Sequence[CutsetNetwork], start: Floats, strength: float
+    ) -> ShrunkenMixture:
+        shrunken = Shrunken.from_networks(networks, training, param_ess, learners.circuit)
+        circuit = shrunken.fitted(training, start, strength)
+        if np.isnan(training.rows).any():
+            counts = shrunken.prior(strength)
+            circuit = _em(circuit, training.rows, training.weight, counts, tol)
+        return ShrunkenMixture(learned._replace(networks=list(networks)), circuit, strength)
+
+    kept, held = next(quarters(training.weight), (training.weight, None))
     if held is None or kept.sum() < n_components:
-        first = learn_components(everyone, weight, None)
-        start = _responsibility(first)
-        return _shrunken(first, first.networks, codes, weight, start, param_ess, _UNTOLD)
-    some, told = kept > 0, held > 0
-    first = learn_components(some, kept[some], None)
-    single = learn(codes[some], kept[some])
-
-    def score_held(tables: SmoothedMixture) -> Floats:
-        if marginals is None:
-            return tables.log_likelihood(codes[told])
-        return marginals(told, tables.counted(), np.exp(tables.log_weight))
-
-    search = _Search(codes[some], kept[some], param_ess, score_held, held[told])
-    own = search.run(first, first.networks, single)
+        learned = learners.components(everyone, training.weight, None)
+        return finished(learned, learned.networks, softmax(learned.joint, axis=1), _UNTOLD)
+    taught = training.some(kept > 0, kept)
+    first = learners.components(kept > 0, taught.weight, None)
+    single = learners.network(kept > 0, taught.weight)
+    search = _Search(taught, training.some(held > 0, held), param_ess, learners.circuit)
+    separate = search.run(first, first.networks, single)
     shared = search.run(first, [single] * len(first.networks), single)
-    best = max(own, shared, key=lambda found: found.score)
-    if own.score > 0 and search.safe_mean(shared.gain - own.gain) <= 0:
-        best = own
-    start = _posterior(best.tables.joint(codes))
+    best = max(separate, shared, key=lambda attempt: attempt.score)
+    if separate.score > 0 and search.safe_mean(shared.gain - separate.gain) <= 0:
+        best = separate
+    start = best.shrunken.responsibility(best.circuit, training.complete)
     if best is shared:
-        networks = [network] * len(first.networks)
-        return _shrunken(first, networks, codes, weight, start, param_ess, best.strength)
-    then = learn_components(everyone, weight, start)
+        return finished(first, [network] * len(first.networks), start, best.strength)
+    then = learners.components(everyone, training.weight, start)
     then = then._replace(n_iter=first.n_iter + then.n_iter)
-    start = _responsibility(then)
-    return _shrunken(then, then.networks, codes, weight, start, param_ess, best.strength)
+    return finished(then, then.networks, softmax(then.joint, axis=1), best.strength)
 
 
-def fit_shrunken(
-    mixture: Circuit,
-    components: Sequence[Circuit],
-    complete: Floats,
-    rows: Floats,
-    weight: Floats,
-    param_ess: float,
-    strength: float,
-    tol: float,
-) -> Circuit:
-    """Fit a shrunken mixture to rows with missing cells.
+class Shrunken(NamedTuple):
+    """Components whose parameters are those of the whole table, which all are shrunk towards."""
 
-    Parameters
-    ----------
-    mixture : Circuit
-        The mixture, learned from rows that were filled.
-    components : sequence of Circuit
-        Its components, in their order.
-    complete, rows : arrays of shape (n_rows, n_features)
-        Encoded rows, filled and as they are.
-    weight : array of shape (n_rows,)
-        Weights of the rows.
-    param_ess, strength : float
-        Equivalent sample size of the whole table, and of the components.
-    tol : float
-        EM stops when an iteration gains less than this (nats a row).
-
-    Returns
-    -------
-    Circuit
-        The same structure with new parameters.
-    """
-    # A component is deterministic: one iteration finds its tables of the whole table.
-    wholes = [
-        fit_parameters(
-            component,
-            complete,
-            weight,
-            pseudo_count=uniform_pseudo_counts(component, param_ess),
-            max_iter=1,
-        )
-        for component in components
-    ]
-    # The nodes of the mixture are those of the components, one after the other, and the root.
-    even = np.full(len(wholes), -np.log(len(wholes))) if len(wholes) > 1 else np.empty(0)
-    of_whole = mixture.with_parameters(
-        log_weight=np.concatenate([*(whole.log_weight for whole in wholes), even]),
-        param=np.concatenate([whole.param for whole in wholes]),
-    )
-    counts = pseudo_counts_like(of_whole, strength * len(wholes))
-    return fit_parameters(mixture, rows, weight, pseudo_count=counts, max_iter=_MAX_ITER, tol=tol)
-
-
-class _Whole(NamedTuple):
-    """Networks, and for each the tables of one row that is distributed like all rows."""
-
-    networks: Sequence[CutsetNetwork]
-    cells: list[NetworkCells]
-    tables: list[Floats]
+    wholes: list[Circuit]
 
     @classmethod
-    def of(
-        cls, networks: Sequence[CutsetNetwork], codes: Codes, weight: Floats, param_ess: float
-    ) -> _Whole:
-        """Count the rows and smooth; a network that comes several times is counted once."""
-        found: dict[int, tuple[NetworkCells, Floats]] = {}
+    def from_networks(
+        cls,
+        networks: Sequence[CutsetNetwork],
+        training: TrainingRows,
+        param_ess: float,
+        build: Callable[[CutsetNetwork], Circuit],
+    ) -> Shrunken:
+        """Count all rows and smooth; a network that comes several times is counted once."""
+        made: dict[int, Circuit] = {}
         for network in networks:
-            if id(network) not in found:
-                cells = NetworkCells.of(network)
-                counts = cells.counts(codes, weight) + param_ess * cells.even
-                found[id(network)] = cells, counts / (weight.sum() + param_ess)
-        cells_and_tables = [found[id(network)] for network in networks]
-        return cls(networks, *map(list, zip(*cells_and_tables)))
+            if id(network) not in made:
+                circuit = build(network)
+                even = uniform_pseudo_counts(circuit, param_ess)
+                # A component is deterministic: one iteration finds its tables.
+                made[id(network)] = em_step(circuit, training.complete, training.weight, even)
+        return cls([made[id(network)] for network in networks])
+
+    def prior(self, strength: float) -> PseudoCounts:
+        """Pseudo-counts of the mixture: for each component so many rows like the whole table."""
+        n_components = len(self.wholes)
+        even = mixture(self.wholes, np.full(n_components, 1.0 / n_components))
+        return pseudo_counts_from(even, strength * n_components)
+
+    def fitted(self, training: TrainingRows, responsibility: Floats, strength: float) -> Circuit:
+        """EM on the tables of the mixture, from given responsibilities on."""
+        weight = training.weight[:, np.newaxis] * responsibility
+        parts = [
+            em_step(whole, training.complete, of_part, pseudo_counts_from(whole, strength))
+            for whole, of_part in zip(self.wholes, weight.T)
+        ]
+        total = weight.sum(axis=0) + strength
+        start = mixture(parts, total / total.sum())
+        return _em(start, training.complete, training.weight, self.prior(strength), _TOL)
+
+    def responsibility(self, circuit: Circuit, complete: Floats) -> Floats:
+        """Posterior of the components of a fitted mixture given each row."""
+        n_components = len(self.wholes)
+        if n_components == 1:
+            return np.ones((len(complete), 1))
+        log_weight = circuit.log_weight[circuit.n_edges - n_components :]
+        joint = [log_likelihood(part, complete) for part in self._parts(circuit)]
+        return np.asarray(softmax(np.column_stack(joint) + log_weight, axis=1))
+
+    def _parts(self, circuit: Circuit) -> list[Circuit]:
+        """The components of a mixture, which stand one after the other."""
+        parts, edge, param = [], 0, 0
+        for whole in self.wholes:
+            last_edge, last_param = edge + whole.n_edges, param + len(whole.param)
+            log_weight, params = circuit.log_weight[edge:last_edge], circuit.param[param:last_param]
+            parts.append(whole.with_parameters(log_weight=log_weight, param=params))
+            edge, param = last_edge, last_param
+        return parts
 
 
-class _Found(NamedTuple):
+def _em(start: Circuit, rows: Floats, weight: Floats, prior: PseudoCounts, tol: float) -> Circuit:
+    fitted: Circuit = fit_parameters(
+        start, rows, weight, pseudo_count=prior, max_iter=_MAX_ITER, tol=tol
+    )
+    return fitted
+
+
+class _Attempt(NamedTuple):
     """A mixture, and what it gains over a single network (nats): by row, and safely on average."""
 
     gain: Floats
     score: float
     strength: float
-    tables: SmoothedMixture
+    shrunken: Shrunken
+    circuit: Circuit
 
 
 class _Search(NamedTuple):
-    """Rows to learn from, what smooths the tables of the whole, and how to score held-out rows."""
+    """Rows to learn from and held-out rows, and what makes circuits of networks."""
 
-    codes: Codes
-    weight: Floats
+    taught: TrainingRows
+    held_out: TrainingRows
     param_ess: float
-    score_held: Callable[[SmoothedMixture], Floats]
-    weight_held: Floats
+    build: Callable[[CutsetNetwork], Circuit]
 
     def run(
         self, first: CutsetMixture, networks: Sequence[CutsetNetwork], single: CutsetNetwork
-    ) -> _Found:
+    ) -> _Attempt:
         """The strength that suits the held-out rows best, for networks of given structure."""
-        whole = _Whole.of(networks, self.codes, self.weight, self.param_ess)
-        alone = self._alone(single)
-        responsibility = _responsibility(first)
-        found: list[_Found] = []
+        shrunken = Shrunken.from_networks(networks, self.taught, self.param_ess, self.build)
+        (alone,) = Shrunken.from_networks([single], self.taught, self.param_ess, self.build).wholes
+        log_density_alone = log_likelihood(alone, self.held_out.rows)
+        responsibility = softmax(first.joint, axis=1)
+        attempts: list[_Attempt] = []
         best, strength = 0, _FIRST
-        while len(found) - best <= _PATIENCE and strength <= max(_LAST, self.weight.sum()):
-            tables = fit_tables(whole, self.codes, self.weight, responsibility, strength)
-            gain = self.score_held(tables) - alone
-            found.append(_Found(gain, self.safe_mean(gain), strength, tables))
-            best = max(range(len(found)), key=lambda i: found[i].score)
-            responsibility = _posterior(tables.joint(self.codes))
+        while len(attempts) - best <= _PATIENCE and strength <= max(
+            _LAST, self.taught.weight.sum()
+        ):
+            circuit = shrunken.fitted(self.taught, responsibility, strength)
+            gain = log_likelihood(circuit, self.held_out.rows) - log_density_alone
+            attempts.append(_Attempt(gain, self.safe_mean(gain), strength, shrunken, circuit))
+            best = max(range(len(attempts)), key=lambda i: attempts[i].score)
+            responsibility = shrunken.responsibility(circuit, self.taught.complete)
             strength *= _FACTOR
-        return found[best]
-
-    def _alone(self, single: CutsetNetwork) -> Floats:
-        """Log-likelihood of the held-out rows under a single network (nats)."""
-        whole = _Whole.of([single], self.codes, self.weight, self.param_ess)
-        log_prob = whole.cells[0].log_probabilities(whole.tables[0])
-        tables = SmoothedMixture(whole.networks, whole.cells, whole.tables, [log_prob], np.zeros(1))
-        return self.score_held(tables)
+        return attempts[best]
 
     def safe_mean(self, gain: Floats) -> float:
         """Mean gain (nats a held-out row) less its standard error.
 
         So a mixture that owes its gain to few rows does not beat one that is safely no worse.
         """
-        mean = np.average(gain, weights=self.weight_held)
-        variance = np.average((gain - mean) ** 2, weights=self.weight_held)
-        return float(mean - np.sqrt(variance / self.weight_held.sum()))
-
-
-def fit_tables(
-    whole: _Whole,
-    codes: Codes,
-    weight: Floats,
-    responsibility: Floats,
-    strength: float,
-    max_iter: int = _MAX_ITER,
-) -> SmoothedMixture:
-    """EM on the tables of a mixture, from given responsibilities on.
-
-    Parameters
-    ----------
-    whole : _Whole
-        The networks, and the tables that they are shrunk towards.
-    codes, weight : arrays
-        Complete rows and their weights.
-    responsibility : array of shape (n_rows, n_components)
-        Probabilities of the components.
-    strength : float
-        Number of rows of the prior of each component.
-    max_iter : int
-        Number of iterations at most.
-
-    Returns
-    -------
-    SmoothedMixture
-        The tables of greatest posterior density so far.
-    """
-    before = -np.inf
-    networks, cells = whole.networks, whole.cells
-    for _ in range(max_iter):
-        counts = [
-            structure.counts(codes, weight * share) + strength * prior
-            for structure, prior, share in zip(cells, whole.tables, responsibility.T)
-        ]
-        log_prob = [found.log_probabilities(count) for found, count in zip(cells, counts)]
-        total = weight @ responsibility + strength
-        tables = SmoothedMixture(networks, cells, counts, log_prob, np.log(total / total.sum()))
-        joint = tables.joint(codes)
-        log_prior = sum(float(prior @ found) for prior, found in zip(whole.tables, log_prob))
-        objective = float(weight @ logsumexp(joint, axis=1))
-        objective += strength * (log_prior + float(tables.log_weight.sum()))
-        if objective - before < _TOL * weight.sum():
-            break
-        before = objective
-        responsibility = _posterior(joint)
-    return tables
-
-
-def _shrunken(
-    found: CutsetMixture,
-    networks: Sequence[CutsetNetwork],
-    codes: Codes,
-    weight: Floats,
-    responsibility: Floats,
-    param_ess: float,
-    strength: float,
-) -> ShrunkenMixture:
-    whole = _Whole.of(networks, codes, weight, param_ess)
-    tables = fit_tables(whole, codes, weight, responsibility, strength)
-    mixture = found._replace(networks=tables.counted(), weights=np.exp(tables.log_weight))
-    return ShrunkenMixture(mixture, strength)
-
-
-def _responsibility(mixture: CutsetMixture) -> Floats:
-    return _posterior(mixture.joint)
-
-
-def _posterior(joint: Floats) -> Floats:
-    return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        weight = self.held_out.weight
+        mean = np.average(gain, weights=weight)
+        variance = np.average((gain - mean) ** 2, weights=weight)
+        return float(mean - np.sqrt(variance / weight.sum()))

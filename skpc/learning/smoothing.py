@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
+from skpc.circuit import Circuit
 from skpc.counting import Rows, WeightedRows, node_rows
 from skpc.learning._levels import trees_along_shared_edges
-from skpc.learning.network import CutsetNetwork, node_priors
-from skpc.learning.network_cells import Codes, NetworkCells
+from skpc.learning.network import CutsetNetwork, cutset_circuit, node_priors
+from skpc.queries import uniform_pseudo_counts
+from skpc.queries.passes.induced import count_entries, entries_of
+
+Codes = NDArray[np.int16]
 
 #: Equivalent sample sizes to choose from.
 PARAM_ESS = np.geomspace(0.1, 100.0, 13)
@@ -50,8 +55,9 @@ def choose_param_ess(
         Whether the trees of all leaves have the same edges.
     shown : array of shape (n_rows, n_features), default=None
         The states before missing cells were filled, -1 where they are missing: only what is shown
-        counts. What fills a cell is easier to predict than what would have been there, and tables
-        would seem to have more rows than they have.
+        counts, the states of a variable where neither it nor the one above it is missing. What
+        fills a cell is easier to predict than what would have been there, and tables would seem to
+        have more rows than they have.
 
     Returns
     -------
@@ -69,19 +75,19 @@ def choose_param_ess(
     """
     if network.n_parameters <= _MOST_PARAMETERS * weight.sum():
         return float(PARAM_ESS[np.argmax(leave_one_out(network, codes, weight, PARAM_ESS, shown))])
-    total, n_held = np.zeros(len(PARAM_ESS)), 0.0
+    log_likelihood, n_held = np.zeros(len(PARAM_ESS)), 0.0
     shown = codes if shown is None else shown
     for kept, held in quarters(weight):
-        some, test = kept > 0, held > 0
-        relearned = relearned_trees(network, codes[some], kept[some], structured)
-        cells = NetworkCells.of(relearned)
-        counts = cells.counts(codes[some], kept[some], shown[some])
-        test_counts = cells.counts(codes[test], held[test], shown[test])
-        total += _log_likelihood(cells, test_counts, counts, cells.row_sums(counts), PARAM_ESS)
+        some = kept > 0
+        tables = _Tables.from_network(relearned_trees(network, codes[some], kept[some], structured))
+        counts = tables.counts(codes[some], kept[some], shown[some])
+        held_out = tables.counts(codes[held > 0], held[held > 0], shown[held > 0])
+        totals = tables.totals(counts)
+        log_likelihood += tables.log_likelihood(held_out, counts, totals, PARAM_ESS)
         n_held += held.sum()
         if n_held >= _ENOUGH_ROWS:
             break
-    return float(PARAM_ESS[np.argmax(total)])
+    return float(PARAM_ESS[np.argmax(log_likelihood)])
 
 
 def leave_one_out(
@@ -107,13 +113,69 @@ def leave_one_out(
     ndarray of shape (n,)
         Summed over the rows.
     """
-    cells = NetworkCells.of(network)
-    count = cells.counts(codes, weight, shown)
-    one_row = cells.counts(codes, weight * _weight_of_one(weight), shown)
-    total = cells.row_sums(count)
-    others = count - one_row / np.where(count > 0, count, 1.0)
-    others_in_row = total - cells.row_sums(one_row) / np.where(total > 0, total, 1.0)
-    return _log_likelihood(cells, count, others, others_in_row, param_ess)
+    tables = _Tables.from_network(network)
+    count = tables.counts(codes, weight, shown)
+    whole, of_one = _weight_of_one(weight), count
+    if (whole != 1.0).any():
+        of_one = tables.counts(codes, weight * whole, shown)
+    return _without_one(tables, count, of_one, param_ess)
+
+
+class _Tables(NamedTuple):
+    """The tables of a network as the entries of its circuit, end to end.
+
+    ``first`` is where each distribution begins, ``even`` the pseudo-count of each entry at an
+    equivalent sample size of one.
+    """
+
+    circuit: Circuit
+    first: Ints
+    even: Floats
+
+    @classmethod
+    def from_network(cls, network: CutsetNetwork) -> _Tables:
+        """The tables in the order of the circuit."""
+        circuit = cutset_circuit(network, param_ess=1.0)
+        even, first = entries_of(circuit, *uniform_pseudo_counts(circuit, 1.0))
+        return cls(circuit, first, even)
+
+    def counts(self, codes: Codes, weight: Floats, shown: Codes | None = None) -> Floats:
+        """Weight of complete rows in each entry; of what is shown where that is given."""
+        marks = None if shown is None else shown >= 0
+        return count_entries(self.circuit, codes.astype(np.float64), weight, marks)
+
+    def totals(self, counts: Floats) -> Floats:
+        """Sums over the entries of each distribution."""
+        return np.asarray(np.add.reduceat(counts, self.first))
+
+    def log_likelihood(
+        self, held_out: Floats, counts: Floats, totals: Floats, param_ess: Floats
+    ) -> Floats:
+        """Log-likelihood (nats) of held-out counts, for each sample size.
+
+        The tables are smoothed from ``counts``, and ``totals`` of these in each distribution.
+        """
+        held_out_totals, even_totals = self.totals(held_out), self.totals(self.even)
+        entry, distribution = held_out > 0, held_out_totals > 0
+        # Rounding must not leave less than nothing.
+        counts, totals = np.maximum(counts[entry], 0.0), np.maximum(totals[distribution], 0.0)
+        held_out, even = held_out[entry], self.even[entry]
+        held_out_totals, even_totals = held_out_totals[distribution], even_totals[distribution]
+        return np.array(
+            [
+                held_out @ np.log(counts + ess * even)
+                - held_out_totals @ np.log(totals + ess * even_totals)
+                for ess in param_ess
+            ]
+        )
+
+
+def _without_one(tables: _Tables, count: Floats, of_one: Floats, param_ess: Floats) -> Floats:
+    """Log-likelihood (nats) of counts under tables from which each row has been removed."""
+    total = tables.totals(count)
+    others = count - of_one / np.where(count > 0, count, 1.0)
+    others_in_all = total - tables.totals(of_one) / np.where(total > 0, total, 1.0)
+    return tables.log_likelihood(count, others, others_in_all, param_ess)
 
 
 def quarters(weight: Floats) -> Iterator[tuple[Floats, Floats]]:
@@ -169,20 +231,3 @@ def _rows_at_leaves(network: CutsetNetwork, rows: Rows) -> Iterator[tuple[int, A
 def _weight_of_one(weight: Floats) -> Floats:
     """Weight of each of the rows that a row stands for: one where it is whole."""
     return weight / np.ceil(weight)
-
-
-def _log_likelihood(
-    cells: NetworkCells, test: Floats, count: Floats, count_in_row: Floats, param_ess: Floats
-) -> Floats:
-    """Log-likelihood (nats) of counts under tables smoothed from others, for each sample size."""
-    test_in_row, even_in_row = cells.row_sums(test), cells.row_sums(cells.even)
-    cell, row = test > 0, test_in_row > 0
-    # Rounding must not leave less than nothing.
-    count, count_in_row = np.maximum(count[cell], 0.0), np.maximum(count_in_row[row], 0.0)
-    test, even = test[cell], cells.even[cell]
-    test_in_row, even_in_row = test_in_row[row], even_in_row[row]
-    by_ess = [
-        test @ np.log(count + ess * even) - test_in_row @ np.log(count_in_row + ess * even_in_row)
-        for ess in param_ess
-    ]
-    return np.array(by_ess)

@@ -1,19 +1,12 @@
-"""Questions to a circuit, one question a file."""
+"""Questions to a circuit; a file answers those that share a pass."""
 
-from skpc.queries.bd_score import bd_score
+from skpc.queries.completions import mpe, sample, sample_missing
 from skpc.queries.condition import condition
-from skpc.queries.expansion import KernelExpansion
-from skpc.queries.expectation import expected_gram, expected_kernel
-from skpc.queries.flows import flows
-from skpc.queries.log_conditional import log_conditional
-from skpc.queries.log_likelihood import log_likelihood
-from skpc.queries.marginals import marginals
-from skpc.queries.moments import moments
-from skpc.queries.mpe import mpe
-from skpc.queries.parameters import PseudoCounts, fit_parameters, uniform_pseudo_counts
-from skpc.queries.posteriors import posteriors
-from skpc.queries.quantiles import quantiles
-from skpc.queries.sample import sample, sample_missing
+from skpc.queries.expectation import KernelExpansion, expected_gram, expected_kernel
+from skpc.queries.flows import PseudoCounts, bd_score, flows, uniform_pseudo_counts
+from skpc.queries.log_likelihood import log_conditional, log_likelihood
+from skpc.queries.parameters import fit_parameters
+from skpc.queries.posteriors import marginals, moments, posteriors, quantiles
 from skpc.queries.score_cells import score_cells
 
 __all__ = [

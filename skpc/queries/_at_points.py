@@ -144,7 +144,7 @@ def _maps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """From the patterns of each product to those of its children."""
     map_at = np.full(len(plan.arg), -1)
-    found: dict[tuple[int, int], int] = {}
+    begin: dict[tuple[int, int], int] = {}
     patterns: list[Floats] = [np.empty(0, np.int64)]
     filled = 0
     for i in np.flatnonzero(plan.is_sum == 0).tolist():
@@ -152,11 +152,11 @@ def _maps(
             child = int(plan.arg[a])
             below = scopes[child] if child >= 0 else scope_of_node[leaves.node[~child]]
             key = (scopes[i], below)
-            if key not in found:
+            if key not in begin:
                 patterns.append(group(below)[0][group(scopes[i])[1]])
-                found[key] = filled
+                begin[key] = filled
                 filled += len(patterns[-1])
-            map_at[a] = found[key]
+            map_at[a] = begin[key]
     return map_at, np.concatenate(patterns)
 
 
@@ -257,8 +257,8 @@ def _fill_joint(
         of_blocks = [factors[var] for var in blocks.variables]
         side = JointSide(blocks, circuit.columns, normals)
         joint_expectations(of_blocks, side, points, out)
-        own = slice(first, first + len(blocks.leaf))
-        at[:, own] = begin + place[:, own] * shape[1]
+        part = slice(first, first + len(blocks.leaf))
+        at[:, part] = begin + place[:, part] * shape[1]
         first += len(blocks.leaf)
         begin += out.size
     return joint, at
@@ -271,10 +271,10 @@ def _known_values(
     known_at, filled = np.full(cells.shape, -1), len(patterns.of_leaves)
     parts = [np.empty(0)]
     for var in range(cells.shape[1]):
-        seen = ~np.isnan(cells[:, var])
-        distinct, which = np.unique(cells[seen, var], return_inverse=True)
+        observed = ~np.isnan(cells[:, var])
+        distinct, which = np.unique(cells[observed, var], return_inverse=True)
         values = cell_values(var, distinct)
-        known_at[seen, var] = filled + which * values.shape[1]
+        known_at[observed, var] = filled + which * values.shape[1]
         parts.append(values.ravel())
         filled += values.size
     return known_at, np.concatenate(parts)
@@ -297,7 +297,24 @@ def _follow(
 ) -> None:
     """Evaluate the reached nodes of each row, one place of a line for each pattern of points.
 
-    ``work`` holds the values of leaves and cells and, from ``lines_at`` on, the lines.
+    Parameters
+    ----------
+    plan, given : Plan and Reached
+        The order of the nodes, and which of them each row reaches.
+    width, map_at, pattern, leaf_at : arrays
+        See :class:`Patterns`.
+    known_at : array of shape (n_rows, n_features)
+        Where the values of each known cell begin in ``work``; -1 for a missing cell.
+    joint : array of shape (n_leaves,)
+        The number of a leaf among those of several variables, -1 for the others.
+    joint_at : array of shape (n_rows, n_joint_leaves)
+        Where the values of these begin in ``work`` for each row.
+    lines_at : int
+        Where the lines begin in ``work``.
+    work : array
+        The values of leaves and known cells, and behind them the lines of the nodes.
+    out : array of shape (n_rows, n_root_patterns)
+        Takes the values of the root.
     """
     ptr, node, arg_ptr = given.ptr, given.node, given.arg_ptr
     arg, posterior = given.arg, given.weight
@@ -309,6 +326,7 @@ def _follow(
             i = node[e]
             n = width[i]
             target = work[lines_at + plan.slot[i] * stride :][:n]
+            # Children stand before their parents, so that their lines are filled.
             for k in range(arg_ptr[e], arg_ptr[e + 1]):
                 a = arg[k]
                 child = plan.arg[a]

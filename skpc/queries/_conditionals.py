@@ -13,10 +13,9 @@ from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit, Structure
-from skpc.queries.passes.evaluator import Batch, Evaluator
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
 from skpc.queries.passes.rows import CHUNK, Cells
-from skpc.variables.families import cell_value
+from skpc.queries.passes.upward import Batch, Evaluator, argument_value
 from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussian_cells import ConditionalNormals, conditional_normals
 
@@ -102,7 +101,7 @@ def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
         for batch in evaluator.batches(part, start):
-            if len(batch.found):
+            if len(batch.evaluated):
                 given = _reached(evaluator, scope, batch, part)
                 yield given._replace(position=start + given.position)
 
@@ -120,7 +119,7 @@ def _reached(
     evaluator: Evaluator, scope: NDArray[np.uint64], batch: Batch, rows: Floats
 ) -> Conditionals:
     """The conditionals of the rows whose values stand in a batch."""
-    plan, position = evaluator.plan, batch.position[batch.found]
+    plan, position = evaluator.plan, batch.position[batch.evaluated]
     given = np.ascontiguousarray(rows[position])
     n_nodes, n_args = len(position) * len(plan.is_sum), len(position) * len(plan.arg)
     workspace = Reached(
@@ -131,7 +130,7 @@ def _reached(
         np.empty(n_args),
     )
     missing = _words(np.isnan(given), scope.shape[1])
-    state = (batch.cells, batch.lines, batch.in_logs, batch.found)
+    state = (batch.cells, batch.lines, batch.in_logs, batch.evaluated)
     _reach(plan, evaluator.tables, scope, missing, *state, workspace)
     n_nodes = int(workspace.ptr[-1])
     n_args = int(workspace.arg_ptr[n_nodes])
@@ -192,13 +191,13 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[Conditi
     leaf = ~evaluator.plan.arg[reached.arg]
     marks = np.zeros((len(rows), len(evaluator.plan.leaves.var)), dtype=bool)
     marks[row[leaf >= 0], leaf[leaf >= 0]] = True
-    found = []
+    normals = []
     for blocks, cells in zip(evaluator.circuit.blocks, evaluator.reader.cells(rows)):
         if len(blocks.variables) > 1:
             part = np.ascontiguousarray(rows[:, blocks.variables])
             columns = evaluator.circuit.columns
-            found.append(conditional_normals(blocks, columns, cells, part, marks[:, blocks.leaf]))
-    return found
+            normals.append(conditional_normals(blocks, columns, cells, part, marks[:, blocks.leaf]))
+    return normals
 
 
 def _words(marks: NDArray[np.bool_], n_words: int) -> NDArray[np.uint64]:
@@ -207,32 +206,6 @@ def _words(marks: NDArray[np.bool_], n_words: int) -> NDArray[np.uint64]:
     padded = np.zeros((len(marks), 8 * n_words), dtype=np.uint8)
     padded[:, : octets.shape[1]] = octets
     return padded.view("<u8").astype(np.uint64)
-
-
-@inlined
-def _score(
-    plan: Plan,
-    table: Floats,
-    weight: Floats,
-    codes: NDArray[np.int16],
-    values: Floats,
-    lines: Floats,
-    in_logs: bool,
-    i: int,
-    a: int,
-    r: int,
-) -> float:
-    """Weight times value of argument a of sum i, relative to the sum if these are logs."""
-    child = plan.arg[a]
-    if child >= 0:
-        value = lines[child, r]
-    else:
-        leaf = ~child
-        line = plan.leaves.line[leaf]
-        family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
-        n_states, code = plan.leaves.n_states[leaf], codes[line, r]
-        value = cell_value(family, first, n_states, table, code, values[line, r], in_logs)
-    return fast_exp(weight[a] + value - lines[i, r]) if in_logs else weight[a] * value
 
 
 @inlined
@@ -272,11 +245,26 @@ def _reach(
     column: Ints,
     into: Reached,
 ) -> None:
-    """List the nodes that each row reaches from the root, and the weights by which it does."""
+    """List the nodes that each row reaches from the root, and the weights by which it does.
+
+    Parameters
+    ----------
+    plan, tables : Plan and Tables
+        The order of the nodes, and the parameters.
+    scope : array of shape (n_inner, n_words)
+        The scopes of the nodes as bits.
+    missing : array of shape (n_rows, n_words)
+        The missing variables of the rows as bits.
+    cells, lines, in_logs : Cells, array and bool
+        The evaluated batch.
+    column : array of shape (n_rows,)
+        Where the values of each row stand in the lines.
+    into : Reached
+        Takes the nodes, their children and the weights.
+    """
     ptr, node, arg_ptr = into.ptr, into.node, into.arg_ptr
     arg, posterior = into.arg, into.weight
     n_inner = len(plan.is_sum)
-    codes, values = cells.codes, cells.values
     table = tables.log_table if in_logs else tables.table
     weight = tables.log_weight if in_logs else tables.weight
     alive = np.empty(n_inner, np.int8)
@@ -299,7 +287,11 @@ def _reach(
                     score[a] = 1.0
                 elif total == 0.0 or not one_for_all:
                     r = column[j]
-                    score[a] = _score(plan, table, weight, codes, values, lines, in_logs, i, a, r)
+                    value = argument_value(plan, table, cells, lines, a, r, in_logs)
+                    if in_logs:
+                        score[a] = fast_exp(weight[a] + value - lines[i, r])
+                    else:
+                        score[a] = weight[a] * value
                     total += score[a]
                 if plan.arg[a] >= 0 and score[a] > 0.0:
                     alive[plan.arg[a]] = 1

@@ -9,8 +9,8 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
-from skpc.queries.passes.evaluator import Evaluator
 from skpc.queries.passes.rows import check_rows
+from skpc.queries.passes.upward import Evaluator
 
 
 def condition(circuit: Circuit, evidence: Any) -> Circuit:

@@ -1,16 +1,23 @@
-"""How many rows are expected to use each part of the circuit?"""
+"""How many rows are expected to use each part of the circuit? What follows from these counts?"""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
 
-from skpc._arrays import Floats
-from skpc.circuit import Circuit
-from skpc.queries.passes.downward import collect_statistics
-from skpc.queries.passes.evaluator import Evaluator
+from skpc._arrays import Floats, Ints
+from skpc.circuit import SUM, Circuit
+from skpc.queries.passes.downward import flow_down, sums_over_rows
+from skpc.queries.passes.induced import induced_statistics, walkable
 from skpc.queries.passes.rows import check_rows, over_chunks
+from skpc.queries.passes.upward import Evaluator, refuse_impossible
+from skpc.variables import Columns, Leaves
+from skpc.variables.leaf_queries import missing_counts, uniform_param
+from skpc.variables.leaves import states_of_leaves
 
 
 class ExpectedStatistics(NamedTuple):
@@ -82,24 +89,52 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
         Edge counts in the order of the edges, leaf statistics in the layout of the leaf tables,
         and the weighted sum of the rows' log-likelihoods (nats).
     """
-    evaluator = Evaluator(circuit)
-    n_arguments = len(evaluator.plan.arg)
-    n_entries = len(evaluator.tables.log_table)
+    complete = ~np.isnan(rows).any(axis=1)
+    if walkable(circuit) is None:
+        complete[:] = False
+    parts = []
+    if complete.any():
+        index = np.flatnonzero(complete)
+        edges, leaves, log_density = induced_statistics(circuit, rows[index], weight[index])
+        refuse_impossible(log_density, index)
+        parts.append(ExpectedStatistics(edges, leaves, float(weight[index] @ log_density)))
+    if not complete.all() or not len(rows):
+        parts.append(_statistics_of_all_edges(circuit, rows, weight, ~complete))
+    return reduce(_plus, parts)
 
-    def work(part: Floats, start: int) -> tuple[np.ndarray, np.ndarray, float]:
-        edge_flow, statistic, total = np.zeros(n_arguments), np.zeros(n_entries), 0.0
-        flow, of_blocks = evaluator.flows(), np.zeros((len(part), evaluator.reader.n_blocks))
-        for batch in evaluator.batches(part, start):
-            found, of_rows = batch.found, np.zeros(len(batch.position))
-            of_rows[found] = weight[start + batch.position[found]]
-            total += float(of_rows[found] @ batch.root[found])
+
+def _plus(one: ExpectedStatistics, other: ExpectedStatistics) -> ExpectedStatistics:
+    return ExpectedStatistics(
+        one.edge_flow + other.edge_flow,
+        one.leaf_statistic + other.leaf_statistic,
+        one.log_likelihood + other.log_likelihood,
+    )
+
+
+def _statistics_of_all_edges(
+    circuit: Circuit, rows: Floats, weight: Floats, chosen: NDArray[np.bool_]
+) -> ExpectedStatistics:
+    """The E-step of some of the rows by a pass over all edges."""
+    evaluator, index = Evaluator(circuit), np.flatnonzero(chosen)
+    rows, weight = rows[index], weight[index]
+    n_arguments, n_entries = len(evaluator.plan.arg), len(evaluator.tables.log_table)
+
+    def work(part: Floats, start: int) -> tuple[Floats, Floats, float]:
+        into, total = sums_over_rows(n_arguments, n_entries), 0.0
+        flow, joint = evaluator.flows(), np.zeros((len(part), evaluator.reader.n_leaves))
+        for batch in evaluator.batches(part, start, refuse=False):
+            if batch.in_logs:
+                refuse_impossible(batch.root, index[start + batch.position])
+            some, of_rows = batch.evaluated, np.zeros(len(batch.position))
+            of_rows[some] = weight[start + batch.position[some]]
+            total += float(of_rows[some] @ batch.root[some])
             flow[evaluator.plan.slot[-1], : len(of_rows)] = of_rows
             state = (batch.cells, len(of_rows), batch.lines, flow, batch.in_logs)
-            collect_statistics(evaluator.plan, evaluator.tables, *state, edge_flow, statistic)
+            flow_down(evaluator.plan, evaluator.tables, *state, into)
             reached = batch.cells.values[circuit.n_features + 1 :: 2, : len(of_rows)]
-            of_blocks[batch.position] += reached.T
-        evaluator.reader.add_statistics(part, of_blocks, statistic)
-        return edge_flow, statistic, total
+            joint[batch.position] += reached.T
+        evaluator.reader.add_statistics(part, joint, into.statistic)
+        return into.edge_flow, into.statistic, total
 
     # Parts are added up in their order, so that threads do not change the sums.
     parts = over_chunks(rows, work)
@@ -107,3 +142,188 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
     by_edge[evaluator.program.edge] = sum(part[0] for part in parts)
     statistic = sum((part[1] for part in parts), np.zeros(n_entries))
     return ExpectedStatistics(by_edge[:-1], statistic, sum(part[2] for part in parts))
+
+
+class PseudoCounts(NamedTuple):
+    """Counts that EM adds to the expected ones.
+
+    ``edge`` has shape (n_edges,); ``param`` has the shape of the leaf parameters: counts of
+    states, and for a Gaussian (twice) a number of cells distributed like the column.
+    """
+
+    edge: Floats
+    param: Floats
+
+
+def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
+    """Pseudo-counts of rows without any cell, divided evenly at every sum and leaf.
+
+    For a cutset network these are the nested counts of its Dirichlet prior with the equivalent
+    sample size ``n_rows``: a cut divides them by its branches, a table by its cells.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The structure, and which weights and states are possible.
+    n_rows : float
+        The number of rows.
+
+    Returns
+    -------
+    PseudoCounts
+        To be passed to :func:`fit_parameters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import uniform_pseudo_counts
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.1, 0.9]))
+    >>> uniform_pseudo_counts(builder.build(), 3.0).param
+    array([1.5, 1.5])
+    """
+    return pseudo_counts_from(_evenly_spread(circuit), n_rows)
+
+
+def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
+    """Pseudo-counts that stand for rows distributed like a circuit.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Its structure is that of the circuit to be fitted.
+    n_rows : float
+        Their number.
+
+    Returns
+    -------
+    PseudoCounts
+        To be passed to :func:`fit_parameters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries.flows import pseudo_counts_from
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.1, 0.9]))
+    >>> pseudo_counts_from(builder.build(), 3.0).param.round(1)
+    array([0.3, 2.7])
+    """
+    nothing = np.full((1, circuit.n_features), np.nan)
+    statistics = expected_statistics(circuit, nothing, np.array([float(n_rows)]))
+    counts = missing_counts(*leaf_facts(circuit), statistics.leaf_statistic)
+    return PseudoCounts(statistics.edge_flow, counts)
+
+
+def _evenly_spread(circuit: Circuit) -> Circuit:
+    """The same structure with equal weights and equal probabilities of what is possible."""
+    parent = circuit.edge_parent
+    possible = circuit.log_weight > -np.inf
+    count = np.bincount(parent, possible, circuit.n_nodes)[parent]
+    log_weight = np.where(
+        (circuit.kind[parent] == SUM) & possible, -np.log(np.maximum(count, 1)), circuit.log_weight
+    )
+    return circuit.with_parameters(log_weight=log_weight, param=uniform_param(*leaf_facts(circuit)))
+
+
+def leaf_facts(circuit: Circuit) -> tuple[Leaves, Floats, Columns]:
+    """The leaves, their parameters and their variables, as their families take them."""
+    return circuit.structure.leaves, circuit.param, circuit.columns
+
+
+def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float = 0.1) -> float:
+    """Bayes-Dirichlet score: log marginal likelihood of rows, all parameters integrated out.
+
+    Every sum and every leaf of the deterministic circuit has a Dirichlet prior with the
+    pseudo-counts of `uniform_pseudo_counts`: the equivalent sample size at the root is divided
+    evenly at every sum and leaf, as in the BDeu score of a Bayesian network. Weights and states of
+    probability zero stay impossible; the other parameters do not matter.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The structure: deterministic, over categories.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows without missing cells.
+    sample_weight : array-like of shape (n_rows,), default=None
+        Weights of the rows, not necessarily whole numbers; None counts each row once.
+    ess : float, default=0.1
+        Equivalent sample size at the root: how many rows the prior is worth. Positive.
+
+    Returns
+    -------
+    float
+        The score of all rows together, in nats.
+
+    Raises
+    ------
+    ValueError
+        If the circuit is not deterministic or has numbers, or has been conditioned; if a cell is
+        missing, a row is impossible, weights do not match the rows or `ess` is not positive.
+
+    Examples
+    --------
+    A coin that showed heads twice: 1/2 times 2/3.
+
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import bd_score
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.5, 0.5]))
+    >>> round(float(np.exp(bd_score(builder.build(), [[0.0], [0.0]], ess=2.0))), 6)
+    0.333333
+    """
+    _check_structure(circuit, ess)
+    rows = check_rows(circuit, X)
+    if np.isnan(rows).any():
+        row, column = np.argwhere(np.isnan(rows))[0]
+        raise ValueError(
+            f"bd_score needs complete rows, but X[{row}, {column}] is missing: without it the "
+            "marginal likelihood has no closed form"
+        )
+    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
+    if weight.shape != (len(rows),):
+        raise ValueError(f"sample_weight must have shape ({len(rows)},), got {weight.shape}")
+    prior = uniform_pseudo_counts(circuit, ess)
+    counts = expected_statistics(circuit, rows, weight)
+    parent = circuit.edge_parent
+    at = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
+    score = _log_marginal(prior.edge[at], counts.edge_flow[at], parent[at], circuit.n_nodes)
+    leaves = circuit.structure.leaves
+    states = states_of_leaves(leaves, circuit.n_states)
+    possible = circuit.param[states.param] > -np.inf
+    owner = np.repeat(states.leaf, states.size)[possible]
+    pseudo, count = prior.param[states.param], counts.leaf_statistic[states.entry]
+    return score + _log_marginal(pseudo[possible], count[possible], owner, len(leaves.node))
+
+
+def _log_marginal(pseudo: Floats, count: Floats, owner: Ints, n_owners: int) -> float:
+    """The sum over all distributions; ``owner`` says which one a count belongs to."""
+    total = np.bincount(owner, pseudo, n_owners)
+    counted = np.bincount(owner, count, n_owners)
+    at = total > 0.0
+    of_totals = gammaln(total[at]) - gammaln(total[at] + counted[at])
+    return float(of_totals.sum() + (gammaln(pseudo + count) - gammaln(pseudo)).sum())
+
+
+def _check_structure(circuit: Circuit, ess: float) -> None:
+    if not circuit.deterministic:
+        raise ValueError(
+            "bd_score needs a deterministic circuit, but this one has a sum that decides on no "
+            "variable: its marginal likelihood has no closed form"
+        )
+    numeric = np.flatnonzero(~circuit.structure.is_categorical)
+    if len(numeric):
+        raise ValueError(
+            f"bd_score needs a circuit over categories, but variable {numeric[0]} is numeric"
+        )
+    known = np.flatnonzero(~np.isnan(circuit.observed))
+    if len(known):
+        raise ValueError(
+            f"the circuit has been conditioned on variable {known[0]}; bd_score needs a circuit "
+            "of all variables"
+        )
+    if not ess > 0.0:
+        raise ValueError(f"ess must be positive, got {ess}")

@@ -4,94 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skpc._arrays import Floats
 from skpc.circuit import SUM, Circuit
 from skpc.domain import column_moments
-from skpc.queries.flows import ExpectedStatistics, expected_statistics
+from skpc.queries.flows import (
+    ExpectedStatistics,
+    PseudoCounts,
+    expected_statistics,
+    leaf_facts,
+)
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, leaf_cells
-from skpc.variables import Columns, Leaves
-from skpc.variables.leaf_queries import log_prior, missing_counts, uniform_param, updated_param
+from skpc.variables.leaf_queries import log_prior, updated_param
 
 #: Iterations without a rise of the validation likelihood that counts, before EM stops.
 _PATIENCE = 4
-
-
-class PseudoCounts(NamedTuple):
-    """Counts that EM adds to the expected ones.
-
-    ``edge`` has shape (n_edges,); ``param`` has the shape of the leaf parameters: counts of
-    states, and for a Gaussian (twice) a number of cells distributed like the column.
-    """
-
-    edge: Floats
-    param: Floats
-
-
-def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
-    """Pseudo-counts of rows without any cell, divided evenly at every sum and leaf.
-
-    For a cutset network these are the nested counts of its Dirichlet prior with the equivalent
-    sample size ``n_rows``: a cut divides them by its branches, a table by its cells.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        The structure, and which weights and states are possible.
-    n_rows : float
-        The number of rows.
-
-    Returns
-    -------
-    PseudoCounts
-        To be passed to :func:`fit_parameters`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.circuit import CircuitBuilder
-    >>> from skpc.queries import uniform_pseudo_counts
-    >>> builder = CircuitBuilder(n_states=[2])
-    >>> _ = builder.discrete(0, np.log([0.1, 0.9]))
-    >>> uniform_pseudo_counts(builder.build(), 3.0).param
-    array([1.5, 1.5])
-    """
-    return pseudo_counts_like(_evenly_spread(circuit), n_rows)
-
-
-def pseudo_counts_like(circuit: Circuit, n_rows: float) -> PseudoCounts:
-    """Pseudo-counts that stand for rows distributed like a circuit.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        Its structure is that of the circuit to be fitted.
-    n_rows : float
-        Their number.
-
-    Returns
-    -------
-    PseudoCounts
-        To be passed to :func:`fit_parameters`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.circuit import CircuitBuilder
-    >>> from skpc.queries.parameters import pseudo_counts_like
-    >>> builder = CircuitBuilder(n_states=[2])
-    >>> _ = builder.discrete(0, np.log([0.1, 0.9]))
-    >>> pseudo_counts_like(builder.build(), 3.0).param.round(1)
-    array([0.3, 2.7])
-    """
-    nothing = np.full((1, circuit.n_features), np.nan)
-    statistics = expected_statistics(circuit, nothing, np.array([float(n_rows)]))
-    counts = missing_counts(*_leaves(circuit), statistics.leaf_statistic)
-    return PseudoCounts(statistics.edge_flow, counts)
 
 
 def fit_parameters(
@@ -176,13 +107,13 @@ def fit_parameters(
     # Validation rows judge the last iteration without its objective, which takes a pass over all.
     n_objectives = max_iter + (validation is None)
     steps = em_steps(circuit, rows, weight, pseudo_count, n_objectives)
-    for n_iter, (found, objective) in enumerate(steps):
+    for n_iter, (fitted, objective) in enumerate(steps):
         score = objective
         if validation is not None:
-            score = np.average(log_likelihood(found, validation), weights=sample_weight_val)
+            score = np.average(log_likelihood(fitted, validation), weights=sample_weight_val)
         waited = 0 if validation is None or score >= best_score + tol else waited + 1
         if score > best_score:
-            best, best_score = found, score
+            best, best_score = fitted, score
         settled = waited >= _PATIENCE or objective - before < tol * weight.sum()
         if settled or n_iter == max_iter:
             break
@@ -277,21 +208,9 @@ def fit_to_sums(
 def em_step(
     circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
 ) -> Circuit:
-    """One iteration of EM, without its objective, which takes another pass over the rows."""
-    counts = _pseudo_counts(circuit, pseudo_count)
-    mean, sd = column_moments(leaf_cells(circuit, rows)[1], weight)
-    return _maximised(circuit, expected_statistics(circuit, rows, weight), counts, mean, sd)
-
-
-def _evenly_spread(circuit: Circuit) -> Circuit:
-    """The same structure with equal weights and equal probabilities of what is possible."""
-    parent = circuit.edge_parent
-    possible = circuit.log_weight > -np.inf
-    count = np.bincount(parent, possible, circuit.n_nodes)[parent]
-    log_weight = np.where(
-        (circuit.kind[parent] == SUM) & possible, -np.log(np.maximum(count, 1)), circuit.log_weight
-    )
-    return circuit.with_parameters(log_weight=log_weight, param=uniform_param(*_leaves(circuit)))
+    """One iteration of EM, without the objective of its end, which takes another pass."""
+    *_, (fitted, _) = em_steps(circuit, rows, weight, pseudo_count, n_objectives=1)
+    return fitted
 
 
 def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:
@@ -317,7 +236,7 @@ def _log_prior(circuit: Circuit, counts: PseudoCounts, mean: Floats, sd: Floats)
     is_weight = circuit.kind[circuit.edge_parent] == SUM
     is_weight &= circuit.log_weight > -np.inf
     on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
-    return float(on_edges + log_prior(*_leaves(circuit), counts.param, mean, sd))
+    return float(on_edges + log_prior(*leaf_facts(circuit), counts.param, mean, sd))
 
 
 def _maximised(
@@ -336,10 +255,5 @@ def _maximised(
     changed = usable & (total > 0)
     with np.errstate(divide="ignore"):
         log_weight[changed] = np.log(count[changed] / total[changed])
-    param = updated_param(*_leaves(circuit), statistics.leaf_statistic, counts.param, mean, sd)
+    param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, counts.param, mean, sd)
     return circuit.with_parameters(log_weight=log_weight, param=param)
-
-
-def _leaves(circuit: Circuit) -> tuple[Leaves, Floats, Columns]:
-    """The leaves, their parameters and their variables, as their families take them."""
-    return circuit.structure.leaves, circuit.param, circuit.columns

@@ -17,12 +17,17 @@ import numpy as np
 from skpc._arrays import Floats, log_or_inf
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
-from skpc.queries.passes.blocks import BlockReader
-from skpc.queries.passes.downward import FLOW, QUOTIENT, VALUE
-from skpc.queries.passes.evaluator import Evaluator, refuse_impossible
+from skpc.queries.passes.multivariate import MultivariateReader
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import Cells, check_rows, over_chunks
-from skpc.queries.passes.upward import leaf_values
+from skpc.queries.passes.upward import (
+    FLOW,
+    QUOTIENT,
+    VALUE,
+    Evaluator,
+    leaf_values,
+    refuse_impossible,
+)
 from skpc.variables import Columns
 from skpc.variables.families import read_cell
 
@@ -70,7 +75,7 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     def work(part: Floats, start: int) -> None:
         derivative = evaluator.flows()
         before = np.empty((n_arguments, evaluator.size))
-        target = np.empty((circuit.n_features + 2 * evaluator.reader.n_blocks, evaluator.size))
+        target = np.empty((circuit.n_features + 2 * evaluator.reader.n_leaves, evaluator.size))
         for batch in evaluator.batches(part, start, refuse=False):
             n, cells, in_logs = len(batch.position), batch.cells, batch.in_logs
             state = (cells, n, batch.lines, in_logs)
@@ -81,18 +86,18 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             if evaluator.reader.blocks:
                 _add_blocks(evaluator.reader, part[batch.position], in_logs, target)
             _compare(evaluator.columns, values, n, root, in_logs, target)
-            found = batch.found
-            index = start + batch.position[found]
-            out[index] = target[: circuit.n_features, found].T
+            evaluated = batch.evaluated
+            index = start + batch.position[evaluated]
+            out[index] = target[: circuit.n_features, evaluated].T
             if batch.in_logs:
-                lost = np.isnan(out[index]) & ~np.isnan(values[:, found].T)
+                lost = np.isnan(out[index]) & ~np.isnan(values[:, evaluated].T)
                 refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     return out
 
 
-def _add_blocks(reader: BlockReader, rows: Floats, in_logs: bool, target: Floats) -> None:
+def _add_blocks(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
     """Add the derivatives of blocks, times what they say without each of their cells."""
     n, n_features = len(rows), rows.shape[1]
     derivative, rest = target[n_features::2, :n], target[:n_features, :n]
@@ -117,9 +122,20 @@ def _differentiate(
 ) -> None:
     """Add up the derivatives of the root with respect to the leaves of each variable.
 
-    With ``in_logs`` lines and derivatives hold logs. ``before`` has a line for each argument of a
-    product: the product of those that stand before it. Dividing by the value of the argument would
-    be less, but it may be zero, or so small that its digits are lost.
+    Parameters
+    ----------
+    plan, tables, cells, n : Plan, Tables, Cells and int
+        The order of the nodes, the parameters, the batch, and its number of rows.
+    lines : array of shape (n_inner + N_SCRATCH, size)
+        The values of the nodes; the last lines are scratch.
+    in_logs : bool
+        Whether lines and derivatives hold logs.
+    derivative : array of shape (n_slots, size)
+        Workspace: the derivatives by the nodes that are alive together.
+    before : array of shape (most_children, size)
+        Workspace: for each argument of a product, the product of those that stand before it.
+    out : array of shape (n_lines, size)
+        Takes the derivatives.
     """
     is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
     codes, values = cells.codes, cells.values
@@ -134,6 +150,8 @@ def _differentiate(
         if is_sum[i] == 0:
             for r in range(n):
                 before[0, r] = derivative[slot[i], r]
+            # Dividing by the value of the argument would be less, but it may be zero, or so small
+            # that its digits are lost.
             for a in range(begin, end - 1):
                 if arg[a] < 0:
                     leaf_values(leaves, ~arg[a], table, codes, values, n, in_logs, lines, value)
@@ -175,6 +193,15 @@ def _times(
     n: int,
     in_logs: bool,
 ) -> None:
+    """Write the product of two lines into a third.
+
+    Parameters
+    ----------
+    target, t, left, a, right, b : arrays and int
+        Line ``t`` takes the product of line ``a`` and line ``b``.
+    n, in_logs : int and bool
+        Number of rows, and whether the lines hold logs.
+    """
     if in_logs:
         for r in range(n):
             target[t, r] = left[a, r] + right[b, r]
@@ -202,11 +229,8 @@ def _compare(
     """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
     axis, ptr = columns.axis, columns.axis_ptr
     for var in range(len(values)):
-        n_states, family, log_peak = (
-            columns.n_states[var],
-            columns.family[var],
-            columns.log_peak[var],
-        )
+        n_states, family = columns.n_states[var], columns.family[var]
+        log_peak = columns.log_peak[var]
         first, last = ptr[var], ptr[var + 1]
         for r in range(n):
             x = values[var, r]

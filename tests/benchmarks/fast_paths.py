@@ -30,16 +30,16 @@ from scipy.linalg import blas
 import skpc._fast_math
 import skpc._threads
 import skpc.counting.bit_rows
-import skpc.learning.network_cells
 import skpc.queries.passes.induced
 import skpc.variables.gaussian
 from skpc import CutsetNetworkBD, TableMixture
-from skpc.circuit import Circuit, CircuitBuilder
+from skpc.circuit import CircuitBuilder
 from skpc.domain._rows import all_are_cells
-from skpc.learning import cutset_circuit, learn_cutset_network
-from skpc.learning.network_cells import NetworkCells
+from skpc.learning import learn_cutset_network
 from skpc.messages import BayesianRegression
-from skpc.queries import flows, log_likelihood
+from skpc.queries import log_likelihood
+from skpc.queries.flows import _statistics_of_all_edges, expected_statistics
+from skpc.queries.passes.upward import feed_forward
 from skpc.variables import ScoredColumn
 from skpc.variables.score import Score
 from tests.naive import fast_math
@@ -86,30 +86,34 @@ def induced_trees_of_complete_rows() -> Pair:
     rows = _binary(20_000, 100).astype(np.float64)
     circuit = CutsetNetworkBD(random_state=0).fit(rows).circuit_
 
-    def score() -> Any:
-        return log_likelihood(circuit, rows)
-
-    not_deterministic = mock.patch.object(Circuit, "deterministic", False)
     return Pair(
-        score,
-        score,
+        lambda: log_likelihood(circuit, rows),
+        lambda: feed_forward(circuit, rows),
         f"20,000 x 100 binary, {circuit.n_edges:,} edges",
         skpc.queries.passes.induced,
-        lambda: not_deterministic,
+    )
+
+
+def induced_trees_of_mixtures() -> Pair:
+    rows = _binary(5000, 60).astype(np.float64)
+    model = CutsetNetworkBD(n_components=3, param_ess=1.0, max_iter=3, random_state=0).fit(rows)
+    return Pair(
+        lambda: log_likelihood(model.circuit_, rows),
+        lambda: feed_forward(model.circuit_, rows),
+        f"5,000 x 60 binary, 3 components, {model.circuit_.n_edges:,} edges",
+        skpc.queries.passes.induced,
     )
 
 
 def counting_walk_of_networks() -> Pair:
-    codes = _binary(20_000, 100)
-    weight, n_states = np.ones(len(codes)), np.full(codes.shape[1], 2)
-    network = learn_cutset_network(codes, weight, n_states)
-    circuit, cells = cutset_circuit(network), NetworkCells.of(network)
-    rows = codes.astype(np.float64)
+    rows = _binary(20_000, 100).astype(np.float64)
+    circuit = CutsetNetworkBD(random_state=0).fit(rows).circuit_
+    weight = np.ones(len(rows))
     return Pair(
-        lambda: cells.counts(codes, weight).max(),
-        lambda: flows(circuit, rows, weight).max(),
+        lambda: expected_statistics(circuit, rows, weight).edge_flow,
+        lambda: _statistics_of_all_edges(circuit, rows, weight, weight > 0).edge_flow,
         f"20,000 x 100 binary, {circuit.n_edges:,} edges",
-        skpc.learning.network_cells,
+        skpc.queries.passes.induced,
     )
 
 
@@ -195,6 +199,7 @@ def threads() -> Pair:
 PATHS = (
     bits_of_binary_columns,
     induced_trees_of_complete_rows,
+    induced_trees_of_mixtures,
     counting_walk_of_networks,
     leaves_of_one_number,
     checks_of_cells,

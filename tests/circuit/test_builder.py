@@ -74,25 +74,36 @@ def test_children_must_have_been_added_before(children):
 def test_weights_must_match_the_children_and_sum_to_one():
     builder = CircuitBuilder([2])
     a, b = builder.discrete(0, HALF), builder.discrete(0, HALF)
-    with pytest.raises(ValueError, match="sum 2 must add up to 1, got 1.5"):
-        builder.sum([a, b], np.log([0.5, 1.0]))
     with pytest.raises(ValueError, match=r"sum 2 needs one log weight for each of its 2"):
         builder.sum([a, b], [0.0])
+    builder.sum([a, b], np.log([0.5, 1.0]))
+    with pytest.raises(ValueError, match="sum 2 must add up to 1, got 1.5"):
+        builder.build()
 
 
-def test_a_deciding_sum_needs_indicators_of_distinct_states():
+@pytest.mark.parametrize(
+    ("children", "states", "message"),
+    [
+        (["zero", "free"], [0, 1], "child 1 of sum 2 must contain an indicator of state 1"),
+        (["zero", "one"], [1, 0], "child 0 of sum 2 must contain an indicator of state 1"),
+        (["zero", "zero"], [0, 0], r"distinct states, got \[0, 0\]"),
+    ],
+)
+def test_a_deciding_sum_needs_indicators_of_distinct_states(children, states, message):
+    builder = CircuitBuilder([2])
+    make = {
+        "zero": lambda: builder.indicator(0, 0),
+        "one": lambda: builder.indicator(0, 1),
+        "free": lambda: builder.discrete(0, HALF),
+    }
+    builder.sum([make[child]() for child in children], HALF, 0, states)
+    with pytest.raises(StructureError, match=message):
+        builder.build()
+
+
+def test_a_deciding_sum_needs_a_variable_and_a_state_for_each_child():
     builder = CircuitBuilder([2, 2])
-    zero, one, free = builder.indicator(0, 0), builder.indicator(0, 1), builder.discrete(0, HALF)
-    with pytest.raises(
-        StructureError, match="child 2 of sum 3 must contain an indicator of state 1"
-    ):
-        builder.sum([zero, free], HALF, 0, [0, 1])
-    with pytest.raises(
-        StructureError, match="child 0 of sum 3 must contain an indicator of state 1"
-    ):
-        builder.sum([zero, one], HALF, 0, [1, 0])
-    with pytest.raises(StructureError, match=r"distinct states, got \[0, 0\]"):
-        builder.sum([zero, zero], HALF, 0, [0, 0])
+    zero, one = builder.indicator(0, 0), builder.indicator(0, 1)
     with pytest.raises(ValueError, match="one decision_state for each of its 2 children"):
         builder.sum([zero, one], HALF, 0)
     with pytest.raises(ValueError, match=r"variables are 0..1, got 7"):

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.learning import choose_param_ess, cutset_circuit, learn_cutset_network
-from skpc.learning.network_cells import NetworkCells
 from skpc.learning.smoothing import PARAM_ESS, leave_one_out, quarters, relearned_trees
 from skpc.queries import log_likelihood
 from tests.naive import cutset as naive
@@ -25,20 +24,6 @@ def dependent_codes(n_rows, seed=0):
 def network_of(codes, weight=None, **options):
     weight = np.ones(len(codes)) if weight is None else weight
     return learn_cutset_network(codes, weight, N_STATES, ess=1.0, **options)
-
-
-def test_cells_tell_what_the_circuit_of_the_network_tells():
-    codes, weight = dependent_codes(400), np.random.default_rng(1).gamma(2.0, 1.0, 400)
-    network = network_of(codes, weight)
-    assert network.n_cuts > 0
-    cells = NetworkCells.of(network)
-    counts = cells.counts(codes, weight)
-    found = cells.log_likelihood(codes, cells.log_probabilities(counts + 3.0 * cells.even))
-    circuit = cutset_circuit(network, param_ess=3.0)
-    assert_allclose(found, log_likelihood(circuit, codes.astype(float)), rtol=1e-10)
-    counted = cells.with_counts(network, counts + 3.0 * cells.even)
-    again = cutset_circuit(counted, param_ess=0.0)
-    assert_allclose(log_likelihood(again, codes.astype(float)), found, rtol=1e-10)
 
 
 @pytest.mark.parametrize("size", [1.0, 0.5])

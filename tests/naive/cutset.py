@@ -227,29 +227,31 @@ def predictive(network, rows, codes, param_ess, shown=None):
     """Log probability of a row of codes under a network's structure, its tables from other rows.
 
     Rows are codes, weights and what is shown of the codes. Only what is shown counts, here and in
-    the tables: states that are not -1 there, below parents that are not.
+    the tables: states that are not -1 there, below cuts and parents that are not.
     """
     shown = codes if shown is None else shown
-    node, score = 0, 0.0
+    node, score, above = 0, 0.0, []
+
+    def log_probability(v, above, rows, n_states, ess):
+        if any(shown[u] < 0 for u in [v, *above]):
+            return 0.0
+        visible = [row for row in rows if all(row[2][u] >= 0 for u in [v, *above])]
+        return smoothed(visible, v, codes[v], n_states, ess)
+
     while network.variable[node] >= 0:
         v, below = network.variable[node], network.branches(node)
-        if shown[v] >= 0:
-            told = [row for row in rows if row[2][v] >= 0]
-            score += smoothed(told, v, codes[v], len(below), param_ess)
+        score += log_probability(v, above, rows, len(below), param_ess)
         rows = [row for row in rows if row[0][v] == codes[v]]
-        node, param_ess = below[codes[v]], param_ess / len(below)
+        node, param_ess, above = below[codes[v]], param_ess / len(below), [v]
     tree = network.trees[network.leaf[node]]
     for v, place in zip(tree.variables, tree.parent):
-        k, k_parent, agreeing = network.n_states[v], 1, rows
-        is_shown = shown[v] >= 0
-        if place >= 0:
+        k = network.n_states[v]
+        if place < 0:
+            score += log_probability(v, above, rows, k, param_ess)
+        else:
             p = tree.variables[place]
-            k_parent = network.n_states[p]
-            agreeing = [row for row in rows if row[0][p] == codes[p] and row[2][p] >= 0]
-            is_shown = is_shown and shown[p] >= 0
-        if is_shown:
-            told = [row for row in agreeing if row[2][v] >= 0]
-            score += smoothed(told, v, codes[v], k, param_ess / k_parent)
+            agreeing = [row for row in rows if row[0][p] == codes[p]]
+            score += log_probability(v, [p], agreeing, k, param_ess / network.n_states[p])
     return score
 
 
@@ -263,8 +265,8 @@ def smoothed(rows, v, state, k, ess_of_row):
 def leave_one_out(network, rows, param_ess, shown=None):
     """Log-likelihood of rows, or of what is shown of each, under tables of all others."""
     shown = [codes for codes, _ in rows] if shown is None else shown
-    parts = [(codes, weight, told) for (codes, weight), told in zip(rows, shown)]
+    parts = [(codes, weight, visible) for (codes, weight), visible in zip(rows, shown)]
     return sum(
-        weight * predictive(network, parts[:i] + parts[i + 1 :], codes, param_ess, told)
-        for i, (codes, weight, told) in enumerate(parts)
+        weight * predictive(network, parts[:i] + parts[i + 1 :], codes, param_ess, visible)
+        for i, (codes, weight, visible) in enumerate(parts)
     )

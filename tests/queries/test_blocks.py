@@ -28,7 +28,8 @@ from skpc.queries import (
     sample_missing,
     score_cells,
 )
-from skpc.queries.parameters import em_steps, pseudo_counts_like, uniform_pseudo_counts
+from skpc.queries.flows import pseudo_counts_from, uniform_pseudo_counts
+from skpc.queries.parameters import em_steps
 from skpc.variables import CATEGORICAL, ScoredColumn
 from skpc.variables.score import Score
 from tests.naive import blocks as naive
@@ -400,8 +401,8 @@ def test_pseudo_counts_are_rows_of_independent_cells_like_the_columns():
 
 
 @every_circuit
-def test_pseudo_counts_like_a_circuit_are_divided_as_it_divides(circuit):
-    counts = pseudo_counts_like(circuit, 12.0)
+def test_pseudo_counts_from_a_circuit_are_divided_as_it_divides(circuit):
+    counts = pseudo_counts_from(circuit, 12.0)
     nothing = np.full(circuit.n_features, np.nan)
     assert_allclose(counts.edge, 12.0 * edge_shares(circuit, nothing), atol=1e-9)
     evenly = uniform_pseudo_counts(circuit, 12.0)

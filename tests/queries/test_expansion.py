@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel, SumKernel
 from skpc.queries import KernelExpansion, expected_gram
-from skpc.queries import expansion as module
+from skpc.queries import expectation as module
 from tests import zoo
 from tests.naive import kernels as naive
 

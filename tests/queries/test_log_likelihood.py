@@ -1,14 +1,13 @@
 """log_likelihood against recursion over nodes, one row at a time."""
 
-import importlib
-
 import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc.circuit import CircuitBuilder
-from skpc.queries import condition, log_likelihood
+from skpc.circuit import CircuitBuilder, mixture
+from skpc.queries import condition, fit_parameters, log_likelihood
+from skpc.queries.passes import induced
 from tests.naive import circuit as naive
 from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
 
@@ -19,32 +18,35 @@ KINDS = ["binary", "discrete", "gaussian", "histogram", "atoms", "scored", "mixe
 @pytest.mark.parametrize("make", [random_circuit, random_deterministic_circuit])
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_log_likelihood_equals_the_recursion_over_nodes(make, kinds, missing):
-    for seed in range(12):
+    for seed in range(6):
         circuit = make(seed, n_features=1 + seed % 5, kinds=kinds)
         rows = random_rows(seed, circuit, 15, missing)
         expected = [naive.density(circuit, row) for row in rows]
         assert_allclose(log_likelihood(circuit, rows), np.log(expected), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("kinds", KINDS)
-@pytest.mark.parametrize("most_visits", [3, 10_000])
-def test_visits_of_what_observed_cells_leave_equal_the_recursion_over_nodes(
-    kinds, most_visits, monkeypatch
-):
-    module = importlib.import_module("skpc.queries.log_likelihood")
-    n_left = 0
-    for seed in range(12):
-        circuit = random_deterministic_circuit(seed, n_features=1 + seed % 6, kinds=kinds)
-        rows = random_rows(seed, circuit, 25, 0.4)
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_a_mixture_of_deterministic_circuits_is_walked_part_by_part(missing, monkeypatch):
+    """Its complete rows are; the others take a pass over all edges."""
+    monkeypatch.setattr(induced, "_EDGES_OF_A_STOP", 0)
+    for seed, kinds in enumerate(["binary", "discrete", "histogram", "atoms"]):
+        circuit = random_deterministic_circuit(seed, n_features=4, kinds=kinds)
+        evened = fit_parameters(circuit, random_rows(9, circuit, 10, 0.0), pseudo_count=5.0)
+        circuit = mixture([circuit, evened], [0.3, 0.7])
+        assert induced.walkable(circuit).n_roots == 2
+        rows = random_rows(seed, circuit, 20, missing)
         expected = np.log([naive.density(circuit, row) for row in rows])
-        found = module._of_observed(circuit, rows, most_visits)
-        done = ~np.isnan(found)
-        assert_allclose(found[done], expected[done], rtol=1e-10, atol=1e-10)
-        n_left += len(rows) - done.sum()
-        monkeypatch.setattr(module, "_EDGES_OF_A_VISIT", 1)
-        monkeypatch.setattr(module, "_VISITS_OF_A_COLUMN", 0)
         assert_allclose(log_likelihood(circuit, rows), expected, rtol=1e-10, atol=1e-10)
-    assert n_left == 0 or most_visits == 3
+
+
+def test_other_circuits_are_not_walked():
+    assert induced.walkable(random_circuit(3, n_features=5, kinds="binary")) is None
+    assert induced.walkable(random_deterministic_circuit(3, kinds="gaussian")) is None
+    circuit = random_deterministic_circuit(3, n_features=5, kinds="binary")
+    evidence = random_rows(3, circuit, 1, 0.0)[0]
+    evidence[1:] = np.nan
+    assert induced.walkable(circuit) is not None
+    assert induced.walkable(condition(circuit, evidence)) is None
 
 
 @pytest.mark.parametrize("make", [random_circuit, random_deterministic_circuit])
@@ -73,11 +75,11 @@ def wide_mixture(n_features: int, distance: float):
 def test_rows_below_the_smallest_float_are_evaluated_in_logs():
     circuit = wide_mixture(200, 5.0)
     rows = np.random.default_rng(0).normal(size=(40, 200))
-    found = log_likelihood(circuit, rows)
+    log_density = log_likelihood(circuit, rows)
     squares = [((rows - mean) ** 2).sum(axis=1) for mean in (-5.0, 5.0)]
     terms = [np.log(w) - 0.5 * s for w, s in zip((0.25, 0.75), squares)]
-    assert found.max() < -745
-    assert_allclose(found, np.logaddexp(*terms) - 100 * np.log(2 * np.pi), rtol=1e-12)
+    assert log_density.max() < -745
+    assert_allclose(log_density, np.logaddexp(*terms) - 100 * np.log(2 * np.pi), rtol=1e-12)
 
 
 def test_a_rare_category_far_below_the_smallest_float_keeps_its_value():
@@ -191,5 +193,5 @@ def test_masked_cells_are_missing(kinds):
     expected = log_likelihood(circuit, rows)
     assert_array_equal(log_likelihood(circuit, masked), expected)
     assert_array_equal(log_likelihood(circuit, list(masked)), expected)
-    own = condition(circuit, rows[0]).log_weight
-    assert_array_equal(condition(circuit, masked[0]).log_weight, own)
+    log_weight = condition(circuit, rows[0]).log_weight
+    assert_array_equal(condition(circuit, masked[0]).log_weight, log_weight)

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
-from skpc.circuit import SUM, CircuitBuilder
+from skpc.circuit import SUM, CircuitBuilder, mixture
 from skpc.queries import (
     condition,
     fit_parameters,
@@ -15,7 +15,9 @@ from skpc.queries import (
     sample,
     uniform_pseudo_counts,
 )
-from skpc.queries.parameters import PseudoCounts, em_steps
+from skpc.queries.flows import PseudoCounts, _statistics_of_all_edges, expected_statistics
+from skpc.queries.parameters import em_steps
+from skpc.queries.passes import induced
 from tests.naive import circuit as naive
 from tests.queries.test_log_likelihood import wide_mixture
 from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
@@ -32,6 +34,24 @@ def test_flows_equal_weighted_posterior_shares(make, kinds):
         weight = np.random.default_rng(seed).uniform(0.1, 3.0, 7)
         expected = sum(w * naive.node_flows(circuit, row) for w, row in zip(weight, rows))
         assert_allclose(flows(circuit, rows, weight), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_rows_that_are_walked_count_as_in_a_pass_over_all_edges(n_parts, missing, monkeypatch):
+    monkeypatch.setattr(induced, "_EDGES_OF_A_STOP", 0)
+    for seed, kinds in enumerate(["discrete", "histogram", "atoms", "discrete"]):
+        circuit = random_deterministic_circuit(seed, n_features=5, kinds=kinds)
+        rows = random_rows(seed, circuit, 40, missing)
+        weight = np.random.default_rng(seed).gamma(1.0, 1.0, 40)
+        if n_parts > 1:
+            circuit = mixture([circuit, fit_parameters(circuit, rows, max_iter=1)], [0.3, 0.7])
+        assert induced.walkable(circuit).n_roots == n_parts
+        walked = expected_statistics(circuit, rows, weight)
+        passed = _statistics_of_all_edges(circuit, rows, weight, np.ones(40, dtype=bool))
+        assert_allclose(walked.edge_flow, passed.edge_flow, rtol=1e-10, atol=1e-12)
+        assert_allclose(walked.leaf_statistic, passed.leaf_statistic, rtol=1e-10, atol=1e-12)
+        assert walked.log_likelihood == pytest.approx(passed.log_likelihood, rel=1e-12)
 
 
 def test_flows_of_rows_below_the_smallest_float_add_up():

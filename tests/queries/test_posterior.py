@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from skpc.circuit import CircuitBuilder
 from skpc.queries import condition, log_likelihood, marginals, moments
+from skpc.queries.posteriors import expected_cells
 from tests.naive import circuit as naive
 from tests.queries.test_log_likelihood import wide_mixture
 from tests.zoo import AXIS, random_circuit, random_deterministic_circuit, random_rows
@@ -181,3 +182,20 @@ def test_impossible_or_contradicting_evidence_is_refused():
         condition(given, [np.nan, 0.0])
     with pytest.raises(ValueError, match=r"evidence must have shape \(2,\)"):
         condition(circuit, [0.0])
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_one_walk_fills_numbers_by_their_means_and_categories_by_their_modes(make):
+    for seed in range(3):
+        circuit = make(seed, n_features=5, kinds="mixed")
+        rows = random_rows(seed, circuit, 12, 0.5)
+        is_category = circuit.structure.is_categorical
+        numbers, categories = np.flatnonzero(~is_category), np.flatnonzero(is_category)
+        filled = expected_cells(circuit, rows, numbers, categories)
+        assert_allclose(filled[:, numbers], moments(circuit, rows)[0][:, numbers], rtol=1e-12)
+        for var in categories:
+            assert_array_equal(filled[:, var], marginals(circuit, rows)[var].argmax(axis=1))
+        assert_array_equal(filled[~np.isnan(rows)], rows[~np.isnan(rows)])
+        some = expected_cells(circuit, rows, numbers[:1], [])
+        others = np.setdiff1d(np.arange(5), numbers[:1])
+        assert_array_equal(some[:, others], rows[:, others])

@@ -4,11 +4,12 @@ The flow of the root is one (or the weight of the row). A product gives its whol
 child. A sum divides its flow among its children in proportion to weight times value. So the flow of
 a leaf is the posterior probability that this leaf generated its part of the row.
 
-The two passes below look alike and stay apart. With shared functions, which took the arrays of the
-plan, the cells and the tables, an EM pass took twice as long.
+``tests/naive/circuit.py`` says the same by recursion over nodes, one row at a time.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,63 +17,163 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
+from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import Cells
-from skpc.queries.passes.upward import leaf_values
+from skpc.queries.passes.rows import Cells, over_chunks
+from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, leaf_values
 from skpc.variables.families import add_statistics
-from skpc.variables.leaves import LeafTable
-
-#: Scratch lines behind those of the nodes, counted from the end.
-FLOW, VALUE, QUOTIENT = 1, 2, 3
-N_SCRATCH = 3
+from skpc.variables.leaves import LeafTable, Lines
 
 
-@inlined
-def _divide_by_value(lines: Floats, flows: Floats, i: int, line: int, n: int) -> None:
-    """Write flow over value of a sum, which all its children need, into QUOTIENT."""
-    quotient = lines.shape[0] - QUOTIENT
-    for r in range(n):
-        value = lines[i, r]
-        lines[quotient, r] = flows[line, r] / value if value > 0.0 else 0.0
+class Collected(NamedTuple):
+    """What a pass down adds up, over the rows or for each of them.
+
+    Attributes
+    ----------
+    edge_flow : array of shape (n_arguments,)
+        Flows of the arguments of the plan, summed over the rows; empty where each row has averages
+        of its own.
+    statistic : array of shape (n_entries,)
+        Sufficient statistics of the leaves, in the layout of their tables.
+    feature_ptr, feature, first : arrays
+        Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]``, times its flow, to the lines
+        of ``average`` from ``first[l]`` on; see :class:`Lines`.
+    average : array of shape (n_lines, size)
+        The averages of each row.
+    """
+
+    edge_flow: Floats
+    statistic: Floats
+    feature_ptr: Ints
+    feature: Floats
+    first: Ints
+    average: Floats
 
 
-@inlined
-def _send(lines: Floats, source: int, factor: float, n: int) -> float:
-    """Write QUOTIENT x factor x values of a child into FLOW and return its total."""
-    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
-    total = 0.0
-    for r in range(n):
-        sent = lines[quotient, r] * factor * lines[source, r]
-        lines[flow, r] = sent
-        total += sent
-    return total
+_NO_FLOATS, _NO_INTS = np.empty(0), np.empty(0, dtype=np.int64)
 
 
-@inlined
-def _send_in_logs(
+def sums_over_rows(n_arguments: int, n_entries: int) -> Collected:
+    """Zeros, for the sums of flows and statistics over rows."""
+    zeros = np.zeros(n_arguments), np.zeros(n_entries)
+    return Collected(*zeros, _NO_INTS, _NO_FLOATS, _NO_INTS, np.empty((0, 0)))
+
+
+@kernel
+def flow_down(
+    plan: Plan,
+    tables: Tables,
+    cells: Cells,
+    n: int,
     lines: Floats,
     flows: Floats,
-    i: int,
-    line: int,
-    source: int,
-    log_weight: float,
-    n: int,
+    in_logs: bool,
+    into: Collected,
+) -> None:
+    """Send the flow of the root down to the leaves and collect what it says there.
+
+    Parameters
+    ----------
+    plan, tables : Plan and Tables
+        The order of the nodes, and the parameters.
+    cells, n : Cells and int
+        The batch, and its number of rows.
+    lines : array of shape (n_inner + N_SCRATCH, size)
+        The values of the nodes, in logs if ``in_logs``; the last lines are scratch.
+    flows : array of shape (n_slots, size)
+        Flows of the nodes that are alive together. That of the root has been set.
+    in_logs : bool
+        Whether the batch was evaluated in logs.
+    into : Collected
+        Takes sums over rows if it has edges; else averages of each row, in which only leaves of
+        missing cells count.
+    """
+    is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
+    log_table, codes, values = tables.log_table, cells.codes, cells.values
+    weight = tables.log_weight if in_logs else tables.weight
+    table = log_table if in_logs else tables.table
+    sums_rows, incomplete = len(into.edge_flow) > 0, cells.incomplete
+    for i in range(len(is_sum) - 1, -1, -1):
+        line, total = slot[i], _begin(lines, flows, slot[i], i, is_sum[i] == 1, in_logs, n)
+        for a in range(ptr[i + 1] - 1, ptr[i] - 1, -1):
+            child = arg[a]
+            if child < 0 and not sums_rows and incomplete[leaves.line[~child]] == 0:
+                continue
+            if is_sum[i] == 1:
+                source = child
+                if child < 0:
+                    source = lines.shape[0] - VALUE
+                    leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, source)
+                total = _send(lines, flows, line, i, source, weight[a], in_logs, n)
+            if sums_rows:
+                into.edge_flow[a] += total
+            if child >= 0:
+                # Going down, the last use is the first: nothing has flowed to this node yet.
+                _receive(lines, flows, slot[child], plan.last_use[a] == 1, n)
+            elif sums_rows:
+                _add_statistics(leaves, ~child, log_table, codes, values, n, lines, into.statistic)
+            else:
+                _add_features(lines, into, ~child, n)
+
+
+@inlined
+def _begin(
+    lines: Floats, flows: Floats, line: int, i: int, is_sum: bool, in_logs: bool, n: int
 ) -> float:
-    """The same where the lines hold logs: flow x exp(log weight + child - sum)."""
-    flow = lines.shape[0] - FLOW
+    """Prepare what node i sends; the total flow that each child of a product gets."""
+    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
     total = 0.0
-    for r in range(n):
-        sent = flows[line, r] * fast_exp(log_weight + lines[source, r] - lines[i, r])
-        lines[flow, r] = sent
-        total += sent
+    if not is_sum:
+        for r in range(n):
+            lines[flow, r] = flows[line, r]
+            total += flows[line, r]
+    elif not in_logs:
+        # All children of a sum need its flow over its value.
+        for r in range(n):
+            value = lines[i, r]
+            lines[quotient, r] = flows[line, r] / value if value > 0.0 else 0.0
     return total
 
 
 @inlined
-def _copy_flow(lines: Floats, flows: Floats, line: int, n: int) -> None:
-    flow = lines.shape[0] - FLOW
-    for r in range(n):
-        lines[flow, r] = flows[line, r]
+def _send(
+    lines: Floats,
+    flows: Floats,
+    line: int,
+    i: int,
+    source: int,
+    weight: float,
+    in_logs: bool,
+    n: int,
+) -> float:
+    """Write into the line FLOW what a child of a sum gets, and return its total.
+
+    Parameters
+    ----------
+    lines, flows : arrays
+        See :func:`flow_down`.
+    line, i : int
+        The line of the sum among the flows, and the sum.
+    source : int
+        The line of the child's values.
+    weight : float
+        The weight of the child, its log if ``in_logs``.
+    in_logs, n : bool and int
+        See :func:`flow_down`.
+    """
+    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
+    total = 0.0
+    if in_logs:
+        for r in range(n):
+            sent = flows[line, r] * fast_exp(weight + lines[source, r] - lines[i, r])
+            lines[flow, r] = sent
+            total += sent
+    else:
+        for r in range(n):
+            sent = lines[quotient, r] * weight * lines[source, r]
+            lines[flow, r] = sent
+            total += sent
+    return total
 
 
 @inlined
@@ -87,126 +188,19 @@ def _receive(lines: Floats, flows: Floats, out: int, is_first: bool, n: int) -> 
             flows[out, r] += lines[flow, r]
 
 
-@inlined
-def _add_features(
-    lines: Floats,
-    feature: Floats,
-    begin: int,
-    end: int,
-    out: Floats,
-    out_begin: int,
-    n: int,
-) -> None:
-    """Add the features ``begin .. end - 1``, weighted by FLOW, to as many lines of ``out``."""
+@internal_kernel
+def _add_features(lines: Floats, into: Collected, leaf: int, n: int) -> None:
+    """Add the features of a leaf, weighted by the line FLOW, to the averages of the rows."""
     flow = lines.shape[0] - FLOW
+    begin, end = into.feature_ptr[leaf], into.feature_ptr[leaf + 1]
     for f in range(begin, end):
-        factor, line = feature[f], out_begin + f - begin
+        factor, out = into.feature[f], into.first[leaf] + f - begin
         for r in range(n):
-            out[line, r] += factor * lines[flow, r]
-
-
-@kernel
-def posterior_features(
-    plan: Plan,
-    tables: Tables,
-    cells: Cells,
-    n: int,
-    lines: Floats,
-    flows: Floats,
-    in_logs: bool,
-    feature_ptr: Ints,
-    feature: Floats,
-    out_first: Ints,
-    out: Floats,
-) -> None:
-    """Average the features of the leaves of each missing cell, weighted by their flow.
-
-    The features of leaf ``l`` are ``feature[feature_ptr[l]:feature_ptr[l + 1]]``; their average
-    goes to the lines of ``out`` from ``out_first[l]`` on.
-    """
-    is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
-    last_use, leaves, leaf_line = plan.last_use, plan.leaves, plan.leaves.line
-    weight, log_weight = tables.weight, tables.log_weight
-    codes, values, incomplete = cells.codes, cells.values, cells.incomplete
-    table = tables.log_table if in_logs else tables.table
-    last = len(is_sum) - 1
-    for r in range(n):
-        flows[slot[last], r] = 1.0
-    for i in range(last, -1, -1):
-        if is_sum[i] == 0:
-            _copy_flow(lines, flows, slot[i], n)
-        elif not in_logs:
-            _divide_by_value(lines, flows, i, slot[i], n)
-        for a in range(ptr[i + 1] - 1, ptr[i] - 1, -1):
-            child = arg[a]
-            if child < 0 and incomplete[leaf_line[~child]] == 0:
-                continue
-            if is_sum[i] == 1:
-                source = child
-                if child < 0:
-                    source = lines.shape[0] - VALUE
-                    leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, source)
-                if in_logs:
-                    _send_in_logs(lines, flows, i, slot[i], source, log_weight[a], n)
-                else:
-                    _send(lines, source, weight[a], n)
-            if child >= 0:
-                # Going down, the last use is the first: nothing has flowed here yet.
-                _receive(lines, flows, slot[child], last_use[a] == 1, n)
-                continue
-            begin, end = feature_ptr[~child], feature_ptr[~child + 1]
-            _add_features(lines, feature, begin, end, out, out_first[~child], n)
-
-
-@kernel
-def collect_statistics(
-    plan: Plan,
-    tables: Tables,
-    cells: Cells,
-    n: int,
-    lines: Floats,
-    flows: Floats,
-    in_logs: bool,
-    edge_flow: Floats,
-    statistic: Floats,
-) -> None:
-    """Add up the flows of all arguments, and the sufficient statistics of all leaves.
-
-    The flow of the root has been set to the weights of the rows.
-    """
-    is_sum, ptr, arg, slot = plan.is_sum, plan.ptr, plan.arg, plan.slot
-    last_use, leaves = plan.last_use, plan.leaves
-    weight, log_weight, log_table = tables.weight, tables.log_weight, tables.log_table
-    codes, values = cells.codes, cells.values
-    table = log_table if in_logs else tables.table
-    for i in range(len(is_sum) - 1, -1, -1):
-        total = 0.0
-        if is_sum[i] == 0:
-            _copy_flow(lines, flows, slot[i], n)
-            for r in range(n):
-                total += flows[slot[i], r]
-        elif not in_logs:
-            _divide_by_value(lines, flows, i, slot[i], n)
-        for a in range(ptr[i + 1] - 1, ptr[i] - 1, -1):
-            child = arg[a]
-            if is_sum[i] == 1:
-                source = child
-                if child < 0:
-                    source = lines.shape[0] - VALUE
-                    leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, source)
-                if in_logs:
-                    total = _send_in_logs(lines, flows, i, slot[i], source, log_weight[a], n)
-                else:
-                    total = _send(lines, source, weight[a], n)
-            edge_flow[a] += total
-            if child >= 0:
-                _receive(lines, flows, slot[child], last_use[a] == 1, n)
-            else:
-                _add_leaf_statistics(leaves, ~child, log_table, codes, values, n, lines, statistic)
+            into.average[out, r] += factor * lines[flow, r]
 
 
 @internal_kernel
-def _add_leaf_statistics(
+def _add_statistics(
     leaves: LeafTable,
     leaf: int,
     table: Floats,
@@ -216,8 +210,55 @@ def _add_leaf_statistics(
     lines: Floats,
     statistic: Floats,
 ) -> None:
-    """Add the statistics of a leaf, weighted by FLOW."""
+    """Add the statistics of a leaf, weighted by the line FLOW.
+
+    Parameters
+    ----------
+    leaves, leaf, table : LeafTable, int and array
+        The leaves, the number of this one, and the log tables of all.
+    codes, values, n : arrays and int
+        The cells of the batch, and its number of rows.
+    lines : array
+        See :func:`flow_down`.
+    statistic : array of shape (n_entries,)
+        Takes the statistics.
+    """
     flow = lines.shape[0] - FLOW
     family, first = leaves.family[leaf], leaves.first[leaf]
     n_states, line = leaves.n_states[leaf], leaves.line[leaf]
     add_statistics(family, first, n_states, line, table, codes, values, n, lines, flow, statistic)
+
+
+def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
+    """Posterior mean of the features of the leaf behind each missing cell.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The circuit.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows.
+    lines : Lines
+        The features of each leaf.
+
+    Returns
+    -------
+    ndarray of shape (n_lines, n_rows)
+        The averages; those of observed cells are arbitrary.
+    """
+    evaluator = Evaluator(circuit)
+    root, out = evaluator.plan.slot[-1], np.zeros((lines.n_lines, len(rows)))
+    features = (lines.feature_ptr, lines.feature, lines.first)
+
+    def work(part: Floats, start: int) -> None:
+        flows = evaluator.flows()
+        average = np.empty((len(out), evaluator.size))
+        into = Collected(_NO_FLOATS, _NO_FLOATS, *features, average)
+        for batch in evaluator.batches(part, start):
+            average[:], flows[root] = 0.0, 1.0
+            state = (batch.cells, len(batch.position), batch.lines, flows, batch.in_logs)
+            flow_down(evaluator.plan, evaluator.tables, *state, into)
+            out[:, start + batch.position[batch.evaluated]] = average[:, batch.evaluated]
+
+    over_chunks(rows, work, chunk=max(evaluator.size, 1024))
+    return out

@@ -1,109 +1,111 @@
-"""Deterministic circuits: follow the one induced tree of each complete row.
+"""Deterministic circuits, and mixtures of them: follow the induced tree of each complete row.
 
-Products are removed beforehand. Deciding sums and leaves are left: at each of them the state of one
-variable gives a log value and the next nodes to visit. So a row costs about one visit a variable,
-however many edges the circuit has. Where a variable is missing, all its states are followed, and
-what the observed ones exclude is never seen.
+All leaves are tables of states. Products are removed beforehand; deciding sums and leaves are left.
+At each of them the state of one variable gives a log value and the next stops to visit. So a row
+costs about one visit a variable, however many edges the circuit has. The same walk counts rows,
+which is the E-step: a cutset network of 12,000 x 69 binary cells takes 11.7 times less than a pass
+over all edges, one of 2,000 x 16 cells 3.6 times. Where a root divides rows among deterministic
+parts, each row follows one tree in each of them.
+
+``tests/naive/circuit.py`` says the same by recursion over nodes, and
+:func:`skpc.queries.passes.upward.feed_forward` by a pass over all edges.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
-from skpc.circuit import LEAF, PRODUCT, Circuit, Structure
+from skpc._jit import internal_kernel, kernel
+from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure
 from skpc.queries.passes.plan import remembered
-from skpc.queries.passes.upward import TINY
+from skpc.queries.passes.rows import over_chunks, refuse_cell
 from skpc.variables import Columns
-from skpc.variables.families import cell_value, read_cell
-from skpc.variables.leaf_queries import linear_tables, only_states
-from skpc.variables.leaves import LeafTable
+from skpc.variables.families import read_cell
+from skpc.variables.leaf_queries import only_possible_states, only_states
+from skpc.variables.leaves import states_of_leaves
+
+#: A mixture of deterministic parts is walked if it has more edges than this for each stop of a row.
+#: With fewer, a pass over all edges for many rows at a time is as fast.
+_EDGES_OF_A_STOP = 8
 
 
 class InducedPlan(NamedTuple):
     """Stops of the walk and where each state leads.
 
-    Stop ``s`` reads variable ``var[s]``. If it is the formula of leaf ``leaf[s]``, the walk ends
-    there. Otherwise (-1) it takes entry ``first[s] + x`` in state ``x``: its value is that of edge
-    ``source``, or parameter ``source - n_edges``, or -1 for what is impossible; its next stops
-    are ``stop[ptr[entry]:ptr[entry + 1]]``. The last entry lists the first stops.
+    Stop ``s`` reads variable ``var[s]`` and takes entry ``first[s] + x`` in state ``x``: its value
+    is that of edge ``source``, or parameter ``source - n_edges``, or -1 for what is impossible; its
+    next stops are ``stop[ptr[entry]:ptr[entry + 1]]``. The last ``n_roots`` entries list the first
+    stops of each deterministic part.
     """
 
     var: Ints
-    leaf: Ints
     first: Ints
     source: Ints
     ptr: Ints
     stop: Ints
+    n_roots: int
+
+
+def walkable(circuit: Circuit) -> InducedPlan | None:
+    """The plan of a circuit whose complete rows can be walked; None for other circuits."""
+    return induced_plan(circuit.structure) if np.isnan(circuit.observed).all() else None
 
 
 @remembered
-def induced_plan(structure: Structure) -> InducedPlan:
-    """The plan of a deterministic structure, made at the first call."""
+def induced_plan(structure: Structure) -> InducedPlan | None:
+    """The plan of a structure over states, made at the first call; None where there is none."""
+    if not only_states(structure.leaves).all():
+        return None
     n_children = np.diff(structure.child_ptr)
     is_leaf = structure.kind == LEAF
+    divides = (structure.kind == SUM) & (n_children > 1) & (structure.decision_var < 0)
+    roots = np.array([structure.n_nodes - 1])
+    if divides[-1]:
+        roots = structure.child[structure.child_ptr[-2] :].copy()
+        if structure.n_edges <= _EDGES_OF_A_STOP * structure.n_features * len(roots):
+            return None
+    if divides[:-1].any():
+        return None
     passes = (structure.kind == PRODUCT) | (~is_leaf & (n_children == 1))
     passes &= structure.decision_var < 0
-    node = np.flatnonzero(~passes)
+    node = np.flatnonzero(~(passes | divides))
     number = np.full(structure.n_nodes, -1)
     number[node] = np.arange(len(node))
     var = np.where(is_leaf, structure.leaf_var, structure.decision_var)[node]
-    of_states, leaf = only_states(structure.leaves), np.full(structure.n_nodes, -1)
-    formula = np.flatnonzero(~of_states)
-    leaf[structure.leaves.node[formula]] = formula
-    sizes = np.where(leaf[node] < 0, structure.n_states[var], 0)
+    sizes = structure.n_states[var]
     first = offsets(sizes)
-    source, below = _entry_sources(structure, node, first, number)
+    source, below = _entry_sources(structure, node, first, number, roots)
     parts = (structure.child_ptr.copy(), structure.child.copy(), number, below)
-    skip = np.append(np.repeat(np.where(is_leaf[node], -1, var), sizes), -1)
+    skip = np.repeat(np.where(is_leaf[node], -1, var), sizes)
+    skip = np.append(skip, np.full(len(roots), -1))
     ptr = np.zeros(len(below) + 1, dtype=np.int64)
     leaf_var = structure.leaf_var.copy()
     _next_stops(*parts, skip, leaf_var, ptr, np.empty(0, dtype=np.int64))
     ptr = offsets(ptr[:-1])
     stop = np.empty(ptr[-1], dtype=np.int64)
     _next_stops(*parts, skip, leaf_var, ptr, stop)
-    return InducedPlan(var, leaf[node], first[:-1].copy(), source, ptr, stop)
+    return InducedPlan(var, first[:-1].copy(), source, ptr, stop, len(roots))
 
 
-def induced_values(circuit: Circuit) -> Floats:
-    """The log value of each entry."""
-    source = induced_plan(circuit.structure).source
+@remembered
+def _entry_values(circuit: Circuit) -> Floats:
+    """The log value of each entry of the plan."""
+    plan = walkable(circuit)
+    source = np.empty(0, dtype=np.int64) if plan is None else plan.source
     return np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[source]
 
 
-class Probabilities(NamedTuple):
-    """What rows with missing cells read, in the linear domain.
-
-    ``entry`` has the value of each entry, ``table`` those of the leaves. ``ended`` is the sum of
-    the entries of a stop if none of them has a next stop, else -1.
-    """
-
-    entry: Floats
-    table: Floats
-    ended: Floats
-
-
-def probabilities(circuit: Circuit, log_table: Floats) -> Probabilities:
-    """The values of a circuit, given the log tables of its leaves."""
-    plan = induced_plan(circuit.structure)
-    entry, n_next = np.exp(induced_values(circuit)), np.diff(plan.ptr)
-    # The last entry lists the first stops; it belongs to none.
-    n_next[-1] = 0
-    ends = (np.maximum.reduceat(n_next, plan.first) == 0) & (plan.leaf < 0)
-    ended = np.where(ends, np.add.reduceat(entry, plan.first), -1.0)
-    return Probabilities(entry, linear_tables(log_table, circuit.structure.leaves), ended)
-
-
 def _entry_sources(
-    structure: Structure, node: Ints, first: Ints, number: Ints
+    structure: Structure, node: Ints, first: Ints, number: Ints, roots: Ints
 ) -> tuple[Ints, Ints]:
     """Where each entry's value comes from, and the node below it (-1: no node)."""
-    n_entries = int(first[-1])
-    source, below = np.full(n_entries + 1, -1), np.full(n_entries + 1, -1)
+    n_entries = int(first[-1]) + len(roots)
+    source, below = np.full(n_entries, -1), np.full(n_entries, -1)
     decided = structure.decision_var[structure.edge_parent] >= 0
     edge = np.flatnonzero(decided)
     entry = first[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
@@ -113,7 +115,7 @@ def _entry_sources(
     entry = ranges(first[leaf], size)
     position = ranges(structure.param_ptr[node[leaf]], size)
     source[entry] = structure.n_edges + position
-    below[-1] = structure.n_nodes - 1
+    below[first[-1] :] = roots
     return source, below
 
 
@@ -128,7 +130,23 @@ def _next_stops(
     ptr: Ints,
     stop: Ints,
 ) -> None:
-    """List the stops below each entry, or count them into ``ptr`` while ``stop`` is empty."""
+    """List the stops below each entry, or count them into ``ptr`` while ``stop`` is empty.
+
+    Parameters
+    ----------
+    child_ptr, child : arrays
+        The children of each node of the structure.
+    number : array of shape (n_nodes,)
+        The stop that each node is; -1 for a node to pass through.
+    below : array of shape (n_entries,)
+        The node below each entry, or -1.
+    skip : array of shape (n_entries,)
+        The variable that decides at the entry, or -1.
+    leaf_var : array of shape (n_nodes,)
+        The variable of each leaf.
+    ptr, stop : arrays
+        See :class:`InducedPlan`.
+    """
     counting = len(stop) == 0
     pending = np.empty(len(number), np.int64)
     for entry in range(len(below)):
@@ -154,180 +172,215 @@ def _next_stops(
 
 
 @internal_kernel
-def _read_row(
-    columns: Columns, rows: Floats, r: int, codes: Ints, values: Floats
-) -> tuple[int, float]:
-    """Cells of one row and its base density; -2 for a missing cell, else -1 or a bad cell.
-
-    The state of a missing cell is -1.
-    """
-    base, found = 0.0, -1
+def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int, float]:
+    """Cells of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
+    base, state_of_row = 0.0, -1
     n_states, family, log_peak = columns.n_states, columns.family, columns.log_peak
     axis, ptr = columns.axis, columns.axis_ptr
     for var in range(rows.shape[1]):
         x = rows[r, var]
         if np.isnan(x):
-            codes[var], found = -1, -2
+            state_of_row = -2
             continue
         first, last = ptr[var], ptr[var + 1]
         facts = (n_states[var], family[var], log_peak[var])
-        state, value, density = read_cell(*facts, axis, first, last, x)
+        state, _, density = read_cell(*facts, axis, first, last, x)
         if state < 0:
             return r * rows.shape[1] + var, 0.0
-        codes[var], values[var] = state, value
+        codes[var] = state
         base += density
-    return found, base
+    return state_of_row, base
 
 
 @kernel
 def walk(
     plan: InducedPlan,
     value: Floats,
-    leaves: LeafTable,
-    log_table: Floats,
     columns: Columns,
     rows: Floats,
+    weight: Floats,
+    shown: NDArray[np.bool_],
     out: Floats,
+    count: Floats,
 ) -> int:
-    """Log-likelihood of the complete rows; NaN for the others. Returns a bad cell or -1."""
-    n_features = rows.shape[1]
-    codes, values = np.empty(n_features, np.int64), np.empty(n_features)
-    pending = np.empty(n_features + 1, np.int64)
-    root = len(plan.ptr) - 2
-    stop_var, stop_leaf, first, ptr, stop = plan.var, plan.leaf, plan.first, plan.ptr, plan.stop
-    leaf_family, leaf_first, leaf_states = leaves.family, leaves.first, leaves.n_states
+    """Log density of the complete rows in each part; counts of the entries that they take.
+
+    Returns the flat position of the first cell that cannot be read, or -1.
+
+    Parameters
+    ----------
+    plan : InducedPlan
+        The stops.
+    value : array of shape (n_entries,)
+        Log values of the entries.
+    columns : Columns
+        The variables.
+    rows : array of shape (n_rows, n_features)
+        Encoded rows.
+    weight : array of shape (n_rows, n_roots)
+        Weights of the rows in each part; not read without ``count``.
+    shown : array of shape (n_rows, n_features)
+        Only entries of variables that are shown, and whose variable above is shown, are counted;
+        empty if all are.
+    out : array of shape (n_rows, n_roots)
+        Takes the log densities; NaN for rows with missing cells.
+    count : array of shape (n_entries,)
+        The weights are added to it; empty if nothing is to be counted.
+    """
+    n_features, n_roots = rows.shape[1], plan.n_roots
+    codes = np.empty(n_features, np.int64)
+    # Stops still to visit, and the variable that decided above each of them.
+    pending, decided = np.empty(n_features + 1, np.int64), np.empty(n_features + 1, np.int64)
+    first_root, counts, all_shown = len(plan.ptr) - 1 - n_roots, len(count) > 0, len(shown) == 0
+    stop_var, first, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
     for r in range(len(rows)):
-        bad, total = _read_row(columns, rows, r, codes, values)
+        bad, base = _read_row(columns, rows, r, codes)
         if bad >= 0:
             return bad
         if bad == -2:
             out[r] = np.nan
             continue
-        depth = 0
-        for s in range(ptr[root], ptr[root + 1]):
-            pending[depth] = stop[s]
-            depth += 1
-        while depth > 0:
-            depth -= 1
-            at = pending[depth]
-            var, leaf = stop_var[at], stop_leaf[at]
-            if leaf >= 0:
-                family, begin, n_states = leaf_family[leaf], leaf_first[leaf], leaf_states[leaf]
-                code = np.int16(codes[var])
-                total += cell_value(family, begin, n_states, log_table, code, values[var], TRUE)
-                continue
-            entry = first[at] + codes[var]
-            total += value[entry]
-            for s in range(ptr[entry], ptr[entry + 1]):
-                pending[depth] = stop[s]
+        for k in range(n_roots):
+            total, depth, root = base, 0, first_root + k
+            for s in range(ptr[root], ptr[root + 1]):
+                pending[depth], decided[depth] = stop[s], -1
                 depth += 1
-        out[r] = total
+            while depth > 0:
+                depth -= 1
+                at, above = pending[depth], decided[depth]
+                var = stop_var[at]
+                entry = first[at] + codes[var]
+                total += value[entry]
+                if counts and (all_shown or (shown[r, var] and (above < 0 or shown[r, above]))):
+                    count[entry] += weight[r, k]
+                for s in range(ptr[entry], ptr[entry + 1]):
+                    pending[depth], decided[depth] = stop[s], var
+                    depth += 1
+            out[r, k] = total
     return -1
 
 
-class Frames(NamedTuple):
-    """The stops on the way to the one where a row is, the first stops being those of no stop.
+_NOTHING = np.empty(0)
 
-    Of each: the stop, the entry that is followed and the one after the last, the next stop of the
-    entry, the product of its value and those of its stops so far, and the sum of the entries before
-    it.
+
+def _walk_rows(
+    circuit: Circuit, rows: Floats, weight: Floats | None = None, shown: Any = None
+) -> tuple[Floats, Floats]:
+    """The walk of rows over a circuit that can be walked, chunk by chunk."""
+    plan, value, columns = walkable(circuit), _entry_values(circuit), circuit.columns
+    if plan is None:
+        raise ValueError("only deterministic circuits, and mixtures of them, can be walked")
+    out = np.empty((len(rows), plan.n_roots))
+    no_weight, all_shown = np.empty((0, 0)), np.empty((0, 0), dtype=bool)
+
+    def work(part: Floats, start: int) -> Floats:
+        chunk = slice(start, start + len(part))
+        count = _NOTHING if weight is None else np.zeros(len(value))
+        given = no_weight if weight is None else weight[chunk]
+        marks = all_shown if shown is None else np.ascontiguousarray(shown[chunk])
+        bad = walk(plan, value, columns, part, given, marks, out[chunk], count)
+        refuse_cell(columns, part, bad, start)
+        return count
+
+    # Parts are added up in their order, so that threads do not change the sums.
+    return out, sum(over_chunks(rows, work), np.zeros(0 if weight is None else len(value)))
+
+
+def log_joint(circuit: Circuit, rows: Floats) -> Floats:
+    """Log density of each complete row together with each deterministic part of the circuit.
+
+    NaN for rows with missing cells; shape (n_rows, n_parts).
     """
-
-    stop: Ints
-    entry: Ints
-    end: Ints
-    next: Ints
-    product: Floats
-    total: Floats
+    log_density, _ = _walk_rows(circuit, rows)
+    if log_density.shape[1] > 1:
+        log_density += circuit.log_weight[circuit.child_ptr[-2] :]
+    return log_density
 
 
-@inlined
-def _enter(
-    frames: Frames, depth: int, stop: int, entry: int, end: int, next: int, value: float
-) -> None:
-    frames.stop[depth] = stop
-    frames.entry[depth], frames.end[depth], frames.next[depth] = entry, end, next
-    frames.product[depth], frames.total[depth] = value, 0.0
+def count_entries(circuit: Circuit, rows: Floats, weight: Floats, shown: Any = None) -> Floats:
+    """Weight of the complete rows that take each entry of the plan of a deterministic circuit.
 
+    Parameters
+    ----------
+    circuit : Circuit
+        The circuit; its parameters are not read.
+    rows : ndarray of shape (n_rows, n_features)
+        Complete encoded rows.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    shown : bool ndarray of shape (n_rows, n_features), default=None
+        The cells that have not been filled in. Only what is shown counts: the states of a variable
+        where neither it nor the one that decides above it is missing.
 
-@internal_kernel
-def _add_up(
-    plan: InducedPlan,
-    given: Probabilities,
-    leaves: LeafTable,
-    n_states: Ints,
-    codes: Ints,
-    values: Floats,
-    frames: Frames,
-    known: tuple[Ints, Floats, Any, Any],
-) -> float:
-    """The probability of the observed cells of a row; NaN after more visits than are allowed.
-
-    ``known`` tells for which row the value of each stop was found last, this value, the number of
-    the row, and how many stops may be visited.
+    Returns
+    -------
+    ndarray of shape (n_entries,)
     """
-    of_row, held, row, n_left = known
-    ptr, root = plan.ptr, len(plan.ptr) - 2
-    _enter(frames, 0, -1, root, root + 1, ptr[root], 1.0)
-    depth = 1
-    while depth > 0:
-        top = depth - 1
-        if frames.next[top] == ptr[frames.entry[top] + 1]:
-            frames.total[top] += frames.product[top]
-            frames.entry[top] += 1
-            entry, stop = frames.entry[top], frames.stop[top]
-            if entry < frames.end[top]:
-                frames.next[top], frames.product[top] = ptr[entry], given.entry[entry]
-                continue
-            depth -= 1
-            if depth > 0:
-                of_row[stop], held[stop] = row, frames.total[top]
-                frames.product[top - 1] *= held[stop]
-            continue
-        stop = plan.stop[frames.next[top]]
-        frames.next[top] += 1
-        var, leaf, entry = plan.var[stop], plan.leaf[stop], plan.first[stop]
-        code = codes[var]
-        if leaf >= 0:
-            if code >= 0:
-                facts = leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf]
-                state = np.int16(code)
-                frames.product[top] *= cell_value(*facts, given.table, state, values[var], FALSE)
-        elif code < 0 and given.ended[stop] >= 0.0:
-            frames.product[top] *= given.ended[stop]
-        elif of_row[stop] == row:
-            frames.product[top] *= held[stop]
-        else:
-            n_left -= 1
-            if n_left < 0:
-                return np.nan
-            end = entry + n_states[var]
-            if code >= 0:
-                entry, end = entry + code, entry + code + 1
-            _enter(frames, depth, stop, entry, end, ptr[entry], given.entry[entry])
-            depth += 1
-    return frames.total[0]
+    return _walk_rows(circuit, rows, weight[:, np.newaxis], shown)[1][:-1]
+
+
+def entries_of(circuit: Circuit, of_edges: Floats, of_params: Floats) -> tuple[Floats, Ints]:
+    """What edges and parameters say, entry by entry, of a deterministic circuit over states.
+
+    Also returned is where the entries of each distribution begin, shape (n_stops,).
+    """
+    plan = walkable(circuit)
+    if plan is None or plan.n_roots > 1:
+        raise ValueError("only a deterministic circuit over states has one entry for each of them")
+    return np.concatenate([of_edges, of_params, [0.0]])[plan.source[:-1]], plan.first
+
+
+def induced_statistics(
+    circuit: Circuit, rows: Floats, weight: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """The E-step of complete rows: flows of edges, statistics of leaves, log density of each row.
+
+    See :func:`skpc.queries.flows.expected_statistics`.
+    """
+    if circuit.deterministic:
+        log_density, count = _walk_rows(circuit, rows, weight[:, np.newaxis])
+        return *_spread(circuit, count, np.array([weight.sum()])), log_density[:, 0]
+    joint = log_joint(circuit, rows)
+    log_density = logsumexp(joint, axis=1)
+    # Rows that are impossible are refused by the caller.
+    possible = log_density > -np.inf
+    share = np.zeros_like(joint)
+    share[possible] = np.exp(joint[possible] - log_density[possible, np.newaxis])
+    share *= weight[:, np.newaxis]
+    count = _walk_rows(circuit, rows, share)[1]
+    return *_spread(circuit, count, share.sum(axis=0)), log_density
+
+
+def _spread(circuit: Circuit, count: Floats, of_parts: Floats) -> tuple[Floats, Floats]:
+    """Flows of all edges and statistics of all leaves, from the counts of entries and parts."""
+    structure, leaves, n_edges = circuit.structure, circuit.structure.leaves, circuit.n_edges
+    plan = walkable(circuit)
+    source = np.empty(0, dtype=np.int64) if plan is None else plan.source
+    by_source = np.zeros(n_edges + len(circuit.param))
+    by_source[source[source >= 0]] = count[source >= 0]
+    edge_flow, node_flow = by_source[:n_edges].copy(), np.zeros(structure.n_nodes)
+    decides = structure.decision_var >= 0
+    if len(of_parts) > 1:
+        decides[-1] = True
+        edge_flow[structure.child_ptr[-2] :] = of_parts
+    node_flow[-1] = of_parts.sum()
+    _flow_through(structure.child_ptr.copy(), structure.child.copy(), decides, edge_flow, node_flow)
+    statistic, states = np.zeros(leaves.first[-1]), states_of_leaves(leaves, circuit.n_states)
+    statistic[states.entry] = by_source[n_edges + states.param]
+    # The walk leaves out the indicators of decisions.
+    state = only_possible_states(leaves, circuit.param)
+    alone = np.flatnonzero(state >= 0)
+    statistic[leaves.first[alone] + state[alone]] = node_flow[leaves.node[alone]]
+    return edge_flow, statistic
 
 
 @kernel
-def walk_observed(
-    plan: InducedPlan,
-    given: Probabilities,
-    leaves: LeafTable,
-    columns: Columns,
-    rows: Floats,
-    most_visits: int,
-    out: Floats,
+def _flow_through(
+    child_ptr: Ints, child: Ints, decides: NDArray[np.bool_], edge_flow: Floats, node_flow: Floats
 ) -> None:
-    """Log-likelihood of rows whose cells have been read before; NaN where that takes too many
-    visits, or the linear domain is too small."""
-    n_features, n_stops = rows.shape[1], len(plan.var)
-    codes, values = np.empty(n_features, np.int64), np.empty(n_features)
-    of_row, held = np.full(n_stops, -1), np.empty(n_stops)
-    numbers, sums = np.empty((4, n_features + 1), np.int64), np.empty((2, n_features + 1))
-    frames = Frames(numbers[0], numbers[1], numbers[2], numbers[3], sums[0], sums[1])
-    for r in range(len(rows)):
-        _, base = _read_row(columns, rows, r, codes, values)
-        known = of_row, held, r, most_visits
-        found = _add_up(plan, given, leaves, columns.n_states, codes, values, frames, known)
-        out[r] = base + math.log(found) if found >= TINY else np.nan
+    """Pass the flow of the root down, given the flows of the edges of nodes that decide."""
+    for node in range(len(decides) - 1, -1, -1):
+        for edge in range(child_ptr[node], child_ptr[node + 1]):
+            if not decides[node]:
+                edge_flow[edge] = node_flow[node]
+            node_flow[child[edge]] += edge_flow[edge]

@@ -1,7 +1,8 @@
 """How a structure is evaluated: the order of its inner nodes and where their values stand.
 
 A plan depends on the structure alone. It is made once, kept as long as the structure exists, and
-shared by all circuits with this structure (EM steps, conditionals).
+shared by all circuits with this structure (EM steps, conditionals). The tables of a circuit are
+kept as long as the circuit.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from skpc.circuit import SUM, Circuit, Structure
 from skpc.variables.leaf_queries import linear_tables
 from skpc.variables.leaves import LeafTable
 
+#: What a plan is made of: a structure, or a circuit.
+K = TypeVar("K", Structure, Circuit)
 T = TypeVar("T")
 
 
@@ -73,17 +76,17 @@ class Tables(NamedTuple):
     table: Floats
 
 
-def remembered(make: Callable[[Structure], T]) -> Callable[[Structure], T]:
-    """Keep what a function makes of a structure for as long as the structure lives."""
-    made: WeakKeyDictionary[Structure, T] = WeakKeyDictionary()
+def remembered(make: Callable[[K], T]) -> Callable[[K], T]:
+    """Keep what a function makes of a structure, or of a circuit, for as long as that lives."""
+    made: WeakKeyDictionary[K, T] = WeakKeyDictionary()
 
     @wraps(make)
-    def found(structure: Structure) -> T:
-        if structure not in made:
-            made[structure] = make(structure)
-        return made[structure]
+    def recall(key: K) -> T:
+        if key not in made:
+            made[key] = make(key)
+        return made[key]
 
-    return found
+    return recall
 
 
 @remembered
@@ -113,10 +116,15 @@ def plan_of(structure: Structure) -> Program:
     return Program(plan, n_slots, edge, node)
 
 
-def tables_of(circuit: Circuit, log_table: Floats) -> Tables:
-    """Parameters in plan order, given the log tables of the leaves."""
-    program = plan_of(circuit.structure)
-    log_weight = np.append(circuit.log_weight, 0.0)[program.edge]
+@remembered
+def tables_of(circuit: Circuit) -> Tables:
+    """The parameters of a circuit in the order of its plan, made at the first call."""
+    return tables_with(circuit, circuit.leaf_table)
+
+
+def tables_with(circuit: Circuit, log_table: Floats) -> Tables:
+    """The same with other tables of the leaves."""
+    log_weight = np.append(circuit.log_weight, 0.0)[plan_of(circuit.structure).edge]
     table = linear_tables(log_table, circuit.structure.leaves)
     return Tables(log_weight, np.exp(log_weight), log_table, table)
 
@@ -156,10 +164,10 @@ def _post_order(kind: NDArray[np.int8], child_ptr: Ints, child: Ints, order: Int
 def _assign_slots(ptr: Ints, arg: Ints, slot: Ints, last_use: NDArray[np.int8]) -> int:
     """Give every inner node a line of the working set for as long as it is alive."""
     n_inner = len(slot)
-    seen = np.zeros(n_inner, np.int8)
+    is_read = np.zeros(n_inner, np.int8)
     for a in range(len(arg) - 1, -1, -1):
-        if arg[a] >= 0 and seen[arg[a]] == 0:
-            seen[arg[a]] = 1
+        if arg[a] >= 0 and is_read[arg[a]] == 0:
+            is_read[arg[a]] = 1
             last_use[a] = 1
     free = np.empty(n_inner, np.int64)
     n_free = 0

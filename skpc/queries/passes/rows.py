@@ -1,4 +1,4 @@
-"""Checks of encoded rows, and the blocks in which kernels read them."""
+"""Checks of encoded rows, and the batches in which kernels read them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def new_cells(n_lines: int, size: Any) -> Cells:
 
 @kernel
 def read_batch(
-    columns: Columns, rows: Floats, of_blocks: Floats, start: int, n: int, cells: Cells
+    columns: Columns, rows: Floats, joint: Floats, start: int, n: int, cells: Cells
 ) -> int:
     """Transpose a part of the rows, and the log densities of blocks, into states and values.
 
@@ -145,10 +145,10 @@ def read_batch(
                 codes[var, r] = state
                 values[var, r] = value
                 base[r] += density
-    for b in range(of_blocks.shape[1]):
+    for b in range(joint.shape[1]):
         line = n_features + 2 * b
         for r in range(n):
-            values[line, r] = of_blocks[start + r, b]
+            values[line, r] = joint[start + r, b]
             values[line + 1, r] = 0.0
     return -1
 

@@ -1,8 +1,13 @@
-"""Passes up over a batch of rows: one line of values for each node, children first."""
+"""Passes up over batches of rows: one line of values for each node, children first.
+
+``tests/naive/circuit.py`` says the same by recursion over nodes, one row at a time.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,83 +15,102 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
-from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import Cells
-from skpc.variables.families import leaf_line
+from skpc.circuit import Circuit
+from skpc.queries.passes.multivariate import MultivariateReader
+from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of, tables_with
+from skpc.queries.passes.rows import Cells, new_cells, over_chunks, read_batch, refuse_cell
+from skpc.variables import Columns
+from skpc.variables.families import cell_value, leaf_line
+from skpc.variables.leaf_queries import mode_tables
 from skpc.variables.leaves import LeafTable
 
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
-
-
-@inlined
-def _scale_line(lines: Floats, out: int, source: int, factor: float, n: int) -> None:
-    for r in range(n):
-        lines[out, r] = factor * lines[source, r]
-
-
-@inlined
-def _add_scaled_line(lines: Floats, out: int, source: int, factor: float, n: int) -> None:
-    for r in range(n):
-        lines[out, r] += factor * lines[source, r]
-
-
-@inlined
-def _multiply_line(lines: Floats, out: int, source: int, n: int) -> None:
-    for r in range(n):
-        lines[out, r] *= lines[source, r]
-
-
-@inlined
-def _shift_line(lines: Floats, out: int, source: int, shift: float, n: int) -> None:
-    for r in range(n):
-        lines[out, r] = shift + lines[source, r]
-
-
-@inlined
-def _add_line(lines: Floats, out: int, source: int, n: int) -> None:
-    for r in range(n):
-        lines[out, r] += lines[source, r]
-
-
-@inlined
-def _maximum_line(lines: Floats, out: int, source: int, shift: float, n: int) -> None:
-    for r in range(n):
-        lines[out, r] = max(lines[out, r], shift + lines[source, r])
+#: Scratch lines behind those of the nodes, counted from the end.
+FLOW, VALUE, QUOTIENT = 1, 2, 3
+N_SCRATCH = 3
+#: Bytes that the values of one batch may take where those of all nodes are kept.
+_BUDGET = 48 * 2**20
+#: Rows of a batch where they are not: a line of values takes 4 KiB, the live ones stay in cache.
+_BATCH = 512
 
 
 @kernel
-def upward(
-    plan: Plan,
-    slot: Ints,
-    tables: Tables,
-    cells: Cells,
+def leaf_values(
+    leaves: LeafTable,
+    leaf: int,
+    table: Floats,
+    codes: NDArray[np.int16],
+    values: Floats,
     n: int,
+    in_logs: bool,
     lines: Floats,
+    out: int,
 ) -> None:
+    """Values of a leaf on a batch of rows; their logs from a log table.
+
+    Parameters
+    ----------
+    leaves, leaf : LeafTable and int
+        The leaves, and the number of the one to evaluate.
+    table : array
+        The tables of all leaves, in logs if ``in_logs``.
+    codes, values : arrays of shape (n_lines, size)
+        The cells, see :class:`Cells`.
+    n : int
+        Number of rows.
+    in_logs : bool
+        Whether logs are asked for.
+    lines, out : array and int
+        Line ``out`` of ``lines`` takes the values.
+    """
+    family, first = leaves.family[leaf], leaves.first[leaf]
+    n_states, line = leaves.n_states[leaf], leaves.line[leaf]
+    leaf_line(family, first, n_states, line, table, codes, values, n, in_logs, lines, out)
+
+
+@inlined
+def argument_value(
+    plan: Plan, table: Floats, cells: Cells, lines: Floats, a: int, r: int, in_logs: bool
+) -> float:
+    """Value of argument a of the plan in column r of an evaluated batch."""
+    child = plan.arg[a]
+    if child >= 0:
+        return lines[child, r]
+    leaf = ~child
+    line, n_states = plan.leaves.line[leaf], plan.leaves.n_states[leaf]
+    family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
+    code, x = cells.codes[line, r], cells.values[line, r]
+    return cell_value(family, first, n_states, table, code, x, in_logs)
+
+
+@kernel
+def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats) -> None:
     """Evaluate all inner nodes in the linear domain; the last of the lines is scratch."""
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
     weight, table, codes, values = tables.weight, tables.table, cells.codes, cells.values
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
-        out = slot[i]
-        begin = ptr[i]
+        out, begin = slot[i], ptr[i]
         for a in range(begin, ptr[i + 1]):
             child = arg[a]
             if child >= 0:
                 source = slot[child]
             else:
+                # The first leaf is written where the node will stand, with nothing to copy.
                 source = out if a == begin else scratch
                 leaf_values(leaves, ~child, table, codes, values, n, FALSE, lines, source)
-            if is_sum[i] == 0:
-                if a > begin:
-                    _multiply_line(lines, out, source, n)
-                elif source != out:
-                    _scale_line(lines, out, source, 1.0, n)
-            elif a == begin:
-                _scale_line(lines, out, source, weight[a], n)
+            factor = weight[a]
+            if a == begin:
+                if is_sum[i] == 1 or source != out:
+                    for r in range(n):
+                        lines[out, r] = factor * lines[source, r]
+            elif is_sum[i] == 1:
+                for r in range(n):
+                    lines[out, r] += factor * lines[source, r]
             else:
-                _add_scaled_line(lines, out, source, weight[a], n)
+                for r in range(n):
+                    lines[out, r] *= lines[source, r]
 
 
 @kernel
@@ -108,71 +132,252 @@ def upward_log(
     codes, values = cells.codes, cells.values
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
-        out = slot[i]
-        begin = ptr[i]
+        out, begin = slot[i], ptr[i]
         for a in range(begin, ptr[i + 1]):
-            child = arg[a]
-            source = scratch
+            child, source, shift = arg[a], scratch, log_weight[a]
             if child >= 0:
                 source = slot[child]
             else:
                 leaf_values(leaves, ~child, table, codes, values, n, TRUE, lines, source)
             if a == begin:
-                _shift_line(lines, out, source, log_weight[a], n)
+                for r in range(n):
+                    lines[out, r] = shift + lines[source, r]
             elif is_sum[i] == 0:
-                _add_line(lines, out, source, n)
+                for r in range(n):
+                    lines[out, r] += lines[source, r]
             else:
-                _maximum_line(lines, out, source, log_weight[a], n)
+                for r in range(n):
+                    lines[out, r] = max(lines[out, r], shift + lines[source, r])
         if is_sum[i] == 1 and not maximise:
             _log_of_sum(plan, slot, tables, cells, n, lines, i)
 
 
-@kernel
-def leaf_values(
-    leaves: LeafTable,
-    leaf: int,
-    table: Floats,
-    codes: NDArray[np.int16],
-    values: Floats,
-    n: int,
-    in_logs: bool,
-    lines: Floats,
-    out: int,
-) -> None:
-    """Values of a leaf on a batch of rows; their logs from a log table."""
-    family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, line = leaves.n_states[leaf], leaves.line[leaf]
-    leaf_line(family, first, n_states, line, table, codes, values, n, in_logs, lines, out)
-
-
 @internal_kernel
 def _log_of_sum(
-    plan: Plan,
-    slot: Ints,
-    tables: Tables,
-    cells: Cells,
-    n: int,
-    lines: Floats,
-    i: int,
+    plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats, i: int
 ) -> None:
     """Turn the maximum over the children of sum ``i`` into the log of their sum."""
     table, codes, values = tables.log_table, cells.codes, cells.values
-    scratch = lines.shape[0] - 1
-    total = lines.shape[0] - 2
-    out = slot[i]
+    scratch, total, out = lines.shape[0] - 1, lines.shape[0] - 2, slot[i]
     for r in range(n):
         lines[total, r] = 0.0
     for a in range(plan.ptr[i], plan.ptr[i + 1]):
-        child = plan.arg[a]
-        source = scratch
+        child, source, shift = plan.arg[a], scratch, tables.log_weight[a]
         if child >= 0:
             source = slot[child]
         else:
+            # Evaluating a leaf again costs less than a line for each.
             leaf_values(plan.leaves, ~child, table, codes, values, n, TRUE, lines, source)
-        shift = tables.log_weight[a]
         for r in range(n):
+            # Where all children are impossible, -inf less -inf would be NaN.
             if lines[out, r] > -np.inf:
                 lines[total, r] += fast_exp(shift + lines[source, r] - lines[out, r])
     for r in range(n):
         if lines[out, r] > -np.inf:
             lines[out, r] += math.log(lines[total, r])
+
+
+@kernel
+def _evaluate(
+    plan: Plan,
+    n_slots: int,
+    tables: Tables,
+    columns: Columns,
+    rows: Floats,
+    joint: Floats,
+    out: Floats,
+    in_logs: bool,
+) -> int:
+    """Log-likelihood of rows, batch by batch; NaN where the linear domain is too small.
+
+    Returns the flat position of the first cell that cannot be read, or -1.
+
+    Parameters
+    ----------
+    plan, n_slots : Plan and int
+        The order of the nodes, and how many lines hold those that are alive together.
+    tables, columns : Tables and Columns
+        The parameters of the circuit, and its variables.
+    rows : array of shape (n_rows, n_features)
+        Encoded rows.
+    joint : array of shape (n_rows, n_leaves_of_several_variables)
+        Log densities of the leaves of several variables.
+    out : array of shape (n_rows,)
+        Takes the log-likelihoods.
+    in_logs : bool
+        Whether to evaluate in the log domain.
+    """
+    cells = new_cells(rows.shape[1] + 2 * joint.shape[1], np.int64(_BATCH))
+    base = cells.base
+    # A node takes the line of one that nobody reads any more.
+    lines = np.empty((n_slots + 2, _BATCH))
+    root = plan.slot[len(plan.slot) - 1]
+    for start in range(0, len(rows), _BATCH):
+        n = min(_BATCH, len(rows) - start)
+        bad = read_batch(columns, rows, joint, start, n, cells)
+        if bad >= 0:
+            return bad
+        if in_logs:
+            upward_log(plan, plan.slot, tables, cells, n, lines, not in_logs)
+            for r in range(n):
+                out[start + r] = base[r] + lines[root, r]
+        else:
+            upward(plan, plan.slot, tables, cells, n, lines)
+            for r in range(n):
+                value = lines[root, r]
+                out[start + r] = base[r] + math.log(value) if value >= TINY else np.nan
+    return -1
+
+
+def feed_forward(circuit: Circuit, rows: Floats) -> Floats:
+    """Log-likelihood of rows by a pass over all edges, missing cells integrated out."""
+    program, columns, tables = plan_of(circuit.structure), circuit.columns, tables_of(circuit)
+    out, reader = np.empty(len(rows)), MultivariateReader(circuit)
+
+    def work(part: Floats, start: int) -> None:
+        target, joint = out[start : start + len(part)], reader.values(part, start)
+        settings = (program.plan, program.n_slots, tables, columns)
+        bad = _evaluate(*settings, part, joint, target, False)
+        refuse_cell(columns, part, bad, start)
+        again = np.flatnonzero(np.isnan(target))
+        if len(again):
+            log_density = np.empty(len(again))
+            _evaluate(*settings, part[again], joint[again], log_density, True)
+            target[again] = log_density
+
+    over_chunks(rows, work)
+    return out
+
+
+class Batch(NamedTuple):
+    """An evaluated batch: its cells, and the value of every node.
+
+    ``position`` is where its rows stand in the part it was cut from; ``root`` is the log
+    value of each row, the density that its leaves have in common included.
+    """
+
+    position: Ints
+    cells: Cells
+    lines: Floats
+    in_logs: bool
+    root: Floats
+
+    @property
+    def evaluated(self) -> Ints:
+        """The rows whose values are in this batch; the others come again, in a batch of logs."""
+        return np.flatnonzero(self.in_logs | ~np.isneginf(self.root))
+
+
+def refuse_impossible(log_root: Floats, index: Ints) -> None:
+    """Raise if a row has probability zero: nothing can be said given what cannot be."""
+    impossible = np.flatnonzero(np.isneginf(log_root))
+    if len(impossible):
+        raise ValueError(
+            f"row {index[impossible[0]]} of X has probability zero under the circuit: its "
+            "observed cells exclude each other or are too far away, so nothing can be inferred"
+        )
+
+
+class Evaluator:
+    """Evaluates batches of rows and keeps the value of every inner node, for passes down.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The circuit.
+    maximise : bool, default=False
+        Evaluate in the log domain with maxima in place of sums.
+    size : int, default=None
+        Rows a batch; None fits the values of a batch into the cache.
+    """
+
+    def __init__(self, circuit: Circuit, *, maximise: bool = False, size: int | None = None):
+        self.circuit = circuit
+        self.maximise = maximise
+        self.program = plan_of(circuit.structure)
+        self.plan: Plan = self.program.plan
+        self.columns = circuit.columns
+        self.tables: Tables
+        self.mode = np.empty(0)
+        if maximise:
+            leaves = circuit.structure.leaves
+            given = circuit.observed[leaves.var]
+            log_table, self.mode = mode_tables(leaves, circuit.param, self.columns, given)
+            self.tables = tables_with(circuit, log_table)
+        else:
+            self.tables = tables_of(circuit)
+        self.reader = MultivariateReader(circuit)
+        fitting = _BUDGET // (8 * len(self.plan.is_sum))
+        self.size = int(np.clip(fitting // 32 * 32, 32, 256)) if size is None else size
+
+    def flows(self) -> Floats:
+        """Lines for the flows of the nodes that are alive together."""
+        return np.empty((self.program.n_slots, self.size))
+
+    def log_values(self, row: Floats) -> tuple[Floats, bool]:
+        """Log value of every node of the structure on one row, and whether it is possible."""
+        first = np.zeros(1, dtype=np.int64)
+        batch = self._evaluate(row, self.reader.values(row), first, self._workspace(), True)
+        leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
+        value, of_leaf = np.empty(self.circuit.n_nodes), np.empty((1, 1))
+        table, codes, values = self.tables.log_table, batch.cells.codes, batch.cells.values
+        for leaf, node in enumerate(leaves.node):
+            leaf_values(self.plan.leaves, leaf, table, codes, values, 1, TRUE, of_leaf, 0)
+            value[node] = of_leaf[0, 0]
+        inner = self.program.node >= 0
+        value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
+        return value, bool(batch.root[0] > -np.inf)
+
+    def batches(self, rows: Floats, start: int = 0, refuse: bool = True) -> Iterator[Batch]:
+        """Evaluate consecutive batches of rows; the first row is row ``start`` of the caller's.
+
+        Rows too improbable for the linear domain come again, in a batch of logs; in the first
+        they have a ``root`` of -inf. A batch is overwritten by the next one. An impossible row is
+        an error, unless ``refuse`` is False.
+        """
+        workspace, again = self._workspace(), [np.empty(0, dtype=np.int64)]
+        joint = self.reader.values(rows, start, maximise=self.maximise)
+        for first in range(0, len(rows), self.size):
+            end = min(first + self.size, len(rows))
+            part, index = (rows[first:end], joint[first:end]), np.arange(first, end)
+            batch = self._evaluate(*part, index, workspace, self.maximise, start + first)
+            if self.maximise and refuse:
+                refuse_impossible(batch.root, start + batch.position)
+            elif not self.maximise:
+                again.append(first + np.flatnonzero(np.isneginf(batch.root)))
+            yield batch
+        index = np.concatenate(again)
+        for first in range(0, len(index), self.size):
+            chosen = index[first : first + self.size]
+            batch = self._evaluate(rows[chosen], joint[chosen], chosen, workspace, True)
+            if refuse:
+                refuse_impossible(batch.root, start + chosen)
+            yield batch
+
+    def _workspace(self) -> tuple[Cells, Floats]:
+        cells = new_cells(self.circuit.n_features + 2 * self.reader.n_leaves, self.size)
+        return cells, np.empty((len(self.plan.is_sum) + N_SCRATCH, self.size))
+
+    def _evaluate(
+        self,
+        rows: Floats,
+        joint: Floats,
+        index: Ints,
+        workspace: tuple[Cells, Floats],
+        in_logs: bool,
+        start: int = 0,
+    ) -> Batch:
+        cells, lines = workspace
+        n, plan = len(rows), self.plan
+        bad = read_batch(self.columns, rows, joint, 0, n, cells)
+        refuse_cell(self.columns, rows, bad, start)
+        base, root = cells.base[:n], lines[len(plan.is_sum) - 1, :n]
+        if in_logs:
+            upward_log(plan, plan.every, self.tables, cells, n, lines, self.maximise)
+            log_root = base + root
+        else:
+            upward(plan, plan.every, self.tables, cells, n, lines)
+            positive = root >= TINY
+            log_root = np.full(n, -np.inf)
+            log_root[positive] = base[positive] + np.log(root[positive])
+        return Batch(index, cells, lines, in_logs, log_root)

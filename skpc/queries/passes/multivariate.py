@@ -18,8 +18,8 @@ from skpc.variables.gaussians import conditionals
 _NUMBERS = 2**20
 
 
-class BlockReader:
-    """Evaluates the blocks of a circuit on rows, those of one scope together.
+class MultivariateReader:
+    """Evaluates the leaves of several variables on rows, those of one scope together.
 
     Parameters
     ----------
@@ -36,10 +36,10 @@ class BlockReader:
         self.leaves = circuit.structure.leaves
         lines = self.leaves.line
         self.place: list[Ints] = [(lines[b.leaf] - self.n_features) // 2 for b in self.blocks]
-        self.n_blocks = sum(len(place) for place in self.place)
+        self.n_leaves = sum(len(place) for place in self.place)
         # Leaves of several variables look at what has been given, too.
         self._reading = self.columns._replace(ignored=np.zeros_like(self.columns.ignored))
-        self._evidence = np.zeros(self.n_blocks)
+        self._evidence = np.zeros(self.n_leaves)
         if self.blocks and self.columns.ignored.any():
             self._evidence = self._values(self.cells(circuit.observed[np.newaxis]))[0]
 
@@ -68,12 +68,11 @@ class BlockReader:
         return self._values(self.cells(rows, start), maximise) - self._evidence
 
     def _values(self, cells: list[ScoredCells], maximise: bool = False) -> Floats:
-        found = np.empty((len(cells[0].codes), self.n_blocks))
+        values = np.empty((len(cells[0].codes), self.n_leaves))
         for place, blocks, part in zip(self.place, self.blocks, cells):
-            found[:, place] = (blocks.log_peak_values if maximise else blocks.log_values)(
-                part, self.columns
-            )
-        return found
+            evaluate = blocks.log_peak_values if maximise else blocks.log_values
+            values[:, place] = evaluate(part, self.columns)
+        return values
 
     def add_statistics(self, rows: Floats, flow: Floats, statistic: Floats) -> None:
         """Add the statistics of rows; ``flow`` has what reached the blocks, (n_rows, n_blocks)."""
@@ -98,12 +97,12 @@ class BlockReader:
         self, owner: Ints, rows: Floats
     ) -> list[tuple[Ints, MultivariateGaussian, ScoredCells]]:
         """For each scope, the block that each row has reached, or -1."""
-        found = []
+        reached = []
         for blocks, cells in zip(self.blocks, self.cells(rows)):
             of_leaf = np.full(len(self.leaves.node) + 1, -1)
             of_leaf[blocks.leaf] = np.arange(len(blocks.leaf))
-            found.append((of_leaf[owner[:, blocks.variables[0]]], blocks, cells))
-        return found
+            reached.append((of_leaf[owner[:, blocks.variables[0]]], blocks, cells))
+        return reached
 
     def add_without_cells(self, rows: Floats, derivative: Floats, rest: Floats) -> None:
         """Add what each block says of a row without each of its cells.
@@ -139,13 +138,13 @@ class BlockReader:
 
         None where no block has it.
         """
-        among, found = self.leaves.with_variable(var), []
+        among, parts = self.leaves.with_variable(var), []
         for blocks, (mean, sd) in zip(self.blocks, given):
             for at in np.flatnonzero(blocks.variables == var):
-                found.append((np.searchsorted(among, blocks.leaf), mean[:, :, at], sd[:, :, at]))
-        if not found:
+                parts.append((np.searchsorted(among, blocks.leaf), mean[:, :, at], sd[:, :, at]))
+        if not parts:
             return None
-        place, means, sds = (np.concatenate(parts) for parts in zip(*found))
+        place, means, sds = map(np.concatenate, zip(*parts))
         # An observed cell has no distribution; nobody looks at the one that it gets.
         return place, means, np.where(sds > 0.0, sds, 1.0)
 
@@ -158,9 +157,8 @@ class BlockReader:
         """
 
         def add(part: Floats, start: int) -> None:
-            here = slice(start, start + len(part))
             for place, blocks, cells in zip(self.place, self.blocks, self.cells(part)):
-                of_rows = prob[place, here]
+                of_rows = prob[place, start : start + len(part)]
                 wanted = np.ascontiguousarray(of_rows > NOTHING)
                 mean, sd = conditionals(blocks.gaussians, *cells[1:], wanted)
                 for at, var in enumerate(blocks.variables.tolist()):

@@ -1,0 +1,335 @@
+"""Which rows does the circuit generate, and how does it complete a row: by a draw, or best?
+
+Rows walk from the root to one leaf a variable. ``tests/naive/circuit.py`` says the same by
+recursion over nodes, one row at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skpc._arrays import Floats, Ints
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined, kernel
+from skpc._random import Streams, draw_index, start_streams, uniform
+from skpc._validation import check_n_samples
+from skpc.circuit import Circuit
+from skpc.queries.passes.plan import Plan, Tables
+from skpc.queries.passes.rows import Cells, check_rows, over_chunks
+from skpc.queries.passes.upward import Batch, Evaluator, argument_value
+from skpc.variables import Columns
+from skpc.variables.families import draw
+
+
+def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Floats:
+    """Draw independent rows.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    n_samples : int, default=1
+        Number of rows.
+    random_state : int, RandomState instance or None, default=None
+        The same seed gives the same rows on any number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        Complete encoded rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import sample
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.7, 0.3]))
+    >>> float(sample(builder.build(), 10_000, random_state=0).mean().round(1))
+    0.3
+    """
+    n_samples = check_n_samples(n_samples)
+    empty = check_rows(circuit, np.full((1, circuit.n_features), np.nan))
+    evaluator = Evaluator(circuit, size=1)
+    # All rows start from the same nothing, so one evaluated row serves them all.
+    batch = next(evaluator.batches(empty))
+    rows = np.repeat(empty, n_samples, axis=0)
+    seed = _seed(random_state)
+
+    def work(part: Floats, start: int) -> None:
+        column, streams = np.zeros(len(part), dtype=np.int64), start_streams(seed, len(part), start)
+        _Descent(evaluator, len(part)).fill(batch, column, streams, part)
+
+    over_chunks(rows, work, chunk=512)
+    return rows
+
+
+def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats:
+    """Fill the missing cells of each row with one joint draw given its observed cells.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows; NaN marks the missing cells.
+    random_state : int, RandomState instance or None, default=None
+        The same seed gives the same draws on any number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        The rows with their missing cells filled.
+
+    Raises
+    ------
+    ValueError
+        If the observed cells of a row have probability zero, or cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import sample_missing
+    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> _ = builder.product([builder.indicator(0, 1), builder.indicator(1, 0)])
+    >>> sample_missing(builder.build(), [[np.nan, 0.0]], random_state=0)
+    array([[1., 0.]])
+    """
+    rows = check_rows(circuit, X)
+    evaluator, seed = Evaluator(circuit), _seed(random_state)
+    out = rows.copy()
+
+    def work(part: Floats, start: int) -> None:
+        descent = _Descent(evaluator, evaluator.size)
+        streams = start_streams(seed, len(part), start)
+        for batch in evaluator.batches(part, start):
+            index = batch.position[batch.evaluated]
+            filled = part[index]
+            descent.fill(batch, batch.evaluated, streams[index], filled)
+            out[start + index] = filled
+
+    over_chunks(rows, work)
+    return out
+
+
+def mpe(circuit: Circuit, X: Any) -> Floats:
+    """Most probable explanation: fill the missing cells of each row with their joint mode.
+
+    The answer is exact if the circuit is deterministic (``circuit.deterministic``). Otherwise sums
+    are replaced by maxima, which finds the best completion within one induced tree: usually a good
+    one, not always the most probable.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows; NaN marks the missing cells.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        The rows with their missing cells filled. The mode of a bin is its middle, and the mode of a
+        tail its edge.
+
+    Raises
+    ------
+    ValueError
+        If the observed cells of a row have probability zero, or cannot be read.
+
+    Notes
+    -----
+    The mode of a density depends on the units of the numeric columns; for tables with numbers the
+    posterior mean (:func:`moments`) is often the better completion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import mpe
+    >>> builder = CircuitBuilder(n_states=[3])
+    >>> _ = builder.discrete(0, np.log([0.2, 0.5, 0.3]))
+    >>> mpe(builder.build(), [[np.nan], [2.0]])
+    array([[1.],
+           [2.]])
+    """
+    rows = check_rows(circuit, X)
+    evaluator = Evaluator(circuit, maximise=True)
+    out = rows.copy()
+
+    def work(part: Floats, start: int) -> None:
+        descent, no_streams = _Descent(evaluator, evaluator.size), np.empty(0, dtype=np.uint64)
+        for batch in evaluator.batches(part, start):
+            first = start + int(batch.position[0])
+            column = np.arange(len(batch.position))
+            descent.fill(batch, column, no_streams, out[first : first + len(column)])
+
+    over_chunks(rows, work)
+    return out
+
+
+@kernel
+def _descend(
+    plan: Plan,
+    tables: Tables,
+    columns: Columns,
+    mode: Floats,
+    cells: Cells,
+    lines: Floats,
+    in_logs: bool,
+    maximise: bool,
+    column: Ints,
+    streams: Streams,
+    visitors: Ints,
+    n_visitors: Ints,
+    score: Floats,
+    owner: Ints,
+    rows: Floats,
+) -> None:
+    """Fill the missing cells of rows whose values stand in an evaluated batch.
+
+    At each sum a row takes one child: drawn in proportion to weight times value, or (with
+    ``maximise``) the greatest, the first among equals. All rows move together, one node after the
+    other, so that memory is read in order. Cells of leaves of several variables are left missing.
+
+    Parameters
+    ----------
+    plan, tables, columns : Plan, Tables and Columns
+        The order of the nodes, the parameters, and the variables.
+    mode : array of shape (n_leaves,)
+        The mode of each leaf; read with ``maximise``.
+    cells, lines, in_logs : Cells, array and bool
+        The batch, see :class:`Batch`.
+    maximise : bool
+        Whether to take the greatest child and the mode.
+    column : array of shape (n_rows,)
+        Where the values of each row stand in the lines.
+    streams : array of shape (n_rows,)
+        The random stream of each row.
+    visitors, n_visitors : arrays of shape (n_slots, n_rows) and (n_slots,)
+        Workspace: the rows that have come to each living node.
+    score : array of shape (most_children,)
+        Workspace.
+    owner : array of shape (n_rows, n_features)
+        Takes the leaf of several variables that a row has reached, at the first of these.
+    rows : array of shape (n_rows, n_features)
+        The rows to fill.
+    """
+    is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
+    root = len(is_sum) - 1
+    for j in range(len(rows)):
+        visitors[slot[root], j] = j
+    n_visitors[slot[root]] = len(rows)
+    for i in range(root, -1, -1):
+        begin, end = ptr[i], ptr[i + 1]
+        for a in range(begin, end):
+            # Going down, the last use is the first: the line still holds another node's rows.
+            if plan.last_use[a] == 1:
+                n_visitors[slot[arg[a]]] = 0
+        for k in range(n_visitors[slot[i]]):
+            j = visitors[slot[i], k]
+            first, last = begin, end
+            if is_sum[i] == 1:
+                settings = plan, tables, cells, lines, in_logs, maximise
+                first = _chosen_child(*settings, i, column[j], score, streams, j)
+                last = first + 1
+            for a in range(first, last):
+                child = arg[a]
+                if child >= 0:
+                    visitors[slot[child], n_visitors[slot[child]]] = j
+                    n_visitors[slot[child]] += 1
+                    continue
+                leaf, var = ~child, leaves.var[~child]
+                if leaves.line[leaf] != var:
+                    owner[j, var] = leaf
+                elif np.isnan(rows[j, var]):
+                    if maximise:
+                        rows[j, var] = mode[leaf]
+                    else:
+                        facts = leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf]
+                        ends = columns.axis_ptr[var], columns.axis_ptr[var + 1]
+                        rows[j, var] = draw(*facts, tables.table, columns.axis, *ends, streams, j)
+
+
+@inlined
+def _chosen_child(
+    plan: Plan,
+    tables: Tables,
+    cells: Cells,
+    lines: Floats,
+    in_logs: bool,
+    maximise: bool,
+    i: int,
+    r: int,
+    score: Floats,
+    streams: Streams,
+    j: int,
+) -> int:
+    """The argument that a row takes at a sum.
+
+    Parameters
+    ----------
+    plan, tables, cells, lines, in_logs, maximise, score, streams
+        See :func:`_descend`.
+    i, r, j : int
+        The sum, the column of the row in the lines, and the row.
+    """
+    begin, end, total = plan.ptr[i], plan.ptr[i + 1], 0.0
+    table = tables.log_table if in_logs else tables.table
+    weight = tables.log_weight if in_logs else tables.weight
+    for a in range(begin, end):
+        value = argument_value(plan, table, cells, lines, a, r, in_logs)
+        if maximise:
+            # Lines of maxima are in logs.
+            score[a - begin] = weight[a] + value
+        elif in_logs:
+            score[a - begin] = fast_exp(weight[a] + value - lines[i, r])
+        else:
+            score[a - begin] = weight[a] * value
+        total += score[a - begin]
+    if maximise:
+        return begin + np.argmax(score[: end - begin])
+    return begin + draw_index(score, np.int64(0), end - begin, uniform(streams, j) * total)
+
+
+class _Descent:
+    """Lines for the rows that move down together through an evaluated batch.
+
+    Parameters
+    ----------
+    evaluator : Evaluator
+        What evaluated the batch; whether it took maxima decides how rows descend.
+    n_rows : int
+        Greatest number of rows at a time.
+    """
+
+    def __init__(self, evaluator: Evaluator, n_rows: int):
+        self.evaluator = evaluator
+        self.visitors = np.empty((evaluator.program.n_slots, n_rows), dtype=np.int64)
+        self.n_visitors = np.zeros(evaluator.program.n_slots, dtype=np.int64)
+        self.score = np.empty(np.diff(evaluator.plan.ptr).max())
+        self.owner = np.empty((n_rows, evaluator.circuit.n_features), dtype=np.int64)
+
+    def fill(self, batch: Batch, column: Ints, streams: Streams, rows: Floats) -> None:
+        """Fill the missing cells of ``rows[j]``, whose values are in column ``column[j]``."""
+        evaluator = self.evaluator
+        evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
+        self.owner[:] = -1
+        workspace = (self.visitors, self.n_visitors, self.score, self.owner)
+        settings = (evaluator.plan, evaluator.tables, evaluator.columns, evaluator.mode)
+        _descend(*settings, *evaluated, column, streams, *workspace, rows)
+        owner = self.owner[: len(rows)]
+        if evaluator.maximise:
+            evaluator.reader.fill_modes(owner, rows)
+        else:
+            evaluator.reader.draw(owner, streams, rows)
+
+
+def _seed(random_state: Any) -> np.uint64:
+    high = np.iinfo(np.int32).max
+    first, second = check_random_state(random_state).randint(high, size=2)
+    return np.uint64(first) << np.uint64(31) | np.uint64(second)
