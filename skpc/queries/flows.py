@@ -115,8 +115,10 @@ def _statistics_of_all_edges(
     circuit: Circuit, rows: Floats, weight: Floats, chosen: NDArray[np.bool_]
 ) -> ExpectedStatistics:
     """The E-step of some of the rows by a pass over all edges."""
-    evaluator, index = Evaluator(circuit), np.flatnonzero(chosen)
+    index = np.flatnonzero(chosen)
     rows, weight = rows[index], weight[index]
+    # Lines for one row, such as that without any cell, stay in cache.
+    evaluator = Evaluator(circuit, size=1 if len(rows) == 1 else None)
     n_arguments, n_entries = len(evaluator.plan.arg), len(evaluator.tables.log_table)
 
     def work(part: Floats, start: int) -> tuple[Floats, Floats, float]:
