@@ -89,7 +89,7 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
         Edge counts in the order of the edges, leaf statistics in the layout of the leaf tables,
         and the weighted sum of the rows' log-likelihoods (nats).
     """
-    complete = ~np.isnan(rows).any(axis=1)
+    complete = np.array(~np.isnan(rows).any(axis=1), dtype=np.bool_)
     if walkable(circuit) is None:
         complete[:] = False
     parts = []
