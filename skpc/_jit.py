@@ -149,52 +149,6 @@ def _add_products(
     return types.void(out, left, right, i, j, n, pair), codegen
 
 
-def _multiply_by_products(
-    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
-) -> Any:
-    """Multiply with the sum of the elementwise products of n vectors of eight numbers.
-
-    ``out[at : at + 8] *= sum over b < n of left[i + 8 * b :][:8] * right[j + 8 * b :][:8]``, with
-    positions in the flat arrays of float64.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        def more(total: Any, product: Any) -> Any:
-            return builder.fadd(total, product, flags=("contract",))
-
-        target, old = _lanes_at(context, builder, signature, args, 0)
-        none = ir.Constant(old.type, [0.0] * LANES)
-        total = _each_product(context, builder, signature, args, none, more)
-        builder.store(builder.fmul(old, total), target, align=8)
-        return context.get_dummy_value()
-
-    return types.void(out, at, left, i, right, j, n), codegen
-
-
-def _lanes_at(
-    context: Any, builder: Any, signature: Any, args: Any, k: int, shift: Any = None
-) -> tuple[Any, Any]:
-    """Eight numbers of the array that is argument k, from the position that follows it."""
-    data = context.make_array(signature.args[k])(context, builder, args[k]).data
-    position = args[k + 1] if shift is None else builder.add(args[k + 1], shift)
-    lanes = ir.VectorType(ir.DoubleType(), LANES).as_pointer()
-    pointer = builder.bitcast(builder.gep(data, [position]), lanes)
-    return pointer, builder.load(pointer, align=8)
-
-
-def _each_product(
-    context: Any, builder: Any, signature: Any, args: Any, start: Any, change: Any
-) -> Any:
-    """Eight numbers after each product of eight of arguments 2 and 4 has changed them."""
-    found = cgutils.alloca_once_value(builder, start)
-    with cgutils.for_range(builder, args[6]) as loop:
-        shift = builder.mul(loop.index, ir.Constant(loop.index.type, LANES))
-        factors = [_lanes_at(context, builder, signature, args, k, shift)[1] for k in (2, 4)]
-        product = builder.fmul(*factors, flags=("contract",))
-        builder.store(change(builder.load(found), product), found)
-    return builder.load(found)
-
-
 def _lanes_of(typingctx: Any, array: Any) -> Any:
     """How many numbers of an array :func:`add_tile` takes at a time, known to the compiler."""
 
@@ -255,6 +209,5 @@ popcount: Any = intrinsic(_popcount)
 lanes_of: Any = intrinsic(_lanes_of)
 add_tile: Any = intrinsic(_add_tile)
 add_products: Any = intrinsic(_add_products)
-multiply_by_products: Any = intrinsic(_multiply_by_products)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)

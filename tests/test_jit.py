@@ -22,7 +22,6 @@ from skpc._jit import (
     internal_kernel,
     kernel,
     lanes_of,
-    multiply_by_products,
     popcount,
 )
 from skpc._random import normal, seed_streams, uniform
@@ -267,20 +266,6 @@ def test_a_product_of_matrices_is_added_to_a_tile(n, dtype, lanes):
     first = LANES // lanes
     out[:, LANES : LANES + lanes] += left[1 : 1 + n].T @ right[first : first + n]
     np.testing.assert_allclose(found, out, atol=1e-12 if lanes == LANES else 1e-5)
-
-
-@kernel
-def _multiply(out, at, left, right, n):
-    multiply_by_products(out, at, left, LANES, right, 0, n)
-
-
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_lanes_are_multiplied_by_sums_of_products(n):
-    out, left, right = np.random.default_rng(n).normal(size=(3, 5, LANES))
-    found = out.copy()
-    _multiply(found.ravel(), 2 * LANES, left.ravel(), right.ravel(), n)
-    out[2] *= (left[1 : 1 + n] * right[:n]).sum(axis=0)
-    np.testing.assert_allclose(found, out, rtol=1e-12)
 
 
 @kernel
