@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skpc import MixtureOfAllTrees
-from skpc.all_trees.incomplete import estimate_rows, prepared
+from skpc.all_trees.importance import estimate_rows
 from skpc.datasets import load_digit_bits
 
 # %%
@@ -42,15 +42,12 @@ def exact_marginals(model):
 
 
 # %%
-# There are three ways to sample. "collapsed" draws trees in view of the observed cells, and sums
-# out the missing ones in each; the estimator does so where there are too many completions to sum.
-# "importance" draws trees and cells without a look at the row. "gibbs" is a Markov chain. Each runs
-# with 10 to 1000 samples a row, on five seeds.
-methods = {
-    "collapsed": ("#0072B2", "o-"),
-    "importance": ("#E69F00", "s--"),
-    "gibbs": ("#009E73", "^:"),
-}
+# There are two ways to sample. "auto" draws completions in view of the observed cells, or trees
+# where completions are worth little; the estimator does so if there are too many to sum them all.
+# "collapsed" draws trees without a look at the row, weighs them by it, and sums out the missing
+# cells in each. Each runs with 10 to 1000 samples a row (fewer completions if these are enough),
+# on five seeds.
+methods = {"auto": ("#0072B2", "o-"), "collapsed": ("#E69F00", "s--")}
 sizes = [10, 30, 100, 300, 1000]
 seeds = np.arange(10, dtype=np.uint64)
 _, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained", sharey=True)
@@ -59,7 +56,7 @@ for ax, orientation in zip(axes, ("undirected", "directed")):
         orientation=orientation, categories=[[0, 1]] * 14, random_state=0
     ).fit(train)
     truth = exact_marginals(model)
-    trees = prepared(model.mixture_.models[0])
+    trees = model.mixture_.models[0]
     for name, (color, style) in methods.items():
         errors, milliseconds = [], []
         estimate_rows(name, trees, rows, seeds, 1)  # compiles
@@ -82,7 +79,7 @@ axes[0].legend(frameon=False)
 plt.show()
 
 # %%
-# Errors fall with the square root of the number of samples, and a step of the chain costs a
-# determinant more. In the undirected mixture all trees agree on the distribution of every column,
-# so that they differ little in how well they fit a row; in the directed one they differ more, which
-# costs accuracy. (With 256 completions a row the estimator itself would sum them, without error.)
+# Errors fall with the square root of the number of samples. In the undirected mixture all trees
+# agree on the distribution of every column, so that they differ little in how well they fit a row;
+# in the directed one they differ more, which costs accuracy. (With 256 completions a row the
+# estimator itself would sum them, without error.)

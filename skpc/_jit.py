@@ -21,11 +21,6 @@ R = TypeVar("R")
 
 #: Numbers that :func:`add_products` takes at a time.
 LANES = 8
-#: Rows that :func:`add_tile` takes at a time. Sixteen registers of four numbers hold the sums of
-#: as many rows of eight, a row of one factor, and a number of the other.
-TILE = 6
-#: Bits of the numbers of a row that it takes.
-_TILE_BITS = 512
 
 #: True, False and 0 as arguments of kernels: the literals would each be a type of its own.
 TRUE: Any = np.bool_(True)
@@ -149,65 +144,7 @@ def _add_products(
     return types.void(out, left, right, i, j, n, pair), codegen
 
 
-def _lanes_of(typingctx: Any, array: Any) -> Any:
-    """How many numbers of an array :func:`add_tile` takes at a time, known to the compiler."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return ir.IntType(64)(_TILE_BITS // signature.args[0].dtype.bitwidth)
-
-    return types.int64(array), codegen
-
-
-def _add_tile(
-    typingctx: Any, out: Any, at: Any, left: Any, i: Any, right: Any, j: Any, n: Any
-) -> Any:
-    """Add a product of matrices to a tile of six rows of eight float64 or sixteen float32.
-
-    ``out[at + r * width :][:8] += sum over b < n of left[i + 6 * b + r] * right[j + 8 * b :][:8]``
-    for r < 6 (with 16 for 8 if the arrays are of float32), with positions in the flat arrays, and
-    the size of the last dimension of ``out`` as the width. The sums stay in registers.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        n_lanes = _TILE_BITS // signature.args[0].dtype.bitwidth
-        vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), n_lanes)
-        arrays = {
-            k: context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 2, 4)
-        }
-        at, i, j, n = (args[k] for k in (1, 3, 5, 6))
-        width = builder.extract_value(arrays[0].shape, signature.args[0].ndim - 1)
-        undefined = ir.Constant(vector, ir.Undefined)
-        first = ir.Constant(ir.VectorType(ir.IntType(32), n_lanes), [0] * n_lanes)
-
-        def pointer(array: int, position: Any) -> Any:
-            return builder.bitcast(builder.gep(arrays[array].data, [position]), vector.as_pointer())
-
-        def repeated(number: Any) -> Any:
-            one = builder.insert_element(undefined, number, first.type.element(0))
-            return builder.shuffle_vector(one, undefined, first)
-
-        rows = [builder.mul(width, width.type(r)) for r in range(TILE)]
-        targets = [pointer(0, builder.add(at, row)) for row in rows]
-        sums = [cgutils.alloca_once_value(builder, builder.load(t, align=4)) for t in targets]
-        with cgutils.for_range(builder, n) as loop:
-            place = builder.add(j, builder.mul(loop.index, j.type(n_lanes)))
-            other = builder.load(pointer(4, place), align=4)
-            place = builder.add(i, builder.mul(loop.index, i.type(TILE)))
-            for r, total in enumerate(sums):
-                mine = builder.load(builder.gep(arrays[2].data, [builder.add(place, i.type(r))]))
-                product = builder.fmul(repeated(mine), other, flags=("contract",))
-                more = builder.fadd(builder.load(total), product, flags=("contract",))
-                builder.store(more, total)
-        for target, total in zip(targets, sums):
-            builder.store(builder.load(total), target, align=4)
-        return context.get_dummy_value()
-
-    return types.void(out, at, left, i, right, j, n), codegen
-
-
 popcount: Any = intrinsic(_popcount)
-lanes_of: Any = intrinsic(_lanes_of)
-add_tile: Any = intrinsic(_add_tile)
 add_products: Any = intrinsic(_add_products)
 bits_to_float: Any = intrinsic(_bits_to_float)
 float_to_bits: Any = intrinsic(_float_to_bits)

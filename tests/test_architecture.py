@@ -37,7 +37,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Code lines (no blanks, comments or docstrings) that each package may have; "root" has the modules
 #: outside of packages. Whoever raises one writes here what that buys.
 CEILINGS = {
-    "all_trees": 3247,
+    "all_trees": 2300,
     "circuit": 887,
     "counting": 1712,
     "datasets": 348,

@@ -15,13 +15,9 @@ import pytest
 from skpc import _compiler, _jit
 from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import (
-    LANES,
-    TILE,
-    add_tile,
     inlined,
     internal_kernel,
     kernel,
-    lanes_of,
     popcount,
 )
 from skpc._random import normal, seed_streams, uniform
@@ -241,31 +237,6 @@ def test_popcount_counts_ones():
     out = np.empty(100, dtype=np.int64)
     _ones(words, out)
     assert out.tolist() == [int(word).bit_count() for word in words]
-
-
-@kernel
-def _add(out, left, right, n):
-    add_tile(out, LANES, left, TILE, right, LANES // lanes_of(out) * LANES, n)
-
-
-@kernel
-def _lanes(array):
-    return lanes_of(array)
-
-
-@pytest.mark.parametrize(("dtype", "lanes"), [(np.float64, LANES), (np.float32, 2 * LANES)])
-@pytest.mark.parametrize("n", [0, 1, 3])
-def test_a_product_of_matrices_is_added_to_a_tile(n, dtype, lanes):
-    rng = np.random.default_rng(n)
-    out, left = rng.normal(size=(TILE, 3 * LANES)), rng.normal(size=(5, TILE))
-    right = rng.normal(size=(5, lanes))
-    out, left, right = out.astype(dtype), left.astype(dtype), right.astype(dtype)
-    found = out.copy()
-    _add(found, left, right, n)
-    assert _lanes(out) == lanes
-    first = LANES // lanes
-    out[:, LANES : LANES + lanes] += left[1 : 1 + n].T @ right[first : first + n]
-    np.testing.assert_allclose(found, out, atol=1e-12 if lanes == LANES else 1e-5)
 
 
 @kernel

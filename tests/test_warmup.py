@@ -51,7 +51,7 @@ def test_fits_and_queries_after_the_warm_up_compile_nothing(warm):
     for density in (CutsetNetworkBD(random_state=0), SoftLearnSPN(random_state=0)):
         density.fit(holes).complete(holes)
         density.marginals(holes)
-    for inference in ("auto", "collapsed", "importance", "gibbs"):
+    for inference in ("auto", "collapsed"):
         trees = MixtureOfAllTrees(max_iter=1, inference=inference, random_state=0)
         trees.fit(holes).marginals(holes[:3])
     DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None).fit(X, X[:, 0]).predict(

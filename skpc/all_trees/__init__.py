@@ -3,10 +3,9 @@
 Internal: it may change in any version.
 """
 
-from skpc.all_trees.all_trees import AllTrees
-from skpc.all_trees.components import ComponentParameters, Components
+from skpc.all_trees.all_trees import AllTrees, Components
 from skpc.all_trees.density import AllTreesDensity
-from skpc.all_trees.directed import DirectedParameters
+from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
 from skpc.all_trees.training import (
     EPOCH_ROWS,
     Adam,
@@ -17,7 +16,6 @@ from skpc.all_trees.training import (
     train_trees,
     usual_batch_size,
 )
-from skpc.all_trees.undirected import UndirectedParameters
 
 __all__ = [
     "EPOCH_ROWS",

@@ -1,4 +1,4 @@
-"""The mixture of all trees: a distribution over complete rows, and how rows are scored."""
+"""The mixture of all trees, several of them as components, and how complete rows are scored."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.all_trees.determinants import add_expected_edges, expected_edges, log_tree_weights
-from skpc.all_trees.laplacian import hang_undirected
-from skpc.all_trees.tree_tables import TreeTables
-from skpc.all_trees.workspace import Workspace
+from skpc.all_trees.spanning_trees import hang_undirected
+from skpc.all_trees.tree_inference import TreeTables
 
 #: Estimates of rows with missing cells refuse smaller probabilities.
 _LEAST = 1e-99
+
+
+class Workspace:
+    """Arrays by name and shape. To ask for large ones anew takes longer than to fill them."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[str, tuple[int, ...]], Floats] = {}
+
+    def __repr__(self) -> str:
+        return f"Workspace({sorted(name for name, _ in self._arrays)})"
+
+    def array(self, name: str, shape: tuple[int, ...]) -> Floats:
+        """An array with whatever is in it."""
+        if (name, shape) not in self._arrays:
+            self._arrays[name, shape] = np.empty(shape)
+        return self._arrays[name, shape]
 
 
 class Expectation(NamedTuple):
@@ -135,8 +150,9 @@ class AllTrees(NamedTuple):
         """
         workspace = Workspace() if workspace is None else workspace
         factor = self.edge_factor
-        edge = workspace.zeros("edge", factor.shape)
-        log_weight = add_expected_edges(factor, states, weight, self.symmetric, edge, workspace)
+        edge = workspace.array("edge", factor.shape)
+        edge.fill(0.0)
+        log_weight = add_expected_edges(factor, states, weight, self.symmetric, edge)
         total = np.array([weight.sum()])
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
         n_vertices = states.shape[1]
@@ -151,11 +167,11 @@ class AllTrees(NamedTuple):
         """
         n = self.n_features
         _, expected = expected_edges(self.weight, self._vertices, np.ones(1), self.symmetric)
-        found = expected[:n, :n].copy()
+        probability = expected[:n, :n].copy()
         if self.symmetric:
-            return found + found.T
-        np.fill_diagonal(found, expected[:n, n])
-        return found
+            return probability + probability.T
+        np.fill_diagonal(probability, expected[:n, n])
+        return probability
 
     def tree_tables(self) -> TreeTables:
         """The tables that all trees share: of each variable given each other one as its parent."""
@@ -180,3 +196,43 @@ class AllTrees(NamedTuple):
     def _vertices(self) -> Ints:
         """A row in which every vertex has one state."""
         return np.arange(len(self.ptr) - 1)[np.newaxis]
+
+
+class Components(NamedTuple):
+    """A finite mixture of mixtures of all trees.
+
+    Parameters
+    ----------
+    log_weight : array of shape (n_components,)
+        Logs of the weights of the components.
+    models : tuple of AllTrees
+        The components, over the same variables.
+    """
+
+    log_weight: Floats
+    models: tuple[AllTrees, ...]
+
+    def __repr__(self) -> str:
+        return f"Components(n_components={len(self.models)}, each {self.models[0]!r})"
+
+    def log_joint(self, states: Ints) -> Floats:
+        """Log probability of each row together with each component.
+
+        Parameters
+        ----------
+        states : array of shape (n_rows, n_vertices)
+            As :meth:`AllTrees.states_of` gives them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+            In nats.
+        """
+        of_models = [model.log_likelihood(states) for model in self.models]
+        return np.column_stack(of_models) + self.log_weight
+
+    def log_likelihood(self, states: Ints) -> Floats:
+        """Log-likelihood of complete rows, shape (n_rows,), in nats."""
+        if len(self.models) == 1:
+            return self.models[0].log_likelihood(states)
+        return np.asarray(np.logaddexp.reduce(self.log_joint(states), axis=1))

@@ -9,7 +9,8 @@ cells that may be parent or child of a variable count as independent, except tha
 
 Two rounds come close to the truth where trees are many and missing cells few (a thousand trees
 sampled for each row of a made table of 50 columns, a fifth of its cells missing, are no closer).
-They are an approximation all the same: estimates take them as a proposal.
+They are an approximation all the same: estimates take them as a proposal. Without them, completions
+are worth little (:mod:`skpc.all_trees.incomplete`). The plain twin is tests/naive/beliefs.py.
 """
 
 from __future__ import annotations
@@ -17,171 +18,192 @@ from __future__ import annotations
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import FALSE, LANES, TRUE, kernel
-from skpc.all_trees.determinants import PANEL, eliminate_lanes
-from skpc.all_trees.estimates import PreparedTrees
-from skpc.all_trees.tree_inference import span
-from skpc.all_trees.tree_tables import TreeTables
+from skpc._jit import internal_kernel, kernel
+from skpc._threads import slices
+from skpc.all_trees.determinants import eliminate_graphs, new_graphs
+from skpc.all_trees.spanning_trees import PreparedTrees
+from skpc.all_trees.tree_inference import TreeTables, span
 
-#: Sweeps of the first guess, and rounds that improve it.
+#: Sweeps of the start, and rounds that improve it.
 _SWEEPS, _ROUNDS = 2, 2
 #: Edges that are less probable tell nothing.
 _FAINT = 1e-4
 #: The least that a child may say of a state, and the least room that others leave an edge.
 _LEAST = 1e-12
+#: Rows whose messages are in memory together.
+_ROWS = 8
 
 
 @kernel
-def guess_states(tables: TreeTables, edge: Floats, code: Ints, belief: Floats) -> None:
+def _mean_field_start(tables: TreeTables, edge: Floats, codes: Ints, belief: Floats) -> None:
     """Guess the states of all variables: each hears its parents, on average over trees.
 
-    ``edge`` are the probabilities of the edges, ``belief`` of shape (n_states + 1,) is overwritten.
+    ``edge`` has the probabilities of the edges, ``belief`` of shape (n_rows, n_states + 1) is
+    overwritten.
     """
     ptr, conditional = tables
-    n = len(code)
-    belief[ptr[n]] = 1.0
-    for v in range(n):
-        for b in range(ptr[v], ptr[v + 1]):
-            belief[b] = 0.0 if code[v] >= 0 else conditional[b, ptr[n]]
-        if code[v] >= 0:
-            belief[ptr[v] + code[v]] = 1.0
+    n = codes.shape[1]
     heard = np.empty(ptr[n])
-    for _ in range(_SWEEPS):
+    for row in range(len(codes)):
+        code, state = codes[row], belief[row]
+        state[ptr[n]] = 1.0
         for v in range(n):
+            for b in range(ptr[v], ptr[v + 1]):
+                state[b] = 0.0 if code[v] >= 0 else conditional[b, ptr[n]]
             if code[v] >= 0:
-                continue
-            whole = 0.0
-            for b in range(ptr[v], ptr[v + 1]):
-                heard[b] = 0.0
-                for u in range(n + 1):
-                    if edge[v, u] > 0.0:
-                        term = 0.0
-                        first, last = span(ptr, code, u)
-                        for a in range(first, last):
-                            term += conditional[b, a] * belief[a]
-                        heard[b] += edge[v, u] * term
-                whole += heard[b]
-            for b in range(ptr[v], ptr[v + 1]):
-                belief[b] = heard[b] / whole
+                state[ptr[v] + code[v]] = 1.0
+        for _ in range(_SWEEPS):
+            for v in range(n):
+                if code[v] >= 0:
+                    continue
+                total = 0.0
+                for b in range(ptr[v], ptr[v + 1]):
+                    heard[b] = 0.0
+                    for u in range(n + 1):
+                        if edge[v, u] > 0.0:
+                            first, last = span(ptr, code, u)
+                            for a in range(first, last):
+                                heard[b] += edge[v, u] * conditional[b, a] * state[a]
+                    total += heard[b]
+                for b in range(ptr[v], ptr[v + 1]):
+                    state[b] = heard[b] / total
 
 
 @kernel
-def _tell_parents(
-    tables: TreeTables, code: Ints, belief: Floats, below: Floats, told: Floats, average: Floats
+def _messages_to_parents(
+    trees: PreparedTrees,
+    codes: Ints,
+    belief: Floats,
+    below: Floats,
+    message: Floats,
+    average: Floats,
+    graphs: Floats,
 ) -> None:
     """What each variable tells a parent, from its own state or from what it hears from below.
 
     Parameters
     ----------
-    tables, code
-        The trees, and the row.
-    belief : array of shape (n_states + 1,)
+    trees, codes
+        The trees, and the rows.
+    belief : array of shape (n_rows, n_states + 1)
         Beliefs of the states.
-    below : array of shape (n_states + 1,)
+    below : array of shape (n_rows, n_states + 1)
         What missing variables hear from below in each state.
-    told : array of shape (n, n_states + 1)
+    message : array of shape (n_rows, n, n_states + 1)
         Overwritten in the states in which a parent may be.
-    average : array of shape (n, n + 1)
+    average : array of shape (n_rows, n, n + 1)
         Overwritten with its averages over the beliefs of parents.
+    graphs : array of shape (n_groups, n, n + 1, n_lanes)
+        Overwritten with the weights of the edges given the row, each row a lane.
     """
-    ptr, conditional = tables
-    n = len(code)
-    for v in range(n):
-        mine = told[v]
-        begin, end = span(ptr, code, v)
-        mine[:] = 0.0
-        for b in range(begin, end):
+    ptr, conditional = trees.tables
+    n_rows, n = codes.shape
+    n_lanes = graphs.shape[3]
+    for row in range(n_rows):
+        code = codes[row]
+        for v in range(n):
+            sent = message[row, v]
+            sent[:] = 0.0
+            begin, end = span(ptr, code, v)
+            for b in range(begin, end):
+                for u in range(n + 1):
+                    first, last = span(ptr, code, u)
+                    for a in range(first, last):
+                        sent[a] += below[row, b] * conditional[b, a]
             for u in range(n + 1):
+                total = 0.0
                 first, last = span(ptr, code, u)
                 for a in range(first, last):
-                    mine[a] += below[b] * conditional[b, a]
-        for u in range(n + 1):
-            average[v, u] = 0.0
-            first, last = span(ptr, code, u)
-            for a in range(first, last):
-                average[v, u] += belief[a] * mine[a]
+                    total += belief[row, a] * sent[a]
+                average[row, v, u] = total
+    # Lanes beyond the last row repeat it.
+    for lane in range(len(graphs) * n_lanes):
+        row = min(lane, n_rows - 1)
+        for v in range(n):
+            for u in range(n + 1):
+                weight = trees.into[v, u] * average[row, v, u] if u != v else 0.0
+                graphs[lane // n_lanes, v, u, lane % n_lanes] = weight
 
 
-@kernel
+@internal_kernel
 def _hear_children(
-    tables: TreeTables,
-    code: Ints,
-    v: int,
-    told: Floats,
-    average: Floats,
-    edge: Floats,
-    child: Floats,
+    ptr: Ints, v: int, message: Floats, average: Floats, edge: Floats, heard: Floats
 ) -> None:
     """What every other variable tells a missing one, as far as it may be its child.
 
-    ``child`` of shape (n + 2, n_states + 1) is overwritten in the states of ``v``; its last row
+    ``heard`` of shape (n + 2, n_states + 1) is overwritten in the states of ``v``; its last row
     has the product, up to a factor.
     """
-    ptr = tables.ptr
-    n = len(code)
-    begin, end = ptr[v], ptr[v + 1]
+    n, begin, end = len(message), ptr[v], ptr[v + 1]
     for b in range(begin, end):
-        child[n, b], child[n + 1, b] = 1.0, 1.0
+        heard[n, b], heard[n + 1, b] = 1.0, 1.0
     for c in range(n):
         for b in range(begin, end):
-            child[c, b] = 1.0
+            heard[c, b] = 1.0
         # Who is the parent is not a child.
         is_child = min(edge[c, v] / max(1.0 - edge[v, c], _LEAST), 1.0)
         if c == v or is_child < _FAINT:
             continue
         largest = 0.0
         for b in range(begin, end):
-            child[c, b] = max(1.0 + is_child * (told[c, b] / average[c, v] - 1.0), _LEAST)
-            child[n + 1, b] *= child[c, b]
-            largest = max(largest, child[n + 1, b])
+            heard[c, b] = max(1.0 + is_child * (message[c, b] / average[c, v] - 1.0), _LEAST)
+            heard[n + 1, b] *= heard[c, b]
+            largest = max(largest, heard[n + 1, b])
         for b in range(begin, end):
-            child[n + 1, b] = max(child[n + 1, b] / largest, _LEAST)
+            heard[n + 1, b] = max(heard[n + 1, b] / largest, _LEAST)
 
 
 @kernel
-def _hear_parents(
-    tables: TreeTables,
-    code: Ints,
-    v: int,
-    belief: Floats,
+def _update_beliefs(
+    trees: PreparedTrees,
+    codes: Ints,
+    message: Floats,
     average: Floats,
-    edge: Floats,
-    child: Floats,
-    fresh: Floats,
+    inverse: Floats,
+    belief: Floats,
+    below: Floats,
 ) -> None:
-    """The new belief of a missing variable, from what it hears on all sides."""
-    ptr, conditional = tables
-    n = len(code)
-    whole = 0.0
-    begin, end = ptr[v], ptr[v + 1]
-    for b in range(begin, end):
-        fresh[b] = 0.0
-        for u in range(n + 1):
-            if edge[v, u] < _FAINT:
+    """The new beliefs of missing variables, from what they hear on all sides.
+
+    ``inverse`` is what elimination leaves of the graphs; the rest as for
+    :func:`_messages_to_parents`, ``belief`` and ``below`` overwritten.
+    """
+    ptr, conditional = trees.tables
+    n, n_lanes = codes.shape[1], inverse.shape[3]
+    edge, heard = np.empty((n, n + 1)), np.empty((n + 2, ptr[n] + 1))
+    updated = np.empty(ptr[n] + 1)
+    for row in range(len(codes)):
+        code, old = codes[row], belief[row]
+        group, lane = inverse[row // n_lanes], row % n_lanes
+        for v in range(n):
+            for u in range(n + 1):
+                resistance = group[v, v, lane] - (group[u, v, lane] if u < n else 0.0)
+                probability = trees.into[v, u] * average[row, v, u] * resistance
+                edge[v, u] = min(max(probability, 0.0), 1.0) if u != v else 0.0
+        updated[:] = old
+        for v in range(n):
+            if code[v] >= 0:
                 continue
-            message = 0.0
-            first, last = span(ptr, code, u)
-            for a in range(first, last):
-                message += conditional[b, a] * belief[a]
-            fresh[b] += edge[v, u] / average[v, u] * message * child[n + 1, b] / child[u, b]
-        whole += fresh[b]
-    for b in range(begin, end):
-        fresh[b] = fresh[b] / whole if 0.0 < whole < np.inf else belief[b]
+            _hear_children(ptr, v, message[row], average[row], edge, heard)
+            total = 0.0
+            for b in range(ptr[v], ptr[v + 1]):
+                updated[b], below[row, b] = 0.0, heard[n + 1, b]
+                for u in range(n + 1):
+                    # What comes from a parent does not count among the children.
+                    if edge[v, u] >= _FAINT:
+                        from_parent = 0.0
+                        first, last = span(ptr, code, u)
+                        for a in range(first, last):
+                            from_parent += conditional[b, a] * old[a]
+                        by_edge = edge[v, u] / average[row, v, u] * from_parent
+                        updated[b] += by_edge * heard[n + 1, b] / heard[u, b]
+                total += updated[b]
+            for b in range(ptr[v], ptr[v + 1]):
+                updated[b] = updated[b] / total if 0.0 < total < np.inf else old[b]
+        old[:] = updated
 
 
-@kernel
-def _find_edges(into: Floats, average: Floats, inverse: Floats, lane: int, edge: Floats) -> None:
-    """Probabilities of the edges of a row, from the inverse of its Laplacian."""
-    n = len(into)
-    for v in range(n):
-        for u in range(n + 1):
-            resistance = inverse[v, v, lane] - (inverse[u, v, lane] if u < n else 0.0)
-            probability = into[v, u] * average[v, u] * resistance if u != v else 0.0
-            edge[v, u] = min(max(probability, 0.0), 1.0)
-
-
-@kernel
-def believe_states(trees: PreparedTrees, codes: Ints, belief: Floats) -> None:
+def belief_propagation(trees: PreparedTrees, codes: Ints) -> Floats:
     """Approximate the probabilities of the states of all variables given the observed cells.
 
     Parameters
@@ -190,43 +212,21 @@ def believe_states(trees: PreparedTrees, codes: Ints, belief: Floats) -> None:
         The trees of a mixture.
     codes : array of shape (n_rows, n)
         States, -1 where missing.
-    belief : array of shape (n_rows, n_states + 1)
-        Overwritten; the state of the root is last.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_states + 1)
+        The state of the root is last.
     """
-    tables, into = trees.tables, trees.into
-    ptr = tables.ptr
-    n_rows, n = codes.shape
-    n_states = ptr[n] + 1
-    below, fresh = np.empty((LANES, n_states)), np.empty(n_states)
-    told, child = np.empty((LANES, n, n_states)), np.empty((n + 2, n_states))
-    average, edge = np.empty((LANES, n, n + 1)), np.empty((n, n + 1))
-    lanes = np.empty((n, n + 1, LANES))
-    panel, log_weight = np.empty((4, PANEL, n + 1, LANES)), np.empty(LANES)
-    for row in range(n_rows):
-        guess_states(tables, trees.edge, codes[row], belief[row])
-    for first in range(0, n_rows, LANES):
-        few = codes[first : first + LANES]
-        below[:] = 1.0
+    n, n_states = codes.shape[1], int(trees.tables.ptr[-1])
+    belief = np.empty((len(codes), n_states))
+    _mean_field_start(trees.tables, trees.edge, codes, belief)
+    message, average = np.empty((_ROWS, n, n_states)), np.empty((_ROWS, n, n + 1))
+    for rows in slices(len(codes), _ROWS):
+        few, of_rows = codes[rows], belief[rows]
+        graphs, below = new_graphs(len(few), n), np.ones_like(of_rows)
         for _ in range(_ROUNDS):
-            for lane in range(LANES):
-                # Lanes beyond the last row repeat it.
-                i = min(lane, len(few) - 1)
-                of_row = average[i]
-                if i == lane:
-                    _tell_parents(tables, few[i], belief[first + i], below[i], told[i], of_row)
-                for v in range(n):
-                    for u in range(n + 1):
-                        lanes[v, u, lane] = into[v, u] * of_row[v, u] if u != v else 0.0
-            eliminate_lanes(lanes, FALSE, TRUE, panel, log_weight)
-            for i in range(len(few)):
-                code, old, of_row = few[i], belief[first + i], average[i]
-                _find_edges(into, of_row, lanes, i, edge)
-                fresh[:] = old
-                for v in range(n):
-                    if code[v] >= 0:
-                        continue
-                    _hear_children(tables, code, v, told[i], of_row, edge, child)
-                    _hear_parents(tables, code, v, old, of_row, edge, child, fresh)
-                    for b in range(ptr[v], ptr[v + 1]):
-                        below[i, b] = child[n + 1, b]
-                old[:] = fresh
+            _messages_to_parents(trees, few, of_rows, below, message, average, graphs)
+            eliminate_graphs(graphs, len(few), False, True)
+            _update_beliefs(trees, few, message, average, graphs, of_rows, below)
+    return belief

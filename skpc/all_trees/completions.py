@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
-from skpc._fast_math import fast_exp
-from skpc._jit import inlined, kernel
-from skpc._threads import in_threads
-from skpc.all_trees.components import Components
-from skpc.all_trees.estimates import Estimates, Request
+from skpc._arrays import Floats, Ints, offsets, within
+from skpc._random import Streams, row_seeds
+from skpc._threads import in_threads, slices
+from skpc.all_trees.all_trees import Components
 
 #: Joint states of all variables that are evaluated once for all rows, at most: 32 MiB.
 _MOST_STATES = 2**22
@@ -25,17 +23,88 @@ _MOST_STATES = 2**22
 _CELLS = 2**20
 
 
-class _Lookup(NamedTuple):
-    """Where the log probabilities of the completions of some rows are."""
+class Request(NamedTuple):
+    """What to estimate in addition to the likelihood of rows; what is not needed costs nothing.
 
-    log_p: Floats
-    #: Place of the completion of each row that has state 0 in all missing cells, shape (n_rows,).
-    first: Ints
-    #: By how much the place moves with the state of a missing cell, shape (n_rows, n).
-    stride: Ints
+    Parameters
+    ----------
+    marginals : bool, default=True
+        Whether the marginals are needed.
+    n_draws : int or array of shape (n_rows,), default=1
+        How many joint draws of its missing cells each row needs.
+    extended : array of shape (n_rows, n) or None, default=None
+        The same rows with further cells: the request is for their probability given the others.
+    """
+
+    marginals: bool = True
+    n_draws: int | Ints = 1
+    extended: Ints | None = None
+
+    def draw_ptr(self, n_rows: int) -> Ints:
+        """The draws of row i are ``draw_ptr[i] .. draw_ptr[i + 1]``."""
+        return offsets(np.broadcast_to(self.n_draws, n_rows))
 
 
-def sum_completions(
+class Estimates(NamedTuple):
+    """What is estimated of rows with missing cells.
+
+    Parameters
+    ----------
+    log_likelihood : array of shape (n_rows,)
+        Log probability of the observed cells in nats.
+    marginals : array of shape (n_rows, n_states)
+        Probabilities of the states of all variables, one after the other, given the observed cells;
+        of shape (n_rows, 0) if the request does not name them.
+    effective_sample_size : array of shape (n_rows,)
+        Number of independent samples of the posterior that would be as good.
+    draws : array of shape (n_draws, n), int64
+        The rows, each ``n_draws`` times, their missing cells filled by one joint draw.
+    log_conditional : array of shape (n_rows,)
+        Log probability of the further cells, given the observed ones: never positive. Zero without
+        further cells.
+    extended : array of shape (n_rows, n)
+        The rows with further cells.
+    """
+
+    log_likelihood: Floats
+    marginals: Floats
+    effective_sample_size: Floats
+    draws: Ints
+    log_conditional: Floats
+    extended: Ints
+
+    @classmethod
+    def empty(cls, codes: Ints, n_states: int, request: Request) -> Estimates:
+        """Arrays for the answers to a request; the draws are copies of the rows."""
+        n_draws = np.broadcast_to(request.n_draws, len(codes))
+        return cls(
+            np.empty(len(codes)),
+            np.zeros((len(codes), n_states * request.marginals)),
+            np.full(len(codes), np.inf),
+            np.repeat(codes, n_draws, axis=0),
+            np.zeros(len(codes)),
+            codes if request.extended is None else request.extended,
+        )
+
+    def part(self, rows: slice, draws: slice) -> Estimates:
+        """Views of those of some rows, and of their draws."""
+        return Estimates(
+            self.log_likelihood[rows],
+            self.marginals[rows],
+            self.effective_sample_size[rows],
+            self.draws[draws],
+            self.log_conditional[rows],
+            self.extended[rows],
+        )
+
+
+def uniform_heights(seeds: Streams, n_draws: Ints, purpose: int) -> Floats:
+    """A number in [0, 1] for each draw of each row; those of other purposes are independent."""
+    keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), within(n_draws)])
+    return row_seeds(keys, purpose).astype(np.float64) * 2.0**-64
+
+
+def enumerate_completions(
     mixture: Components, codes: Ints, request: Request, height: Floats
 ) -> Estimates:
     """Answers for rows by summing their completions; the same whatever the other rows.
@@ -47,7 +116,7 @@ def sum_completions(
     codes : array of shape (n_rows, n)
         States, -1 where missing.
     request : Request
-        What is needed; an array of ``n_draws``, and ``wholes``.
+        What is needed; an array of ``n_draws``, and ``extended``.
     height : array of shape (n_draws.sum(),)
         A number in [0, 1] for each draw.
 
@@ -56,40 +125,31 @@ def sum_completions(
     Estimates
         The effective sample sizes are infinite.
     """
-    ptr = mixture.models[0].ptr[: codes.shape[1] + 1].copy()
-    wholes = codes if request.wholes is None else request.wholes
-    found = Estimates.empty(codes, int(ptr[-1]), request)
-    draws = offsets(np.broadcast_to(request.n_draws, len(codes)))
-    size = _sizes(codes, ptr)
-    every = np.full((1, codes.shape[1]), -1)
-    if _sizes(every, ptr)[0] <= min(size.sum(), _MOST_STATES):
-        radix = _strides(every, ptr)
-        first = np.where(codes < 0, 0, codes) @ radix[0]
-        lookup = _Lookup(_log_p(mixture, _tails(ptr)), first, np.repeat(radix, len(codes), axis=0))
-        _sum_rows(lookup, ptr, codes, wholes, draws, height, found)
-        return found
+    n_states = np.diff(mixture.models[0].ptr)[: codes.shape[1]]
+    estimates = Estimates.empty(codes, int(n_states.sum()), request)
+    draws = request.draw_ptr(len(codes))
+    size = np.where(codes < 0, n_states, 1).prod(axis=1, dtype=np.float64)
+
+    def answer(row: int, log_p: Floats) -> None:
+        at = slice(draws[row], draws[row + 1])
+        _answer(log_p, height[at], estimates.part(slice(row, row + 1), at), codes[row], n_states)
+
+    if n_states.prod(dtype=np.float64) <= min(size.sum(), _MOST_STATES):
+        joint = _log_joint(mixture, n_states)
+        for row, code in enumerate(codes.tolist()):
+            answer(row, joint[tuple(slice(None) if state < 0 else state for state in code)])
+        return estimates
 
     def work(part: slice) -> None:
-        rows, of_draws = codes[part], slice(draws[part.start], draws[part.stop])
-        log_p, first = _log_p(mixture, rows), offsets(size[part])[:-1]
-        mine = found.part(part, of_draws)
-        start = draws[part.start : part.stop + 1] - draws[part.start]
-        lookup = _Lookup(log_p, first, _strides(rows, ptr))
-        _sum_rows(lookup, ptr, rows, wholes[part], start, height[of_draws], mine)
+        rows = _completions(codes[part], size[part].astype(np.int64), n_states)
+        log_p = mixture.log_likelihood(mixture.models[0].states_of(rows))
+        first = offsets(size[part]).tolist()
+        for k, row in enumerate(range(part.start, part.stop)):
+            shape = n_states[codes[row] < 0]
+            answer(row, log_p[first[k] : first[k + 1]].reshape(shape))
 
     in_threads(work, _parts(size * codes.shape[1]))
-    return found
-
-
-def _sizes(codes: Ints, ptr: Ints) -> Floats:
-    """Number of completions of each row."""
-    return np.where(codes < 0, np.diff(ptr), 1).prod(axis=1, dtype=np.float64)
-
-
-def _strides(codes: Ints, ptr: Ints) -> Ints:
-    """How far apart completions of a row are that differ by one state of one missing cell."""
-    n_states = np.where(codes < 0, np.diff(ptr), 1)
-    return np.cumprod(n_states, axis=1) // n_states
+    return estimates
 
 
 def _parts(amount: Floats) -> Iterator[slice]:
@@ -100,163 +160,54 @@ def _parts(amount: Floats) -> Iterator[slice]:
     return (slice(start, stop) for start, stop in zip(edges, edges[1:]) if stop > start)
 
 
-def _tails(ptr: Ints) -> Ints:
-    """Rows whose completions are all joint states in their order, a part of them each."""
-    n_states = np.diff(ptr)
-    n_free = int(np.searchsorted(np.cumprod(n_states) * len(n_states), _CELLS))
-    tail = np.full((1, len(n_states)), -1)
-    tail[0, :n_free] = 0
-    rows = _completions(tail, ptr)
-    rows[:, :n_free] = -1
-    return rows
+def _log_joint(mixture: Components, n_states: Ints) -> Floats:
+    """Log probabilities of all joint states, an axis a variable."""
+    model, n_rows = mixture.models[0], int(n_states.prod())
+
+    def work(part: slice) -> Floats:
+        rows = np.unravel_index(np.arange(part.start, part.stop), n_states)
+        return mixture.log_likelihood(model.states_of(np.column_stack(rows)))
+
+    parts = slices(n_rows, _CELLS // len(n_states))
+    return np.concatenate(in_threads(work, parts)).reshape(n_states)
 
 
-def _log_p(mixture: Components, rows: Ints) -> Floats:
-    """Log probabilities of the completions of some rows, one row after the other."""
-    model = mixture.models[0]
-    size = _sizes(rows, model.ptr[: rows.shape[1] + 1])
-    ptr = model.ptr[: rows.shape[1] + 1].copy()
-    parts = in_threads(
-        lambda part: mixture.log_likelihood(model.states_of(_completions(rows[part], ptr))),
-        _parts(size * rows.shape[1]),
-    )
-    return np.concatenate(parts)
-
-
-@kernel
-def _fill(codes: Ints, ptr: Ints, filled: Ints) -> None:
-    """Write all completions of the rows one after the other."""
-    n = codes.shape[1]
-    first = 0
-    for row in range(len(codes)):
-        built = 1
-        for v in range(n):
-            filled[first, v] = max(codes[row, v], 0)
-        for v in range(n):
-            if codes[row, v] >= 0:
-                continue
-            for s in range(1, ptr[v + 1] - ptr[v]):
-                for i in range(first, first + built):
-                    for u in range(n):
-                        filled[i + s * built, u] = filled[i, u]
-                    filled[i + s * built, v] = s
-            built *= ptr[v + 1] - ptr[v]
-        first += built
-
-
-def _completions(codes: Ints, ptr: Ints) -> Ints:
-    filled = np.empty((int(_sizes(codes, ptr).sum()), codes.shape[1]), np.int64)
-    _fill(codes, ptr, filled)
+def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
+    """All completions of some rows, one row after the other; the last missing cell is fastest."""
+    row, place = np.repeat(np.arange(len(codes)), size), within(size)
+    filled = codes[row]
+    for v in range(codes.shape[1] - 1, -1, -1):
+        at = np.flatnonzero(filled[:, v] < 0)
+        filled[at, v] = place[at] % n_states[v]
+        place[at] //= n_states[v]
     return filled
 
 
-@inlined
-def _places(code: Ints, first: int, stride: Ints, ptr: Ints, places: Ints) -> int:
-    """Places of the completions of a row, the states of its first missing cell fastest."""
-    places[0] = first
-    built = 1
-    for v in range(len(code)):
-        if code[v] >= 0:
-            continue
-        for s in range(1, ptr[v + 1] - ptr[v]):
-            for i in range(built):
-                places[s * built + i] = places[i] + s * stride[v]
-        built *= ptr[v + 1] - ptr[v]
-    return built
+def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states: Ints) -> None:
+    """What is needed of a row, from the log probabilities of its completions.
 
-
-@kernel
-def _weigh(log_p: Floats, places: Ints, weight: Floats) -> tuple[float, float]:
-    """Probabilities at some places, relative to the greatest; return its log, and their sum."""
-    largest, total = -math.inf, 0.0
-    for i in range(len(weight)):
-        weight[i] = log_p[places[i]]
-        largest = max(largest, weight[i])
-    for i in range(len(weight)):
-        weight[i] = fast_exp(weight[i] - largest)
-        total += weight[i]
-    return largest, total
-
-
-@kernel
-def _draw(code: Ints, ptr: Ints, weight: Floats, height: Floats, draws: Ints) -> None:
-    """Fill in the missing cells of a row by draws from its completions."""
-    cumulated = np.cumsum(weight)
-    for draw in range(len(draws)):
-        target = height[draw] * cumulated[-1]
-        at = min(np.searchsorted(cumulated, target), len(weight) - 1)
-        for v in range(len(code)):
-            if code[v] < 0:
-                k = ptr[v + 1] - ptr[v]
-                draws[draw, v] = at % k
-                at //= k
-
-
-@kernel
-def _marginalise(code: Ints, ptr: Ints, weight: Floats, marginals: Floats) -> None:
-    """Marginals of a row; the weights of its completions are summed out variable by variable."""
-    built, total = len(weight), 0.0
-    for v in range(len(code) - 1, -1, -1):
-        if code[v] >= 0:
-            marginals[ptr[v] + code[v]] = 1.0
-            continue
-        k = ptr[v + 1] - ptr[v]
-        built //= k
-        for s in range(k):
-            found = 0.0
-            for i in range(built):
-                found += weight[s * built + i]
-                if s > 0:
-                    weight[i] += weight[s * built + i]
-            marginals[ptr[v] + s] = found
-    total = weight[0]
-    for v in range(len(code)):
-        if code[v] < 0:
-            for s in range(ptr[v], ptr[v + 1]):
-                marginals[s] /= total
-
-
-@kernel
-def _sum_rows(
-    lookup: _Lookup,
-    ptr: Ints,
-    codes: Ints,
-    wholes: Ints,
-    draw_ptr: Ints,
-    height: Floats,
-    found: Estimates,
-) -> None:
-    """Sum the completions of each row; see :func:`sum_completions`."""
-    log_p, firsts, strides = lookup
-    n_rows, n = codes.shape
-    most = 1
-    for row in range(n_rows):
-        size = 1
-        for v in range(n):
-            size *= ptr[v + 1] - ptr[v] if codes[row, v] < 0 else 1
-        most = max(most, size)
-    places, weights = np.empty(most, np.int64), np.empty(most)
-    for row in range(n_rows):
-        code, whole, stride, first = codes[row], wholes[row], strides[row], firsts[row]
-        size = _places(code, first, stride, ptr, places)
-        weight = weights[:size]
-        largest, total = _weigh(log_p, places, weight)
-        log_total = largest + math.log(total)
-        some, further = False, False
-        for v in range(n):
-            some = some or code[v] >= 0
-            further = further or whole[v] != code[v]
-        # All completions of a row without any cell are all there is.
-        found.log_likelihood[row] = log_total if some else 0.0
-        begin, end = draw_ptr[row], draw_ptr[row + 1]
-        if end > begin:
-            _draw(code, ptr, weight, height[begin:end], found.draws[begin:end])
-        if found.marginals.shape[1] > 0:
-            _marginalise(code, ptr, weight, found.marginals[row])
-        if further:
-            for v in range(n):
-                if code[v] < 0:
-                    first += max(whole[v], 0) * stride[v]
-            size = _places(whole, first, stride, ptr, places)
-            largest, total = _weigh(log_p, places, weights[:size])
-            found.log_asked[row] = largest + math.log(total) - log_total
+    ``log_p`` has an axis for each missing cell, ``height`` a number in [0, 1] for each draw. The
+    arrays of ``out`` are those of the row alone.
+    """
+    largest = log_p.max()
+    weight = np.exp(log_p - largest)
+    total = weight.sum()
+    # All completions of a row without any cell are all there is.
+    out.log_likelihood[0] = largest + math.log(total) if weight.ndim < len(code) else 0.0
+    missing, extended = np.flatnonzero(code < 0), out.extended[0]
+    if len(height) and len(missing):
+        cumulated = np.cumsum(weight)
+        at = np.searchsorted(cumulated[:-1], height * cumulated[-1])
+        out.draws[:, missing] = np.column_stack(np.unravel_index(at, weight.shape))
+    if (extended != code).any():
+        part = log_p[tuple(slice(None) if state < 0 else state for state in extended[missing])]
+        out.log_conditional[0] = np.logaddexp.reduce(part, axis=None) - largest - math.log(total)
+    if out.marginals.shape[1]:
+        first = np.cumsum(n_states) - n_states
+        observed = np.flatnonzero(code >= 0)
+        out.marginals[0, first[observed] + code[observed]] = 1.0
+        # Cells are summed out one after the other: the last sums are over few numbers.
+        for v in missing:
+            weight = weight.reshape(n_states[v], -1)
+            out.marginals[0, first[v] : first[v] + n_states[v]] = weight.sum(axis=1) / total
+            weight = weight.sum(axis=0)

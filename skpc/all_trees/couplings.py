@@ -20,8 +20,8 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._fast_math import fast_exp, fast_log
-from skpc._jit import LANES, TILE, add_tile, inlined, kernel
+from skpc._fast_math import fast_exp
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc._threads import in_threads, slices
 
 _MAX_ITER = 100
@@ -29,15 +29,10 @@ _MAX_ITER = 100
 _TOLERANCE = 1e-13
 #: No scaling changes by more than this factor's log in one step.
 _LONGEST_STEP = 4.0
-#: A variable that hangs together with the rest by less is not moved.
+#: A state that is linked to the others by less is not moved.
 _SMALLEST = 1e-280
 #: Entries of tables that are worth a thread.
 _ENTRIES = 2e5
-#: Scales of columns, in logs, whose factors of exponentials neither overflow nor lose one.
-_FARTHEST = 150.0
-#: Vectors of a pair: its marginals, and what Newton's method needs of the rows and columns.
-_P, _Q, _SCALE, _STEP, _TRIED, _REST, _BASE, _GROWTH, _ROW_LOG, _TOTAL = range(10)
-_N_LINES = 10
 
 
 @inlined
@@ -67,87 +62,38 @@ def _off_diagonal(inverse: float, rest: float, gap: float, root: float, product:
 
 
 @inlined
-def _read_pair(
-    single: Floats, of_pair: Floats, u: int, n_u: int, v: int, n_v: int, line: Floats, into: Floats
-) -> None:
-    """Copy what belongs to a pair, which lies far apart in wide tables."""
-    for s in range(n_u):
-        line[_P, s] = single[u + s]
-        for t in range(n_v):
-            into[s, t] = of_pair[u + s, v + t]
-    for t in range(n_v):
-        line[_Q, t] = single[v + t]
-
-
-@inlined
-def _fit_rows(block: Floats, n_u: int, n_v: int, line: Floats, tried: Floats) -> float:
-    """Scale the columns of a pair, and the rows to fit; return the value of the dual.
-
-    ``block[0]`` has the dependences and gets the ratios in ``block[2]``. ``block[1]`` keeps their
-    exponentials for scales of columns near ``line[_BASE]``: that takes an exponential a column.
-    """
-    base, growth, row_log, total = line[_BASE], line[_GROWTH], line[_ROW_LOG], line[_TOTAL]
-    p, q = line[_P], line[_Q]
-    far = 0.0
-    for t in range(n_v):
-        far = max(far, abs(tried[t] - base[t]))
-    if not far <= _FARTHEST:
-        for t in range(n_v):
-            base[t] = tried[t]
-        for s in range(n_u):
-            row_log[s] = -math.inf
-            for t in range(n_v):
-                row_log[s] = max(row_log[s], block[0, s, t] + base[t])
-            for t in range(n_v):
-                block[1, s, t] = fast_exp(block[0, s, t] + base[t] - row_log[s])
+def _fit_rows(theta: Floats, p: Floats, q: Floats, scale: Floats, ratio: Floats) -> float:
+    """Scale the columns of a pair by exponentials, and the rows to fit; return the dual's value."""
     dual = 0.0
-    for t in range(n_v):
-        dual += q[t] * tried[t]
-        growth[t] = fast_exp(tried[t] - base[t])
-    for s in range(n_u):
-        sum_here = 0.0
-        for t in range(n_v):
-            block[2, s, t] = block[1, s, t] * growth[t]
-            sum_here += q[t] * block[2, s, t]
-        total[s] = sum_here
-        inverse = 1.0 / sum_here
-        for t in range(n_v):
-            block[2, s, t] *= inverse
-    for s in range(n_u):
-        dual -= p[s] * (fast_log(total[s]) + row_log[s])
+    for t in range(len(q)):
+        dual += q[t] * scale[t]
+    for s in range(len(p)):
+        largest, total = -math.inf, 0.0
+        for t in range(len(q)):
+            largest = max(largest, theta[s, t] + scale[t])
+        for t in range(len(q)):
+            ratio[s, t] = fast_exp(theta[s, t] + scale[t] - largest)
+            total += q[t] * ratio[s, t]
+        for t in range(len(q)):
+            ratio[s, t] /= total
+        dual -= p[s] * (math.log(total) + largest)
     return dual
 
 
 @inlined
-def _solve(
-    p: Floats,
-    q: Floats,
-    ratio: Floats,
-    n_u: int,
-    n_v: int,
-    tiles: Floats,
-    link: Floats,
-    x: Floats,
-) -> None:
+def _solve(p: Floats, q: Floats, ratio: Floats, link: Floats, x: Floats) -> None:
     """Solve the Laplacian system of a pair for the states of v; the last unknown is zero.
 
     Two states of v are linked by the sum over the states of u of their joint probabilities, divided
-    by the probability of the state of u. ``x`` holds the right side first, the solution then. Of
-    the links the ones above the diagonal are kept, and on it the inverses of the pivots. The
-    factors are copied to ``tiles``, as :func:`add_tile` reads them.
+    by the probability of the state of u. ``x`` holds the right side first, the solution then.
     """
-    width, size = link.shape[1], len(p)
-    for s in range(n_u):
-        for i in range(n_v):
-            joint = ratio[s, i] * q[i]
-            tiles[0, (i // TILE * size + s) * TILE + i % TILE] = p[s] * joint
-            tiles[1, (i // LANES * size + s) * LANES + i % LANES] = joint
-    for i in range(0, n_v, TILE):
-        for j in range(i // LANES * LANES, n_v, LANES):
-            for r in range(i, i + TILE):
-                for lane in range(LANES):
-                    link[r, j + lane] = 0.0
-            add_tile(link, i * width + j, tiles[0], i * size, tiles[1], j * size, n_u)
+    n_v = len(q)
+    for i in range(n_v):
+        for j in range(i + 1, n_v):
+            link[i, j] = 0.0
+            for s in range(len(p)):
+                link[i, j] += p[s] * ratio[s, i] * q[i] * ratio[s, j] * q[j]
+    # Pivots are summed from the links that are left, as for trees: nothing is subtracted.
     for k in range(n_v - 1):
         pivot = 0.0
         for j in range(k + 1, n_v):
@@ -160,47 +106,39 @@ def _solve(
                 link[i, j] += through * link[k, j]
     x[n_v - 1] = 0.0
     for k in range(n_v - 2, -1, -1):
-        found = x[k]
         for j in range(k + 1, n_v):
-            found += link[k, j] * x[j]
-        x[k] = found * link[k, k]
+            x[k] += link[k, j] * x[j]
+        x[k] *= link[k, k]
 
 
-@inlined
+@internal_kernel
 def _couple_states(
-    block: Floats, n_u: int, n_v: int, tiles: Floats, link: Floats, line: Floats
+    theta: Floats, p: Floats, q: Floats, ratio: Floats, link: Floats, lines: Floats
 ) -> None:
     """The ratios of two variables by Newton's method, with the scales of the rows eliminated."""
-    p, q = line[_P], line[_Q]
-    scale, step, tried, rest = line[_SCALE], line[_STEP], line[_TRIED], line[_REST]
-    for t in range(n_v):
-        scale[t] = 0.0
-        # Far from all scales.
-        line[_BASE, t] = math.inf
-    dual = _fit_rows(block, n_u, n_v, line, scale)
+    n_v = len(q)
+    scale, step, tried, rest = lines[0, :n_v], lines[1, :n_v], lines[2, :n_v], lines[3, :n_v]
+    scale[:] = 0.0
+    dual = _fit_rows(theta, p, q, scale, ratio)
     for _ in range(_MAX_ITER):
+        error, slope, longest = 0.0, 0.0, 0.0
         for t in range(n_v):
-            rest[t] = 0.0
-        for s in range(n_u):
-            for t in range(n_v):
-                rest[t] += p[s] * block[2, s, t]
-        error = 0.0
-        for t in range(n_v):
-            error = max(error, abs(1.0 - rest[t]))
-            step[t] = rest[t] = q[t] * (1.0 - rest[t])
+            total = 0.0
+            for s in range(len(p)):
+                total += p[s] * ratio[s, t]
+            error = max(error, abs(1.0 - total))
+            step[t] = rest[t] = q[t] * (1.0 - total)
         if error < _TOLERANCE:
             return
-        slope, longest = 0.0, 0.0
-        _solve(p, q, block[2], n_u, n_v, tiles, link, step)
+        _solve(p, q, ratio, link, step)
         for t in range(n_v):
             slope += rest[t] * step[t]
             longest = max(longest, abs(step[t]))
-        length = min(1.0, _LONGEST_STEP / max(longest, _SMALLEST))
-        before = dual
+        length, before = min(1.0, _LONGEST_STEP / max(longest, _SMALLEST)), dual
         while True:
             for t in range(n_v):
                 tried[t] = scale[t] + length * step[t]
-            dual = _fit_rows(block, n_u, n_v, line, tried)
+            dual = _fit_rows(theta, p, q, tried, ratio)
             if dual >= before + 0.25 * length * slope or length * slope < _TOLERANCE:
                 break
             length *= 0.5
@@ -212,24 +150,18 @@ def _couple_states(
 def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio: Floats) -> None:
     """The tables of some variables with all earlier ones; see :func:`couple`."""
     widest = np.diff(ptr).max()
-    tiles = np.empty((2, (widest + LANES) * widest))
-    link = np.empty((widest + TILE, widest + LANES))
-    block = np.empty((3, widest, widest))
-    line = np.empty((_N_LINES, widest))
+    link, lines = np.empty((widest, widest)), np.empty((4, widest))
     for i in range(children[0], children[1]):
-        u, n_u = ptr[i], ptr[i + 1] - ptr[i]
+        u, end = ptr[i], ptr[i + 1]
         for j in range(i):
-            v, n_v = ptr[j], ptr[j + 1] - ptr[j]
-            if n_u == 2 and n_v == 2:
+            v, last = ptr[j], ptr[j + 1]
+            if end - u == 2 and last - v == 2:
                 _couple_binary(theta, single, u, v, ratio)
             else:
-                _read_pair(single, theta, u, n_u, v, n_v, line, block[0])
-                _couple_states(block, n_u, n_v, tiles, link, line)
-                for s in range(n_u):
-                    for t in range(n_v):
-                        ratio[u + s, v + t] = block[2, s, t]
-            for s in range(u, u + n_u):
-                for t in range(v, v + n_v):
+                pair, fitted = theta[u:end, v:last], ratio[u:end, v:last]
+                _couple_states(pair, single[u:end], single[v:last], fitted, link, lines)
+            for s in range(u, end):
+                for t in range(v, last):
                     ratio[t, s] = ratio[s, t]
 
 
@@ -245,34 +177,27 @@ def _differentiate_some(
 ) -> None:
     """What some variables with all earlier ones add to derivatives; see :func:`couple_gradient`."""
     widest = np.diff(ptr).max()
-    tiles = np.empty((2, (widest + LANES) * widest))
-    link = np.empty((widest + TILE, widest + LANES))
-    block = np.empty((2, widest, widest))
-    line = np.empty((_N_LINES, widest))
-    p, q, row, column = line[_P], line[_Q], line[_TOTAL], line[_REST]
+    link, lines = np.empty((widest, widest)), np.empty((2, widest))
     for i in range(children[0], children[1]):
-        u, n_u = ptr[i], ptr[i + 1] - ptr[i]
+        u, p = ptr[i], single[ptr[i] : ptr[i + 1]]
+        row = lines[0, : len(p)]
         for j in range(i):
-            v, n_v = ptr[j], ptr[j + 1] - ptr[j]
-            _read_pair(single, ratio, u, n_u, v, n_v, line, block[0])
-            _read_pair(single, by_ratio, u, n_u, v, n_v, line, block[1])
-            for t in range(n_v):
-                column[t] = 0.0
-            for s in range(n_u):
-                total = 0.0
-                for t in range(n_v):
-                    total += block[1, s, t]
-                row[s] = total
-                for t in range(n_v):
-                    column[t] += block[1, s, t] - block[0, s, t] * q[t] * total
-            _solve(p, q, block[0], n_u, n_v, tiles, link, column)
-            for s in range(n_u):
+            v, q = ptr[j], single[ptr[j] : ptr[j + 1]]
+            column = lines[1, : len(q)]
+            table, by_table = ratio[u : ptr[i + 1], v:], by_ratio[u : ptr[i + 1], v:]
+            column[:] = 0.0
+            for s in range(len(p)):
+                row[s] = by_table[s, : len(q)].sum()
+                for t in range(len(q)):
+                    column[t] += by_table[s, t] - table[s, t] * q[t] * row[s]
+            _solve(p, q, table, link, column)
+            for s in range(len(p)):
                 of_row, total = row[s] / p[s], 0.0
-                for t in range(n_v):
-                    of_row -= block[0, s, t] * q[t] * column[t]
-                for t in range(n_v):
-                    joint = p[s] * block[0, s, t] * q[t]
-                    by_theta[u + s, v + t] = block[1, s, t] - joint * (of_row + column[t])
+                for t in range(len(q)):
+                    of_row -= table[s, t] * q[t] * column[t]
+                for t in range(len(q)):
+                    joint = p[s] * table[s, t] * q[t]
+                    by_theta[u + s, v + t] = by_table[s, t] - joint * (of_row + column[t])
                     total += joint * column[t]
                     by_single[v + t] -= joint * of_row
                 by_single[u + s] -= total
@@ -329,9 +254,9 @@ def couple_gradient(
     """
 
     def work(part: slice) -> Floats:
-        children, found = np.array([part.start, part.stop]), np.zeros_like(by_single)
-        _differentiate_some(single, ratio, ptr, children, by_ratio, by_theta, found)
-        return found
+        children, by_part = np.array([part.start, part.stop]), np.zeros_like(by_single)
+        _differentiate_some(single, ratio, ptr, children, by_ratio, by_theta, by_part)
+        return by_part
 
-    for found in in_threads(work, _parts(ptr)):
-        by_single += found
+    for by_part in in_threads(work, _parts(ptr)):
+        by_single += by_part

@@ -13,11 +13,12 @@ from skpc._arrays import Floats, Ints
 from skpc._random import row_seeds
 from skpc._threads import threads
 from skpc._warnings import warn
-from skpc.all_trees.components import Components
-from skpc.all_trees.estimates import Estimates, Request
+from skpc.all_trees.all_trees import Components
+from skpc.all_trees.completions import Estimates, Request
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
-from skpc.all_trees.sampled_trees import add_sampled_trees
+from skpc.all_trees.spanning_trees import draw_trees
 from skpc.circuit import Circuit, CircuitBuilder
+from skpc.counting import add_tree
 from skpc.domain import Domain, group_codes
 from skpc.variables import Bins, Form, Points, Predictive
 
@@ -77,37 +78,36 @@ class AllTreesDensity(NamedTuple):
         probability of the other cells, p / (p + k (1 - r)) cannot, and has the smaller error.
         """
         if given is None:
-            codes = self._codes(rows)
-            found, size = self._log_probability(codes)
-            found = np.asarray(found + self.domain.axis_table.log_density(rows))
+            log_density, size = self._log_probability(self._codes(rows))
+            log_density += self.domain.axis_table.log_density(rows)
         else:
-            found, size = self._log_conditional(rows, given)
+            log_density, size = self._log_conditional(rows, given)
         _warn_of_few_trees(size)
-        return found
+        return log_density
 
     def _log_conditional(self, rows: Floats, given: Ints) -> tuple[Floats, Floats]:
         """Log density of the other cells given some columns, and the effective sample sizes."""
         codes = self._codes(rows)
-        asked = codes.copy()
-        asked[:, given] = -1
+        others = codes.copy()
+        others[:, given] = -1
         distinct, group = group_codes(codes)
         known = np.full_like(distinct, -1)
         known[:, given] = distinct[:, given]
-        n_asked = (distinct != known).sum(axis=1)
-        several, something = n_asked > 1, (known >= 0).any(axis=1)
-        found, size = np.zeros(len(distinct)), np.full(len(distinct), np.inf)
+        n_others = (distinct != known).sum(axis=1)
+        several, some_known = n_others > 1, (known >= 0).any(axis=1)
+        log_ratio, size = np.zeros(len(distinct)), np.full(len(distinct), np.inf)
         log_p, size_p = self._log_probability(distinct[several])
         log_k, size_k = self._log_probability(known[several])
-        found[several], size[several] = log_p - log_k, np.minimum(size_p, size_k)
-        at = (n_asked == 1) | (several & something & (found > _LOG_RARE))
+        log_ratio[several], size[several] = log_p - log_k, np.minimum(size_p, size_k)
+        at = (n_others == 1) | (several & some_known & (log_ratio > _LOG_RARE))
         estimates = self._estimates(known[at], Request(False, 0, distinct[at]))
         with np.errstate(divide="ignore"):
-            log_others = np.log(-np.expm1(estimates.log_asked))
-        joined = found[at] - np.logaddexp(found[at], log_others)
-        found[at] = np.where(several[at], joined, estimates.log_asked)
+            log_rest = np.log(-np.expm1(estimates.log_conditional))
+        joined = log_ratio[at] - np.logaddexp(log_ratio[at], log_rest)
+        log_ratio[at] = np.where(several[at], joined, estimates.log_conditional)
         size[at] = np.minimum(size[at], estimates.effective_sample_size)
-        others = np.where(asked >= 0, rows, np.nan)
-        return found[group] + self.domain.axis_table.log_density(others), size[group]
+        cells = np.where(others >= 0, rows, np.nan)
+        return log_ratio[group] + self.domain.axis_table.log_density(cells), size[group]
 
     def effective_sample_size(self, rows: Floats) -> Floats:
         """What the answers for each row are worth in independent trees; infinite if exact."""
@@ -115,31 +115,31 @@ class AllTreesDensity(NamedTuple):
 
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
         """Distribution of the cells of each column (of all where None) given the observed ones."""
-        marginals, found = self._marginals(rows), []
+        marginals, posteriors = self._marginals(rows), []
         for column in range(rows.shape[1]) if columns is None else columns:
             prob, labels = marginals[column], self.domain.categories[column]
             form: Form = Points(np.arange(float(prob.shape[1])), prob)
             if labels is None:
                 form = Bins(self.domain.axis_of(column), prob)
             number = self.domain.number_of(column)
-            found.append(Predictive([form], rows[:, column], labels, number=number))
-        return found
+            posteriors.append(Predictive([form], rows[:, column], labels, number=number))
+        return posteriors
 
     def _marginals(self, rows: Floats) -> list[Floats]:
         """Probabilities of the states of every cell, one array a column."""
         distinct, group = group_codes(self._codes(rows))
         n_states = self.domain.n_states
         first = np.cumsum(n_states) - n_states
-        found = np.zeros((len(distinct), n_states.sum()))
+        marginals = np.zeros((len(distinct), n_states.sum()))
         row, column = np.nonzero(distinct >= 0)
-        found[row, first[column] + distinct[row, column]] = 1.0
+        marginals[row, first[column] + distinct[row, column]] = 1.0
         incomplete = (distinct < 0).any(axis=1)
         estimates = self._estimates(distinct[incomplete], Request(True, 0))
-        found[incomplete] = estimates.marginals
+        marginals[incomplete] = estimates.marginals
         size = np.full(len(distinct), np.inf)
         size[incomplete] = estimates.effective_sample_size
         _warn_of_few_trees(size[group])
-        return np.split(found[group], first[1:], axis=1)
+        return np.split(marginals[group], first[1:], axis=1)
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """The rows with posterior means of missing numbers, most probable missing categories.
@@ -157,14 +157,14 @@ class AllTreesDensity(NamedTuple):
 
     def log_cells(self, rows: Floats) -> Floats:
         """Log density of each observed cell given the other observed cells of its row, in nats."""
-        found, least = np.full(rows.shape, np.nan), np.full(len(rows), np.inf)
+        log_cells, least = np.full(rows.shape, np.nan), np.full(len(rows), np.inf)
         for column in range(rows.shape[1]):
             others = np.delete(np.arange(rows.shape[1]), column)
-            seen = ~np.isnan(rows[:, column])
-            found[seen, column], size = self._log_conditional(rows[seen], others)
-            least[seen] = np.minimum(least[seen], size)
+            observed = ~np.isnan(rows[:, column])
+            log_cells[observed, column], size = self._log_conditional(rows[observed], others)
+            least[observed] = np.minimum(least[observed], size)
         _warn_of_few_trees(least)
-        return found
+        return log_cells
 
     def modes(self, rows: Floats) -> Floats:
         """The rows completed such that no change of a single cell makes them more probable."""
@@ -178,11 +178,11 @@ class AllTreesDensity(NamedTuple):
             values = [np.log(prob) + p for prob, p in zip(self._marginals(rows), peaks)]
         start = np.column_stack([value.argmax(axis=1) for value in values])
         with threads(self.n_jobs):
-            found = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)
-        filled = np.where(np.isnan(rows), found, rows)
+            states = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)
+        filled = np.where(np.isnan(rows), states, rows)
         for column in np.flatnonzero(numeric).tolist():
             missing = np.isnan(rows[:, column])
-            filled[missing, column] = self.domain.axis_of(column).modes()[found[missing, column]]
+            filled[missing, column] = self.domain.axis_of(column).modes()[states[missing, column]]
         return self.domain.snapped(filled, rows)
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
@@ -223,15 +223,15 @@ class AllTreesDensity(NamedTuple):
     def _log_probability(self, codes: Ints) -> tuple[Floats, Floats]:
         """Log probability of the observed states of each row, and its effective sample size."""
         distinct, group = group_codes(codes)
-        found, size = np.empty(len(distinct)), np.full(len(distinct), np.inf)
+        log_p, size = np.empty(len(distinct)), np.full(len(distinct), np.inf)
         complete = (distinct >= 0).all(axis=1)
         states = self.mixture.models[0].states_of(distinct[complete])
         with threads(self.n_jobs):
-            found[complete] = self.mixture.log_likelihood(states)
+            log_p[complete] = self.mixture.log_likelihood(states)
         estimates = self._estimates(distinct[~complete], Request(False, 0))
-        found[~complete] = estimates.log_likelihood
+        log_p[~complete] = estimates.log_likelihood
         size[~complete] = estimates.effective_sample_size
-        return found[group], size[group]
+        return log_p[group], size[group]
 
     def _estimates(
         self, codes: Ints, request: Request, seeds: NDArray[np.uint64] | None = None
@@ -256,3 +256,45 @@ def _warn_of_few_trees(size: Floats) -> None:
             "orientation='undirected', where trees differ less.",
             ConvergenceWarning,
         )
+
+
+def add_sampled_trees(
+    builder: CircuitBuilder,
+    mixture: Components,
+    n_trees: int,
+    random_state: np.random.RandomState,
+) -> int:
+    """Add a mixture of trees that are drawn from a mixture of all trees.
+
+    Parameters
+    ----------
+    builder : CircuitBuilder
+        Where the nodes are added.
+    mixture : Components
+        What the trees are drawn from.
+    n_trees : int
+        Number of trees, of equal weight. A tree that is drawn twice is one of twice the weight.
+    random_state : RandomState
+        Source of the draws.
+
+    Returns
+    -------
+    int
+        Number of the node of the mixture.
+    """
+    counts = random_state.multinomial(n_trees, np.exp(mixture.log_weight))
+    nodes, weights = [], []
+    for model, n_of_model in zip(mixture.models, counts):
+        seed = np.uint64(random_state.randint(2**31))
+        parents, _ = draw_trees(model.edges_into(), int(n_of_model), seed)
+        tables = model.tree_tables()
+        blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
+        for parent, count in zip(*np.unique(parents, axis=0, return_counts=True)):
+            # The last block is that of the root, which is the parent -1.
+            log_prob = [
+                np.log(tables.conditional[block, blocks[above]]).T
+                for block, above in zip(blocks, parent)
+            ]
+            nodes.append(add_tree(builder, range(len(parent)), parent, log_prob))
+            weights.append(count / n_trees)
+    return nodes[0] if len(nodes) == 1 else builder.sum(nodes, np.log(weights))

@@ -2,15 +2,18 @@
 
 Each row gives every edge of the complete graph a weight of its own, looked up by the states of its
 two ends. The sum of the weights of all trees is a determinant, and its derivatives are entries of
-an inverse (see :mod:`skpc.all_trees.laplacian`); both come from eliminating the vertices in turn.
-Eight rows are eliminated side by side, as the innermost axis, so that every step is one of whole
-vectors whatever the number of vertices; four vertices at a time, so that a pass over memory does
-the work of four. With many vertices the rows no longer fit the cache together, and are taken one by
-one (:mod:`skpc.all_trees.wide_rows`).
+an inverse (see :mod:`skpc.all_trees.spanning_trees`); both come from eliminating vertices.
 
 Vertices are eliminated without a subtraction: each pivot is summed from the weights that are left.
 So neither weights that differ by many orders of magnitude nor a Laplacian that is singular to
-working precision cost the sum of the weights any accuracy.
+working precision cost the sum of the weights any accuracy. LAPACK loses all digits there.
+
+Rows of up to 200 vertices are eliminated side by side, eight of them as the innermost axis, so that
+every step is one of whole vectors: inverses of 16 to 180 vertices are 1.3 to 2.5x as fast as by
+products of matrices. Rows of more vertices are halved: the first half of the vertices is eliminated
+with the second as part of its root, what goes through it is added to the second half, and so on
+(:func:`_invert`). That is all products of matrices.
+The plain twins of both are the enumerations of tests/naive/spanning_trees.py.
 """
 
 from __future__ import annotations
@@ -23,41 +26,39 @@ from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_log
 from skpc._jit import LANES, add_products, inlined, kernel
 from skpc._threads import in_threads, n_threads, slices
-from skpc.all_trees.wide_rows import (
-    OPERATIONS,
-    add_wide_edges,
-    log_weights_of_wide,
-    probability,
-)
-from skpc.all_trees.workspace import Workspace
 
 #: Vertices eliminated together.
-PANEL = 4
+_PANEL = 4
 #: A smaller pivot is taken as this: its inverse may overflow.
 _SMALLEST = 1e-300
-#: With more vertices, a row at a time is faster by products of matrices: for likelihoods, and for
-#: gradients of directed and of undirected trees.
-_WIDEST, _WIDEST_GRADIENT = 200, (95, 140)
-#: Entries of inverses that are worth a thread, and children whose edges are added together.
-_ENTRIES, _TOGETHER = 3e5, 4
-#: Numbers of inverses that are held together: memory that the system does not take back each time.
-_HELD = 2**22
+#: With more vertices, products of matrices are faster.
+_WIDEST = 200
+#: Halves of no more vertices are eliminated one by one.
+_SMALL = 16
+#: Entries of inverses that are worth a thread.
+_ENTRIES = 3e5
+#: Numbers of inverses that are held together: they fit the cache.
+_HELD = 2**17
 
 
 @kernel
-def _gather(factor: Floats, index: Ints, first: int, into: Floats) -> None:
-    """Look up the weights into each vertex for the rows from ``first`` on, one row a lane.
+def _gather(factor: Floats, index: Ints, graphs: Floats) -> None:
+    """Look up the weights into each vertex.
 
-    Lanes beyond the last row repeat it.
+    ``graphs`` has shape (n_groups, n, n + 1, n_lanes), one row of ``index`` a lane; lanes beyond
+    the last row repeat it.
     """
-    n_rows, n = len(index), len(into)
+    n_rows, n, n_lanes = len(index), graphs.shape[1], graphs.shape[3]
+    # Tables are far larger than the cache: what one child needs is fetched once for all rows.
     for v in range(n):
-        for u in range(n + 1):
-            for lane in range(into.shape[2]):
-                row = min(first + lane, n_rows - 1)
-                into[v, u, lane] = factor[index[row, v], index[row, u]]
-        for lane in range(into.shape[2]):
-            into[v, v, lane] = 0.0
+        for group in range(len(graphs)):
+            into = graphs[group, v]
+            for lane in range(n_lanes):
+                states = index[min(group * n_lanes + lane, n_rows - 1)]
+                of_state = factor[states[v]]
+                for u in range(n + 1):
+                    into[u, lane] = of_state[np.uint64(states[u])]
+                into[v, lane] = 0.0
 
 
 @inlined
@@ -81,14 +82,14 @@ def _load_panel(
 @inlined
 def _start_block(start: int, n_panel: int, before: Floats, block: Floats) -> None:
     """The rows of a panel before elimination; see :func:`_reduce_panel`."""
-    last, width = 2 * PANEL, before.shape[1]
+    last, width = 2 * _PANEL, before.shape[1]
     block[:] = 0.0
     for b in range(n_panel):
         for j in range(start + n_panel, width):
             for lane in range(LANES):
                 block[b, last, lane] += before[b, j, lane]
         for lane in range(LANES):
-            block[b, PANEL + b, lane] = 1.0
+            block[b, _PANEL + b, lane] = 1.0
         for c in range(n_panel):
             for lane in range(LANES):
                 block[b, c, lane] = before[b, start + c, lane]
@@ -101,7 +102,7 @@ def _reduce_panel(n_panel: int, block: Floats, log_weight: Floats) -> None:
     ``block`` has a row for each vertex: its entries within the panel, by how much the rows before
     go into it, and the sum of its entries to the right of the panel.
     """
-    last = 2 * PANEL
+    last = 2 * _PANEL
     for b in range(n_panel):
         for lane in range(LANES):
             pivot = block[b, last, lane]
@@ -133,7 +134,7 @@ def _finish_panel(
     for b in range(n_panel):
         for c in range(n_panel):
             for lane in range(LANES):
-                share[c, b, lane] = block[b, PANEL + c, lane]
+                share[c, b, lane] = block[b, _PANEL + c, lane]
     for b in range(0, n_panel, 2):
         pair = 1 if b + 1 < n_panel else 0
         add_products(new, share, before, b, low, width - low, pair)
@@ -143,11 +144,11 @@ def _finish_panel(
                 new[b, start + c, lane] = block[b, c, lane]
 
 
-@kernel
-def eliminate_lanes(
+@inlined
+def _eliminate_lanes(
     into: Floats, symmetric: bool, invert: bool, panel: Floats, log_weight: Floats
 ) -> None:
-    """Eliminate all vertices.
+    """Eliminate all vertices of eight graphs.
 
     Parameters
     ----------
@@ -164,9 +165,9 @@ def eliminate_lanes(
     """
     n = len(into)
     old, before, share, new = panel[0], panel[1], panel[2], panel[3]
-    block = np.empty((PANEL, 2 * PANEL + 1, LANES))
-    for start in range(0, n, PANEL):
-        n_panel = min(PANEL, n - start)
+    block = np.empty((_PANEL, 2 * _PANEL + 1, LANES))
+    for start in range(0, n, _PANEL):
+        n_panel = min(_PANEL, n - start)
         low = 0 if invert else start
         _load_panel(into, start, n_panel, low, symmetric, old, before)
         _start_block(start, n_panel, before, block)
@@ -191,6 +192,156 @@ def eliminate_lanes(
 
 
 @kernel
+def _eliminate_groups(graphs: Floats, symmetric: bool, invert: bool, log_weight: Floats) -> None:
+    """Eliminate all vertices of groups of eight graphs; see :func:`eliminate_graphs`."""
+    n, total = graphs.shape[1], np.empty(LANES)
+    panel = np.empty((4, _PANEL, n + 1, LANES))
+    for group in range(len(graphs)):
+        total[:] = 0.0
+        _eliminate_lanes(graphs[group], symmetric, invert, panel, total)
+        for lane in range(min(LANES, len(log_weight) - group * LANES)):
+            log_weight[group * LANES + lane] = total[lane]
+
+
+@kernel
+def _invert_small(weight: Floats, to_root: Floats, log_weight: Floats) -> None:
+    """Invert the Laplacians of graphs of few vertices in place; see :func:`_invert`."""
+    n = weight.shape[1]
+    for graph in range(len(weight)):
+        into, root, total = weight[graph], to_root[graph], 0.0
+        for k in range(n):
+            line, pivot = into[k], root[k]
+            # What is left decides on the pivot: nothing is subtracted from the first sum.
+            for u in range(k + 1, n):
+                pivot += line[u]
+            pivot = max(pivot, _SMALLEST)
+            total += math.log(pivot)
+            line[k] = 1.0
+            for u in range(n):
+                line[u] /= pivot
+            root[k] /= pivot
+            for v in range(n):
+                if v != k:
+                    row, through = into[v], into[v, k]
+                    row[k] = 0.0
+                    for u in range(n):
+                        row[u] += through * line[u]
+                    root[v] += through * root[k]
+        log_weight[graph] = total
+
+
+def _invert(
+    weight: Floats, to_root: Floats, symmetric: bool, out: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Invert Laplacians by halves, and find the logs of their determinants.
+
+    Parameters
+    ----------
+    weight : array of shape (n_graphs, n, n)
+        Weights into each vertex; the diagonal is not read.
+    to_root : array of shape (n_graphs, n)
+        Those from the root.
+    symmetric : bool
+        Whether the weights are.
+    out : array of shape (n_graphs, n, n) or None, default=None
+        Where to write the inverses.
+
+    Returns
+    -------
+    inverse : array of shape (n_graphs, n, n)
+        Of the matrices whose rows are minus the weights into a vertex, their sum on the diagonal.
+    log_weight : array of shape (n_graphs,)
+    """
+    n = weight.shape[1]
+    inverse = np.empty(weight.shape) if out is None else out
+    if n <= _SMALL:
+        small, log_weight = weight.copy(), np.empty(len(weight))
+        _invert_small(small, to_root.copy(), log_weight)
+        inverse[:] = small
+        return inverse, log_weight
+    half = n // 2
+    up, down = weight[:, :half, half:], weight[:, half:, :half]
+    first, log_first = _invert(weight[:, :half, :half], to_root[:, :half] + up.sum(2), symmetric)
+    through, rest, rest_to_root = _without_half(weight, to_root, first)
+    last, log_last = _invert(rest, rest_to_root, symmetric, inverse[:, half:, half:])
+    upper = np.matmul(through, last, out=inverse[:, :half, half:])
+    back = through.swapaxes(1, 2) if symmetric else down @ first
+    inverse[:, half:, :half] = upper.swapaxes(1, 2) if symmetric else last @ back
+    inverse[:, :half, :half] = first + upper @ back
+    return inverse, log_first + log_last
+
+
+def _without_half(weight: Floats, to_root: Floats, first: Floats) -> tuple[Floats, Floats, Floats]:
+    """Eliminate the first half of the vertices, whose inverse is given.
+
+    Returns the ways from the second half through the first, and the graph of the second half.
+    """
+    half = first.shape[1]
+    down = weight[:, half:, :half]
+    through = first @ weight[:, :half, half:]
+    rest = down @ through
+    rest += weight[:, half:, half:]
+    by_root = down @ (first @ to_root[:, :half, np.newaxis])
+    return through, rest, to_root[:, half:] + by_root[:, :, 0]
+
+
+def _log_determinants(weight: Floats, to_root: Floats, symmetric: bool) -> Floats:
+    """The logs that :func:`_invert` finds, without the inverses."""
+    half = weight.shape[1] // 2
+    if weight.shape[1] <= _SMALL:
+        return _invert(weight, to_root, symmetric)[1]
+    first_root = to_root[:, :half] + weight[:, :half, half:].sum(2)
+    first, log_first = _invert(weight[:, :half, :half], first_root, symmetric)
+    _, rest, rest_to_root = _without_half(weight, to_root, first)
+    return log_first + _log_determinants(rest, rest_to_root, symmetric)
+
+
+def new_graphs(n_rows: int, n: int) -> Floats:
+    """Memory for the graphs of some rows of ``n`` vertices, for :func:`eliminate_graphs`."""
+    n_lanes = 1 if n > _WIDEST else LANES
+    return np.empty((-(-n_rows // n_lanes), n, n + 1, n_lanes))
+
+
+def eliminate_graphs(graphs: Floats, n_rows: int, symmetric: bool, invert: bool) -> Floats:
+    """Eliminate all vertices of the graphs of some rows.
+
+    Parameters
+    ----------
+    graphs : array of shape (n_groups, n, n + 1, n_lanes)
+        Weights into each vertex, those from the root last; zero on the diagonal. A row is a lane
+        of a group. With ``invert`` overwritten with the inverses of the Laplacians whose rows are
+        the weights into a vertex; else with nothing of use. Where they are symmetric the inverses
+        are read below the diagonal and on it.
+    n_rows : int
+        Number of rows.
+    symmetric, invert : bool
+        Whether the weights are, and whether the inverse is wanted.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Log of the weight of all trees of each row.
+    """
+    n = graphs.shape[1]
+    if graphs.shape[3] == LANES:
+        log_weight = np.empty(n_rows)
+        _eliminate_groups(graphs, symmetric, invert, log_weight)
+        return log_weight
+    weight, to_root = graphs[:, :, :n, 0], graphs[:, :, n, 0]
+    if not invert:
+        return _log_determinants(weight, to_root, symmetric)
+    inverse, log_weight = _invert(weight, to_root, symmetric)
+    weight[:] = inverse
+    return log_weight
+
+
+@inlined
+def _probability(weight: float, resistance: float) -> float:
+    """Probability of an edge, whatever rounding has left of its resistance."""
+    return min(max(weight * resistance, 0.0), 1.0)
+
+
+@kernel
 def _add_edges(
     inverse: Floats,
     factor: Floats,
@@ -202,82 +353,29 @@ def _add_edges(
 ) -> None:
     """Add the probabilities of the edges into some vertices, times the weights of the rows.
 
-    ``inverse`` has shape (n_groups, n, n or n + 1, lanes), one row of ``index`` a lane. If
-    symmetric, an edge counts at the state of its later vertex first.
+    ``inverse`` has shape (n_groups, n, n + 1, n_lanes), one row of ``index`` a lane. If symmetric,
+    an edge counts at the state of its later vertex first.
     """
     n, n_lanes = inverse.shape[1], inverse.shape[3]
-    for row in range(len(index)):
-        of_group, lane, w = inverse[row // n_lanes], row % n_lanes, weight[row]
-        root = index[row, n]
-        for v in range(children[0], children[1]):
-            to_v = of_group[v, v, lane]
-            state = index[row, v]
-            of_root = probability(factor[state, root], to_v)
+    for v in range(children[0], children[1]):
+        for row in range(len(index)):
+            of_group, lane, w = inverse[row // n_lanes], row % n_lanes, weight[row]
+            to_v, states = of_group[v, v, lane], index[row]
+            state, root = states[v], states[n]
+            of_state, into = factor[state], expected[state]
+            of_root = w * _probability(of_state[root], to_v)
             if symmetric:
-                expected[root, state] += w * of_root
-            else:
-                expected[state, root] += w * of_root
-            for u in range(v if symmetric else n):
-                parent = index[row, u]
-                if symmetric:
+                expected[root, state] += of_root
+                for u in range(v):
+                    parent = np.uint64(states[u])
                     resistance = to_v + of_group[u, u, lane] - 2.0 * of_group[v, u, lane]
-                else:
-                    resistance = to_v - of_group[u, v, lane]
-                expected[state, parent] += w * probability(factor[state, parent], resistance)
-
-
-@kernel
-def _eliminate_rows(
-    factor: Floats,
-    index: Ints,
-    symmetric: bool,
-    log_weight: Floats,
-    inverse: Floats,
-) -> None:
-    """Eliminate all rows, a few side by side.
-
-    Parameters
-    ----------
-    factor, index, symmetric
-        See :func:`log_tree_weights`.
-    log_weight : array of shape (n_rows,)
-        Overwritten with the log weight of all trees of each row.
-    inverse : array of shape (n_groups, n, n + 1, LANES)
-        Overwritten with the inverses of the Laplacians whose rows are the weights into a vertex;
-        without groups these are not worked out.
-    """
-    n_rows, n = len(index), index.shape[1] - 1
-    invert = len(inverse) > 0
-    workspace = np.empty((n, n + 1, LANES))
-    panel = np.empty((4, PANEL, n + 1, LANES))
-    total = np.empty(LANES)
-    for first in range(0, n_rows, LANES):
-        into = inverse[first // LANES] if invert else workspace
-        total[:] = 0.0
-        _gather(factor, index, first, into)
-        eliminate_lanes(into, symmetric, invert, panel, total)
-        for lane in range(min(LANES, n_rows - first)):
-            log_weight[first + lane] = total[lane]
-
-
-@kernel
-def _expect_rows(
-    factor: Floats,
-    index: Ints,
-    weight: Floats,
-    symmetric: bool,
-    log_weight: Floats,
-    expected: Floats,
-) -> None:
-    """Log weights and edges of all rows; inverses of a few rows at a time stay in the cache."""
-    n_rows, n = len(index), index.shape[1] - 1
-    inverse = np.empty((1, n, n + 1, LANES))
-    children = np.array([0, n])
-    for first in range(0, n_rows, LANES):
-        last = min(first + LANES, n_rows)
-        few = index[first:last]
-        _eliminate_rows(factor, few, symmetric, log_weight[first:last], inverse)
-        _add_edges(inverse, factor, few, weight[first:last], symmetric, children, expected)
+                    into[parent] += w * _probability(of_state[parent], resistance)
+                continue
+            into[root] += of_root
+            for u in range(n):
+                parent = np.uint64(states[u])
+                resistance = to_v - of_group[u, v, lane]
+                into[parent] += w * _probability(of_state[parent], resistance)
 
 
 def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
@@ -306,16 +404,12 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
     >>> np.exp(log_tree_weights(np.ones((5, 5)), np.arange(5)[np.newaxis], True)).round(6)
     array([125.])
     """
-    n = index.shape[1] - 1
-    if n > _WIDEST:
-        return log_weights_of_wide(factor, index, symmetric)
-    log_weight, none = np.empty(len(index)), np.empty((0, n, n + 1, LANES))
 
-    def work(rows: slice) -> None:
-        _eliminate_rows(factor, index[rows], symmetric, log_weight[rows], none)
+    def work(rows: slice) -> Floats:
+        return _eliminate_rows(factor, index[rows], symmetric, False)[0]
 
-    in_threads(work, _parts(len(index), n))
-    return log_weight
+    parts = in_threads(work, _parts(len(index), index.shape[1] - 1))
+    return np.concatenate([np.empty(0), *parts])
 
 
 def expected_edges(
@@ -355,62 +449,57 @@ def expected_edges(
            [0.667, 0.667, 0.   ]])
     """
     expected = np.zeros_like(factor)
-    workspace = Workspace()
-    return add_expected_edges(factor, index, weight, symmetric, expected, workspace), expected
+    return add_expected_edges(factor, index, weight, symmetric, expected), expected
 
 
 def add_expected_edges(
+    factor: Floats, index: Ints, weight: Floats, symmetric: bool, expected: Floats
+) -> Floats:
+    """What :func:`expected_edges` finds, the edges added to those that are there."""
+    n, threads = index.shape[1] - 1, n_threads()
+    parts = _parts(len(index), n)
+    log_weights = [
+        _add_parts(factor, index, weight, symmetric, expected, parts[first : first + threads])
+        for first in range(0, len(parts), threads)
+    ]
+    return np.concatenate([np.empty(0), *log_weights])
+
+
+def _add_parts(
     factor: Floats,
     index: Ints,
     weight: Floats,
     symmetric: bool,
     expected: Floats,
-    workspace: Workspace,
+    parts: list[slice],
 ) -> Floats:
-    """What :func:`expected_edges` finds, the edges added to those that are there."""
-    n = index.shape[1] - 1
-    if n > _WIDEST_GRADIENT[symmetric]:
-        return add_wide_edges(factor, index, weight, symmetric, expected, workspace)
-    log_weight = np.empty(len(index))
-    if n_threads() == 1 or len(_parts(len(index), n)) < 2:
-        # The same sums in the same order, without a detour by memory.
-        _expect_rows(factor, index, weight, symmetric, log_weight, expected)
-        return log_weight
-    for rows in slices(len(index), LANES * max(1, _HELD // (LANES * n * n))):
-        inverse = _inverses(factor, index[rows], symmetric, log_weight[rows])
-        _add_block(inverse, factor, index[rows], weight[rows], symmetric, expected)
-    return log_weight
+    """The same for some parts of the rows whose inverses are in memory together."""
+    n, n_rows = index.shape[1] - 1, parts[-1].stop - parts[0].start
+
+    def eliminate(rows: slice) -> tuple[Floats, Floats]:
+        return _eliminate_rows(factor, index[rows], symmetric, True)
+
+    eliminated = in_threads(eliminate, parts)
+
+    def add(children: slice) -> None:
+        span = np.array([children.start, children.stop])
+        # The rows in their order, whatever the number of threads: no bit depends on it.
+        for (_, inverse), rows in zip(eliminated, parts):
+            _add_edges(inverse, factor, index[rows], weight[rows], symmetric, span, expected)
+
+    in_threads(add, slices(n, max(1, round(_ENTRIES / (n * n_rows + 1)))))
+    return np.concatenate([log_weight for log_weight, _ in eliminated])
+
+
+def _eliminate_rows(
+    factor: Floats, index: Ints, symmetric: bool, invert: bool
+) -> tuple[Floats, Floats]:
+    """Look up and eliminate the graphs of some rows; return log weights, and the graphs."""
+    graphs = new_graphs(len(index), index.shape[1] - 1)
+    _gather(factor, index, graphs)
+    return eliminate_graphs(graphs, len(index), symmetric, invert), graphs
 
 
 def _parts(n_rows: int, n: int) -> list[slice]:
-    """Parts of the rows that are worth a thread each, of about the same size."""
-    n_parts = max(1, round(n_rows * n**3 / OPERATIONS))
-    return slices(n_rows, LANES * max(1, math.ceil(n_rows / (n_parts * LANES))))
-
-
-def _inverses(factor: Floats, index: Ints, symmetric: bool, log_weight: Floats) -> Floats:
-    """The inverse Laplacian of each row, which is a lane; fill in the log weights of all trees."""
-    n_rows, n = len(index), index.shape[1] - 1
-    inverse = np.empty((-(-n_rows // LANES), n, n + 1, LANES))
-
-    def work(rows: slice) -> None:
-        mine = inverse[rows.start // LANES : -(-rows.stop // LANES)]
-        _eliminate_rows(factor, index[rows], symmetric, log_weight[rows], mine)
-
-    in_threads(work, _parts(n_rows, n))
-    return inverse
-
-
-def _add_block(
-    inverse: Floats, factor: Floats, index: Ints, weight: Floats, symmetric: bool, expected: Floats
-) -> None:
-    """Add the edges of some rows, a part of the children at a time, which shares no entry."""
-    n = index.shape[1] - 1
-
-    def work(children: slice) -> None:
-        # The entries of a few children together fit the cache.
-        for v in range(children.start, children.stop, _TOGETHER):
-            span = np.array([v, min(v + _TOGETHER, children.stop)])
-            _add_edges(inverse, factor, index, weight, symmetric, span, expected)
-
-    in_threads(work, slices(n, max(_TOGETHER, round(_ENTRIES / (n * len(index) + 1)))))
+    """Parts of the rows that fit the cache together, whole groups of lanes."""
+    return slices(n_rows, max(1, _HELD // (LANES * n * n + 1)) * LANES)

@@ -1,152 +1,51 @@
 """Rows with missing cells under a mixture of all trees: exact where few cells are missing.
 
 Few missing cells have few joint completions, and a complete row is one determinant: their sum is
-exact. Of rows with more completions some are drawn (:mod:`skpc.all_trees.drawn_completions`); where
-most cells are missing trees are drawn instead (:mod:`skpc.all_trees.collapsed`).
+exact (:mod:`skpc.all_trees.completions`). The others are estimated for each component
+(:mod:`skpc.all_trees.importance`). Modes and draws of rows are here too. The truths are sums over
+all completions in tests/naive/spanning_trees.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import softmax
 
-from skpc._arrays import Floats, Ints, within
-from skpc._random import Streams, row_seeds, start_streams
+from skpc._arrays import Floats, Ints
+from skpc._jit import kernel
+from skpc._random import Streams, start_streams
 from skpc._threads import in_threads, slices
-from skpc.all_trees.all_trees import AllTrees
-from skpc.all_trees.beliefs import believe_states
-from skpc.all_trees.collapsed import collapsed_row, importance_row
-from skpc.all_trees.completions import sum_completions
-from skpc.all_trees.components import Components
-from skpc.all_trees.drawn_completions import completed_row
-from skpc.all_trees.estimates import Estimates, PreparedTrees, Request, RowTask
-from skpc.all_trees.gibbs import gibbs_row, redraw_missing
-from skpc.all_trees.spanning_trees import draw_trees
-from skpc.all_trees.tree_inference import draw_each
+from skpc.all_trees.all_trees import Components
+from skpc.all_trees.completions import Estimates, Request, enumerate_completions, uniform_heights
+from skpc.all_trees.importance import adjust, estimate_rows
+from skpc.all_trees.spanning_trees import (
+    PreparedTrees,
+    draw_trees,
+    eliminate_graph,
+    new_elimination,
+    scale_rows,
+    split_trees,
+)
+from skpc.all_trees.tree_inference import (
+    draw_down,
+    draw_each,
+    new_tree_workspace,
+    pass_up,
+    tree_order,
+)
 
-#: The ways to estimate a row by trees, by the names that users know them by; before the first of
-#: them completions are tried. Each overwrites marginals and draws of the row, and returns its
-#: log-likelihood, its effective sample size and the log probability of the further cells.
-METHODS: dict[str, Callable[[PreparedTrees, RowTask], tuple[float, float, float]]] = {
-    "auto": collapsed_row,
-    "collapsed": collapsed_row,
-    "importance": importance_row,
-    "gibbs": gibbs_row,
-}
 #: Largest number of completions to sum for each tree that would be sampled, times the number of
 #: variables; and, for many variables, times its cube, for that is what a determinant costs. To sum
 #: them then takes about five times as long, but the answer is without error.
 _COMPLETIONS, _OPERATIONS = 160, 40_000
 #: But no more than this: they are all in memory.
 _MOST_COMPLETIONS = 2**16
-#: With more variables, trees are drawn rather than completions.
-_WIDEST = 220
 #: Passes over the cells of a row at most, on the way to a mode.
 _MOST_CLIMBS = 20
-#: Rows that are worth a thread.
-_ROWS = 32
-_TO_UNIT = 2.0**-64
-_ALL = Request()
-
-
-def _beliefs(trees: PreparedTrees, codes: Ints) -> Floats | None:
-    """Beliefs of some rows; None where there are too many variables for drawn completions."""
-    if codes.shape[1] > _WIDEST:
-        return None
-    found = np.empty((len(codes), int(trees.tables.ptr[-1])))
-    believe_states(trees, codes, found)
-    return found
-
-
-def prepared(model: AllTrees) -> PreparedTrees:
-    """The trees of a mixture, ready for the estimates of rows."""
-    return PreparedTrees.of(model.tree_tables(), model.edges_into())
-
-
-def estimate_rows(
-    method: str,
-    trees: PreparedTrees,
-    codes: Ints,
-    seeds: Streams,
-    n_samples: int,
-    request: Request = _ALL,
-) -> Estimates:
-    """Estimate rows with missing cells one after the other, each from its own seed.
-
-    Parameters
-    ----------
-    method : {"auto", "collapsed", "importance", "gibbs"}
-        How to estimate them; "auto" draws completions, or trees where these do better.
-    trees : PreparedTrees
-        The trees of a mixture.
-    codes : array of shape (n_rows, n)
-        States, -1 where missing.
-    seeds : array of shape (n_rows,), uint64
-        The same seed gives a row the same estimates, whatever the other rows.
-    n_samples : int
-        Number of trees for each row, or greatest number of completions.
-    request : Request
-        What is needed; by default the marginals, and one draw for each row.
-
-    Returns
-    -------
-    Estimates
-        But for "gibbs" the probabilities themselves are unbiased, their logarithms are too
-        low by about ``0.5 / effective_sample_size``; errors fall with the square root of that size.
-
-    Raises
-    ------
-    ValueError
-        If a shape is wrong, or a state out of range.
-
-    Examples
-    --------
-    Two variables that are mostly equal in two trees, and independent in the third.
-
-    >>> import numpy as np
-    >>> from skpc.all_trees.estimates import PreparedTrees
-    >>> from skpc.all_trees.incomplete import estimate_rows
-    >>> from skpc.all_trees.tree_tables import TreeTables
-    >>> equal = np.kron(np.ones((2, 2)), [[0.9, 0.1], [0.1, 0.9]])
-    >>> tables = TreeTables(np.array([0, 2, 4, 5]), np.column_stack([equal, np.full(4, 0.5)]))
-    >>> trees = PreparedTrees.of(tables, np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]))
-    >>> seeds = np.array([7], dtype=np.uint64)
-    >>> found = estimate_rows("collapsed", trees, np.array([[0, -1]]), seeds, 1000)
-    >>> np.exp(found.log_likelihood).round(2)
-    array([0.5])
-    >>> found.marginals.round(2)
-    array([[1.  , 0.  , 0.77, 0.23]])
-    """
-    rows = trees.tables.check_codes(codes)
-    if seeds.shape != (len(rows),):
-        raise ValueError(f"seeds must have shape ({len(rows)},); found {seeds.shape}.")
-    if n_samples < 1:
-        raise ValueError(f"n_samples must be at least 1; found {n_samples}.")
-    wholes = rows if request.wholes is None else trees.tables.check_codes(request.wholes)
-    found = Estimates.empty(rows, len(trees.tables.conditional), request)
-    n_draws = np.broadcast_to(request.n_draws, len(rows))
-    last = np.cumsum(n_draws)
-    start = last - n_draws
-
-    def work(part: slice) -> None:
-        beliefs = _beliefs(trees, rows[part]) if method == "auto" else None
-        for row in range(part.start, part.stop):
-            draws = found.draws[start[row] : last[row]]
-            marginals = found.marginals[row]
-            task = RowTask(rows[row], wholes[row], seeds[row], n_samples, marginals, draws)
-            estimate = None
-            if beliefs is not None:
-                estimate = completed_row(trees, task, beliefs[row - part.start])
-            if estimate is None:
-                estimate = METHODS[method](trees, task)
-            log_likelihood, size, log_asked = estimate
-            found.log_likelihood[row], found.log_asked[row] = log_likelihood, log_asked
-            found.effective_sample_size[row] = size
-
-    in_threads(work, slices(len(rows), _ROWS))
-    return found
+#: Rows whose redrawn cells are worth a thread.
+_ROWS = 512
 
 
 def estimate_missing(
@@ -155,7 +54,7 @@ def estimate_missing(
     seeds: Streams,
     method: str,
     n_samples: int,
-    request: Request = _ALL,
+    request: Request | None = None,
 ) -> Estimates:
     """What to estimate for rows with missing cells.
 
@@ -167,13 +66,13 @@ def estimate_missing(
         States, -1 where missing.
     seeds : array of shape (n_rows,), uint64
         What the draws for each row start from.
-    method : {"auto", "collapsed", "importance", "gibbs"}
+    method : {"auto", "collapsed"}
         How rows with many missing cells are estimated.
     n_samples : int
         Number of trees sampled for each of them, or greatest number of completions; rows with no
         more joint completions than ``min(160 / n, 40_000 / n**3)`` times that (and than 65,536) are
         exact.
-    request : Request
+    request : Request or None, default=None
         What is needed; by default the marginals, and one draw for each row.
 
     Returns
@@ -183,58 +82,52 @@ def estimate_missing(
     """
     rows = np.ascontiguousarray(codes, dtype=np.int64)
     ptr, n = mixture.models[0].ptr, rows.shape[1]
-    wholes = rows if request.wholes is None else request.wholes
-    found = Estimates.empty(rows, int(ptr[n]), request)
-    n_draws = np.broadcast_to(request.n_draws, len(rows))
-    height = _heights(seeds, n_draws)
+    request = Request() if request is None else request
+    estimates = Estimates.empty(rows, int(ptr[n]), request)
+    n_draws = np.diff(request.draw_ptr(len(rows)))
+    height = uniform_heights(seeds, n_draws, 1)
     of_tree = min(_COMPLETIONS / n, _OPERATIONS / n**3)
     limit = np.log(min(n_samples * of_tree, _MOST_COMPLETIONS))
     few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
     if few.any():
-        asked, drawn = (
-            Request(request.marginals, n_draws[few], wholes[few]),
-            np.repeat(few, n_draws),
-        )
-        exact = sum_completions(mixture, rows[few], asked, height[drawn])
-        for of_all, of_few in zip(found, exact):
-            of_all[drawn if of_all is found.draws else few] = of_few
+        part = Request(request.marginals, n_draws[few], estimates.extended[few])
+        drawn = np.repeat(few, n_draws)
+        exact = enumerate_completions(mixture, rows[few], part, height[drawn])
+        for of_all, of_few in zip(estimates, exact):
+            of_all[drawn if of_all is estimates.draws else few] = of_few
     many = np.flatnonzero(~few)
     if len(many):
-        request = Request(request.marginals, n_draws[many], wholes[many])
-        estimates = [
-            estimate_rows(method, prepared(model), rows[many], seeds[many], n_samples, request)
+        part = Request(request.marginals, n_draws[many], estimates.extended[many])
+        of_models = [
+            estimate_rows(method, model, rows[many], seeds[many], n_samples, part)
             for model in mixture.models
         ]
-        responsibility = _combine(mixture, estimates, many, found)
+        responsibility = _combine(mixture, of_models, many, estimates)
         drawn = np.flatnonzero(~np.repeat(few, n_draws))
         chosen = _choose(np.repeat(responsibility, n_draws[many], axis=0), height[drawn])
-        for k, of_model in enumerate(estimates):
-            found.draws[drawn[chosen == k]] = of_model.draws[chosen == k]
-    # Rounding must not make anything more than certain.
-    np.minimum(found.log_asked, 0.0, out=found.log_asked)
-    return found
+        for k, of_model in enumerate(of_models):
+            estimates.draws[drawn[chosen == k]] = of_model.draws[chosen == k]
+    # All there is has a probability of one, and rounding must not make anything more than certain.
+    estimates.log_likelihood[(rows < 0).all(axis=1)] = 0.0
+    np.minimum(estimates.log_conditional, 0.0, out=estimates.log_conditional)
+    return estimates
 
 
-def _heights(seeds: Streams, n_draws: Ints) -> Floats:
-    """A number in [0, 1] for each draw of each row."""
-    which = within(n_draws)
-    keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), which])
-    return row_seeds(keys, 1).astype(np.float64) * _TO_UNIT
-
-
-def _combine(mixture: Components, of_models: list[Estimates], at: Ints, found: Estimates) -> Floats:
+def _combine(
+    mixture: Components, of_models: list[Estimates], at: Ints, estimates: Estimates
+) -> Floats:
     """Fill in rows from the estimates of each component; return the responsibilities."""
     log_joint = np.column_stack([e.log_likelihood for e in of_models]) + mixture.log_weight
     responsibility = np.asarray(softmax(log_joint, axis=1))
-    found.log_likelihood[at] = np.logaddexp.reduce(log_joint, axis=1)
-    found.marginals[at] = sum(
+    estimates.log_likelihood[at] = np.logaddexp.reduce(log_joint, axis=1)
+    estimates.marginals[at] = sum(
         r[:, np.newaxis] * e.marginals for r, e in zip(responsibility.T, of_models)
     )
     sizes = np.column_stack([e.effective_sample_size for e in of_models])
-    found.effective_sample_size[at] = 1.0 / (responsibility**2 / sizes).sum(axis=1)
-    log_asked = np.column_stack([e.log_asked for e in of_models])
-    found.log_asked[at] = np.logaddexp.reduce(log_joint + log_asked, axis=1)
-    found.log_asked[at] -= found.log_likelihood[at]
+    estimates.effective_sample_size[at] = 1.0 / (responsibility**2 / sizes).sum(axis=1)
+    log_joint += np.column_stack([e.log_conditional for e in of_models])
+    estimates.log_conditional[at] = np.logaddexp.reduce(log_joint, axis=1)
+    estimates.log_conditional[at] -= estimates.log_likelihood[at]
     return responsibility
 
 
@@ -275,6 +168,26 @@ def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomSt
     return rows
 
 
+@kernel
+def _redraw(trees: PreparedTrees, codes: Ints, streams: Streams, filled: Ints) -> None:
+    """Take a step of a Markov chain: a tree given all cells, then missing cells given the tree."""
+    n = codes.shape[1]
+    graph, workspace = new_elimination(n), new_tree_workspace(trees.tables.ptr)
+    factor, parents = np.empty((n, n + 1)), np.empty((1, n), np.int64)
+    # No cell is missing from what is filled: nothing is averaged.
+    workspace.belief[:] = 1.0
+    for row in range(len(codes)):
+        state = filled[row]
+        adjust(trees.tables, trees.into, workspace.belief, state, factor, graph.into)
+        scale_rows(graph.into)
+        eliminate_graph(graph)
+        split_trees(graph, streams[row : row + 1], parents)
+        tree_order(parents[0], workspace)
+        pass_up(trees.tables, parents[0], codes[row], workspace)
+        state[:] = codes[row]
+        draw_down(trees.tables, parents[0], workspace, streams, row, state)
+
+
 def redraw_rows(
     mixture: Components, codes: Ints, filled: Ints, random_state: np.random.RandomState
 ) -> Ints:
@@ -303,9 +216,18 @@ def redraw_rows(
     component = _choose(responsibility, random_state.uniform(size=len(filled)))
     seeds = random_state.randint(2**31, size=len(filled)).astype(np.uint64)
     redrawn = filled.copy()
+    streams = np.array([start_streams(seed, 1)[0] for seed in seeds], np.uint64)
     for k, model in enumerate(mixture.models):
-        at = component == k
-        redrawn[at] = redraw_missing(prepared(model), codes[at], filled[at], seeds[at])
+        trees = PreparedTrees.from_tables(model.tree_tables(), model.edges_into())
+        of_model = np.flatnonzero(component == k)
+
+        def work(part: slice, trees: PreparedTrees = trees, of_model: Ints = of_model) -> None:
+            at = of_model[part]
+            states = filled[at]
+            _redraw(trees, codes[at], streams[at], states)
+            redrawn[at] = states
+
+        in_threads(work, slices(len(of_model), _ROWS))
     return redrawn
 
 
@@ -330,17 +252,17 @@ def local_modes(mixture: Components, codes: Ints, filled: Ints, log_peak: Sequen
     ndarray of shape (n_rows, n), int64
         Complete rows.
     """
-    found = filled.copy()
+    modes = filled.copy()
     active = (codes < 0).any(axis=1)
     for _ in range(_MOST_CLIMBS):
-        before = found.copy()
+        before = modes.copy()
         for column, peak in enumerate(log_peak):
             at = np.flatnonzero(active & (codes[:, column] < 0))
-            tried = np.repeat(found[at], len(peak), axis=0)
+            tried = np.repeat(modes[at], len(peak), axis=0)
             tried[:, column] = np.tile(np.arange(len(peak)), len(at))
             value = mixture.log_likelihood(mixture.models[0].states_of(tried))
-            found[at, column] = (value.reshape(len(at), len(peak)) + peak).argmax(axis=1)
-        active &= (found != before).any(axis=1)
+            modes[at, column] = (value.reshape(len(at), len(peak)) + peak).argmax(axis=1)
+        active &= (modes != before).any(axis=1)
         if not active.any():
             break
-    return found
+    return modes

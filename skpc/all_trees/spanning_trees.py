@@ -1,16 +1,24 @@
-"""Random spanning trees, drawn with probability proportional to the product of their edge weights.
+"""Spanning trees of a graph: their weight, the probabilities of edges, and random ones.
 
-Two exact algorithms:
+A graph is given by the weights of the edges into each vertex, ``into[v, u]`` of the edge from the
+parent u and ``into[v, n]`` of the edge from a virtual root; a tree hangs from the virtual root and
+weighs the product of its edges. The sum over all trees is the determinant of the Laplacian M with
+``M[v, v] = sum of into[v]`` and ``M[u, v] = -into[v, u]`` (the directed matrix-tree theorem).
 
-- Walks (Wilson): from each vertex in turn, walk from child to parent until the tree is met, and
-  keep the walk without its loops. The expected number of steps, the sum over the vertices v of
-  ``total weight into v * inverse Laplacian[v, v]``, is about 2 n for mild weights, but grows with
-  the ratio of the weights: two vertices that hold each other fast are a trap.
-- Splitting: after the elimination of the vertices (see :mod:`skpc.all_trees.laplacian`), which is
-  done once for all trees, vertices return in reverse order. A tree of the graph without k becomes
-  one of the graph with k: every edge either existed or went through k, and is split with the
-  probability of that. The cost per tree is O(n^2) at worst, typically far less, for weights of any
-  range.
+Here vertices are eliminated one after the other, but unlike in an LU factorisation each diagonal is
+summed anew from the weights that are left (Grassmann, Taksar and Heyman). Nothing is ever
+subtracted, so that every number is accurate to rounding even where the weights differ by a hundred
+orders of magnitude and the Laplacian is singular to working precision.
+
+:mod:`skpc.all_trees.determinants` eliminates many graphs for their sums alone; draws of trees
+need every step of the elimination of one.
+
+Trees are drawn with probability proportional to the product of their weights, by splitting; the
+enumerations of tests/naive/spanning_trees.py are the plain twin. After the elimination of the
+vertices, which is done once for all trees, vertices return in reverse order. A tree of the graph
+without k becomes one of the graph with k: every edge either existed or went through k, and is split
+with the probability of that. The cost per tree is O(n^2) at worst, typically far less, for weights
+of any range.
 
 That splitting is exact: let S be the children of k, A(u, k) the weights into k, d their sum, and x
 the sum over those u that do not descend from S. In the graph without k each v in S has a parent
@@ -22,6 +30,7 @@ one does not descend from S, and it is distributed as the parent of k.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,10 +38,95 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, start_streams, uniform
-from skpc.all_trees.laplacian import differentiate, eliminate, scale_rows
+from skpc.all_trees.determinants import expected_edges
+from skpc.all_trees.tree_inference import TreeTables
 
-#: Walks are taken up to this many steps per vertex; splitting costs as much as some ten of them.
-_STEPS_PER_VERTEX = 10.0
+#: A smaller sum of weights is taken as zero: its inverse may overflow.
+_SMALLEST = 1e-300
+
+
+@kernel
+def scale_rows(into: Floats) -> float:
+    """Divide the weights into each vertex by the largest; return the log of the product of these.
+
+    A tree has one edge into each vertex, so that its probability does not change.
+    """
+    log_scale = 0.0
+    for v in range(into.shape[0]):
+        largest = 0.0
+        for u in range(into.shape[1]):
+            largest = max(largest, into[v, u])
+        if largest > 0.0:
+            for u in range(into.shape[1]):
+                into[v, u] = into[v, u] / largest
+            log_scale += math.log(largest)
+    return log_scale
+
+
+@kernel
+def eliminate(into: Floats, total: Floats) -> int:
+    """Eliminate the vertices in turn; return the first that no tree reaches, else -1.
+
+    Eliminating k adds to each edge u -> v the weight of the way u -> k -> v, into[v, k] times the
+    probability that the parent of k is u.
+
+    Parameters
+    ----------
+    into : array of shape (n, n + 1)
+        Weights into each vertex; the diagonal is not read. Overwritten: for k < v, ``into[v, k]``
+        becomes the weight of the edge k -> v when k is eliminated; for u > k, ``into[k, u]`` the
+        weight of u -> k then, divided by ``total[k]``.
+    total : array of shape (n,)
+        Overwritten with the weight into each vertex when it is eliminated. The product is the
+        weight of all trees.
+    """
+    n = len(into)
+    for k in range(n):
+        probability = into[k, k + 1 :]
+        left = 0.0
+        for u in range(n - k):
+            left += probability[u]
+        if left < _SMALLEST:
+            return k
+        total[k] = left
+        for u in range(n - k):
+            probability[u] /= left
+        for v in range(k + 1, n):
+            through = into[v, k]
+            if through > 0.0:
+                row = into[v, k + 1 :]
+                for u in range(n - k):
+                    row[u] += through * probability[u]
+                into[v, v] = 0.0
+    return -1
+
+
+def hang_undirected(weight: Floats) -> Floats:
+    """Weights into each vertex of the trees of an undirected graph, shape (n, n + 1).
+
+    The trees hang from the vertex of the greatest weight, which becomes their one root.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n, n)
+        Symmetric weights of the edges; zero on the diagonal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.all_trees.spanning_trees import hang_undirected
+    >>> hang_undirected(np.array([[0.0, 2.0], [2.0, 0.0]]))
+    array([[0., 0., 1.],
+           [2., 0., 0.]])
+    """
+    n = len(weight)
+    into = np.zeros((n, n + 1))
+    into[:, :n] = weight
+    with np.errstate(over="ignore"):
+        root = int(into.sum(axis=1).argmax())
+    into[root, :n] = 0.0
+    into[root, n] = 1.0
+    return into
 
 
 class Elimination(NamedTuple):
@@ -50,7 +144,7 @@ class Elimination(NamedTuple):
     cumulative: Floats
 
     @classmethod
-    def of(cls, into: Floats) -> tuple[Elimination, float]:
+    def from_weights(cls, into: Floats) -> tuple[Elimination, float]:
         """Eliminate the vertices of a graph; return also the log of the weight of all trees.
 
         Parameters
@@ -79,25 +173,25 @@ class Elimination(NamedTuple):
             )
         return graph, float(log_scale + np.log(graph.total).sum())
 
-    @property
-    def edge_probabilities(self) -> Floats:
-        """Probability of each edge in a random tree, arranged as ``into``.
 
-        It is the weight of the edge times the derivative of the log weight of all trees; its error
-        is of the order of rounding whatever the weights.
-        """
-        return self.into * self._slope
+class PreparedTrees(NamedTuple):
+    """The trees of a mixture, and what all rows need of them."""
 
-    @property
-    def expected_steps(self) -> float:
-        """Expected number of steps of the walks that make a tree."""
-        return float(self.into.sum(axis=1) @ self._slope[:, -1])
+    tables: TreeTables
+    #: Weights of the edges into each variable, those of the roots last; shape (n, n + 1).
+    into: Floats
+    #: Probability of each edge, arranged as ``into``.
+    edge: Floats
+    #: Log of the weight of all trees.
+    log_total: float
 
-    @property
-    def _slope(self) -> Floats:
-        slope = np.empty_like(self.into)
-        differentiate(self.eliminated, self.total, slope)
-        return slope
+    @classmethod
+    def from_tables(cls, tables: TreeTables, into: Floats) -> PreparedTrees:
+        """Find the weight of all trees and the probabilities of edges."""
+        weight = np.vstack([into, np.zeros_like(into[0])])
+        every = np.arange(len(weight))[np.newaxis]
+        log_total, edge = expected_edges(weight, every, np.ones(1), False)
+        return cls(tables, into, edge[:-1], float(log_total[0]))
 
 
 @kernel
@@ -213,69 +307,8 @@ def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
                 parent[v] = -1
 
 
-@kernel
-def _alias_tables(into: Floats, threshold: Floats, alias: Ints) -> None:
-    """Tables for draws of a parent in constant time (Walker, Vose).
-
-    A uniform number picks a column u of row v and a height; below the threshold the parent is u,
-    else the alias of u.
-    """
-    n = len(into)
-    low, high = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    for v in range(n):
-        scale = (n + 1) / into[v].sum()
-        n_low, n_high, best = 0, 0, into[v].argmax()
-        for u in range(n + 1):
-            # What rounding leaves over must not become an edge of weight zero.
-            alias[v, u] = best
-            threshold[v, u] = into[v, u] * scale
-            if threshold[v, u] < 1.0:
-                low[n_low] = u
-                n_low += 1
-            else:
-                high[n_high] = u
-                n_high += 1
-        while n_low > 0 and n_high > 0:
-            n_low -= 1
-            filled, giver = low[n_low], high[n_high - 1]
-            alias[v, filled] = giver
-            threshold[v, giver] -= 1.0 - threshold[v, filled]
-            if threshold[v, giver] < 1.0:
-                low[n_low] = giver
-                n_low += 1
-                n_high -= 1
-
-
-@kernel
-def walk_trees(into: Floats, streams: Streams, parents: Ints) -> None:
-    """Draw trees by random walks, one for each stream; arguments as of :func:`split_trees`."""
-    n = len(into)
-    threshold, alias = np.empty((n, n + 1)), np.empty((n, n + 1), np.int64)
-    _alias_tables(into, threshold, alias)
-    in_tree = np.empty(n + 1, np.bool_)
-    for tree in range(len(streams)):
-        parent = parents[tree]
-        in_tree[:n] = False
-        in_tree[n] = True
-        for start in range(n):
-            v = start
-            while not in_tree[v]:
-                height = uniform(streams, tree) * (n + 1)
-                u = min(int(height), n)
-                parent[v] = u if height - u < threshold[v, u] else alias[v, u]
-                v = parent[v]
-            # The last step from each vertex counts: this leaves out the loops.
-            v = start
-            while not in_tree[v]:
-                in_tree[v] = True
-                v = parent[v]
-        for v in range(n):
-            if parent[v] == n:
-                parent[v] = -1
-
-
 def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float]:
-    """Draw spanning trees by the faster algorithm.
+    """Draw spanning trees.
 
     Parameters
     ----------
@@ -296,13 +329,9 @@ def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float
     Raises
     ------
     ValueError
-        As :meth:`Elimination.of`.
+        As :meth:`Elimination.from_weights`.
     """
-    graph, log_weight = Elimination.of(into)
-    streams, parents = start_streams(seed, n_trees), np.empty((n_trees, len(into)), np.int64)
-    # To compute the expected number of steps takes as long as to split some n / 3 trees.
-    if n_trees > len(into) and graph.expected_steps < _STEPS_PER_VERTEX * len(into):
-        walk_trees(graph.into, streams, parents)
-    else:
-        split_trees(graph, streams, parents)
+    graph, log_weight = Elimination.from_weights(into)
+    parents = np.empty((n_trees, len(into)), np.int64)
+    split_trees(graph, start_streams(seed, n_trees), parents)
     return parents, log_weight

@@ -12,10 +12,9 @@ from scipy.optimize import OptimizeResult, minimize
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
 from skpc._threads import in_threads, slices
-from skpc.all_trees.components import ComponentParameters, Components
+from skpc.all_trees.all_trees import Components, Workspace
 from skpc.all_trees.incomplete import estimate_missing, redraw_rows
-from skpc.all_trees.pair_tables import PairTables
-from skpc.all_trees.workspace import Workspace
+from skpc.all_trees.parameters import ComponentParameters, PairTables
 from skpc.counting.clustering import as_numbers, cluster_rows
 
 #: Decay of the averages of the gradient and of its square in Adam, as everybody sets them.
@@ -95,7 +94,7 @@ class Adam(NamedTuple):
     n_steps: Ints
 
     @classmethod
-    def of(cls, n_parameters: int) -> Adam:
+    def from_size(cls, n_parameters: int) -> Adam:
         """Averages before the first step."""
         return cls(np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(1, dtype=np.int64))
 
@@ -157,8 +156,8 @@ class IncompleteRows:
         if self._filled is None:
             seeds = self._random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
             self._filled = self._codes.copy()
-            found = estimate_missing(mixture, self._codes[at], seeds, "auto", _TREES)
-            self._filled[at] = found.draws
+            estimates = estimate_missing(mixture, self._codes[at], seeds, "auto", _TREES)
+            self._filled[at] = estimates.draws
         for _ in range(_STEPS if at.any() else 0):
             self._filled[at] = redraw_rows(
                 mixture, self._codes[at], self._filled[at], self._random_state
@@ -166,7 +165,7 @@ class IncompleteRows:
         return TrainingRows(mixture.models[0].states_of(self._filled), self.weight)
 
 
-class _Watch:
+class _EarlyStopping:
     """Keeps the parameters to return, and says when nothing better is to be expected."""
 
     def __init__(
@@ -190,8 +189,8 @@ class _Watch:
     def see(self, vector: Floats, score: float) -> bool:
         """Take notice of an iterate and its score on the training rows; say whether to stop."""
         if self.validation is not None:
-            found = self.parameters.model(vector).log_likelihood(self.validation.states)
-            score = float(np.average(found, weights=self.validation.weight))
+            log_likelihood = self.parameters.model(vector).log_likelihood(self.validation.states)
+            score = float(np.average(log_likelihood, weights=self.validation.weight))
         if self.validation is None or score > max(self.scores, default=-np.inf):
             self.vector = vector
         self._waited += 1
@@ -240,14 +239,14 @@ def start_trees(
     """
     k = parameters.n_components
     if k == 1:
-        return parameters.start([PairTables.of_rows(codes, weight, n_states, alpha)], np.ones(1))
+        return parameters.start([PairTables.from_rows(codes, weight, n_states, alpha)], np.ones(1))
     n_clusters = min(k, len(codes))
     none = np.zeros(len(n_states))
     points = as_numbers(np.where(codes < 0, np.nan, codes), n_states, none, none)
     distance = cluster_rows(points, weight, n_clusters, _CLUSTERING, random_state)
     member = distance.argmin(axis=1)[:, np.newaxis] == np.arange(k)
     part = weight[:, np.newaxis] * ((1.0 - _EVEN_PART) * member + _EVEN_PART / k)
-    tables = [PairTables.of_rows(codes, of_rows, n_states, alpha) for of_rows in part.T]
+    tables = [PairTables.from_rows(codes, of_rows, n_states, alpha) for of_rows in part.T]
     return parameters.start(tables, part.sum(axis=0) / weight.sum())
 
 
@@ -287,7 +286,7 @@ def train_trees(
     TrainedTrees
         The last parameters; with validation rows, those of the epoch that scored best.
     """
-    watch, adam = _Watch(parameters, vector, options, advance), Adam.of(len(vector))
+    watch, adam = _EarlyStopping(parameters, vector, options, advance), Adam.from_size(len(vector))
     refresh = rows.missing.any() or (validation is not None and validation.missing.any())
     while refresh or not watch.scores:
         model = parameters.model(vector)
@@ -304,7 +303,7 @@ def train_trees(
     return TrainedTrees(watch.vector, watch.scores, watch.converged)
 
 
-def _lbfgs(watch: _Watch, vector: Floats, rows: TrainingRows, n_iter: int) -> Floats:
+def _lbfgs(watch: _EarlyStopping, vector: Floats, rows: TrainingRows, n_iter: int) -> Floats:
     """Iterations of L-BFGS on all rows, until the watch says stop."""
     states, weight = rows.states, rows.weight / rows.weight.sum()
 
@@ -316,10 +315,10 @@ def _lbfgs(watch: _Watch, vector: Floats, rows: TrainingRows, n_iter: int) -> Fl
         if watch.see(intermediate_result.x.copy(), -float(intermediate_result.fun)):
             raise StopIteration
 
-    n_seen = len(watch.scores)
+    n_scores = len(watch.scores)
     options = {"maxiter": n_iter, "maxfun": 20 * n_iter, "ftol": 0.0, "gtol": 1e-9}
     result = minimize(loss, vector, jac=True, method="L-BFGS-B", callback=after, options=options)
-    if len(watch.scores) == n_seen:
+    if len(watch.scores) == n_scores:
         # There was nothing to gain.
         watch.see(vector, -float(result.fun))
     watch.converged |= bool(result.success)
@@ -327,7 +326,7 @@ def _lbfgs(watch: _Watch, vector: Floats, rows: TrainingRows, n_iter: int) -> Fl
 
 
 def _epochs(
-    watch: _Watch,
+    watch: _EarlyStopping,
     vector: Floats,
     rows: TrainingRows,
     n_epochs: int,
@@ -393,7 +392,7 @@ def adam_pass(
     """
     score, total = 0.0, 0.0
     vector, visited = vector.copy(), np.zeros_like(vector)
-    n_steps, workspace = 0, Workspace(np.float32)
+    n_steps, workspace = 0, Workspace()
     for batch, weight in _batches(rows.weight, batch_size, random_state, n_rows):
         part = weight.sum()
         log_likelihood, gradient = parameters.ascent(

@@ -1,6 +1,6 @@
 """Exact inference in given trees: a pass up, and a pass down, of O(n k^2) per row and tree.
 
-As in :mod:`skpc.all_trees.laplacian` a forest is a tree that hangs from a virtual root: here a
+As in :mod:`skpc.all_trees.spanning_trees` a forest is a tree that hangs from a virtual root: here a
 variable of one state, always observed.
 """
 
@@ -14,12 +14,29 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, uniform
-from skpc.all_trees.tree_tables import TreeTables
 
 #: Messages are scaled up below this, so that products of two of them cannot vanish.
 _SMALL = 1e-50
 #: A smaller probability is taken as zero: its inverse may overflow.
 _SMALLEST = 1e-300
+
+
+class TreeTables(NamedTuple):
+    """Distributions of each of n variables given each other as its parent.
+
+    The states of all variables are numbered through, that of the virtual root last.
+
+    Parameters
+    ----------
+    ptr : array of shape (n + 2,), int64
+        The states of variable v are ``ptr[v] .. ptr[v + 1]``, that of the root ``ptr[n]``.
+    conditional : array of shape (n_states, n_states + 1), float64, C-contiguous
+        Probability of a state (first axis) of a variable given a state of its parent (second), in
+        the last column as a root. Blocks on the diagonal are not read.
+    """
+
+    ptr: Ints
+    conditional: Floats
 
 
 class TreeWorkspace(NamedTuple):
@@ -57,18 +74,18 @@ def tree_order(parent: Ints, workspace: TreeWorkspace) -> None:
         u = parent[v] if parent[v] >= 0 else n
         sibling[v] = child[u]
         child[u] = v
-    found = 0
+    size = 0
     v = child[n]
     while v >= 0:
-        order[found] = v
-        found += 1
+        order[size] = v
+        size += 1
         v = sibling[v]
     # The list is its own queue.
     for at in range(n):
         v = child[order[at]]
         while v >= 0:
-            order[found] = v
-            found += 1
+            order[size] = v
+            size += 1
             v = sibling[v]
 
 
@@ -93,14 +110,6 @@ def _scaled_up(values: Floats, begin: int, end: int) -> float:
     for s in range(begin, end):
         values[s] = values[s] / largest
     return math.log(largest)
-
-
-@inlined
-def _all_ones(values: Floats, begin: int, end: int) -> bool:
-    ones = True
-    for s in range(begin, end):
-        ones = ones and values[s] == 1.0
-    return ones
 
 
 @inlined
@@ -143,9 +152,6 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
         u = parent[v] if parent[v] >= 0 else n
         begin, end = span(ptr, code, v)
         first, last = span(ptr, code, u)
-        if code[v] < 0 and _all_ones(below, begin, end):
-            # Nothing is observed below: the message is one, whatever the state of the parent.
-            continue
         _send(conditional, below, begin, end, first, last, message)
         log_scale += _scaled_up(message, first, last)
         for a in range(first, last):
@@ -175,10 +181,7 @@ def pass_down(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorks
         u = parent[v] if parent[v] >= 0 else n
         begin, end = ptr[v], ptr[v + 1]
         first, last = span(ptr, code, u)
-        if _all_ones(below, begin, end):
-            message[first:last] = 1.0
-        else:
-            _send(conditional, below, begin, end, first, last, message)
+        _send(conditional, below, begin, end, first, last, message)
         for a in range(first, last):
             message[a] = belief[a] / message[a] if message[a] > 0.0 else 0.0
         for b in range(begin, end):

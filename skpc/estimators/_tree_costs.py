@@ -12,7 +12,7 @@ from skpc._warnings import warn
 _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
 #: Seconds on one core, as measured: for each row and cubed number of columns, in tables of up to
 #: ``_WIDEST`` columns and in wider ones; in these also for each row and squared number of columns.
-_ROW, _WIDEST, _WIDE_ROW, _LOOK_UP = 2e-10, 95, 2.8e-11, 1e-8
+_ROW, _WIDEST, _WIDE_ROW, _LOOK_UP = 1e-10, 200, 8e-11, 1e-8
 #: Seconds for each step and squared number of states.
 _STEP = {"directed": 1e-8, "undirected": 4e-8}
 #: Seconds for each row and squared number of columns to draw missing cells, and how often that is

@@ -13,6 +13,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
+from skpc._warnings import warn
 from skpc.all_trees import (
     EPOCH_ROWS,
     Adam,
@@ -79,11 +80,12 @@ class MixtureOfAllTrees(TableDensity):
         See ``tol``.
     alpha : float, default=1.0
         Pseudo-count of each table that training starts from, shared out among its cells.
-    inference : {"auto", "collapsed", "importance", "gibbs"}, default="auto"
+    inference : {"auto", "collapsed"}, default="auto"
         How rows with missing cells are estimated. "auto" draws completions, and sums over all trees
-        for each; where completions are worth little, and with more than 220 columns, it is
-        "collapsed", which draws trees in view of the observed cells, and sums out the missing ones
-        in each. The others are there for comparison.
+        for each; where completions are worth little, and with more than 220 columns, it draws trees
+        in view of the observed cells, and sums out the missing ones in each. "collapsed" is the way
+        of [1]_: it draws trees without a look at the row, and weighs them by it. "importance" and
+        "gibbs" mean "auto", and warn.
     n_inference_samples : int, default=1000
         Trees drawn for a row, from each component; or fewer completions, until the likelihood is
         known to ``sqrt(8 / n_inference_samples)`` of its value (and to a fifth). If a row has few
@@ -283,6 +285,7 @@ class MixtureOfAllTrees(TableDensity):
         return self._fit(X, sample_weight, X_val)
 
     def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+        self._warn_of_former_inference()
         codes, weight, random_state = self._training_codes(rows, weight)
         validation, n_held = None, 0.0
         if self.early_stopping and rows_val is not None:
@@ -346,6 +349,7 @@ class MixtureOfAllTrees(TableDensity):
             negative or all zero, no cell has a known value, or if no column of the first call has
             more than one value.
         """
+        self._warn_of_former_inference()
         with all_or_nothing(self):
             if hasattr(self, "domain_"):
                 table, weight, _ = self._training_rows(X, sample_weight, reset=False)
@@ -362,6 +366,14 @@ class MixtureOfAllTrees(TableDensity):
             with threads(self.n_jobs):
                 self._take_steps(*merge_codes(self.domain_.codes(rows), weight))
         return self
+
+    def _warn_of_former_inference(self) -> None:
+        if self.inference in ("importance", "gibbs"):
+            warn(
+                f"inference={self.inference!r} means 'auto' since version 0.3, and will be refused "
+                "from 0.4 on. Set inference='auto', or 'collapsed' for the sampler of the paper.",
+                FutureWarning,
+            )
 
     def _take_steps(self, codes: Ints, weight: Floats) -> None:
         """Take Adam once through distinct rows of states."""
@@ -407,7 +419,7 @@ class MixtureOfAllTrees(TableDensity):
             )
         parameters, n_states = self._parameters(), self.domain_.n_states
         vector = start_trees(parameters, codes, weight, n_states, self.alpha, random_state)
-        self._adam = Adam.of(len(vector))
+        self._adam = Adam.from_size(len(vector))
         return parameters, vector
 
     def _parameters(self) -> ComponentParameters:
@@ -477,7 +489,7 @@ class MixtureOfAllTrees(TableDensity):
             self.mixture_,
             self.domain_,
             self._seed,
-            self.inference,
+            "collapsed" if self.inference == "collapsed" else "auto",
             self.n_inference_samples,
             self.n_jobs,
         )

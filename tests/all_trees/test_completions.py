@@ -6,11 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc._random import row_seeds
 from skpc.all_trees import DirectedParameters, UndirectedParameters, completions
-from skpc.all_trees.completions import sum_completions
-from skpc.all_trees.estimates import Request
+from skpc.all_trees.completions import Request, enumerate_completions
 from skpc.all_trees.incomplete import estimate_missing
 from tests.all_trees.test_incomplete import KINDS, N_STATES, random_mixture, truth
-from tests.naive.all_trees import all_rows
 
 
 def rows_with_missing_cells(n_rows, seed=0):
@@ -35,7 +33,7 @@ def way(request, monkeypatch):
 def test_sums_are_those_over_all_rows(kind, n_components):
     mixture, rows = random_mixture(kind, n_components), rows_with_missing_cells(40)
     request = Request(n_draws=np.zeros(40, np.int64))
-    found = sum_completions(mixture, rows, request, np.empty(0))
+    found = enumerate_completions(mixture, rows, request, np.empty(0))
     for row, log_p, marginals in zip(rows, found.log_likelihood, found.marginals):
         log_truth, true_marginals = truth(mixture, row)
         assert log_p == pytest.approx(log_truth, abs=1e-12)
@@ -44,8 +42,8 @@ def test_sums_are_those_over_all_rows(kind, n_components):
 
 def all_answers(rows):
     mixture = random_mixture(DirectedParameters, 2)
-    wholes = np.where((rows < 0) & (np.arange(len(rows)) % 2 == 0)[:, np.newaxis], 0, rows)
-    request = Request(n_draws=np.arange(len(rows)) % 3, wholes=wholes)
+    extended = np.where((rows < 0) & (np.arange(len(rows)) % 2 == 0)[:, np.newaxis], 0, rows)
+    request = Request(n_draws=np.arange(len(rows)) % 3, extended=extended)
     return estimate_missing(mixture, rows, row_seeds(rows, 0), "collapsed", 1000, request)
 
 
@@ -61,20 +59,12 @@ def test_rows_that_share_completions_have_the_answers_of_each_alone(monkeypatch)
         assert_array_equal(one, third)
 
 
-def test_all_joint_states_are_evaluated_in_the_order_of_their_places(monkeypatch):
-    monkeypatch.setattr(completions, "_CELLS", 20)
-    rows = completions._tails(np.array([0, *np.cumsum(N_STATES)]))
-    assert len(rows) > 1
-    every = completions._completions(rows, np.array([0, *np.cumsum(N_STATES)]))
-    assert_array_equal(every, [row[::-1] for row in all_rows(N_STATES[::-1])])
-
-
 @pytest.mark.usefixtures("way")
 def test_draws_have_the_probabilities_of_the_completions():
     mixture = random_mixture(UndirectedParameters, 1)
     row = np.array([[-1, 1, -1, 2]])
     heights = (np.arange(1000) + 0.5) / 1000
-    found = sum_completions(mixture, row, Request(False, np.array([1000])), heights)
+    found = enumerate_completions(mixture, row, Request(False, np.array([1000])), heights)
     log_total = truth(mixture, row[0])[0]
     for a in range(2):
         for b in range(2):

@@ -3,9 +3,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpc._threads import threads
-from skpc.all_trees import determinants, wide_rows
-from skpc.all_trees.determinants import add_expected_edges, expected_edges, log_tree_weights
-from skpc.all_trees.workspace import Workspace
+from skpc.all_trees import determinants
+from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from tests.naive.spanning_trees import directed_log_weights, log_sum, undirected_log_weights
 
 
@@ -36,20 +35,19 @@ def enumerated(factor, states, symmetric):
 
 
 def work_is_worth_threads(monkeypatch):
-    for module in (determinants, wide_rows):
-        monkeypatch.setattr(module, "OPERATIONS", 1.0)
-        monkeypatch.setattr(module, "_ENTRIES", 1.0)
+    monkeypatch.setattr(determinants, "_HELD", 1)
+    monkeypatch.setattr(determinants, "_ENTRIES", 1.0)
 
 
-def all_are_wide(monkeypatch):
+def all_are_halved(monkeypatch):
     monkeypatch.setattr(determinants, "_WIDEST", 0)
-    monkeypatch.setattr(determinants, "_WIDEST_GRADIENT", (0, 0))
+    monkeypatch.setattr(determinants, "_SMALL", 2)
 
 
-@pytest.fixture(params=["side by side", "one by one", "in threads", "one by one in threads"])
+@pytest.fixture(params=["side by side", "by halves", "side by side in threads"])
 def way(request, monkeypatch):
-    if "one by one" in request.param:
-        all_are_wide(monkeypatch)
+    if request.param == "by halves":
+        all_are_halved(monkeypatch)
     if "in threads" in request.param:
         work_is_worth_threads(monkeypatch)
     with threads(2 if "in threads" in request.param else None):
@@ -129,99 +127,29 @@ def test_vertices_out_of_reach_give_a_finite_number():
     assert np.all(np.isfinite(expected))
 
 
-def edges_in_single_precision(factor, index, weight, symmetric):
-    edge = np.zeros_like(factor)
-    add_expected_edges(factor, index, weight, symmetric, edge, Workspace(np.float32))
-    return edge
-
-
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("halved", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_threads_change_no_bit(symmetric, wide, monkeypatch):
+def test_threads_change_no_bit(symmetric, halved, monkeypatch):
     factor, index = random_factors(21, 2, symmetric, seed=3)
     index, weight = np.repeat(index, 3, axis=0), np.linspace(0.5, 2.0, 33)
-    if wide:
-        all_are_wide(monkeypatch)
+    if halved:
+        all_are_halved(monkeypatch)
     alone = expected_edges(factor, index, weight, symmetric)
     forward = log_tree_weights(factor, index, symmetric)
-    single = edges_in_single_precision(factor, index, weight, symmetric)
     work_is_worth_threads(monkeypatch)
-    for held in (2**24, 1):
-        monkeypatch.setattr(determinants, "_HELD", held)
-        monkeypatch.setattr(wide_rows, "_HELD", held)
-        with threads(2):
-            together = expected_edges(factor, index, weight, symmetric)
-            assert np.array_equal(log_tree_weights(factor, index, symmetric), forward)
-            again = edges_in_single_precision(factor, index, weight, symmetric)
-        assert np.array_equal(together[0], alone[0])
-        assert np.array_equal(together[1], alone[1])
-        assert np.array_equal(again, single)
+    with threads(2):
+        together = expected_edges(factor, index, weight, symmetric)
+        assert np.array_equal(log_tree_weights(factor, index, symmetric), forward)
+    assert np.array_equal(together[0], alone[0])
+    assert np.array_equal(together[1], alone[1])
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_rows_one_by_one_and_side_by_side_have_the_same_edges(symmetric, monkeypatch):
+def test_rows_by_halves_and_side_by_side_have_the_same_edges(symmetric, monkeypatch):
     factor, index = random_factors(61, 3, symmetric, seed=4)
     weight = np.linspace(0.5, 2.0, len(index))
     side_by_side = expected_edges(factor, index, weight, symmetric)
-    all_are_wide(monkeypatch)
-    one_by_one = expected_edges(factor, index, weight, symmetric)
-    assert_allclose(one_by_one[0], side_by_side[0], rtol=1e-13)
-    assert_allclose(one_by_one[1], side_by_side[1], rtol=1e-10, atol=1e-14)
-
-
-def deterministic_tables(n, rng):
-    """Weights of tables that each tie two vertices of three states together, and of no others."""
-    factor = np.full((3 * n + 3,) * 2, 1e-4)
-    for v in range(n):
-        for u in range(n):
-            factor[3 * v : 3 * v + 3, 3 * u : 3 * u + 3] *= np.eye(3)[rng.permutation(3)]
-    for v in range(0, n - 1, 2):
-        factor[3 * v : 3 * v + 3, 3 * v + 3 : 3 * v + 6] = np.eye(3)
-        factor[3 * v + 3 : 3 * v + 6, 3 * v : 3 * v + 3] = np.eye(3)
-    return factor
-
-
-def extreme_factors(kind, n, rng):
-    if kind == "soft":
-        return np.exp(rng.normal(size=(3 * n + 3,) * 2))
-    if kind == "weak root":
-        factor = rng.random((3 * n + 3,) * 2)
-        factor[:, -3:] = 1e-8
-        return factor
-    if kind == "deterministic":
-        return deterministic_tables(n, rng)
-    return 10.0 ** rng.uniform(-30.0, 0.0, (3 * n + 3,) * 2)
-
-
-@pytest.mark.parametrize("kind", ["soft", "weak root", "deterministic", "1e-30 to 1"])
-@pytest.mark.parametrize("n", [1, 2, 5, 6, 25, 31, 97, 150])
-def test_single_precision_hardly_changes_edges_and_likelihoods(n, kind, monkeypatch):
-    all_are_wide(monkeypatch)
-    rng = np.random.default_rng(n)
-    factor = extreme_factors(kind, n, rng)
-    index = 3 * np.arange(n + 1) + rng.integers(0, 3, (11, n + 1))
-    weight = np.linspace(0.5, 2.0, len(index))
-    log_weight, expected = expected_edges(factor, index, weight, False)
-    edge, workspace = np.zeros_like(factor), Workspace(np.float32)
-    found = add_expected_edges(factor, index, weight, False, edge, workspace)
-    assert_allclose(found, log_weight, atol=3e-5)
-    # Tied vertices are the worst case: just not too much for single precision.
-    assert_allclose(edge, expected, atol=1e-3 if kind == "deterministic" else 3e-5)
-    assert_allclose(edge.sum(), n * weight.sum(), rtol=1e-5)
-
-
-def test_rows_that_are_too_much_for_single_precision_are_done_in_double(monkeypatch):
-    all_are_wide(monkeypatch)
-    factor, index = random_factors(31, 3, False, seed=0)
-    # In some rows two pairs of vertices are tied together; one of them may have the second root.
-    factor[[1, 4, 7, 10], [4, 1, 10, 7]] = 1e6 * factor.sum()
-    tied = np.arange(len(index)) % 2 == 0
-    index[tied, :4], index[~tied, 1], index[~tied, 3] = (1, 4, 7, 10), 3, 9
-    weight = np.ones(len(index))
-    for rows, tolerance in ((tied, 1e-12), (~tied, 1e-5)):
-        _, expected = expected_edges(factor, index[rows], weight[rows], False)
-        edge = edges_in_single_precision(factor, index[rows], weight[rows], False)
-        assert_allclose(edge, expected, atol=tolerance)
-    _, expected = expected_edges(factor, index, weight, False)
-    edge = edges_in_single_precision(factor, index, weight, False)
-    assert_allclose(edge, expected, atol=1e-5)
+    all_are_halved(monkeypatch)
+    halved = expected_edges(factor, index, weight, symmetric)
+    assert_allclose(halved[0], side_by_side[0], rtol=1e-13)
+    assert_allclose(halved[1], side_by_side[1], rtol=1e-10, atol=1e-14)

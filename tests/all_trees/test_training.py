@@ -168,7 +168,7 @@ def test_a_pass_changes_the_averages_and_counts_its_steps():
     codes, weight = rows_of_two_kinds()
     vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
     rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
-    adam = Adam.of(len(vector))
+    adam = Adam.from_size(len(vector))
     after, mean, score = adam_pass(parameters, vector, rows, 64, adam, lambda step: 0.01, generator)
     assert adam.n_steps[0] == round(np.ceil(weight).sum() / 64)
     assert mean_likelihood(parameters, vector, 0) < score + 0.05
@@ -183,14 +183,14 @@ def test_the_mean_of_a_pass_of_one_step_is_where_it_ends():
     vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
     rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
     after, mean, _ = adam_pass(
-        parameters, vector, rows, 10**6, Adam.of(len(vector)), lambda step: 0.01, generator
+        parameters, vector, rows, 10**6, Adam.from_size(len(vector)), lambda step: 0.01, generator
     )
     assert_allclose(mean, after, rtol=1e-12)
 
 
 def test_the_first_step_of_adam_has_the_length_of_the_rate():
     vector, visited = np.zeros(2), np.zeros(2)
-    Adam.of(2).step(np.array([3.0, -0.01]), 0.1, vector, visited)
+    Adam.from_size(2).step(np.array([3.0, -0.01]), 0.1, vector, visited)
     assert_allclose(vector, [0.1, -0.1], rtol=1e-5)
 
 

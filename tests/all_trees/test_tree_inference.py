@@ -8,13 +8,13 @@ from skpc._arrays import offsets
 from skpc._random import start_streams
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import (
+    TreeTables,
     draw_each,
     new_tree_workspace,
     pass_down,
     pass_up,
     tree_order,
 )
-from skpc.all_trees.tree_tables import TreeTables
 from tests.naive import spanning_trees as naive
 
 

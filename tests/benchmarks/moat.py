@@ -17,7 +17,8 @@ machine, and to bare calls of LAPACK's factorisation and inverse.
 
 Conditional: mean absolute error of the marginals of the missing columns of nltcs against exact
 enumeration, over 20 test rows with random evidence of each size. "estimator" is what the estimator
-does: collapsed sampling, unless there are so few completions that it sums them.
+does: "auto", unless there are so few completions that it sums them. "importance" draws the cells
+in each tree too, and "gibbs" is a Markov chain of trees and cells.
 
 Missing: digits (64 binary columns) with missing cells: effective sample sizes, and
 their errors against 20,000 trees; what rows with missing cells cost, also in tables of numbers.
@@ -43,8 +44,10 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees
+from skpc.all_trees import AllTrees, Components
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
-from skpc.all_trees.incomplete import METHODS, estimate_missing, estimate_rows, prepared
+from skpc.all_trees.importance import estimate_rows
+from skpc.all_trees.incomplete import estimate_missing, redraw_rows
 from skpc.datasets import fetch_debd, make_missing
 from skpc.domain import merge_rows
 from skpc.queries import log_likelihood
@@ -52,6 +55,7 @@ from tests.benchmarks.debd import KNOWN, refuse_unknown
 from tests.benchmarks.published import column
 
 ORIENTATIONS = ("directed", "undirected")
+Sampler = Callable[[AllTrees, np.ndarray, int, int], tuple[Any, Any]]
 
 
 def main() -> None:
@@ -211,22 +215,65 @@ def _conditionals(orientations: list[str]) -> None:
             _print_errors(model, codes, orientation, n_observed)
 
 
+def _drawn_cells(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple[Any, Any]:
+    """Importance sampling of trees and cells: shares of ones, and effective sample sizes."""
+    ones, sizes = np.empty(codes.shape), np.empty(len(codes))
+    for i, row in enumerate(codes):
+        # One tree each: its draw is one of the missing cells given the tree.
+        seeds = np.arange(n, dtype=np.uint64) + np.uint64(1_000_003 * (seed + i))
+        one_tree = estimate_rows("collapsed", model, np.repeat(row[np.newaxis], n, 0), seeds, 1)
+        weight = np.exp(one_tree.log_likelihood - one_tree.log_likelihood.max())
+        ones[i] = weight @ one_tree.draws / weight.sum()
+        sizes[i] = weight.sum() ** 2 / (weight**2).sum()
+    return ones, sizes
+
+
+def _gibbs(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple[Any, Any]:
+    """Shares of ones on the way of a Markov chain that starts from a few completions."""
+    mixture, random_state = Components(np.zeros(1), (model,)), np.random.RandomState(seed)
+    state = estimate_rows("auto", model, codes, np.arange(len(codes), dtype=np.uint64), 30).draws
+    total = np.zeros(codes.shape)
+    for sweep in range(n + n // 10):
+        state = redraw_rows(mixture, codes, state, random_state)
+        total += state if sweep >= n // 10 else 0.0
+    return total / n, np.full(len(codes), np.nan)
+
+
+def _of_estimator(method: str) -> Sampler:
+    def sample(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple[Any, Any]:
+        seeds = np.arange(len(codes), dtype=np.uint64) + np.uint64(1000 * seed)
+        estimates = estimate_rows(method, model, codes, seeds, n)
+        return estimates.marginals[:, 1::2], estimates.effective_sample_size
+
+    return sample
+
+
+def _whole_estimator(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple[Any, Any]:
+    seeds = np.arange(len(codes), dtype=np.uint64) + np.uint64(1000 * seed)
+    estimates = estimate_missing(Components(np.zeros(1), (model,)), codes, seeds, "auto", n)
+    return estimates.marginals[:, 1::2], estimates.effective_sample_size
+
+
+#: Probabilities of ones of rows of binary cells, and effective sample sizes, from some samples.
+SAMPLERS: dict[str, Sampler] = {
+    "auto": _of_estimator("auto"),
+    "collapsed": _of_estimator("collapsed"),
+    "importance": _drawn_cells,
+    "gibbs": _gibbs,
+}
+
+
 def _print_errors(model: Any, codes: np.ndarray, orientation: str, n_observed: int) -> None:
     trees = model.mixture_.models[0]
     truth = np.array([exact_ones(trees, row) for row in codes])
-    seeds = np.arange(len(codes), dtype=np.uint64)
-    for method in ("estimator", *METHODS):
+    for method, sample in {"estimator": _whole_estimator, **SAMPLERS}.items():
         for n_samples in (100, 1000):
             start = time.process_time()
-            if method == "estimator":
-                found = estimate_missing(model.mixture_, codes, seeds, "collapsed", n_samples)
-            else:
-                found = estimate_rows(method, prepared(trees), codes, seeds, n_samples)
+            ones, sizes = sample(trees, codes, 0, n_samples)
             seconds = time.process_time() - start
-            error = np.abs(found.marginals[:, 1::2] - truth)[codes < 0].mean()
-            size = found.effective_sample_size.mean()
-            cells = [orientation, n_observed, method, n_samples, f"{error:.4f}", f"{size:.0f}"]
-            _print_row([*cells, f"{1000 * seconds / len(codes):.2f}"])
+            error = np.abs(ones - truth)[codes < 0].mean()
+            cells = [orientation, n_observed, method, n_samples, f"{error:.4f}"]
+            _print_row([*cells, f"{sizes.mean():.0f}", f"{1000 * seconds / len(codes):.2f}"])
 
 
 def exact_ones(trees: Any, row: np.ndarray) -> np.ndarray:
@@ -242,7 +289,7 @@ def _incomplete_rows(orientations: list[str]) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     X = (load_digits().data > 7).astype(float)
     for orientation in orientations:
-        model = MixtureOfAllTrees(orientation=orientation, inference="collapsed", random_state=0)
+        model = MixtureOfAllTrees(orientation=orientation, random_state=0)
         model.fit(X[:1300])
         _print_row(["digits", "missing", "ESS_5%", "ESS_median", "below_10"])
         found = []

@@ -3,9 +3,8 @@
     python tests/benchmarks/spanning_trees.py
 
 Directed weights are log-uniform over e ** -spread to e ** spread, and half of the vertices are in
-pairs that hold each other by edges of weight e ** (2 spread). "steps" are the expected steps of the
-walks that make a tree; walks are only run where these are few. Draws fill rows of binary columns,
-a third of the cells missing, each in a tree of its own.
+pairs that hold each other by edges of weight e ** (2 spread). Draws fill rows of binary columns, a
+third of the cells missing, each in a tree of its own.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from skpc._random import start_streams
-from skpc.all_trees.spanning_trees import Elimination, split_trees, walk_trees
-from skpc.all_trees.tree_inference import draw_each
-from skpc.all_trees.tree_tables import TreeTables
+from skpc.all_trees.spanning_trees import Elimination, split_trees
+from skpc.all_trees.tree_inference import TreeTables, draw_each
 
 
 def rate(run: Callable[[], object], n_items: int) -> float:
@@ -46,24 +44,21 @@ def binary_tables(n: int) -> TreeTables:
 
 
 def measure(n: int, spread: float) -> list[float]:
-    """Expected steps, and rates of all steps of the work."""
+    """Rates of all steps of the work."""
     n_trees = 40_000 // n
     tables, into = binary_tables(n), random_graph(n, spread)
     codes = np.random.default_rng(2).integers(-1, 2, (n_trees, n))
-    graph, _ = Elimination.of(into)
+    graph, _ = Elimination.from_weights(into)
     streams, parents = start_streams(0, n_trees), np.empty((n_trees, n), np.int64)
-    few = graph.expected_steps < 100 * n
     return [
-        graph.expected_steps,
-        rate(lambda: Elimination.of(into), 1),
+        rate(lambda: Elimination.from_weights(into), 1),
         rate(lambda: split_trees(graph, streams, parents), n_trees),
-        rate(lambda: walk_trees(graph.into, streams, parents), n_trees) if few else np.nan,
         rate(lambda: draw_each(tables, parents, streams, codes.copy()), n_trees),
     ]
 
 
 def main() -> None:
-    names = ("steps", "eliminated", "split", "walked", "draws")
+    names = ("eliminated", "split", "draws")
     print("columns spread" + "".join(f"{name:>13}" for name in names))
     for n in (16, 69, 100, 180, 500):
         for spread in (0.0, 3.0, 14.0):

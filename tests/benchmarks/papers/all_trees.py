@@ -18,7 +18,6 @@ from skpc.all_trees import (
 )
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.determinants import log_tree_weights
-from skpc.all_trees.incomplete import METHODS, estimate_rows, prepared
 from skpc.datasets import fetch_debd
 from tests.benchmarks import moat
 from tests.benchmarks.debd import learn_mixture
@@ -102,14 +101,13 @@ def sampling() -> Figures:
     for n_observed in EVIDENCE:
         codes = _incomplete(data, n_observed)
         exact = np.array([moat.exact_ones(trees, row) for row in codes])
-        for method in METHODS:
+        for method, sample in moat.SAMPLERS.items():
             for n_samples in SAMPLES:
                 errors, sizes = [], []
                 for seed in range(N_SEEDS):
-                    seeds = np.arange(len(codes), dtype=np.uint64) + np.uint64(1000 * seed)
-                    estimate = estimate_rows(method, prepared(trees), codes, seeds, n_samples)
-                    errors.append(_kl(exact, estimate.marginals[:, 1::2], codes < 0))
-                    sizes.append(estimate.effective_sample_size.mean())
+                    ones, size = sample(trees, codes, seed, n_samples)
+                    errors.append(_kl(exact, ones, codes < 0))
+                    sizes.append(size.mean())
                 key = f"{method} {n_observed} {n_samples}"
                 found[key], found[f"{key} size"] = np.mean(errors), np.mean(sizes)
         repeated = np.repeat(codes, N_SEEDS, axis=0)
@@ -257,7 +255,7 @@ def _figures() -> list[Row]:
         said = "importance and collapsed sampling converge orders of magnitude faster than Gibbs"
         row = Row(PAPER, "figure_4", what, said, ("moat/sampling",), data="nltcs")
         note = "20 rows, 5 seeds. cells: the chain of the paper, a sweep a sample; gibbs: ours, a "
-        note += "tree and all cells in turn; our collapsed sampling draws trees by the evidence"
+        note += "tree and all cells in turn; auto draws completions or trees by the evidence"
         found.append(row._replace(judge=_sampling_judge(n_observed), note=note))
     row = Row(PAPER, "figure_5", "weights of samples, 4 of 16 observed", "close to one")
     found.append(row._replace(jobs=("moat/sampling",), judge=_weights_judge, data="nltcs"))
@@ -281,7 +279,7 @@ def _sampling_judge(n_observed: int) -> Judge:
         figures = found["moat/sampling"]
         curves = {
             method: [figures[f"{method} {n_observed} {n}"] for n in SAMPLES]
-            for method in ("collapsed", "importance", "cells", "gibbs")
+            for method in ("auto", "collapsed", "importance", "cells", "gibbs")
         }
         text = "; ".join(f"{m} {', '.join(f'{v:.2g}' for v in vs)}" for m, vs in curves.items())
         chain = np.array(curves["cells"])

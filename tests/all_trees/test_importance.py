@@ -1,11 +1,15 @@
+"""Estimates from drawn completions and drawn trees, against sums over all trees."""
+
 import numpy as np
 import pytest
 
-from skpc.all_trees.collapsed import _average
-from skpc.all_trees.estimates import PreparedTrees, Request, RowTask, adjust
-from skpc.all_trees.incomplete import METHODS, estimate_rows
-from skpc.all_trees.tree_tables import TreeTables
-from tests.all_trees.test_laplacian import edges_into, log_weights
+from skpc.all_trees import AllTrees
+from skpc.all_trees.beliefs import belief_propagation
+from skpc.all_trees.completions import Request
+from skpc.all_trees.importance import METHODS, _average, _Drawn, adjust, estimate_rows
+from skpc.all_trees.spanning_trees import PreparedTrees
+from skpc.all_trees.tree_inference import TreeTables
+from tests.all_trees.test_spanning_trees import edges_into, log_weights
 from tests.all_trees.test_tree_inference import (
     arranged,
     log_evidence,
@@ -14,20 +18,29 @@ from tests.all_trees.test_tree_inference import (
 )
 from tests.naive import spanning_trees as naive
 
-EVERYTHING = Request()
+
+def directed_model(tables, into):
+    """The mixture of trees that share tables, with some weights of edges."""
+    variable = np.repeat(np.arange(len(into) + 1), np.diff(tables.ptr))
+    weight = np.zeros((len(into) + 1, len(into) + 1))
+    weight[:-1] = into
+    np.fill_diagonal(weight, 0.0)
+    factor = np.zeros((len(variable), len(variable)))
+    factor[:-1] = tables.conditional
+    factor *= weight[np.ix_(variable, variable)]
+    return AllTrees(tables.ptr, weight, factor, np.zeros(len(variable)), False)
 
 
 def estimator(method):
-    def estimates(tables, into, codes, seeds, n_samples=1000, request=EVERYTHING):
-        trees = PreparedTrees.of(tables, into)
-        seeds = np.array(seeds, dtype=np.uint64)
-        return estimate_rows(method, trees, codes, seeds, n_samples, request)
+    def estimates(tables, into, codes, seeds, n_samples=1000, request=None):
+        seeds, model = np.array(seeds, dtype=np.uint64), directed_model(tables, into)
+        return estimate_rows(method, model, codes, seeds, n_samples, request)
 
     return estimates
 
 
 ALGORITHMS = [estimator(method) for method in METHODS]
-auto_estimates, collapsed_estimates, _, gibbs_estimates = ALGORITHMS
+auto_estimates, collapsed_estimates = ALGORITHMS
 CODES = {
     (3, 2): [[-1, -1], [2, -1], [-1, 0], [1, 1]],
     (2, 5, 3): [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, 1]],
@@ -50,7 +63,7 @@ def test_estimates_are_as_close_to_the_sum_over_all_trees_as_they_say(n_states, 
     codes = CODES[n_states]
     found = estimates(tables, into, codes, range(len(codes)), n_samples=20_000)
     for row, code in enumerate(codes):
-        error = 6 / np.sqrt(found.effective_sample_size[row])
+        error = 6 / np.sqrt(found.effective_sample_size[row]) + 1e-12
         evidence = naive.mixture_evidence(forests, code, root, given)
         assert found.log_likelihood[row] == pytest.approx(np.log(evidence), abs=error)
         expected = naive.mixture_marginals(forests, code, root, given)
@@ -75,8 +88,7 @@ def test_importance_weights_undo_any_proposal_exactly(n_states):
         total, streams, marginals = 0.0, np.zeros(1, np.uint64), np.empty(n_all - 1)
         for parents in forests:
             tree, draws = np.array([parents]), codes[np.newaxis].copy()
-            task = RowTask(codes, codes, np.uint64(0), 1, marginals, draws)
-            log_mean, *_ = _average(tables, tree, factor, task, True, streams)
+            log_mean, *_ = _average(tables, tree, factor, codes, codes, marginals, draws, streams)
             proposed = np.prod([proposal[v, u] for v, u in enumerate(tree[0])])
             total += proposed * np.exp(log_mean - log_total)
         expected = naive.mixture_evidence(forests, code, root, given)
@@ -109,27 +121,31 @@ def test_undirected_mixtures_may_hang_from_any_vertex():
 
 def test_complete_and_empty_rows_are_exact():
     forests, root, given, tables, into = random_mixture((2, 5, 3), seed=4)
-    codes = [[1, 3, 0], [0, 4, 2], [-1, -1, -1]]
-    found = collapsed_estimates(tables, into, codes, [1, 2, 3], n_samples=10)
+    codes = [[1, 3, 0], [0, 4, 2]]
+    found = auto_estimates(tables, into, codes, [1, 2], n_samples=10)
     expected = [naive.mixture_evidence(forests, code, root, given) for code in codes]
     np.testing.assert_allclose(np.exp(found.log_likelihood), expected, rtol=1e-13)
+    np.testing.assert_array_equal(found.draws[:2], codes)
+    found = collapsed_estimates(tables, into, [[-1, -1, -1]], [3], n_samples=10)
+    np.testing.assert_allclose(found.log_likelihood, 0.0, atol=1e-13)
     np.testing.assert_allclose(found.effective_sample_size, 10.0)
-    np.testing.assert_array_equal(found.draws[:2], codes[:2])
 
 
 @pytest.mark.parametrize("estimates", ALGORITHMS)
 def test_cells_that_are_asked_for_have_the_probability_of_the_sum_over_all_trees(estimates):
     forests, root, given, tables, into = random_mixture((2, 5, 3), seed=1)
     codes = [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, -1]]
-    wholes = np.array([[-1, 2, -1], [1, 4, 2], [1, 4, 0], [0, 2, -1]])
-    request = Request(marginals=False, n_draws=0, wholes=wholes)
+    extended = np.array([[-1, 2, -1], [1, 4, 2], [1, 4, 0], [0, 2, -1]])
+    request = Request(marginals=False, n_draws=0, extended=extended)
     found = estimates(tables, into, codes, range(4), 20_000, request)
-    for row, (code, whole) in enumerate(zip(codes, wholes.tolist())):
+    for row, (code, whole) in enumerate(zip(codes, extended.tolist())):
         evidence = [naive.mixture_evidence(forests, c, root, given) for c in (code, whole)]
-        error = 6 / np.sqrt(found.effective_sample_size[row])
-        assert found.log_asked[row] == pytest.approx(np.log(evidence[1] / evidence[0]), abs=error)
-    assert found.log_asked[3] == pytest.approx(0.0, abs=1e-12)
-    assert (found.log_asked[:3] < 0.0).all()
+        error = 6 / np.sqrt(found.effective_sample_size[row]) + 1e-12
+        assert found.log_conditional[row] == pytest.approx(
+            np.log(evidence[1] / evidence[0]), abs=error
+        )
+    assert found.log_conditional[3] == pytest.approx(0.0, abs=1e-12)
+    assert (found.log_conditional[:3] < 0.0).all()
 
 
 def test_one_cell_that_is_asked_for_has_its_marginal_and_all_states_sum_to_one():
@@ -139,8 +155,8 @@ def test_one_cell_that_is_asked_for_has_its_marginal_and_all_states_sum_to_one()
     for state in range(5):
         whole = np.array([[1, state, -1]])
         found = collapsed_estimates(tables, into, code, [3], 20, Request(False, 0, whole))
-        assert np.exp(found.log_asked[0]) == pytest.approx(marginals[2 + state], rel=1e-12)
-        total += np.exp(found.log_asked[0])
+        assert np.exp(found.log_conditional[0]) == pytest.approx(marginals[2 + state], rel=1e-12)
+        total += np.exp(found.log_conditional[0])
     assert total == pytest.approx(1.0, abs=1e-12)
 
 
@@ -223,30 +239,62 @@ def test_extreme_weights_and_many_columns_stay_finite():
     for estimates in ALGORITHMS:
         found = estimates(tables, into, codes, [0, 1], n_samples=20)
         assert np.isfinite(found.log_likelihood).all()
-        assert (found.effective_sample_size >= 1 - 1e-9).all() or estimates is gibbs_estimates
+        assert (found.effective_sample_size >= 1 - 1e-9).all()
         totals = np.add.reduceat(found.marginals, tables.ptr[:-2], axis=1)
         np.testing.assert_allclose(totals, 1.0, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"into": np.ones((2, 2))}, r"into must have shape \(2, 3\); found \(2, 2\)"),
-        ({"into": np.zeros((2, 3))}, "none to vertex 0"),
-        ({"into": -np.ones((2, 3))}, "must be finite and not negative; found -1.0"),
-        ({"codes": [[0, 2]]}, r"codes\[0, 1\] must be a state in 0..1"),
-        ({"seeds": [1, 2]}, r"seeds must have shape \(1,\); found \(2,\)"),
-        ({"n_samples": 0}, "n_samples must be at least 1; found 0"),
-        ({"codes": [0, 1]}, r"codes must have shape \(n_rows, 2\); found \(2,\)"),
-        (
-            {"tables": TreeTables(np.array([0, 2, 4, 5]), np.ones((4, 4)))},
-            r"conditional must have shape \(4, 5\); found \(4, 4\)",
-        ),
-        ({"tables": arranged([[1.0, 0.0]] * 2, {})}, "must be at least 1e-100; found 0"),
-    ],
-)
-def test_what_cannot_be_estimated_is_refused(change, message):
-    tables = arranged([[0.5, 0.5]] * 2, {})
-    arguments = {"tables": tables, "into": np.ones((2, 3)), "codes": [[0, -1]], "seeds": [1]}
-    with pytest.raises(ValueError, match=message):
-        collapsed_estimates(**{**arguments, **change})
+N_STATES = (2, 5, 3, 2, 3)
+CODE = [1, -1, -1, 0, -1]
+
+
+def test_the_likelihood_is_unbiased_and_has_the_error_that_is_told():
+    forests, root, given, tables, into = random_mixture(N_STATES, seed=3)
+    expected = naive.mixture_evidence(forests, CODE, root, given)
+    found = auto_estimates(tables, into, [CODE] * 400, range(400))
+    ratio = np.exp(found.log_likelihood) / expected
+    told = np.sqrt((1 / found.effective_sample_size).mean())
+    assert abs(ratio.mean() - 1) < 4 * told / np.sqrt(400)
+    # Draws that are spread evenly do better than independent ones.
+    assert 0.2 * told < ratio.std() < 1.2 * told
+
+
+def drawn(tables, into, n_samples, belief):
+    model, codes = directed_model(tables, into), np.array([CODE])
+    return _Drawn(model, codes, np.zeros(1, np.uint64), belief[np.newaxis], n_samples)
+
+
+def test_a_bad_proposal_changes_the_error_but_not_the_answer():
+    forests, root, given, tables, into = random_mixture(N_STATES, seed=3)
+    even = 1.0 / np.repeat([*N_STATES, 1], [*N_STATES, 1])
+    found = drawn(tables, into, 100_000, even)
+    evidence = naive.mixture_evidence(forests, CODE, root, given)
+    assert found.log_mean[0] == pytest.approx(np.log(evidence), abs=6 * np.sqrt(found.error[0]))
+
+
+def test_states_that_are_not_drawn_keep_a_probability():
+    _, _, _, tables, into = random_mixture((40, 2, 3), seed=3)
+    code = np.array([[-1, -1, 0]])
+    found = auto_estimates(tables, into, code, [0], 20)
+    assert (found.marginals[0, :42] > 0).all()
+    assert np.isfinite(found.log_likelihood).all()
+
+
+def test_poor_completions_give_way_to_trees():
+    forests, root, given, tables, into = random_mixture(N_STATES, seed=3)
+    trees = PreparedTrees.from_tables(tables, into)
+    belief = belief_propagation(trees, np.array([CODE]))[0]
+    wrong = np.full(len(belief), 1e-9)
+    for begin, end in zip(tables.ptr, tables.ptr[1:]):
+        wrong[begin + belief[begin:end].argmin()] = 1.0
+    assert not drawn(tables, into, 2000, belief).poor[0]
+    assert drawn(tables, into, 2000, wrong).poor[0]
+
+
+def test_rows_of_many_columns_are_estimated_by_trees(monkeypatch):
+    monkeypatch.setattr("skpc.all_trees.importance._WIDEST", 4)
+    forests, root, given, tables, into = random_mixture(N_STATES, seed=3)
+    found = auto_estimates(tables, into, [CODE], [0], 4000)
+    evidence = naive.mixture_evidence(forests, CODE, root, given)
+    error = 6 / np.sqrt(found.effective_sample_size[0])
+    assert found.log_likelihood[0] == pytest.approx(np.log(evidence), abs=error)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.all_trees import AllTrees, DirectedParameters, UndirectedParameters
-from skpc.all_trees.pair_tables import PairTables
+from skpc.all_trees import AllTrees, DirectedParameters, UndirectedParameters, parameters
+from skpc.all_trees.parameters import PairTables, edge_factors, table_gradient
 from tests.naive import all_trees as naive
 
 N_STATES = [(2, 2), (2, 2, 2, 2), (3, 2, 4), (5, 1, 2, 3), (2, 3, 2, 2, 2)]
@@ -25,7 +25,7 @@ def random_rows(n_states, n_rows=60, seed=0):
 def random_vector(parameters, n_states, seed=0):
     """Random parameters; the start gives their number."""
     codes, weight = random_rows(n_states)
-    start = parameters.start(PairTables.of_rows(codes, weight, np.array(n_states), 1.0))
+    start = parameters.start(PairTables.from_rows(codes, weight, np.array(n_states), 1.0))
     return np.random.default_rng(seed).normal(size=len(start))
 
 
@@ -107,7 +107,7 @@ def test_the_order_of_the_columns_does_not_matter(kind):
 
     def scores(codes, n_states):
         parameters = kind(ptr_of(n_states))
-        vector = parameters.start(PairTables.of_rows(codes, weight, np.array(n_states), 1.0))
+        vector = parameters.start(PairTables.from_rows(codes, weight, np.array(n_states), 1.0))
         model = parameters.model(vector)
         return model.log_likelihood(model.states_of(codes))
 
@@ -118,7 +118,7 @@ def test_the_order_of_the_columns_does_not_matter(kind):
 def test_the_start_of_the_undirected_mixture_has_the_empirical_tables():
     n_states = (2, 3, 2)
     codes, weight = random_rows(n_states)
-    tables = PairTables.of_rows(codes, weight, np.array(n_states), 1.0)
+    tables = PairTables.from_rows(codes, weight, np.array(n_states), 1.0)
     parameters = UndirectedParameters(ptr_of(n_states))
     found = as_naive(parameters.model(parameters.start(tables)))
     for u in range(3):
@@ -130,7 +130,7 @@ def test_the_start_of_the_undirected_mixture_has_the_empirical_tables():
 def test_pair_tables_are_smoothed_counts():
     n_states = (2, 3)
     codes, weight = random_rows(n_states)
-    tables = PairTables.of_rows(codes, weight, np.array(n_states), 2.0)
+    tables = PairTables.from_rows(codes, weight, np.array(n_states), 2.0)
     total = weight.sum() + 2.0
     for a in range(2):
         count = weight[codes[:, 0] == a].sum() + 2.0 / 2
@@ -145,3 +145,28 @@ def test_pair_tables_are_smoothed_counts():
         for b in range(3)
     )
     assert tables.information()[0, 1] == pytest.approx(truth)
+
+
+PTR = np.array([0, 2, 5, 6])
+PARENT = np.array([0, 0, 1, 1, 1, 2, 3])
+
+
+@pytest.mark.parametrize("entries", [1.0, 4e6])
+def test_factors_and_derivatives_are_those_of_plain_sums(entries, monkeypatch):
+    monkeypatch.setattr(parameters, "_ENTRIES", entries)
+    rng = np.random.default_rng(0)
+    logit, edge = rng.normal(scale=20.0, size=(6, 7)), rng.random((6, 7))
+    weight = rng.random((3, 4))
+    weight[1, 0] = 0.0
+    edge[2:5, :2] = 0.0
+    factor, gradient = np.empty((6, 7)), np.empty((6, 7))
+    edge_factors(logit, PTR, PARENT, weight, factor)
+    of_parent = table_gradient(factor, PTR, PARENT, weight, edge, gradient)
+    for v in range(3):
+        block = slice(PTR[v], PTR[v + 1])
+        for a, u in enumerate(PARENT):
+            table = np.exp(logit[block, a]) / np.exp(logit[block, a]).sum()
+            total = edge[block, a].sum()
+            assert_allclose(factor[block, a], weight[v, u] * table, rtol=1e-10)
+            assert_allclose(gradient[block, a], edge[block, a] - total * table, atol=1e-10)
+            assert of_parent[v, a] == pytest.approx(total, abs=1e-12)

@@ -1,0 +1,460 @@
+"""The free parameters of mixtures of all trees: where they start, their model, derivatives.
+
+Directed mixtures have free conditional tables, and a root that reaches everything.
+Every variable chooses a parent, another variable or a virtual root. The choices form a forest if
+they have no cycle, and the mixture is over all forests, in proportion to the products of the
+probabilities of their choices. Within a forest, rows have the distribution of a Bayesian network:
+each variable has a free table given its parent, and one of its own below the root. By the directed
+matrix-tree theorem
+
+    Pr(x) = det(L(x) + diag(r(x))) / det(L + diag(r)),
+
+where L is the Laplacian of the weights w_vu of the edges and r_v the weights of the root; above,
+w_vu has the factor P(x_v | x_u), and r_v the factor P_v(x_v). No variable is special, and the
+distribution is normalised for any number of states. Which variable is the root of a tree is part
+of the mixture; a fixed root is the limit in which only one variable has a weight r_v.
+
+Undirected mixtures are the model of the paper.
+All trees share the univariate marginals P_v and the pairwise marginals P_uv, which are consistent
+with them by construction (:mod:`skpc.all_trees.couplings`), and the weight w_uv of each edge:
+
+    Pr(x) = 1/Z prod_v P_v(x_v) det L*(x),
+
+where L*(x) is the Laplacian, without the row and the column of one vertex, of the weights w_uv
+times P_uv(x_u, x_v) / (P_u(x_u) P_v(x_v)), and Z is the same determinant without these factors.
+
+There is a number for every two states, which makes millions in wide tables: each is read and
+written as few times as can be, and children are dealt out to threads. The plain twins of the
+kernels are in the tests of this module and in tests/naive/all_trees.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from skpc._arrays import Floats, Ints, offsets
+from skpc._fast_math import fast_exp
+from skpc._jit import kernel
+from skpc._threads import in_threads, slices
+from skpc.all_trees.all_trees import AllTrees, Components, Expectation, Workspace
+from skpc.all_trees.couplings import couple, couple_gradient
+from skpc.counting import count_state_pairs
+
+_Number = TypeVar("_Number", bound=np.number)
+
+#: Information that no two variables fall short of, in nats.
+_FAINT = 1e-6
+#: Entries of tables that are worth a thread.
+_ENTRIES = 5e5
+#: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
+#: roots make for small trees, and training leaves these slowly: on plants, a root as likely as the
+#: average parent costs 0.4 nats.
+_LOG_ROOT = -5.0
+
+
+class PairTables(NamedTuple):
+    """Smoothed marginals of one and of two variables, estimated from weighted rows.
+
+    Parameters
+    ----------
+    ptr : array of shape (n_features + 1,)
+        The states of variable v are ``ptr[v] .. ptr[v + 1]``.
+    single : array of shape (n_states,)
+        Probability of each state.
+    pair : array of shape (n_states, n_states)
+        Probability of two states together, consistent with ``single`` if nothing is missing; the
+        tables of a variable with itself are of no use.
+    """
+
+    ptr: Ints
+    single: Floats
+    pair: Floats
+
+    @classmethod
+    def from_rows(
+        cls, codes: NDArray[np.integer], weight: Floats, n_states: Ints, alpha: float
+    ) -> PairTables:
+        """Count rows.
+
+        Parameters
+        ----------
+        codes : array of shape (n_rows, n_features)
+            State of each cell, -1 where missing: a table counts the rows that show its variables.
+        weight : array of shape (n_rows,)
+            Positive weights.
+        n_states : array of shape (n_features,)
+            Number of states of each variable.
+        alpha : float
+            Pseudo-count that every table shares out evenly among its cells.
+
+        Returns
+        -------
+        PairTables
+        """
+        ptr = offsets(n_states)
+        pair = count_state_pairs(codes, weight, n_states)
+        part = 1.0 / per_state(n_states, ptr)
+        observed = block_sums(block_sums(pair, ptr, 0), ptr, 1)
+        total = per_state(per_state(observed, ptr, 0), ptr, 1) + alpha
+        single = (pair.diagonal() + alpha * part) / total.diagonal()
+        return cls(ptr, single, (pair + alpha * np.outer(part, part)) / total)
+
+    def information(self) -> Floats:
+        """Mutual information of every two variables, in nats; shape (n_features, n_features).
+
+        Positive, as rounding alone would not keep it; ones on the diagonal.
+        """
+        ratio = np.log(self.pair / np.outer(self.single, self.single))
+        information = block_sums(block_sums(self.pair * ratio, self.ptr, 0), self.ptr, 1)
+        information = np.maximum(information, _FAINT)
+        np.fill_diagonal(information, 1.0)
+        return information
+
+
+def block_sums(table: Floats, ptr: Ints, axis: int) -> Floats:
+    """Sum the states of each vertex along an axis."""
+    return np.add.reduceat(table, ptr[:-1], axis=axis)
+
+
+def per_state(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Number]:
+    """Give every state the value of its vertex along an axis."""
+    return np.repeat(values, np.diff(ptr), axis=axis)
+
+
+def vertices(ptr: Ints) -> Ints:
+    """The vertex of each state."""
+    return per_state(np.arange(len(ptr) - 1), ptr)
+
+
+def probabilities(logit: Floats, ptr: Ints) -> Floats:
+    """Softmax over the states of each vertex, along the first axis."""
+    largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)
+    weight = np.exp(logit - per_state(largest, ptr))
+    return weight / per_state(block_sums(weight, ptr, 0), ptr)
+
+
+@kernel
+def _weigh(
+    logit: Floats, ptr: Ints, parent: Ints, weight: Floats, children: Ints, factor: Floats
+) -> None:
+    """Weights of the edges into some vertices times their tables; see :func:`edge_factors`."""
+    n_columns = logit.shape[1]
+    largest, total = np.empty(n_columns), np.empty(n_columns)
+    for v in range(children[0], children[1]):
+        # State by state: the columns of a table lie far apart.
+        largest[:] = logit[ptr[v]]
+        for s in range(ptr[v] + 1, ptr[v + 1]):
+            for a in range(n_columns):
+                largest[a] = max(largest[a], logit[s, a])
+        total[:] = 0.0
+        for s in range(ptr[v], ptr[v + 1]):
+            for a in range(n_columns):
+                factor[s, a] = fast_exp(logit[s, a] - largest[a])
+                total[a] += factor[s, a]
+        for a in range(n_columns):
+            total[a] = weight[v, parent[a]] / total[a]
+        for s in range(ptr[v], ptr[v + 1]):
+            for a in range(n_columns):
+                factor[s, a] *= total[a]
+
+
+@kernel
+def _differentiate(
+    factor: Floats,
+    ptr: Ints,
+    parent: Ints,
+    weight: Floats,
+    edge: Floats,
+    children: Ints,
+    gradient: Floats,
+    of_parent: Floats,
+) -> None:
+    """Derivatives by the logits of the tables of some vertices; see :func:`table_gradient`."""
+    per_weight = np.empty(len(parent))
+    for v in range(children[0], children[1]):
+        total = of_parent[v]
+        for a in range(len(total)):
+            total[a] = 0.0
+        for s in range(ptr[v], ptr[v + 1]):
+            for a in range(len(total)):
+                total[a] += edge[s, a]
+        for a in range(len(total)):
+            # Nothing is expected of an edge without weight.
+            w = weight[v, parent[a]]
+            per_weight[a] = total[a] / w if w > 0.0 else 0.0
+        for s in range(ptr[v], ptr[v + 1]):
+            for a in range(len(total)):
+                gradient[s, a] = edge[s, a] - per_weight[a] * factor[s, a]
+
+
+def _children(ptr: Ints, n_columns: int) -> list[slice]:
+    """Vertices whose tables are worth a thread."""
+    of_child = float(ptr[-1]) * n_columns / (len(ptr) - 1)
+    return slices(len(ptr) - 1, max(1, round(_ENTRIES / of_child)))
+
+
+def edge_factors(logit: Floats, ptr: Ints, parent: Ints, weight: Floats, factor: Floats) -> None:
+    """Weights of edges times the conditional tables that some logits stand for.
+
+    Parameters
+    ----------
+    logit : array of shape (n_states, n_parent_states)
+        Logits of each state (first axis) of a vertex given each state of a parent.
+    ptr : array of shape (n + 1,)
+        The states of vertex v are ``ptr[v] .. ptr[v + 1]``.
+    parent : array of shape (n_parent_states,)
+        The vertex of each state of a parent.
+    weight : array of shape (n, n_parents)
+        Weight of the edge into the first vertex from the second.
+    factor : array of shape (n_states or more, n_parent_states)
+        Overwritten.
+    """
+
+    def work(children: slice) -> None:
+        span = np.array([children.start, children.stop])
+        _weigh(logit, ptr, parent, weight, span, factor)
+
+    in_threads(work, _children(ptr, logit.shape[1]))
+
+
+def table_gradient(
+    factor: Floats, ptr: Ints, parent: Ints, weight: Floats, edge: Floats, gradient: Floats
+) -> Floats:
+    """Derivatives of expected log tables by their logits.
+
+    Parameters
+    ----------
+    factor, ptr, parent, weight
+        See :func:`edge_factors`, which has filled in the factors.
+    edge : array of shape (n_states or more, n_parent_states)
+        Expected weight of the rows with an edge between two states.
+    gradient : array of shape (n_states, n_parent_states)
+        Overwritten with the derivatives.
+
+    Returns
+    -------
+    ndarray of shape (n, n_parent_states)
+        Expected weight of the rows with an edge into a vertex from a state of its parent.
+    """
+    of_parent = np.empty((len(ptr) - 1, len(parent)))
+
+    def work(children: slice) -> None:
+        span = np.array([children.start, children.stop])
+        _differentiate(factor, ptr, parent, weight, edge, span, gradient, of_parent)
+
+    in_threads(work, _children(ptr, len(parent)))
+    return of_parent
+
+
+class DirectedParameters(NamedTuple):
+    """The free parameters of a directed mixture, as one vector without constraints.
+
+    First the logits of the choice of a parent, shape (n_features, n_features + 1), the root being
+    the last parent; then the logits of the tables, shape (n_states, n_states + 1), the state of the
+    child first. Diagonal blocks are not used.
+
+    Parameters
+    ----------
+    ptr : array of shape (n_features + 1,)
+        The states of variable v are ``ptr[v] .. ptr[v + 1]``.
+    """
+
+    ptr: Ints
+
+    def start(self, tables: PairTables) -> Floats:
+        """Parameters to start from: empirical tables, and parents by mutual information."""
+        # Its square root: about the correlation. It starts lower than information itself and ends
+        # higher, by 0.01 nats on plants and jester.
+        logit = 0.5 * np.log(tables.information())
+        logit = np.column_stack([logit, logit.mean(axis=1) + _LOG_ROOT])
+        table = np.log(np.column_stack([tables.pair / tables.single, tables.single]))
+        return np.concatenate([logit.ravel(), table.ravel()])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the factors of edges."""
+        return int(self.ptr[-1]) + 1, int(self.ptr[-1]) + 1
+
+    def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
+        """The mixture that has these parameters; memory for its factors may be given."""
+        logit, table = self._parts(vector)
+        logit = logit.copy()
+        np.fill_diagonal(logit, -np.inf)
+        ptr = np.append(self.ptr, self.ptr[-1] + 1)
+        weight = np.zeros((len(self.ptr), len(self.ptr)))
+        weight[:-1] = softmax(logit, axis=1)
+        factor = np.empty(self.shape) if factor is None else factor
+        factor[-1] = 0.0
+        edge_factors(table, self.ptr, vertices(ptr), weight, factor)
+        return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
+
+    def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
+        """Write the derivative of the log-likelihood of weighted rows under a model.
+
+        It compares expected edges with those of the model: the posterior of an edge with its prior,
+        and the counts of a table with the counts expected of those of the parent's state.
+        """
+        of_choice, of_table = self._parts(out)
+        of_parent = table_gradient(
+            model.edge_factor,
+            self.ptr,
+            vertices(model.ptr),
+            model.weight,
+            expectation.edge,
+            of_table,
+        )
+        of_choice[:] = block_sums(of_parent, model.ptr, 1) - expectation.prior_edge[:-1]
+
+    def _parts(self, vector: Floats) -> tuple[Floats, Floats]:
+        """Views of the parameters of the choices, and of those of the tables."""
+        n, n_states = len(self.ptr) - 1, self.ptr[-1]
+        choice, table = vector[: n * (n + 1)], vector[n * (n + 1) :]
+        return choice.reshape(n, n + 1), table.reshape(n_states, n_states + 1)
+
+
+class UndirectedParameters(NamedTuple):
+    """The free parameters of an undirected mixture, as one vector without constraints.
+
+    First the logs of the weights, shape (n_features * (n_features - 1) / 2,), row by row below the
+    diagonal; then the logits of the univariate marginals, shape (n_states,); then the dependences
+    theta of the pairwise marginals, shape (n_states, n_states), the state of the later variable
+    first; the other half is not used.
+
+    Parameters
+    ----------
+    ptr : array of shape (n_features + 1,)
+        The states of variable v are ``ptr[v] .. ptr[v + 1]``.
+    """
+
+    ptr: Ints
+
+    def start(self, tables: PairTables) -> Floats:
+        """Parameters to start from: empirical marginals, weights by mutual information."""
+        weight = tables.information()[np.tril_indices(len(self.ptr) - 1, -1)]
+        parts = (weight, tables.single, tables.pair / np.outer(tables.single, tables.single))
+        return np.concatenate([np.log(part).ravel() for part in parts])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the factors of edges."""
+        return int(self.ptr[-1]), int(self.ptr[-1])
+
+    def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
+        """The mixture that has these parameters; memory for its factors may be given."""
+        n, n_states = len(self.ptr) - 1, int(self.ptr[-1])
+        n_pairs = n * (n - 1) // 2
+        weight = np.zeros((n, n))
+        log_weight = vector[:n_pairs]
+        weight[np.tril_indices(n, -1)] = np.exp(log_weight - log_weight.max(initial=-np.inf))
+        weight += weight.T
+        single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr)
+        theta = np.ascontiguousarray(vector[n_pairs + n_states :].reshape(self.shape))
+        factor = np.empty(self.shape) if factor is None else factor
+        couple(theta, single, self.ptr, factor)
+        of_states = self._of_states(weight)
+        factor *= of_states
+        # A variable has no edge with itself, and no table.
+        factor[of_states == 0.0] = 0.0
+        return AllTrees(self.ptr, weight, factor, np.log(single), True)
+
+    def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
+        """Write the derivative of the log-likelihood of weighted rows under a model.
+
+        It compares expected edges with those of the model: the posterior of an edge with its prior,
+        and the counts of states with the marginals.
+        """
+        n, n_states = len(self.ptr) - 1, int(self.ptr[-1])
+        n_pairs = n * (n - 1) // 2
+        of_weight, of_single, of_theta = np.split(out, [n_pairs, n_pairs + n_states])
+        # First the ratios: each table is read before its derivatives are written.
+        by_theta, single = of_theta.reshape(self.shape), np.exp(model.log_state_factor)
+        of_states = self._of_states(np.tril(model.weight, -1))
+        by_theta.fill(0.0)
+        np.divide(model.edge_factor, of_states, out=by_theta, where=of_states > 0.0)
+        of_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
+        of_weight[:] = (of_edge - expectation.prior_edge)[np.tril_indices(n, -1)]
+        by_single = expectation.state.copy()
+        couple_gradient(single, by_theta, self.ptr, expectation.edge, by_theta, by_single)
+        of_single[:] = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
+
+    def _of_states(self, values: Floats) -> Floats:
+        """Give every two states the value of their variables."""
+        return per_state(per_state(values, self.ptr, 0), self.ptr, 1)
+
+
+class ComponentParameters(NamedTuple):
+    """The free parameters of several components, as one vector without constraints.
+
+    First the logits of the weights of the components, then the parameters of each.
+
+    Parameters
+    ----------
+    of_one : DirectedParameters or UndirectedParameters
+        What the parameters of one component are.
+    n_components : int
+        Number of components.
+    """
+
+    of_one: DirectedParameters | UndirectedParameters
+    n_components: int
+
+    def start(self, tables: Sequence[PairTables], proportion: Floats) -> Floats:
+        """Parameters to start from: the tables of each component, its proportion of the rows."""
+        return np.concatenate([np.log(proportion), *(self.of_one.start(t) for t in tables)])
+
+    def model(self, vector: Floats) -> Components:
+        """The mixture that has these parameters."""
+        models = tuple(self.of_one.model(part) for part in self._parts(vector))
+        return Components(log_softmax(vector[: self.n_components]), models)
+
+    def ascent(
+        self, vector: Floats, states: Ints, weight: Floats, workspace: Workspace | None = None
+    ) -> tuple[Floats, Floats]:
+        """Log-likelihood of complete rows, and the direction in which it rises.
+
+        That is the gradient of expected complete-data log-likelihood of EM: every component counts
+        each row by its responsibility for it. At the parameters that give the responsibilities,
+        both gradients are the same.
+
+        Parameters
+        ----------
+        vector : array of shape (n_parameters,)
+            The parameters.
+        states : array of shape (n_rows, n_vertices)
+            Complete rows, as :meth:`AllTrees.states_of` gives them.
+        weight : array of shape (n_rows,)
+            Their weights.
+        workspace : Workspace or None, default=None
+            Memory to use, that of the gradient included; None takes new.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_rows,)
+            In nats.
+        gradient : ndarray of shape (n_parameters,)
+            Derivative of ``weight @ log_likelihood``.
+        """
+        workspace = Workspace() if workspace is None else workspace
+        gradient, k = workspace.array("gradient", vector.shape), self.n_components
+        models = [
+            self.of_one.model(part, workspace.array(f"factor {i}", self.of_one.shape))
+            for i, part in enumerate(self._parts(vector))
+        ]
+        mixture = Components(log_softmax(vector[:k]), tuple(models))
+        log_joint = mixture.log_joint(states) if k > 1 else np.zeros((len(states), 1))
+        share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
+        gradient[:k] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)
+        for model, of_rows, out in zip(models, share.T, self._parts(gradient)):
+            expectation = model.expect(states, np.ascontiguousarray(of_rows), workspace)
+            self.of_one.gradient(model, expectation, out)
+        if k == 1:
+            return expectation.log_likelihood, gradient
+        return np.asarray(np.logaddexp.reduce(log_joint, axis=1)), gradient
+
+    def _parts(self, vector: Floats) -> list[Floats]:
+        return np.split(vector[self.n_components :], self.n_components)
