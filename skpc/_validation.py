@@ -81,7 +81,7 @@ def join_columns(
     """A DataFrame of columns: arrays, lists, or Series of its library.
 
     Columns are named by their numbers where no names are given. A pandas DataFrame ``like`` lends
-    its index.
+    its index. NaN in an array is a null of polars.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def join_columns(
             name: column.tolist() if getattr(column, "dtype", None) == np.object_ else column
             for name, column in numbered.items()
         }
-        frame = import_module(library).DataFrame(as_lists, strict=False)
+        frame = import_module(library).DataFrame(as_lists, strict=False, nan_to_null=True)
     else:
         frame = import_module(library).DataFrame(numbered)
         frame.index = frame.index if like is None else like.index

@@ -94,7 +94,8 @@ class TableWriter:
         table : DataFrame or ndarray of shape (n_rows, n_features)
             With the names and the index of ``like``, and columns of float64.
         """
-        return write_table(list(values.T), Form.from_table(like).with_floats(), like)
+        library = frame_library(like)
+        return values if library is None else join_columns([*values.T], library, like.columns, like)
 
     def with_column(self, table: Any, column: int) -> Any:
         """Put anything that is known in the place of a column that a DataFrame lacks.

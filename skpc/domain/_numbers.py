@@ -97,7 +97,25 @@ def fit_axes(
     numbers: Numbers | None,
     n_bins: int,
 ) -> tuple[Axis | None, ...]:
-    """The histogram axis of each numeric column; plain ones where ``numbers`` is None."""
+    """The histogram axis of each numeric column.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    is_number : ndarray of shape (n_features,)
+        Which columns are numeric.
+    numbers : tuple of Number or None
+        What they are; None altogether for plain axes, with bins of equal mass.
+    n_bins : int
+        Largest number of bins.
+
+    Returns
+    -------
+    tuple of Axis or None
+    """
     if numbers is None:
         return tuple(
             plain_axis(values, weight, n_bins) if numeric else None
@@ -107,7 +125,23 @@ def fit_axes(
         None if number is None else Margin.fit(values, weight, number)
         for values, number in zip(rows.T, numbers)
     ]
-    return _choose_bins(rows, weight, margins, n_bins)
+    # If there are many rows, some of them are enough to choose the number.
+    step = 1 + len(rows) // _MOST_ROWS
+    start = np.ones(len(margins), dtype=np.int64)
+    for column, (values, margin) in enumerate(zip(rows.T, margins)):
+        if margin is not None:
+            enough = margin.n_bins(float(weight[~np.isnan(values)].sum()))
+            start[column] = min(n_bins, enough, _ENOUGH)
+    rows, weight = rows[::step], weight[::step]
+    sizes, most = [start], np.minimum(2 * start, n_bins)
+    while (sizes[-1] < most).any():
+        finer = np.maximum(sizes[-1] + 1, np.rint(sizes[-1] * _FACTOR).astype(np.int64))
+        sizes.append(np.minimum(finer, most))
+    codes = _codes(rows, margins, np.array(sizes))
+    score = _scores(codes, _partners(codes[0], weight), weight, is_number)
+    best = np.where(score.max(axis=1) > 0.0, score.argmax(axis=1), 0)
+    chosen = np.array(sizes)[best, np.arange(len(margins))].tolist()
+    return tuple(None if m is None else m.axis(size) for m, size in zip(margins, chosen))
 
 
 def axes_of_others(
@@ -171,46 +205,6 @@ def _bounds(
         wrong = f"found {outside[0]}" if len(outside) else f"got {entry!r}"
         raise ValueError(f"The bounds of {where} must increase and hold all its values; {wrong}.")
     return lower, upper
-
-
-def _choose_bins(
-    rows: Floats, weight: Floats, margins: Sequence[Margin | None], n_bins: int
-) -> tuple[Axis | None, ...]:
-    """Cut an axis from each margin.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded rows, NaN where missing.
-    weight : ndarray of shape (n_rows,)
-        Positive.
-    margins : sequence of Margin or None
-        None for a category.
-    n_bins : int
-        Largest number of bins.
-
-    Returns
-    -------
-    tuple of Axis or None
-    """
-    # If there are many rows, some of them are enough to choose the number.
-    step = 1 + len(rows) // _MOST_ROWS
-    start = np.ones(len(margins), dtype=np.int64)
-    for column, (values, margin) in enumerate(zip(rows.T, margins)):
-        if margin is not None:
-            enough = margin.n_bins(float(weight[~np.isnan(values)].sum()))
-            start[column] = min(n_bins, enough, _ENOUGH)
-    rows, weight = rows[::step], weight[::step]
-    numbers, most = [start], np.minimum(2 * start, n_bins)
-    while (numbers[-1] < most).any():
-        finer = np.maximum(numbers[-1] + 1, np.rint(numbers[-1] * _FACTOR).astype(np.int64))
-        numbers.append(np.minimum(finer, most))
-    codes = _codes(rows, margins, np.array(numbers))
-    is_number = np.array([margin is not None for margin in margins])
-    score = _scores(codes, _partners(codes[0], weight), weight, is_number)
-    best = np.where(score.max(axis=1) > 0.0, score.argmax(axis=1), 0)
-    chosen = np.array(numbers)[best, np.arange(len(margins))].tolist()
-    return tuple(None if m is None else m.axis(size) for m, size in zip(margins, chosen))
 
 
 def _codes(rows: Floats, margins: Sequence[Margin | None], numbers: Ints) -> NDArray[np.int16]:

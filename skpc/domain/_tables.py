@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,13 +57,6 @@ class Form:
         if library is None:
             return cls("numpy")
         return cls(library, tuple(table.columns), tuple(table.dtypes))
-
-    def with_floats(self) -> Form:
-        """The form of a table of the same kind whose columns are all float64."""
-        if self.dtypes is None:
-            return self
-        plain = "float64" if self.library == "pandas" else "Float64"
-        return replace(self, dtypes=(_restored(self.library, (plain,)),) * len(self.dtypes))
 
     def __getstate__(self) -> dict[str, Any]:
         # Without the classes of the library: skops cannot save all of them, and would ask whether
