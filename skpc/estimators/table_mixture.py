@@ -261,7 +261,7 @@ class TableMixture(CircuitDensity):
         for _ in range(PASSES):
             sums = chunks.total(mixture.expected)
             log_density = float(mixture.choices.weights @ [part.log_density for part in sums])
-            mixture = mixture.told_by(sums)
+            mixture = mixture.m_step(sums)
             if log_density - before < PASS_TOL * chunks.n_rows:
                 break
             before = log_density
@@ -270,7 +270,7 @@ class TableMixture(CircuitDensity):
 
     def _take_step(self, rows: Floats, weight: Floats) -> None:
         before, found = self._mixture.before(self._n_learned), self._mixture
-        found = found.told_by(added(found.expected(rows, weight), before))
+        found = found.m_step(added(found.expected(rows, weight), before))
         self._n_learned += weight.sum()
         self._describe(found._replace(columns=found.columns._replace(n_rows=self._n_learned)))
 
@@ -280,7 +280,7 @@ class TableMixture(CircuitDensity):
         self._mixture, model = found, found.model
         self.weights_, self.n_components_ = model.weights, len(model.weights)
         self.means_ = model.gaussians.mean
-        wider = np.bincount(model.component, model.part * model.width**2)
+        wider = np.bincount(model.component, model.proportion * model.width**2)
         self.covariances_ = wider[:, np.newaxis, np.newaxis] * model.gaussians.covariance
 
     @by_chunks
@@ -299,15 +299,14 @@ class TableMixture(CircuitDensity):
         """
         _, rows = self._encode(X)
         columns, model, *_ = self._mixture
-        joint = model.joint(columns, columns.cells(rows))
+        joint = model.joint(columns.cells(rows).rows)
         best = joint.max(axis=0)
         # Scores whose squares overflow are impossible under all components, and do not count.
         far = np.isneginf(best)
-        joint[:, far] = np.log(model.weights[model.component] * model.part)[:, np.newaxis]
+        joint[:, far] = np.log(model.weights[model.component] * model.proportion)[:, np.newaxis]
         joint = np.exp(joint - np.where(far, 0.0, best))
-        first = np.searchsorted(model.component, np.arange(self.n_components_))
-        together = np.add.reduceat(joint, first, axis=0)
-        return np.asarray((together / together.sum(axis=0)).T)
+        by_component = model.by_component(joint)
+        return np.asarray((by_component / by_component.sum(axis=0)).T)
 
     def predict(self, X: Any) -> Ints:
         """The most probable component of each row.
@@ -378,9 +377,9 @@ class TableMixture(CircuitDensity):
 
 def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:
     """Deal the rows into parts to learn from and parts that are held out."""
-    total = float(weight.sum())
-    n_folds = next((n for most, n in _FOLDS if total < most), 0)
-    n_dealt = n_folds or max(1 + _N_LEARNED, int(total / _MOST_HELD_OUT))
+    n_rows = len(rows)
+    n_folds = next((n for most, n in _FOLDS if n_rows < most), 0)
+    n_dealt = n_folds or max(1 + _N_LEARNED, n_rows // _MOST_HELD_OUT)
     dealt = deal(weight, np.zeros(len(weight), dtype=np.int64), n_dealt, random_state)
     splits = [(weight - held, held) for held in dealt[:n_folds]]
     if not n_folds:

@@ -9,8 +9,8 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc.counting import BayesDirichlet, node_rows
+from skpc.learning.gaussian_mixture import clustered
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
-from skpc.learning.table_mixture import clustered
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
 #: that is not below the number of categories.

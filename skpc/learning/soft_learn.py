@@ -14,27 +14,28 @@ from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
-from skpc.learning.blocks import (
-    USUAL_STRENGTH,
-    WIDE,
-    BlockRows,
-    Shrinkage,
-    correlated,
-    fit_blocks,
-    weigh_division,
-)
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
-from skpc.learning.independence import any_dependence, independent_groups
-from skpc.learning.scored_rows import (
+from skpc.learning.gaussian_mixture import (
+    MixtureFit,
+    MixtureParams,
+    MixturePrior,
+    MixtureRows,
+    within_covariance,
+)
+from skpc.learning.splits import (
     TEST_BINS,
-    atom_states,
+    USUAL_STRENGTH,
+    any_dependence,
+    correlated,
+    fit_split,
+    independent_groups,
     quantile_bins,
-    scores_of,
-    without_atoms,
+    score_split,
 )
 from skpc.queries import PseudoCounts
 from skpc.queries.passes.rows import leaf_cells
 from skpc.variables import Number, ScoredColumn
+from skpc.variables.gaussians import Patterns
 from skpc.variables.leaf_queries import counts_like_columns
 
 #: Level of all tests together that any two columns depend on each other.
@@ -42,6 +43,10 @@ _ANY_DEPENDENCE = 0.001
 #: Level of each test that two numbers are correlated. What follows is a block, which loses little
 #: by numbers that do not depend on each other.
 _CORRELATED = 0.05
+#: Standard deviation of the background, in those of the columns.
+_WIDE = 3.0
+#: Part of the standard deviation of a column that each variance has at least.
+_SMALLEST_SD = 1e-4
 #: Parts of a table of few rows are divided into more folds when a division is weighed.
 _FEW_ROWS, _FOLDS, _FEW_FOLDS = 600, 4, 2
 
@@ -66,11 +71,23 @@ class SoftLearnOptions(NamedTuple):
     blocks: bool
 
 
+class Shrinkage(NamedTuple):
+    """What the covariance of a part is shrunk to (standardised scores), and how strongly."""
+
+    target: Floats
+    strength: float = USUAL_STRENGTH
+
+    def only(self, numbers: NDArray[np.bool_]) -> Shrinkage:
+        """That of some of the numbers."""
+        return self._replace(target=self.target[np.ix_(numbers, numbers)])
+
+
 class _Part(NamedTuple):
     """Rows and columns for which a node has to be learned."""
 
     node: int
-    rows: Floats
+    #: Numbers of the rows and columns of the table.
+    rows: Ints
     columns: Ints
     weight: Floats
     #: What the rows would weigh if no sum above had divided them.
@@ -86,7 +103,7 @@ class _Settled(NamedTuple):
 
     part: _Part
     #: Whether the columns of the root depend on each other.
-    hangs_together: bool
+    is_dependent: bool
     kind: str = "product"
     #: What the children are, but for the numbers of their nodes.
     children: Sequence[tuple] = ()
@@ -110,29 +127,45 @@ class _Learner:
     ):
         self.options, self.random_state = options, random_state
         self.is_number = n_states == 0
-        scores, atoms = scores_of(rows, numbers)
-        #: The scores of the atoms of each column; empty for a category.
-        self.atoms = atoms
-        self.mean, self.sd = column_moments(without_atoms(scores, atoms), weight)
+        self._read(rows, numbers)
+        self.mean, self.sd = column_moments(self.scores, weight)
         self.columns: list[ScoredColumn | None] = [
             None if number is None else number.scored_column(options.smallest_sd * sd)
             for number, sd in zip(numbers, self.sd.tolist())
         ]
         scored = np.array([0 if column is None else column.n_states for column in self.columns])
         self.n_states = np.where(self.is_number, scored, n_states)
-        rows = scores
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
         self.n_folds = _FEW_FOLDS if len(rows) > _FEW_ROWS else _FOLDS
         may_split = options.root_test == "pairs"
         shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
         columns = np.arange(rows.shape[1])
-        root = self._part(rows, columns, weight, weight, may_split, shrinkage)
+        root = self._part(np.arange(len(rows)), columns, weight, weight, may_split, shrinkage)
         self.parts = [root]
         #: Wide leaves of the columns: a background keeps rows that no block describes from ruling
         #: what is said of a table.
-        self.background = self._leaves(root, WIDE) if self._has_blocks(root) else []
+        self.background = self._leaves(root, _WIDE) if self._has_blocks(root) else []
         self.log_weights = np.log(np.array([weight.sum(), 1.0]) / (weight.sum() + 1.0))
+
+    def _read(self, rows: Floats, numbers: Sequence[Number | None]) -> None:
+        """Set the cells of the table: points, and states and scores.
+
+        A value of a number that is an atom has a state; it is a point, but no score. All others
+        have the last state.
+        """
+        self.points, self.codes = rows.copy(), np.where(np.isnan(rows), -1, rows).astype(np.int16)
+        self.n_atoms = np.zeros(len(numbers), dtype=np.int64)
+        for v in np.flatnonzero(self.is_number).tolist():
+            number, self.codes[:, v] = numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)
+            if number is not None:
+                state, score = number.scored_column(0.0).scores(rows[:, v])
+                self.codes[:, v], self.n_atoms[v] = state, len(number.atoms)
+                values = np.append(number.score.transform(number.atoms), np.nan)
+                is_atom = (state >= 0) & (state < len(number.atoms))
+                self.points[:, v] = np.where(is_atom, values[np.where(is_atom, state, -1)], score)
+        is_plain = (self.codes == self.n_atoms) | ~self.is_number
+        self.scores = np.where(is_plain, self.points, np.nan)
 
     def _part(self, *content: Any) -> _Part:
         self.nodes.append(())
@@ -146,18 +179,19 @@ class _Learner:
         if not (self.options.blocks and self.is_number.any()):
             return self._note(self._settled(self.parts.pop(), self.random_state))
         # What takes longest comes first.
-        parts, self.parts = sorted(self.parts, key=lambda part: -part.rows.size), []
+        parts = sorted(self.parts, key=lambda part: -len(part.rows) * len(part.columns))
+        self.parts = []
         seeds = self.random_state.randint(2**31, size=len(parts)).tolist()
         streams = map(np.random.RandomState, seeds)
-        found = in_threads(lambda task: self._settled(*task), zip(parts, streams))
-        return sum(self._note(one) for one in found)
+        settled = in_threads(lambda task: self._settled(*task), zip(parts, streams))
+        return sum(self._note(one) for one in settled)
 
     def _settled(self, part: _Part, random_state: np.random.RandomState) -> _Settled:
         """Find out what a part becomes."""
         n_columns = len(part.columns)
         divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
-        hangs_together = n_columns == 1 or self._may_hang_together(part)
-        if n_columns > 1 and divisible and hangs_together:
+        is_dependent = n_columns == 1 or self._may_depend(part)
+        if n_columns > 1 and divisible and is_dependent:
             factors = self._factors(part) if part.may_split else []
             if factors:
                 return _Settled(part, True, "product", factors)
@@ -166,27 +200,31 @@ class _Learner:
             if len(clusters) > 1:
                 total = np.array([child[2].sum() for child in clusters])
                 return _Settled(part, True, "sum", clusters, (np.log(total / total.sum()),))
-        return _Settled(part, hangs_together, leaves=self._block_and_leaves(part, hangs_together))
+        return _Settled(part, is_dependent, leaves=self._block_and_leaves(part, is_dependent))
 
-    def _note(self, found: _Settled) -> float:
+    def _note(self, settled: _Settled) -> float:
         """Note the node of a part; return how many cells, by weight, have reached a leaf."""
-        part = found.part
-        if found.children:
-            children = [self._part(*child) for child in found.children]
-            self.nodes[part.node] = (found.kind, [child.node for child in children], *found.more)
+        part = settled.part
+        if settled.children:
+            children = [self._part(*child) for child in settled.children]
+            self.nodes[part.node] = (
+                settled.kind,
+                [child.node for child in children],
+                *settled.more,
+            )
             self.parts += children
             return 0.0
-        if part.node == 0 and not found.hangs_together:
+        if part.node == 0 and not settled.is_dependent:
             self.background = []
-        if len(found.leaves) == 1:
-            self.nodes[part.node] = found.leaves[0]
+        if len(settled.leaves) == 1:
+            self.nodes[part.node] = settled.leaves[0]
         else:
             first = len(self.nodes)
-            self.nodes += found.leaves
+            self.nodes += settled.leaves
             self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
         return float(part.weight.sum()) * len(part.columns)
 
-    def _may_hang_together(self, part: _Part) -> bool:
+    def _may_depend(self, part: _Part) -> bool:
         """Whether any two columns of the root depend on each other; other parts are not tested."""
         if part.node > 0 or self.options.root_test != "any":
             return True
@@ -194,9 +232,8 @@ class _Learner:
         return any_dependence(self._codes(part), part.weight, n_states, _ANY_DEPENDENCE)
 
     def _n_tested_states(self, part: _Part) -> Ints:
-        n_atoms = np.array([len(self.atoms[column]) for column in part.columns])
-        n_states = self.n_states[part.columns]
-        return np.where(self.is_number[part.columns], n_atoms + TEST_BINS, n_states)
+        n_states = np.where(self.is_number, self.n_atoms + TEST_BINS, self.n_states)
+        return np.asarray(n_states[part.columns])
 
     def _factors(self, part: _Part) -> list[tuple]:
         """The factors into which a part falls; none if its columns hang together."""
@@ -214,10 +251,11 @@ class _Learner:
         factors: list[tuple] = []
         for number in range(group.max() + 1):
             chosen = group == number
-            rows, same = group_rows(part.rows.take(np.flatnonzero(chosen), axis=1))
+            columns = part.columns[chosen]
+            same = group_rows(self.points[np.ix_(part.rows, columns)])[1]
+            rows = part.rows[np.unique(same, return_index=True)[1]]
             weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
             shrinkage = part.shrinkage.only(chosen[self.is_number[part.columns]])
-            columns = part.columns[chosen]
             factors.append((rows, columns, weight, row_weight, False, shrinkage))
         return factors
 
@@ -238,24 +276,23 @@ class _Learner:
             weight = part.weight * column
             kept = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if kept.any():
-                rows = part.rows if kept.all() else part.rows.take(np.flatnonzero(kept), axis=0)
                 weights = weight[kept], part.row_weight[kept]
-                clusters.append((rows, part.columns, *weights, True, part.shrinkage))
+                clusters.append((part.rows[kept], part.columns, *weights, True, part.shrinkage))
         return clusters
 
-    def _block_and_leaves(self, part: _Part, hangs_together: bool) -> list[tuple]:
+    def _block_and_leaves(self, part: _Part, is_dependent: bool) -> list[tuple]:
         """Leaves of all columns, a block in place of those of the numbers that hang together."""
         leaves = self._leaves(part)
-        if hangs_together and self._has_blocks(part):
+        if is_dependent and self._has_blocks(part):
             return self._with_block(part, leaves)
         return leaves
 
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
         """A leaf of each column, with the standard deviation of its number times a factor."""
         design = self._design(part)
-        found = estimate_factorised(design, part.weight[:, np.newaxis], self.options.alpha)
-        log_probs = iter(np.split(found.log_prob[:, 0], design.state_ptr[1:-1]))
-        moments = iter(zip(found.mean[:, 0], widened * found.sd[:, 0]))
+        estimate = estimate_factorised(design, part.weight[:, np.newaxis], self.options.alpha)
+        log_probs = iter(np.split(estimate.log_prob[:, 0], design.state_ptr[1:-1]))
+        moments = iter(zip(estimate.mean[:, 0], widened * estimate.sd[:, 0]))
         leaves: list[tuple] = []
         for column in part.columns.tolist():
             scored = self.columns[column]
@@ -271,12 +308,11 @@ class _Learner:
 
     def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
         """Put one block in place of the leaves of all numbers."""
-        start = np.ones((1, len(part.rows)))
-        rows = self._block_rows(part)
-        found = fit_blocks(rows, start, part.shrinkage, 0.0, self.options.max_iter).gaussians
+        params = MixtureParams(1, prior_strength=part.shrinkage.strength)
+        gaussians = self._fit_blocks(part, np.ones((1, len(part.rows))), params).model.gaussians
         at = part.columns[self.is_number[part.columns]]
-        mean = self.mean[at] + self.sd[at] * found.mean[0]
-        covariance = found.covariance[0] * np.outer(self.sd[at], self.sd[at])
+        mean = self.mean[at] + self.sd[at] * gaussians.mean[0]
+        covariance = gaussians.covariance[0] * np.outer(self.sd[at], self.sd[at])
         log_probs = [leaf[2] for leaf in leaves if leaf[0] == "scored"]
         if len(at) == 1:
             sd = float(np.sqrt(covariance[0, 0]))
@@ -285,9 +321,29 @@ class _Learner:
             block = ("block", at.tolist(), log_probs, mean, covariance)
         return [block, *(leaf for leaf in leaves if leaf[0] != "scored")]
 
-    def _block_rows(self, part: _Part) -> BlockRows:
-        columns = [column for at in part.columns if (column := self.columns[at]) is not None]
-        return BlockRows.of(self._design(part), part.weight, columns, self.options.alpha)
+    def _mixture_rows(self, part: _Part) -> tuple[MixtureRows, MixturePrior]:
+        """The rows of a part as mixtures of blocks read them, and what is known before them."""
+        design = self._design(part)
+        scored = [column for at in part.columns if (column := self.columns[at]) is not None]
+        sd, total = design.column_sd, part.weight @ design.seen
+        shift = part.weight @ design.offset / np.where(total > 0.0, total, 1.0)
+        scores = np.where(design.seen > 0.0, design.offset, np.nan) / sd
+        mean = design.column_mean + shift
+        steps = [column._replace(smallest_sd=0.0) for column in scored]
+        half = np.array([one.smallest_sds(at) for one, at in zip(steps, mean)]).reshape(-1)
+        # Each score stands for values within half a step, and columns that follow from each other
+        # leave a variance.
+        blur = (half / sd) ** 2 + _SMALLEST_SD**2
+        smallest_sd = np.maximum(half, [column.smallest_sd for column in scored]) / sd
+        counts = np.full(design.state.shape[1], self.options.alpha)
+        moments = shift / sd, part.shrinkage.target
+        prior = MixturePrior(design.state_ptr, counts, *moments, lambda _: blur, smallest_sd)
+        patterns = Patterns.from_scores(scores)
+        return MixtureRows(scores, patterns, design.state, _log_background(scores, design)), prior
+
+    def _fit_blocks(self, part: _Part, start: Floats, params: MixtureParams) -> MixtureFit:
+        rows, prior = self._mixture_rows(part)
+        return fit_split(rows, part.weight, start, prior, params, self.options.max_iter)
 
     def _divided(
         self, part: _Part, random_state: np.random.RandomState
@@ -296,14 +352,15 @@ class _Learner:
         options, columns = self.options, part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
         n_categories = np.where(self.is_number, 0, self.n_states)[columns]
-        numbers = as_numbers(part.rows, n_categories, self.mean[columns], self.sd[columns])
+        points = self.points[np.ix_(part.rows, columns)]
+        numbers = as_numbers(points, n_categories, self.mean[columns], self.sd[columns])
         distance = cluster_rows(numbers, part.weight, n_clusters, options.max_iter, random_state)
         membership = np.eye(n_clusters)[distance.argmin(axis=1)]
         if self._has_blocks(part):
-            part, found = self._divided_blocks(part, membership, random_state)
-            if found is None:
+            part, of_blocks = self._divided_blocks(part, membership, random_state)
+            if of_blocks is None:
                 return part, None
-            membership = found
+            membership = of_blocks
         elif options.clusterer == "em":
             membership = mixture_memberships(
                 self._design(part), part.weight, membership, options.alpha, options.max_iter
@@ -318,48 +375,38 @@ class _Learner:
         self, part: _Part, membership: Floats, random_state: np.random.RandomState
     ) -> tuple[_Part, Floats | None]:
         """The same for a part with blocks: no clusters where one block does as well."""
-        rows, max_iter = self._block_rows(part), self.options.max_iter
-        start = np.ascontiguousarray(membership.T)
-        start = fit_blocks(rows, start, part.shrinkage, USUAL_STRENGTH, max_iter).membership
-        division = weigh_division(rows, start, part.shrinkage, max_iter, self.n_folds, random_state)
-        if division.gain <= 0.0:
-            shrinkage = part.shrinkage._replace(strength=division.strength)
-            return part._replace(shrinkage=shrinkage), None
-        strength = division.strength_within
-        found = fit_blocks(rows, start, division.shrinkage, strength, max_iter)
-        return part._replace(shrinkage=Shrinkage(found.within, strength)), found.membership.T
+        (rows, prior), (target, strength) = self._mixture_rows(part), part.shrinkage
+        start, max_iter = np.ascontiguousarray(membership.T), self.options.max_iter
+        params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
+        start = fit_split(rows, part.weight, start, prior, params, max_iter).responsibility
+        split = score_split(
+            rows, part.weight, start, prior, strength, max_iter, self.n_folds, random_state
+        )
+        if split.gain <= 0.0:
+            return part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength)), None
+        fit = fit_split(rows, part.weight, start, prior, split.several, max_iter)
+        within = within_covariance(fit, prior, split.several)
+        part = part._replace(shrinkage=Shrinkage(within, split.several.strength))
+        return part, fit.responsibility.T
 
     def _design(self, part: _Part) -> Design:
-        at, is_number = part.columns, self.is_number[part.columns]
-        atoms = [self.atoms[column] for column in at]
-        numbers = without_atoms(part.rows, atoms)
-        codes = np.where(np.isnan(part.rows), -1, part.rows)
-        for column in np.flatnonzero(is_number):
-            seen = ~np.isnan(part.rows[:, column])
-            state = atom_states(part.rows[:, column], atoms[column])
-            codes[:, column] = np.where(seen, state, -1)
-        moments = self.mean[at], self.sd[at], self.options.smallest_sd * self.sd[at]
-        of_numbers = (part[is_number] for part in moments)
-        return Design.of(
-            codes.astype(np.int16),
-            numbers[:, is_number],
-            self.n_states[at],
-            part.row_weight,
-            (*of_numbers,),
+        columns = part.columns
+        numbers = columns[self.is_number[columns]]
+        moments = self.mean[numbers], self.sd[numbers], self.options.smallest_sd * self.sd[numbers]
+        codes, scores = (
+            self.codes[np.ix_(part.rows, columns)],
+            self.scores[np.ix_(part.rows, numbers)],
         )
+        return Design.of(codes, scores, self.n_states[columns], part.row_weight, moments)
 
     def _codes(self, part: _Part) -> NDArray[np.int16]:
         """States of the cells; numbers other than atoms are binned at quantiles of the part."""
-        codes = np.where(np.isnan(part.rows), -1, part.rows)
+        codes = self.codes[np.ix_(part.rows, part.columns)]
         for place in np.flatnonzero(self.is_number[part.columns]):
-            cells, atoms = part.rows[:, place], self.atoms[part.columns[place]]
-            state = atom_states(cells, atoms)
-            rest = np.where(state < len(atoms), np.nan, cells)
-            bins = quantile_bins(rest, part.weight)
-            codes[:, place] = np.where(
-                state < len(atoms), state, np.where(bins < 0, -1, bins + len(atoms))
-            )
-        return codes.astype(np.int16)
+            v = part.columns[place]
+            bins = quantile_bins(self.scores[part.rows, v], part.weight)
+            codes[:, place] = np.where(bins < 0, codes[:, place], bins + self.n_atoms[v])
+        return codes
 
     def circuit(self) -> Circuit:
         """Build the circuit, children first."""
@@ -422,6 +469,16 @@ def learn_soft_circuit(
     return learner.circuit()
 
 
+def _log_background(scores: Floats, design: Design) -> Floats:
+    """Log density (nats) of wide normal distributions of scores, and of even states."""
+    observed = ~np.isnan(scores)
+    square = (np.where(observed, scores, 0.0) / _WIDE) ** 2
+    log_peak = -0.5 * np.log(2.0 * np.pi * _WIDE**2)
+    sizes = np.diff(design.state_ptr)
+    of_states = design.state @ np.log(np.repeat(sizes, sizes).astype(np.float64))
+    return np.asarray(log_peak * observed.sum(axis=1) - 0.5 * square.sum(axis=1) - of_states)
+
+
 def refinement_pseudo_counts(
     circuit: Circuit,
     rows: Floats,
@@ -465,6 +522,6 @@ def _shares(codes: Ints, weight: Floats, n_states: int) -> Floats:
     """Shares of the states in a column, all positive; empty for a column without states."""
     if not n_states:
         return np.empty(0)
-    seen = codes >= 0
-    counts = 1.0 + np.bincount(codes[seen], weight[seen], n_states)
+    observed = codes >= 0
+    counts = 1.0 + np.bincount(codes[observed], weight[observed], n_states)
     return counts / counts.sum()

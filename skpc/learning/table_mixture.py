@@ -1,440 +1,331 @@
-"""Mixtures of Gaussians of scores and tables of states, by expectation maximisation."""
+"""Tables as mixtures of Gaussians and tables of states read them, and their circuits."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
 
-from skpc._arrays import Floats, Ints
-from skpc._jit import kernel
-from skpc.counting.clustering import cluster_points
-from skpc.learning.factors import N_START, Factors
-from skpc.learning.low_rank import factored
-from skpc.learning.table_cells import (
-    SMALLEST_SD,
-    TableCells,
-    TableColumns,
-    add_log_tables,
-    count_states,
-)
-from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
+from skpc._arrays import Floats, Ints, offsets
+from skpc.circuit import Circuit, CircuitBuilder
+from skpc.counting.clustering import as_numbers
+from skpc.domain import column_moments
+from skpc.learning.factors import Factors
+from skpc.learning.gaussian_mixture import GaussianMixture, MixturePrior, MixtureRows
+from skpc.variables import Number, ScoredColumn
+from skpc.variables.gaussians import Patterns
+from skpc.variables.number import distinct
+from skpc.variables.score import Score
 
-#: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
-TAILS = (0.6, 1.0, 1.7, 3.0)
-#: A row is left out of a Gaussian to which it belongs with less than this probability.
-_NEGLIGIBLE = 1e-7
-#: Rows distributed like the column that smooth each table of states, and rows that smooth the parts
-#: of the widths of a component.
-_LIKE_COLUMN, _LIKE_OTHERS = 1.0, 2.0
-#: Steps of EM that look at few components, between two that look at all, where missingness patterns
-#: are at least this share of the rows.
-_BETWEEN, _PATTERNS = 3, 0.2
-#: Numbers from which on EM of one component starts from factors where patterns are so many, and the
-#: robust scales from the centre of a column that these see. EM of any number of components then
-#: ends when an iteration gains less for each number: later ones raise the likelihood of these rows,
-#: but lower that of other rows.
-_MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
-#: Greatest number of iterations of k-means.
-_CLUSTERING = 30
-#: Weight of a Gaussian that has lost all rows.
-_NOTHING = 1e-100
-#: Rows that are looked at together.
-_ROWS = 64
+#: Robust scales from the centre of a column beyond which a row belongs to no cluster.
+_FAR = 1e4
+#: Standard deviations, and weights, of the normals of the background, in units of the robust scale
+#: of a column. Together they follow a Student t of three degrees of freedom.
+_BACKGROUND_SDS = np.array([0.7, 1.1, 1.8, 3.2, 7.0, 20.0, 80.0])
+_BACKGROUND_WEIGHTS = np.array([0.278, 0.401, 0.239, 0.071, 0.0107, 0.0006, 0.00001])
+_BACKGROUND_WEIGHTS /= _BACKGROUND_WEIGHTS.sum()
+#: Distance between the first and the last tenth of a normal distribution, in standard deviations.
+_TENTHS = 2.5631031310892007
+#: Standard deviation of a component, at least, as a part of the scale of the column.
+SMALLEST_SD = 1e-4
+#: Rows distributed like the column that smooth each table of states.
+_LIKE_COLUMN = 1.0
+#: Coordinates from which clusters start stay within this number of scales, for one wild value would
+#: be a cluster of its own.
+_REACH = 4.0
 
 
-class Recipe(NamedTuple):
-    """What a mixture is, and how its components are drawn to each other.
+class TableColumns(NamedTuple):
+    """What all mixtures of a table have in common, learned once from all rows.
 
     Attributes
     ----------
-    n_components : int
-        Number of components.
-    strength : float
-        Rows for each number that are added to those of each component; their covariance is the
-        pooled one within components.
-    to_diagonal : float
-        Part of the pooled covariance that is replaced by its diagonal.
-    widths : tuple of float
-        A component has a Gaussian of each width around one mean: one, or several for heavy tails.
-    n_factors : int
-        Factors that covariances are made from, plus independent noise; 0 for full covariances.
+    numbers : ndarray of shape (d,), int
+        The columns that have a score.
+    scored : list of length d
+        Their atoms and scores.
+    tables : ndarray of shape (n_tables,), int
+        The columns that have states: numbers with atoms, then categories.
+    state_ptr : ndarray of shape (n_tables + 1,), int
+        Where the states of each of these begin; a number has its atoms, then the rest.
+    share : ndarray of shape (n_states,)
+        Proportions of the states in their columns, all of them positive.
+    centre, scale : ndarrays of shape (d,)
+        Median of the scores of each number, and a standard deviation that outliers do not touch.
+    n_rows : float
+        Weight of all rows.
     """
 
-    n_components: int
-    strength: float = 0.5
-    to_diagonal: float = 0.0
-    widths: tuple[float, ...] = (1.0,)
-    n_factors: int = 0
+    numbers: Ints
+    scored: list[ScoredColumn]
+    tables: Ints
+    state_ptr: Ints
+    share: Floats
+    centre: Floats
+    scale: Floats
+    n_rows: float
 
+    @classmethod
+    def from_rows(
+        cls, rows: Floats, weight: Floats, n_states: Ints, numbers: Sequence[Number | None]
+    ) -> TableColumns:
+        """Learn the columns.
 
-class TableModel(NamedTuple):
-    """A mixture of products of Gaussians of all scores, and a table for each column of states.
-
-    A component has one or more Gaussians of the same mean, whose covariances are multiples of one.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_components,)
-        They sum to one, without the background.
-    log_table : ndarray of shape (n_components, n_states)
-        Log probabilities of the states of all columns, side by side.
-    gaussians : Gaussians
-        Gaussians of the scores, one for each component.
-    component : ndarray of shape (n_widths,), int
-        The component that has a Gaussian of each width, increasing.
-    width : ndarray of shape (n_widths,)
-        The covariance is that of the component times its square.
-    part : ndarray of shape (n_widths,)
-        Its weight in the component.
-    """
-
-    weights: Floats
-    log_table: Floats
-    gaussians: Gaussians
-    component: Ints
-    width: Floats
-    part: Floats
-
-    def joint(
-        self, columns: TableColumns, cells: TableCells, wanted: NDArray[np.bool_] | None = None
-    ) -> Floats:
-        """Log weight plus log density (nats) of Gaussians, shape (n_widths, n_rows).
-
-        It includes the tables, but not what a row gains by the scale of its numbers. It is -inf
-        where ``wanted``, of shape (n_components, n_rows), is False.
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, NaN where missing.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        n_states : ndarray of shape (n_features,)
+            Number of categories; 0 for a column of numbers.
+        numbers : sequence of Number or None
+            What each column of numbers is. None has no atoms, and its score is linear.
         """
-        square, log_base = squared_distances(self.gaussians, cells.scores, cells.patterns, wanted)
-        n_seen = cells.patterns.n_observed
-        log_base += n_seen * math.log(2.0 * math.pi)
-        log_base *= -0.5
-        log_base += np.log(self.weights)[:, np.newaxis]
-        add_log_tables(self.log_table, columns.state_ptr, cells.codes, log_base)
-        found = np.empty((len(self.part), len(n_seen)))
-        log_part = np.log(self.part)
-        _widen(square, log_base, self.component, self.width, log_part, n_seen, found)
-        return found
+        is_number = np.flatnonzero(n_states == 0)
+        scored = [_scored(numbers[v], rows[:, v], weight) for v in is_number.tolist()]
+        with_atoms = [v for v, column in zip(is_number, scored) if len(column.atoms)]
+        counts = np.array(n_states)
+        counts[is_number] = [column.n_states for column in scored]
+        tables = np.array([*with_atoms, *np.flatnonzero(n_states > 0)], dtype=np.int64)
+        state_ptr = offsets(counts[tables])
+        unit, share = np.ones(len(is_number)), np.ones(state_ptr[-1])
+        total = float(weight.sum())
+        columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total)
+        codes, scores = columns._codes_and_scores(rows)
+        share += weight @ columns._indicators(codes)
+        for begin, end in zip(state_ptr, state_ptr[1:]):
+            share[begin:end] /= share[begin:end].sum()
+        robust = [_robust(column, weight) for column in scores.T]
+        centre, scale = np.array(robust).reshape(-1, 2).T.copy()
+        return columns._replace(centre=centre, scale=scale)
 
-    def log_density(self, columns: TableColumns, cells: TableCells) -> Floats:
+    def cells(self, rows: Floats) -> TableCells:
+        """The cells of encoded rows."""
+        codes, scores = self._codes_and_scores(rows)
+        states = self._indicators(codes)
+        background = self._background(scores, states)
+        mixture_rows = MixtureRows(scores, Patterns.from_scores(scores), states, background)
+        return TableCells(mixture_rows, self._log_base(rows, scores))
+
+    def _codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
+        """States, -1 where missing, and scores, NaN where a cell is missing or an atom."""
+        scores = np.empty((len(rows), len(self.numbers)))
+        codes = np.empty((len(rows), len(self.tables)), dtype=np.int64)
+        state = {}
+        for place, (v, column) in enumerate(zip(self.numbers.tolist(), self.scored)):
+            state[v], scores[:, place] = column.scores(np.ascontiguousarray(rows[:, v]))
+        for place, v in enumerate(self.tables.tolist()):
+            category = np.where(np.isnan(rows[:, v]), -1.0, rows[:, v])
+            codes[:, place] = state.get(v, category)
+        return codes, scores
+
+    def _indicators(self, codes: Ints) -> csr_array:
+        """Indicators of states, shape (n_rows, n_states)."""
+        row, table = np.nonzero(codes >= 0)
+        column = self.state_ptr[table] + codes[row, table]
+        shape = len(codes), int(self.state_ptr[-1])
+        return csr_array((np.ones(len(row)), (row, column)), shape=shape)
+
+    def is_far(self, scores: Floats) -> NDArray[np.bool_]:
+        """Which rows have a score farther from the others than any scale of the background."""
+        return np.asarray((np.abs(scores - self.centre) > _FAR * self.scale).any(axis=1))
+
+    def points(self, rows: Floats, weight: Floats) -> Floats:
+        """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""
+        points = rows.copy()
+        n_states = np.ones(rows.shape[1], dtype=np.int64)
+        n_states[self.numbers] = 0
+        for v, column, centre, scale in zip(self.numbers, self.scored, self.centre, self.scale):
+            score = (column.score.transform(rows[:, v]) - centre) / scale
+            points[:, v] = np.clip(score, -_REACH, _REACH)
+        for place, v in enumerate(self.tables):
+            if n_states[v]:
+                n_states[v] = self.state_ptr[place + 1] - self.state_ptr[place]
+        scores = points[:, self.numbers]
+        if np.isnan(scores).any():
+            varies = np.nan_to_num(column_moments(scores, weight)[1]) > 0.0
+            varies &= ~np.isnan(scores).all(axis=0)
+            some = self.numbers[varies]
+            factors = Factors.fit(points[:, some], weight)
+            points[:, some] = factors.completed(points[:, some]) * factors.scale + factors.mean
+        unit = np.ones(rows.shape[1])
+        return as_numbers(points, n_states, 0.0 * unit, unit)[0]
+
+    @property
+    def prior(self) -> MixturePrior:
+        """What is known of mixtures of these columns before their rows."""
+        counts, smallest = _LIKE_COLUMN * self.share, np.zeros(len(self.scale))
+        moments = self.centre, np.diag(self.scale**2)
+        return MixturePrior(
+            self.state_ptr,
+            counts,
+            *moments,
+            self._added_variances,
+            smallest,
+            self.background_weight,
+        )
+
+    def _added_variances(self, mean: Floats) -> Floats:
+        """The squares of half a step of the lattice of each column at the mean, at least."""
+        variances = np.tile((SMALLEST_SD * self.scale) ** 2, (len(mean), 1))
+        for place, column in enumerate(self.scored):
+            at = np.ascontiguousarray(mean[:, place])
+            variances[:, place] += column.smallest_sds(at) ** 2
+        return variances
+
+    def log_density(self, model: GaussianMixture, cells: TableCells) -> Floats:
         """Log density (nats) of encoded rows, the background included, shape (n_rows,)."""
-        joint = self.joint(columns, cells)
-        return _share_rows(joint, cells, columns) + cells.log_base
+        return model.log_density(cells.rows, self.background_weight) + cells.log_base
 
-    def log_cells(self, columns: TableColumns, cells: TableCells) -> Floats:
-        """Log density (nats) of scores given the other cells of the row, shape (n_rows, d).
+    @property
+    def background_weight(self) -> float:
+        """Weight of the background: that of one row more."""
+        return 1.0 / (self.n_rows + 1.0)
 
-        Zero where a cell is missing or an atom. The background is not counted.
-        """
-        joint, (n_rows, d) = self.joint(columns, cells), cells.scores.shape
-        rest = np.full((n_rows, d), -np.inf)
-        wider = self.width[:, np.newaxis, np.newaxis] ** 2
-        for b in range(len(joint)):
-            k = self.component[b : b + 1]
-            one = Gaussians.from_covariance(
-                self.gaussians.mean[k], wider[b] * self.gaussians.covariance[k]
-            )
-            alone = leave_one_out(one, cells.scores, cells.patterns)[0]
-            np.logaddexp(rest, joint[b][:, np.newaxis] - alone, out=rest)
-        return np.asarray(np.logaddexp.reduce(joint, axis=0)[:, np.newaxis] - rest)
+    def _log_base(self, rows: Floats, scores: Floats) -> Floats:
+        """What the log densities of rows gain by the scales of their numbers, shape (n_rows,)."""
+        log_base = np.zeros(len(rows))
+        for v, column, score in zip(self.numbers, self.scored, scores.T):
+            values = np.ascontiguousarray(rows[:, v])
+            plain, atom = ~np.isnan(score), np.isnan(score) & ~np.isnan(values)
+            log_base[plain] += column.score.log_slope(values[plain])
+            if column.step > 0.0:
+                # An atom fills its cell of the lattice.
+                log_base[atom] -= np.log(column.step)
+        return log_base
 
-    @classmethod
-    def stacked(cls, models: list[TableModel], weights: Floats) -> TableModel:
-        """The mixture of some mixtures."""
-        first = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
-        parts = zip(*(model.gaussians for model in models))
-        return cls(
-            np.concatenate([weight * model.weights for weight, model in zip(weights, models)]),
-            np.concatenate([model.log_table for model in models]),
-            Gaussians(*(np.concatenate(part) for part in parts)),
-            np.concatenate([begin + model.component for begin, model in zip(first, models)]),
-            np.concatenate([model.width for model in models]),
-            np.concatenate([model.part for model in models]),
-        )
+    def _background(self, scores: Floats, states: csr_array) -> Floats:
+        """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
+        log_density = np.asarray(states @ np.log(self.share))
+        log_peak = np.log(_BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * _BACKGROUND_SDS))
+        for score, centre, scale in zip(scores.T, self.centre, self.scale):
+            observed = ~np.isnan(score)
+            distance = (score[observed] - centre) / scale
+            # Of scores whose squares overflow nothing is left.
+            with np.errstate(over="ignore"):
+                squares = np.square(distance[:, np.newaxis] / _BACKGROUND_SDS)
+            log_normals = log_peak - 0.5 * squares
+            log_density[observed] += logsumexp(log_normals, axis=1) - np.log(scale)
+        return log_density
 
 
-class Sums(NamedTuple):
-    """Sums over rows that determine the next model.
+class TableCells(NamedTuple):
+    """The cells of some rows.
 
     Attributes
     ----------
-    weight, total, square : ndarrays
-        What :func:`skpc.variables.gaussians.statistics` returns for each component.
-    by_width : ndarray of shape (n_components, n_widths)
-        Weight of the rows in each Gaussian.
-    counts : ndarray of shape (n_components, n_states)
-        That of the rows in each state.
-    log_density : float
-        Sum of the log densities (nats) of the rows.
+    rows : MixtureRows
+        The rows as mixtures read them.
+    log_base : ndarray of shape (n_rows,)
+        What their log densities (nats) gain by the slopes of the scores, and by atoms of lattices.
     """
 
-    weight: Floats
-    total: Floats
-    square: Floats
-    by_width: Floats
-    counts: Floats
-    log_density: float = 0.0
-
-    @classmethod
-    def of(cls, model: TableModel, columns: TableColumns, cells: TableCells, share: Floats) -> Sums:
-        """The sums, from the weight of each row in each Gaussian."""
-        share = share.reshape(len(model.weights), -1, share.shape[1])
-        rows, by_width = share.sum(axis=1), share.sum(axis=2)
-        # A row in a wide Gaussian says less about the mean and the covariance.
-        precision = 1.0 / np.square(model.width[: share.shape[1]])
-        told = np.einsum("kwr,w->kr", share, precision)
-        sums = statistics(model.gaussians, cells.scores, cells.patterns, told, rows)
-        counts = np.zeros_like(model.log_table)
-        count_states(rows, columns.state_ptr, cells.codes, counts)
-        return cls(*sums, by_width, counts)
-
-    @classmethod
-    def expected(
-        cls, model: TableModel, columns: TableColumns, rows: Floats, weight: Floats
-    ) -> Sums:
-        """The sums over encoded rows: the E-step."""
-        cells = columns.cells(rows)
-        share = model.joint(columns, cells)
-        log_density = weight @ (_share_rows(share, cells, columns) + cells.log_base)
-        found = cls.of(model, columns, cells, share * weight)
-        return found._replace(log_density=float(log_density))
-
-    @classmethod
-    def like(cls, model: TableModel, n_rows: float) -> Sums:
-        """The sums over ``n_rows`` rows that are distributed like a model."""
-        count = n_rows * model.weights
-        by_width = count[:, np.newaxis] * model.part.reshape(len(count), -1)
-        width = model.width[: by_width.shape[1]]
-        return cls(
-            by_width @ (1.0 / width**2),
-            np.zeros_like(model.gaussians.mean),
-            count[:, np.newaxis, np.newaxis] * model.gaussians.covariance,
-            by_width,
-            count[:, np.newaxis] * np.exp(model.log_table),
-        )
+    rows: MixtureRows
+    log_base: Floats
 
 
-def next_model(model: TableModel, sums: Sums, columns: TableColumns, recipe: Recipe) -> TableModel:
-    """The M-step, from sums over all rows."""
-    return _Maximiser(columns, recipe).told_by(model, sums)
+def _scored(number: Number | None, values: Floats, weight: Floats) -> ScoredColumn:
+    if number is not None:
+        return number.scored_column(0.0)
+    mean, sd = column_moments(values[:, np.newaxis], weight)
+    return ScoredColumn(Score(centre=float(mean[0]), spread=float(sd[0])), np.empty(0))
 
 
-def fit_components(
-    columns: TableColumns,
-    cells: TableCells,
-    weight: Floats,
-    start: TableModel | Floats,
-    recipe: Recipe,
-    max_iter: int,
-    tol: float,
-) -> TableModel:
-    """Fit components by expectation maximisation.
+def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
+    """Median and scale of the scores of a column; 0 and 1 for a column without scores."""
+    points, mass = distinct(scores, weight)
+    if not len(points):
+        return 0.0, 1.0
+    reached = np.cumsum(mass) / mass.sum()
+    low, centre, high = points[np.searchsorted(reached, [0.1, 0.5, 0.9])]
+    scale = (high - low) / _TENTHS or (points[-1] - points[0]) / _TENTHS or 1.0
+    return float(centre), float(scale)
+
+
+def table_circuit(columns: TableColumns, model: GaussianMixture, n_features: int) -> Circuit:
+    """Build the circuit of a mixture.
+
+    The root is a sum over components, the background last. A component is a product of a block leaf
+    of all numbers (a sum of these, where it has several widths) and a leaf for each category; the
+    background is a product of columns, where a number is a sum of normals around its median.
 
     Parameters
     ----------
     columns : TableColumns
-    cells : TableCells
-    weight : ndarray of shape (n_rows,)
-        Positive.
-    start : TableModel or ndarray of shape (n_components, n_rows)
-        Where to begin: a model of the same recipe, or the part of each row that belongs to each
-        component.
-    recipe : Recipe
-        What the mixture is.
-    max_iter : int
-        Greatest number of iterations.
-    tol : float
-        EM ends when an iteration raises the mean log density of the rows by less than this.
+    model : GaussianMixture
+    n_features : int
+        Number of columns of encoded rows.
 
     Returns
     -------
-    TableModel
+    Circuit
+        A smooth and decomposable circuit.
     """
-    learner = _Maximiser(columns, recipe)
-    if isinstance(start, TableModel):
-        model = start
-    else:
-        model = learner.first(len(start), cells, weight)
-        part = model.part.reshape(len(start), -1, 1)
-        share = (start[:, np.newaxis] * part * weight).reshape(len(model.part), -1)
-        model = learner.maximised(model, cells, share)
-    # Steps between look only at the components to which a row belongs, and raise a bound: they pay
-    # where a row costs as much as a pattern.
-    is_dear = len(model.weights) > 1 and len(cells.patterns.observed) > _PATTERNS * len(weight)
-    n_between = _BETWEEN if is_dear else 0
-    if _are_costly(cells):
-        tol = max(tol, _TOL_NUMBER * len(columns.numbers))
-    before = -math.inf
-    for _ in range(max_iter):
-        share = model.joint(columns, cells)
-        reached = float(weight @ _share_rows(share, cells, columns)) / float(weight.sum())
-        if reached - before < tol * (1 + n_between):
-            break
-        before = reached
-        for _ in range(n_between):
-            wanted = _belongs(share, model)
-            model = learner.maximised(model, cells, share * weight)
-            share = model.joint(columns, cells, wanted)
-            _share_rows(share, cells, columns)
-        model = learner.maximised(model, cells, share * weight)
-    return model
+    maker = _Maker(columns, n_features)
+    tops = [maker.component(model, k) for k in range(len(model.weights))]
+    weights = np.append(
+        (1.0 - columns.background_weight) * model.weights, columns.background_weight
+    )
+    maker.builder.sum([*tops, maker.background()], np.log(weights))
+    return maker.builder.build()
 
 
-def _are_costly(cells: TableCells) -> bool:
-    """Whether filling in missing cells is what takes the time."""
-    n_rows, d = cells.scores.shape
-    are_many = d >= _MANY and len(cells.patterns.observed) > _PATTERNS * n_rows
-    return are_many and not np.isnan(cells.scores).all(axis=0).any()
+class _Maker:
+    def __init__(self, columns: TableColumns, n_features: int):
+        self.columns = columns
+        n_states = np.zeros(n_features, dtype=np.int64)
+        n_states[columns.tables] = np.diff(columns.state_ptr)
+        axes: list = [None] * n_features
+        for v, scored, scale in zip(columns.numbers, columns.scored, columns.scale):
+            n_states[v] = scored.n_states
+            axes[v] = scored._replace(smallest_sd=SMALLEST_SD * float(scale))
+        self.builder = CircuitBuilder(n_states, axes)
+        is_number = np.zeros(n_features, dtype=bool)
+        is_number[columns.numbers] = True
+        self.categories = [v for v in columns.tables.tolist() if not is_number[v]]
 
+    def component(self, model: GaussianMixture, k: int) -> int:
+        """Add a component."""
+        tables = self._tables(model.log_table[k])
+        leaves = [self.builder.discrete(v, tables[v]) for v in self.categories]
+        numbers = self.columns.numbers.tolist()
+        if numbers:
+            places = np.flatnonzero(model.component == k)
+            log_probs = [tables.get(v, np.zeros(1)) for v in numbers]
+            mean, covariance = model.gaussians.mean[k], model.gaussians.covariance[k]
+            blocks = [
+                self.builder.block(numbers, log_probs, mean, width**2 * covariance)
+                for width in model.width[places]
+            ]
+            leaves.append(self._sum(blocks, model.proportion[places]))
+        return self._product(leaves)
 
-def _belongs(share: Floats, model: TableModel) -> NDArray[np.bool_]:
-    """Whether rows belong to components, from their parts; shape (n_components, n_rows)."""
-    first = np.searchsorted(model.component, np.arange(len(model.weights)))
-    return np.asarray(np.add.reduceat(share, first) > 0.0)
-
-
-def clustered(
-    points: Floats, weight: Floats, n_components: int, random_state: np.random.RandomState
-) -> Floats:
-    """Clusters of rows by k-means, as parts of one and zero; shape (n_clusters, n_rows)."""
-    label = cluster_points(points, weight, n_components, _CLUSTERING, random_state)
-    return np.ascontiguousarray((np.arange(label.max() + 1)[:, np.newaxis] == label) * 1.0)
-
-
-def n_parameters(recipe: Recipe, model: TableModel, columns: TableColumns) -> int:
-    """Number of free parameters of a mixture."""
-    d, n_factors = len(columns.numbers), recipe.n_factors
-    full = d * (d + 1) // 2
-    of_covariance = min(d * (n_factors + 1), full) if n_factors else full
-    of_tables = len(columns.share) - len(columns.tables)
-    of_one = d + of_covariance + of_tables + len(recipe.widths) - 1
-    return len(model.weights) * (of_one + 1) - 1
-
-
-class _Maximiser:
-    """The M-step of a recipe."""
-
-    def __init__(self, columns: TableColumns, recipe: Recipe):
-        self.columns, self.recipe = columns, recipe
-        self.precision = 1.0 / np.square(recipe.widths)
-        self.noise: Floats | None = None
-
-    def first(self, n_components: int, cells: TableCells, weight: Floats) -> TableModel:
-        """Components that all equal the columns; they fill in missing cells at the start."""
+    def background(self) -> int:
+        """Add the background."""
         columns = self.columns
-        mean = np.tile(columns.centre, (n_components, 1))
-        covariance = np.repeat(np.diag(columns.scale**2)[np.newaxis], n_components, axis=0)
-        gaussians = Gaussians.from_covariance(mean, covariance)
-        # Several components would lose to the factors what keeps them apart.
-        if n_components == 1 and _are_costly(cells) and len(weight) > len(columns.scale):
-            far = _CLIP * columns.scale
-            scores = np.clip(cells.scores, columns.centre - far, columns.centre + far)
-            gaussians = Factors.fit(scores, weight, N_START).gaussians(1)
-        weights = np.full(n_components, 1.0 / n_components)
-        part = np.tile(self.precision / self.precision.sum(), (n_components, 1))
-        log_table = np.tile(np.log(columns.share), (n_components, 1))
-        return self._model(weights, log_table, gaussians, part)
+        tables = self._tables(np.log(columns.share))
+        leaves = [self.builder.discrete(v, tables[v]) for v in self.categories]
+        for v, centre, scale in zip(columns.numbers.tolist(), columns.centre, columns.scale):
+            log_prob = tables.get(v, np.zeros(1))
+            normals = [
+                self.builder.scored(v, log_prob, float(centre), float(sd * scale))
+                for sd in _BACKGROUND_SDS
+            ]
+            leaves.append(self._sum(normals, _BACKGROUND_WEIGHTS))
+        return self._product(leaves)
 
-    def maximised(self, model: TableModel, cells: TableCells, share: Floats) -> TableModel:
-        """The next model, from the weight of each row in each Gaussian."""
-        return self.told_by(model, Sums.of(model, self.columns, cells, share))
+    def _tables(self, log_table: Floats) -> dict[int, Floats]:
+        """Log probabilities of the states of each column that has any."""
+        parts = np.split(log_table, self.columns.state_ptr[1:-1])
+        return dict(zip(self.columns.tables.tolist(), parts))
 
-    def told_by(self, model: TableModel, sums: Sums) -> TableModel:
-        """The next model, from sums over the rows."""
-        columns, by_width = self.columns, np.maximum(sums.by_width, _NOTHING)
-        weight = np.maximum(sums.weight, _NOTHING)[:, np.newaxis]
-        shift = sums.total / weight
-        around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
-        mean, count = model.gaussians.mean + shift, by_width.sum(axis=1)
-        smallest = columns.smallest_variances(mean)
-        gaussians = self._gaussians(mean, count, sums.square - around, smallest)
-        like = by_width.sum(axis=0) / count.sum()
-        part = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
-        weights = count / count.sum()
-        return self._model(weights, self._log_tables(sums.counts), gaussians, part)
+    def _sum(self, nodes: list[int], weights: Floats) -> int:
+        return nodes[0] if len(nodes) == 1 else self.builder.sum(nodes, np.log(weights))
 
-    def _gaussians(
-        self, mean: Floats, count: Floats, square: Floats, smallest: Floats
-    ) -> Gaussians:
-        """Gaussians of covariances drawn to the pooled one, from sums of squares."""
-        d = square.shape[1]
-        pooled = square.sum(axis=0) / count.sum()
-        target = (1.0 - self.recipe.to_diagonal) * pooled
-        np.fill_diagonal(target, pooled.diagonal())
-        added = self.recipe.strength * d
-        found = (square + added * target) / (count + added)[:, np.newaxis, np.newaxis]
-        found = 0.5 * (found + found.transpose(0, 2, 1))
-        diagonal = np.arange(d)
-        found[:, diagonal, diagonal] += smallest + (SMALLEST_SD * self.columns.scale) ** 2
-        if self.recipe.n_factors:
-            loadings, self.noise = factored(found, self.recipe.n_factors, self.noise)
-            return Gaussians.from_factors(mean, loadings, self.noise)
-        return Gaussians.from_covariance(mean, found)
-
-    def _log_tables(self, counts: Floats) -> Floats:
-        """Log probabilities of states from their counts, drawn to their shares in the column."""
-        counts = counts + _LIKE_COLUMN * self.columns.share
-        for begin, end in zip(self.columns.state_ptr, self.columns.state_ptr[1:]):
-            counts[:, begin:end] /= counts[:, begin:end].sum(axis=1, keepdims=True)
-        return np.asarray(np.log(counts))
-
-    def _model(
-        self, weights: Floats, log_table: Floats, gaussians: Gaussians, part: Floats
-    ) -> TableModel:
-        """A model in which each component has a Gaussian of each width."""
-        component = np.repeat(np.arange(len(weights)), part.shape[1])
-        width = np.tile(self.recipe.widths, len(weights))
-        return TableModel(weights, log_table, gaussians, component, width, part.ravel())
-
-
-def _share_rows(joint: Floats, cells: TableCells, columns: TableColumns) -> Floats:
-    """Log densities of rows; the joint log densities become the parts of rows in Gaussians."""
-    found = np.empty(joint.shape[1])
-    _share_kernel(joint, cells.background, columns.background_weight, found)
-    return found
-
-
-@kernel
-def _widen(
-    square: Floats,
-    log_base: Floats,
-    component: Ints,
-    width: Floats,
-    log_part: Floats,
-    n_seen: Ints,
-    found: Floats,
-) -> None:
-    """Log densities of the Gaussians of each width."""
-    for b in range(len(component)):
-        k, log_width, half = component[b], math.log(width[b]), 0.5 / (width[b] * width[b])
-        for r in range(len(n_seen)):
-            rest = log_part[b] - n_seen[r] * log_width - half * square[k, r]
-            found[b, r] = log_base[k, r] + rest
-
-
-@kernel
-def _share_kernel(joint: Floats, background: Floats, weight: float, found: Floats) -> None:
-    n_gaussians, n_rows = joint.shape
-    log_weight, log_rest = math.log(weight), math.log1p(-weight)
-    highest, total = np.empty(_ROWS), np.empty(_ROWS)
-    for begin in range(0, n_rows, _ROWS):
-        n = min(_ROWS, n_rows - begin)
-        for r in range(n):
-            highest[r] = log_weight + background[begin + r]
-        for k in range(n_gaussians):
-            for r in range(n):
-                highest[r] = max(highest[r], log_rest + joint[k, begin + r])
-        for r in range(n):
-            total[r] = math.exp(log_weight + background[begin + r] - highest[r])
-        for k in range(n_gaussians):
-            for r in range(n):
-                part = math.exp(log_rest + joint[k, begin + r] - highest[r])
-                joint[k, begin + r] = part
-                total[r] += part
-        for k in range(n_gaussians):
-            for r in range(n):
-                part = joint[k, begin + r] / total[r]
-                joint[k, begin + r] = part if part > _NEGLIGIBLE else 0.0
-        for r in range(n):
-            found[begin + r] = highest[r] + math.log(total[r])
+    def _product(self, nodes: list[int]) -> int:
+        return nodes[0] if len(nodes) == 1 else self.builder.product(nodes)

@@ -12,18 +12,18 @@ from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints, added
 from skpc._threads import each
-from skpc.learning.simplex import mixture_weights
-from skpc.learning.table_cells import TableCells, TableColumns
-from skpc.learning.table_mixture import (
+from skpc.learning.gaussian_mixture import (
     TAILS,
-    Recipe,
+    GaussianMixture,
+    MixtureParams,
     Sums,
-    TableModel,
     clustered,
-    fit_components,
-    n_parameters,
-    next_model,
+    expected_sums,
+    fit_gaussian_mixture,
+    m_step,
 )
+from skpc.learning.simplex import mixture_weights
+from skpc.learning.table_mixture import TableCells, TableColumns
 from skpc.variables import Number
 
 #: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
@@ -53,7 +53,7 @@ _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 #: Distinct rows that make the choices, at most; parameters are those of all rows.
 _MOST_ROWS = 30_000
 #: Steps of EM on all rows that follow, and rows that these read at a time.
-_PASSES, _ROWS_OF_PART = 2, 16_384
+_PASSES, _ROWS_OF_CHUNK = 2, 16_384
 #: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
 #: ``_COLUMNS`` numbers the tolerance grows in proportion.
 _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
@@ -92,8 +92,8 @@ class HeldOutRows(NamedTuple):
 
     rows: Floats
     weight: Floats
-    asked: Floats
-    asked_weight: Floats
+    test_rows: Floats
+    test_weight: Floats
 
 
 class Candidate(NamedTuple):
@@ -101,7 +101,7 @@ class Candidate(NamedTuple):
 
     Attributes
     ----------
-    recipe : Recipe
+    params : MixtureParams
         The mixture.
     linear : tuple of int
         The columns whose scores are linear.
@@ -109,7 +109,7 @@ class Candidate(NamedTuple):
         Whether atoms are states of their own, rather than values like others.
     """
 
-    recipe: Recipe
+    params: MixtureParams
     linear: tuple[int, ...] = ()
     atoms: bool = True
 
@@ -117,7 +117,7 @@ class Candidate(NamedTuple):
         """The candidate with other choices."""
         linear = changed.pop("linear", self.linear)
         atoms = changed.pop("atoms", self.atoms)
-        return Candidate(self.recipe._replace(**changed), linear, atoms)
+        return Candidate(self.params._replace(**changed), linear, atoms)
 
     def is_like(self, other: Candidate) -> bool:
         """Whether the scores are the same."""
@@ -138,55 +138,57 @@ class LearnedMixture(NamedTuple):
     ----------
     columns : TableColumns
         What all components have in common.
-    model : TableModel
+    model : GaussianMixture
         All components.
     choices : Choices
-        Their recipes.
+        Their parameters.
     n_parameters : int
         Number of free parameters.
-    models : list of TableModel
+    models : list of GaussianMixture
         Those that are mixed, one for each candidate.
     """
 
     columns: TableColumns
-    model: TableModel
+    model: GaussianMixture
     choices: Choices
     n_parameters: int
-    models: list[TableModel]
+    models: list[GaussianMixture]
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of encoded rows, shape (n_rows,)."""
-        return self.model.log_density(self.columns, self.columns.cells(rows))
+        return self.columns.log_density(self.model, self.columns.cells(rows))
 
     def refitted(self, table: TableRows) -> LearnedMixture:
         """The mixture with parameters of all rows, where it has been learned from some."""
-        found = self._replace(columns=self.columns._replace(n_rows=float(table.weight.sum())))
+        mixture = self._replace(columns=self.columns._replace(n_rows=float(table.weight.sum())))
         work = float(table.rows.size) * self.model.gaussians.mean.size
         for _ in range(_PASSES):
-            parts = (
-                (found, table.rows[part], table.weight[part])
-                for part in gen_batches(len(table.rows), _ROWS_OF_PART)
+            chunks = (
+                (mixture, table.rows[chunk], table.weight[chunk])
+                for chunk in gen_batches(len(table.rows), _ROWS_OF_CHUNK)
             )
-            found = found.told_by(reduce(added, each(LearnedMixture.expected, parts, work)))
-        return found
+            mixture = mixture.m_step(reduce(added, each(LearnedMixture.expected, chunks, work)))
+        return mixture
 
     def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
         """The E-step of each candidate, on encoded rows; of weight one by default."""
-        weight = np.ones(len(rows)) if weight is None else weight
-        return tuple(Sums.expected(part, self.columns, rows, weight) for part in self.models)
+        weight, cells = np.ones(len(rows)) if weight is None else weight, self.columns.cells(rows)
+        log_base, prior = float(weight @ cells.log_base), self.columns.prior
+        sums = [expected_sums(model, cells.rows, weight, prior) for model in self.models]
+        return tuple(one._replace(log_density=one.log_density + log_base) for one in sums)
 
     def before(self, n_rows: float) -> tuple[Sums, ...]:
         """The sums of ``n_rows`` rows that are distributed like each candidate."""
-        return tuple(Sums.like(part, n_rows) for part in self.models)
+        return tuple(Sums.from_model(model, n_rows) for model in self.models)
 
-    def told_by(self, sums: Sequence[Sums]) -> LearnedMixture:
-        """The M-step, from sums over all rows."""
+    def m_step(self, sums: Sequence[Sums]) -> LearnedMixture:
+        """The mixture with parameters from sums over all rows."""
         weights, candidates = self.choices
-        parts = [
-            next_model(part, of_part, self.columns, candidate.recipe)
-            for part, of_part, candidate in zip(self.models, sums, candidates)
+        models = [
+            m_step(model, of_model, self.columns.prior, candidate.params)
+            for model, of_model, candidate in zip(self.models, sums, candidates)
         ]
-        return self._replace(model=TableModel.stacked(parts, weights), models=parts)
+        return self._replace(model=GaussianMixture.stacked(models, weights), models=models)
 
 
 def learn_table_mixture(
@@ -228,17 +230,14 @@ def learn_table_mixture(
         advance(1.0)
     choices = search.stack() if n_components is None else Choices(np.ones(1), [search.best])
     n_starts = _N_STARTS if (n_components or 1) > 1 else 1
-    if n_starts == 1:
-        tried = [learn_chosen(table, choices, seed)]
-    else:
-        starts = ((table, choices, seed, start) for start in range(n_starts))
-        recipes = [candidate.recipe for candidate in choices.candidates]
-        tried = each(learn_chosen, starts, n_starts * _work(table.rows, recipes))
+    starts = ((table, choices, seed, start) for start in range(n_starts))
+    work = n_starts * _work(table.rows, choices.candidates)
+    mixtures = [learn_chosen(*next(starts))] if n_starts == 1 else each(learn_chosen, starts, work)
     advance(N_STAGES - steps)
     if n_starts == 1:
-        return tried[0]
-    scores = [table.weight @ found.log_density(table.rows) for found in tried]
-    return tried[int(np.argmax(scores))]
+        return mixtures[0]
+    scores = [table.weight @ mixture.log_density(table.rows) for mixture in mixtures]
+    return mixtures[int(np.argmax(scores))]
 
 
 def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:
@@ -248,50 +247,65 @@ def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) 
     one of them are found.
     """
     weights, candidates = choices
-    columns = _columns_of(table, candidates[0])
-    whole = _Part(columns, table.rows, table.weight, seed)
+    columns = _columns_for(table, candidates[0])
+    whole = _Learner(columns, table.rows, table.weight, seed)
     if start > 0:
         scale = np.random.RandomState(seed + start).standard_exponential(whole.points.shape[1])
         whole.points *= scale**2
-    recipes = [candidate.recipe for candidate in candidates]
-    models = each(whole.fit, ((recipe,) for recipe in recipes), _work(table.rows, recipes))
-    sizes = [
-        n_parameters(candidate.recipe, model, columns)
-        for candidate, model in zip(candidates, models)
-    ]
-    stacked = TableModel.stacked(models, weights)
-    return LearnedMixture(columns, stacked, choices, sum(sizes) + len(models) - 1, models)
+    tasks = ((candidate.params,) for candidate in candidates)
+    models = each(whole.fit, tasks, _work(table.rows, candidates))
+    n_parameters = (
+        len(models)
+        - 1
+        + sum(
+            model.n_parameters(columns.state_ptr, candidate.params.n_factors)
+            for candidate, model in zip(candidates, models)
+        )
+    )
+    stacked = GaussianMixture.stacked(models, weights)
+    return LearnedMixture(columns, stacked, choices, n_parameters, models)
 
 
-class _Part:
+class _Learner:
     """Rows to learn from."""
 
     def __init__(self, columns: TableColumns, rows: Floats, weight: Floats, seed: int):
         self.columns, self.weight, self.seed = columns, weight, seed
         self.cells, self.points = columns.cells(rows), columns.points(rows, weight)
         self.starts: dict[int, Floats] = {}
-        self.fitted: dict[Recipe, TableModel] = {}
+        self.fitted: dict[MixtureParams, GaussianMixture] = {}
 
-    def fit(self, recipe: Recipe) -> TableModel:
-        """The mixture of a recipe, from clusters of the rows."""
-        count, random_state = recipe.n_components, np.random.RandomState(self.seed)
+    def fit(self, params: MixtureParams) -> GaussianMixture:
+        """The mixture of some parameters, from clusters of the rows."""
+        count, random_state = params.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
             start = clustered(self.points, self.weight, count, random_state)
             # Rows this far away would dominate a covariance; they are left to the background.
-            self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
-        return self._fit_from(self.starts[count], recipe)
+            self.starts[count] = np.where(self.columns.is_far(self.cells.rows.scores), 0.0, start)
+        return self._fit_from(self.starts[count], params)
 
-    def try_recipe(self, recipe: Recipe) -> TableModel:
-        """The same, from the last mixture of a like recipe that was tried: that is nearer."""
-        like = recipe._replace(strength=0.0, to_diagonal=0.0)
+    def fit_like(self, params: MixtureParams) -> GaussianMixture:
+        """The same, from the last mixture of like parameters that was tried: that is nearer."""
+        like = params._replace(strength=0.0, to_diagonal=0.0)
         before = self.fitted.get(like)
-        found = self.fit(recipe) if before is None else self._fit_from(before, recipe)
-        self.fitted[like] = found
-        return found
+        model = self.fit(params) if before is None else self._fit_from(before, params)
+        self.fitted[like] = model
+        return model
 
-    def _fit_from(self, start: TableModel | Floats, recipe: Recipe) -> TableModel:
+    def _fit_from(self, start: GaussianMixture | Floats, params: MixtureParams) -> GaussianMixture:
         tol = _TOL * max(1.0, len(self.columns.numbers) / _COLUMNS)
-        return fit_components(self.columns, self.cells, self.weight, start, recipe, _MAX_ITER, tol)
+        rows, prior = self.cells.rows, self.columns.prior
+        return fit_gaussian_mixture(rows, self.weight, start, prior, params, _MAX_ITER, tol).model
+
+    def test(self, cells: TableCells, params: MixtureParams) -> Floats:
+        """Log densities (nats) of held-out rows."""
+        return self.columns.log_density(self.fit_like(params), cells)
+
+    def test_cells(self, cells: TableCells, params: MixtureParams, plain: list[bool]) -> Floats:
+        """Log densities of some held-out cells given the rest of their rows, summed by row."""
+        log_cells = self.fit_like(params).log_cells(cells.rows)
+        some = np.array(plain)[self.columns.numbers]
+        return np.asarray(np.maximum(log_cells[:, some], _LOWEST).sum(axis=1))
 
 
 class _Search:
@@ -305,8 +319,8 @@ class _Search:
         seed: int,
     ):
         self.table, self.parts, self.seed = table, parts, seed
-        self.told: dict[Candidate, Floats] = {}
-        self.learners: dict[Candidate, list[tuple[_Part, TableCells]]] = {}
+        self.log_densities: dict[Candidate, Floats] = {}
+        self.learners: dict[Candidate, list[tuple[_Learner, TableCells]]] = {}
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
         self.n_numbers = int((table.n_states == 0).sum())
         is_wide = self.n_numbers > _WIDE * table.weight.sum()
@@ -315,10 +329,10 @@ class _Search:
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
-        self.best = Candidate(Recipe(self.counts[0]))
+        self.best = Candidate(MixtureParams(self.counts[0]))
         if parts:
-            share = np.concatenate([part.asked_weight for part in parts])
-            self.share = share / share.sum()
+            test_weight = np.concatenate([part.test_weight for part in parts])
+            self.test_weight = test_weight / test_weight.sum()
 
     def steps(self) -> Iterator[None]:
         """Make the choices one after another."""
@@ -341,44 +355,48 @@ class _Search:
                 self._try_without_atoms()
             if self.best == before:
                 break
-        count = self.best.recipe.n_components
+        count = self.best.params.n_components
         if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
             self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)
         yield
 
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""
-        if candidate not in self.told:
-            told = self._each(_ask, candidate)
-            self.told[candidate] = np.concatenate(told)
-        return float(self.share @ self.told[candidate])
+        if candidate not in self.log_densities:
+            tested = self._each(_Learner.test, candidate)
+            self.log_densities[candidate] = np.concatenate(tested)
+        return float(self.test_weight @ self.log_densities[candidate])
 
     def stack(self) -> Choices:
         """Weights of the candidates that are nearly best, on held-out rows; and these."""
-        if not self.told:
+        if not self.log_densities:
             return Choices(np.ones(1), [self.best])
         least = self.score(self.best) - _NEAR
-        near = [c for c in self.told if c.is_like(self.best) and self.score(c) >= least]
-        told = np.array([self.told[candidate] for candidate in near]).T
-        weights = mixture_weights(told, self.share)
+        tried = [c for c in self.log_densities if c.is_like(self.best)]
+        near = [candidate for candidate in tried if self.score(candidate) >= least]
+        log_densities = np.array([self.log_densities[candidate] for candidate in near]).T
+        weights = mixture_weights(log_densities, self.test_weight)
         kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
         return Choices(weights[kept] / weights[kept].sum(), chosen)
 
     def _each(
-        self, ask: Callable[..., Floats], candidate: Candidate, *more: list[bool]
+        self, test: Callable[..., Floats], candidate: Candidate, *more: list[bool]
     ) -> list[Floats]:
-        """Score the held-out rows of each part."""
-        learners, recipe = self._learners(candidate), candidate.recipe
-        tasks = ((part, asked, recipe, *more) for part, asked in learners)
-        return each(ask, tasks, sum(_work(part.rows, [recipe]) for part in self.parts))
+        """Test the held-out rows of each part."""
+        learners = self._learners(candidate)
+        tasks = ((learner, cells, candidate.params, *more) for learner, cells in learners)
+        return each(test, tasks, sum(_work(part.rows, [candidate]) for part in self.parts))
 
-    def _learners(self, candidate: Candidate) -> list[tuple[_Part, TableCells]]:
-        like = candidate._replace(recipe=Recipe(1))
+    def _learners(self, candidate: Candidate) -> list[tuple[_Learner, TableCells]]:
+        like = candidate._replace(params=MixtureParams(1))
         if like not in self.learners:
-            columns = _columns_of(self.table, candidate)
+            columns = _columns_for(self.table, candidate)
             self.learners[like] = [
-                (_Part(columns, part.rows, part.weight, self.seed), columns.cells(part.asked))
+                (
+                    _Learner(columns, part.rows, part.weight, self.seed),
+                    columns.cells(part.test_rows),
+                )
                 for part in self.parts
             ]
         return self.learners[like]
@@ -400,15 +418,15 @@ class _Search:
 
     def _score_cells(self, candidate: Candidate, plain: list[bool]) -> float:
         """Mean log density (nats) of cells of some columns given the rest of the row."""
-        told = self._each(_ask_cells, candidate, plain)
-        return float(self.share @ np.concatenate(told))
+        tested = self._each(_Learner.test_cells, candidate, plain)
+        return float(self.test_weight @ np.concatenate(tested))
 
     def _try(self, candidates: Iterable[Candidate]) -> None:
         self.best = max([self.best, *candidates], key=self.score)
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:
         """Try greater and lower values until some in a row are no better, or one is much worse."""
-        at = self.best.recipe
+        at = self.best.params
         greater = [value for value in values if value > getattr(at, name)]
         lower = [value for value in values if value < getattr(at, name)][::-1]
         for ordered in (greater, lower):
@@ -425,43 +443,31 @@ class _Search:
         if self.most_factors < 1:
             return
         before, count = self.best, self.counts[0]
-        self.best = Candidate(Recipe(count, n_factors=1), before.linear)
+        self.best = Candidate(MixtureParams(count, n_factors=1), before.linear)
         self._walk("n_factors", [n for n in _N_FACTORS if n <= self.most_factors])
-        step = self.best.recipe.n_factors // 4 or 1
+        step = self.best.params.n_factors // 4 or 1
         while step:
-            n = self.best.recipe.n_factors
+            n = self.best.params.n_factors
             near = [m for m in (n - step, n + step) if 0 < m <= self.most_factors]
             self._try(self.best.but(n_factors=m) for m in near)
             step //= 2
         self._try([before])
 
 
-def _work(rows: Floats, recipes: Sequence[Recipe]) -> float:
+def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:
     """Products that it takes to fit mixtures to rows, roughly."""
-    n_components = sum(recipe.n_components for recipe in recipes)
+    n_components = sum(candidate.params.n_components for candidate in candidates)
     return _USUAL_STEPS * n_components * float(rows.size) * rows.shape[1]
 
 
-def _ask(part: _Part, asked: TableCells, recipe: Recipe) -> Floats:
-    """Log densities of held-out rows."""
-    return part.try_recipe(recipe).log_density(part.columns, asked)
-
-
-def _ask_cells(part: _Part, asked: TableCells, recipe: Recipe, plain: list[bool]) -> Floats:
-    """Log densities of some held-out cells given the rest of their rows, summed by row."""
-    some = np.array(plain)[part.columns.numbers]
-    found = part.try_recipe(recipe).log_cells(part.columns, asked)[:, some]
-    return np.asarray(np.maximum(found, _LOWEST).sum(axis=1))
-
-
-def _columns_of(table: TableRows, candidate: Candidate) -> TableColumns:
+def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
     """The columns, with the scores of a candidate."""
     rows, weight, n_states, numbers, _ = table
     changed = [
         n and _changed(n, v in candidate.linear, candidate.atoms, rows[:, v], weight)
         for v, n in enumerate(numbers)
     ]
-    return TableColumns.of(rows, weight, n_states, changed)
+    return TableColumns.from_rows(rows, weight, n_states, changed)
 
 
 def _changed(number: Number, linear: bool, atoms: bool, values: Floats, weight: Floats) -> Number:
@@ -488,11 +494,11 @@ def explained_by_others(table: TableRows) -> Floats:
     It is that of one Gaussian, adjusted for the number of columns.
     """
     numbers = np.flatnonzero(table.n_states == 0)
-    one = Candidate(Recipe(1), tuple(numbers.tolist()))
-    columns = _columns_of(table, one)
-    gaussian = _Part(columns, table.rows, table.weight, 0).fit(one.recipe).gaussians
+    one = Candidate(MixtureParams(1), tuple(numbers.tolist()))
+    columns = _columns_for(table, one)
+    gaussian = _Learner(columns, table.rows, table.weight, 0).fit(one.params).gaussians
     alone = 1.0 / np.diagonal(gaussian.precision[0]) / np.diagonal(gaussian.covariance[0])
-    n_rows, found = table.weight.sum(), np.full(len(table.n_states), -np.inf)
+    n_rows, explained = table.weight.sum(), np.full(len(table.n_states), -np.inf)
     if n_rows > len(numbers):
-        found[numbers] = 1.0 - alone * (n_rows - 1.0) / (n_rows - len(numbers))
-    return found
+        explained[numbers] = 1.0 - alone * (n_rows - 1.0) / (n_rows - len(numbers))
+    return explained

@@ -244,10 +244,7 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
 
 
 def squared_distances(
-    gaussians: Gaussians,
-    scores: Floats,
-    patterns: Patterns,
-    wanted: NDArray[np.bool_] | None = None,
+    gaussians: Gaussians, scores: Floats, patterns: Patterns
 ) -> tuple[Floats, Floats]:
     """Squared Mahalanobis distances of the observed cells of each row from the means.
 
@@ -258,31 +255,27 @@ def squared_distances(
         NaN where missing.
     patterns : Patterns
         Those of the scores.
-    wanted : bool ndarray of shape (n_components, n_rows), default=None
-        Whether a row is to be measured under a component; None wants all.
 
     Returns
     -------
     square, log_det : ndarrays of shape (n_components, n_rows)
         The squared distances, and the log determinants of the covariances of the observed cells;
-        zero for a row without any. Infinity and zero where they are not wanted.
+        zero for a row without any.
     """
     shape = len(gaussians.mean), len(scores)
-    square, log_det = np.full(shape, np.inf), np.zeros(shape)
+    square, log_det = np.empty(shape), np.empty(shape)
 
     def measure_part(k: int, part: Patterns) -> None:
-        chosen = slice(None) if wanted is None else np.flatnonzero(wanted[k].take(part.order))
-        rows = part.order[chosen]
-        distance, mapped = _distances(gaussians, k, scores, rows, part)
+        distance, mapped = _distances(gaussians, k, scores, part.order, part)
         # Squares of scores that overflow leave differences of infinities.
         with np.errstate(over="ignore", invalid="ignore"):
             squares: Floats = np.einsum("rv,rv->r", distance, mapped)
-        log_dets = np.full(len(rows), gaussians.log_det[k])
+        log_dets = np.full(len(squares), gaussians.log_det[k])
         if not part.are_complete:
             matrices = gaussians.covariance[k], gaussians.precision[k]
-            of_patterns = part.columns, part.n_missing, part.pattern[chosen]
+            of_patterns = part.columns, part.n_missing, part.pattern
             measure(*matrices, *of_patterns, distance, mapped, squares, log_dets)
-        square[k, rows], log_det[k, rows] = squares, log_dets
+        square[k, part.order], log_det[k, part.order] = squares, log_dets
 
     each(measure_part, _tasks(gaussians, patterns), float(scores.size) * gaussians.mean.size)
     square[np.isnan(square)] = np.inf

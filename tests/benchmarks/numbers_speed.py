@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 
-from skpc.learning.table_cells import TableColumns
-from skpc.learning.table_mixture import Recipe, clustered, fit_components
+from skpc.learning.gaussian_mixture import MixtureParams, clustered, fit_gaussian_mixture
+from skpc.learning.table_mixture import TableColumns
 from tests.benchmarks.numbers_tables import (
     DENSITIES,
     chosen,
@@ -55,10 +55,11 @@ def speed(options: argparse.Namespace) -> None:
 def _iterations(rows: np.ndarray) -> float:
     n_rows, n_columns = rows.shape
     weight, numbers = np.ones(n_rows), np.zeros(n_columns, dtype=np.int64)
-    columns = TableColumns.of(rows, weight, numbers, [None] * n_columns)
+    columns = TableColumns.from_rows(rows, weight, numbers, [None] * n_columns)
     points = columns.points(rows, weight)
     share = clustered(points, weight, N_COMPONENTS, np.random.RandomState(0))
     cells = columns.cells(rows)
     start = time.process_time()
-    fit_components(columns, cells, weight, share, Recipe(N_COMPONENTS), N_ITERATIONS, -np.inf)
+    params = MixtureParams(N_COMPONENTS)
+    fit_gaussian_mixture(cells.rows, weight, share, columns.prior, params, N_ITERATIONS, -np.inf)
     return time.process_time() - start

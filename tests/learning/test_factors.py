@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.learning.factors import Factors
+from skpc.learning.factors import Factors, factored
+from tests.naive import table_mixture as naive
 
 
 def correlated(n_rows: int = 400, n_columns: int = 6, seed: int = 0) -> np.ndarray:
@@ -62,8 +63,8 @@ def test_completions_of_correlated_columns_are_closer_than_means():
 def test_gaussians_of_factors_are_in_the_units_of_the_columns():
     values = correlated()
     model = Factors.fit(values, np.ones(len(values)))
-    found = model.gaussians(2)
-    assert_allclose(found.mean, np.tile(values.mean(axis=0), (2, 1)))
+    found = model.gaussians()
+    assert_allclose(found.mean[0], values.mean(axis=0))
     expected = np.cov(values, rowvar=False, bias=True)
     for covariance in found.covariance:
         assert_allclose(covariance, expected, atol=0.02 * expected.max())
@@ -75,3 +76,33 @@ def test_few_factors_are_the_leading_ones():
     assert few.loadings.shape == (6, 2)
     whole = Factors.fit(values, np.ones(len(values)))
     assert_allclose(few.loadings, whole.loadings[:, -2:])
+
+
+def test_factors_are_found_where_there_are_some():
+    loadings = np.random.default_rng(0).normal(size=(8, 2))
+    covariance = loadings @ loadings.T + np.diag(np.arange(1.0, 9.0))
+    found, noise = factored(covariance[np.newaxis], 2)
+    for _ in range(100):
+        found, noise = factored(covariance[np.newaxis], 2, noise)
+    assert_allclose(found[0] @ found[0].T + np.diag(noise[0]), covariance, atol=1e-3)
+    assert_allclose(noise[0], np.arange(1.0, 9.0), rtol=1e-2)
+
+
+@pytest.mark.parametrize(("d", "n_factors"), [(3, 2), (30, 4), (120, 12)])
+def test_factors_from_a_subspace_are_as_likely_as_from_all_eigenvectors(d, n_factors):
+    rng = np.random.default_rng(d)
+    values = rng.normal(size=(400, n_factors)) @ rng.normal(size=(n_factors, d))
+    covariance = np.cov(values + rng.normal(size=(400, d)) * rng.uniform(0.5, 2.0, d), rowvar=False)
+    loadings, noise = factored(covariance[np.newaxis], n_factors)
+    found = loadings[0] @ loadings[0].T + np.diag(noise[0])
+    expected = naive.factored(covariance, n_factors, 30)
+    reached, best = (_mean_log_density(covariance, c) for c in (found, expected))
+    assert_allclose(reached, best, atol=1e-4)
+    assert_allclose(found.diagonal(), covariance.diagonal(), rtol=1e-6)
+    assert np.all(noise > 0.0)
+
+
+def _mean_log_density(covariance, model):
+    """That of rows of a covariance under a Gaussian, but for a constant."""
+    distances = np.trace(np.linalg.solve(model, covariance))
+    return -0.5 * (np.linalg.slogdet(model)[1] + distances)

@@ -15,7 +15,7 @@ from skpc.learning import (
     refinement_pseudo_counts,
 )
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
-from skpc.learning.independence import any_dependence
+from skpc.learning.splits import any_dependence
 from skpc.queries import log_likelihood
 from skpc.variables import GAUSSIAN
 from tests.naive import soft_learn as naive

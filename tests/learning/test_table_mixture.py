@@ -5,20 +5,23 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.domain import Domain, merge_rows
-from skpc.learning.low_rank import factored
-from skpc.learning.table_cells import SMALLEST_SD, TableColumns
-from skpc.learning.table_circuit import table_circuit
-from skpc.learning.table_mixture import TAILS, Recipe, TableModel, fit_components
+from skpc.learning.gaussian_mixture import (
+    TAILS,
+    GaussianMixture,
+    MixtureParams,
+    fit_gaussian_mixture,
+)
+from skpc.learning.table_mixture import SMALLEST_SD, TableColumns, table_circuit
 from skpc.queries import log_likelihood
 from tests.naive import table_mixture as naive
 
-RECIPES = [
-    Recipe(2),
-    Recipe(3, strength=2.0, to_diagonal=0.4),
-    Recipe(2, widths=TAILS),
-    Recipe(1, widths=(1.0, 3.0)),
+PARAMS = [
+    MixtureParams(2),
+    MixtureParams(3, strength=2.0, to_diagonal=0.4),
+    MixtureParams(2, widths=TAILS),
+    MixtureParams(1, widths=(1.0, 3.0)),
 ]
-every_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=str)
+every_choice = pytest.mark.parametrize("params", PARAMS, ids=str)
 
 
 def table(n_rows=40, missing=0.25, seed=0):
@@ -38,8 +41,13 @@ def cells_of(X):
     """The columns and cells of a table, with weights."""
     domain = Domain.fit(X, categorical_features=[1], atoms={2: [0.0]})
     rows, weight = merge_rows(domain.encode(X), 1.0 + np.arange(len(X)) % 3)
-    columns = TableColumns.of(rows, weight, domain.n_states, domain.numbers)
+    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.numbers)
     return columns, columns.cells(rows), weight, rows, domain
+
+
+def fit(columns, cells, weight, start, params, max_iter, tol):
+    prior = columns.prior
+    return fit_gaussian_mixture(cells.rows, weight, start, prior, params, max_iter, tol).model
 
 
 def split(columns, flat):
@@ -51,110 +59,107 @@ def plain(columns, model):
     """The components as the slow truth takes them."""
     found = []
     for k in range(len(model.weights)):
-        mine = model.component == k
+        widths = model.component == k
         found.append(
             {
                 "weight": model.weights[k],
                 "mean": model.gaussians.mean[k],
                 "covariance": model.gaussians.covariance[k],
-                "widths": list(zip(model.width[mine], model.part[mine])),
+                "widths": list(zip(model.width[widths], model.proportion[widths])),
                 "tables": split(columns, np.exp(model.log_table[k])),
             }
         )
     return found
 
 
-def started(columns, cells, weight, recipe, seed=0):
+def started(columns, cells, weight, params, seed=0):
     """A model after one step from random parts of rows."""
     rng = np.random.default_rng(seed)
-    share = rng.dirichlet(np.ones(recipe.n_components), size=len(weight)).T
-    return fit_components(columns, cells, weight, np.ascontiguousarray(share), recipe, 0, 0.0)
+    share = rng.dirichlet(np.ones(params.n_components), size=len(weight)).T
+    return fit(columns, cells, weight, np.ascontiguousarray(share), params, 0, 0.0)
 
 
-def pairs(cells):
-    return list(zip(cells.scores, cells.codes))
+def pairs(columns, cells):
+    """Scores and states of each row, -1 where a state is missing."""
+    states = split(columns, cells.rows.states.toarray().T)
+    codes = [np.where(part.any(axis=0), part.argmax(axis=0), -1) for part in states]
+    return list(zip(cells.rows.scores, np.array(codes).T))
 
 
 def of_background(columns, cells):
     shares = split(columns, columns.share)
     moments = columns.centre, columns.scale, shares
-    return [naive.background(*row, *moments) for row in pairs(cells)]
+    return [naive.background(*row, *moments) for row in pairs(columns, cells)]
 
 
-@every_recipe
-def test_log_densities_are_sums_over_components_widths_and_the_background(recipe):
+@every_choice
+def test_log_densities_are_sums_over_components_widths_and_the_background(params):
     columns, cells, weight, _, _ = cells_of(table())
-    model = started(columns, cells, weight, recipe)
+    model = started(columns, cells, weight, params)
     outside = of_background(columns, cells)
-    assert_allclose(np.exp(cells.background), outside, rtol=1e-9)
+    assert_allclose(np.exp(cells.rows.background), outside, rtol=1e-9)
     b = 1.0 / (weight.sum() + 1.0)
-    for r, row in enumerate(pairs(cells)):
+    for r, row in enumerate(pairs(columns, cells)):
         inside = sum(sum(naive.parts(c, *row)) for c in plain(columns, model))
         truth = np.log((1 - b) * inside + b * outside[r])
-        found = model.log_density(columns, cells)[r] - cells.log_base[r]
+        found = columns.log_density(model, cells)[r] - cells.log_base[r]
         assert_allclose(found, truth, rtol=1e-9, atol=1e-9)
 
 
-@every_recipe
-def test_a_step_of_em_is_that_of_the_formulas(recipe):
+@every_choice
+def test_a_step_of_em_is_that_of_the_formulas(params):
     columns, cells, weight, _, _ = cells_of(table())
-    model = started(columns, cells, weight, recipe)
-    found = fit_components(columns, cells, weight, model, recipe, 1, 0.0)
+    model = started(columns, cells, weight, params)
+    found = fit(columns, cells, weight, model, params, 1, 0.0)
     b, shares = 1.0 / (weight.sum() + 1.0), split(columns, columns.share)
     outside = of_background(columns, cells)
-    truth = naive.em_step(plain(columns, model), pairs(cells), weight, outside, b, shares)
+    truth = naive.em_step(plain(columns, model), pairs(columns, cells), weight, outside, b, shares)
     pooled = sum(c["square"] for c in truth) / sum(c["count"] for c in truth)
-    target = (1 - recipe.to_diagonal) * pooled + recipe.to_diagonal * np.diag(np.diag(pooled))
+    target = (1 - params.to_diagonal) * pooled + params.to_diagonal * np.diag(np.diag(pooled))
     for k, (component, other) in enumerate(zip(truth, plain(columns, found))):
         for name in ("weight", "mean", "widths"):
             assert_allclose(other[name], component[name], rtol=1e-4, atol=1e-6)
         for table_, true_table in zip(other["tables"], component["tables"]):
             assert_allclose(table_, true_table, rtol=1e-4)
-        added = recipe.strength * len(pooled)
+        added = params.strength * len(pooled)
         covariance = (component["square"] + added * target) / (component["count"] + added)
         half = [c.smallest_sds(m[np.newaxis])[0] for c, m in zip(columns.scored, component["mean"])]
         covariance += np.diag(np.array(half) ** 2 + (SMALLEST_SD * columns.scale) ** 2)
         assert_allclose(found.gaussians.covariance[k], covariance, rtol=1e-4, atol=1e-6)
 
 
-@every_recipe
-def test_the_circuit_is_the_mixture(recipe):
+@pytest.mark.parametrize("params", PARAMS[1:3], ids=str)
+def test_the_circuit_is_the_mixture(params):
     columns, cells, weight, rows, domain = cells_of(table())
-    model = started(columns, cells, weight, recipe)
+    model = started(columns, cells, weight, params)
     circuit = table_circuit(columns, model, domain.n_features)
     assert circuit.smooth
     assert circuit.decomposable
-    assert_allclose(log_likelihood(circuit, rows), model.log_density(columns, cells), rtol=1e-9)
+    assert_allclose(log_likelihood(circuit, rows), columns.log_density(model, cells), rtol=1e-9)
 
 
-@every_recipe
-def test_a_weight_of_two_equals_the_row_twice(recipe):
+@pytest.mark.parametrize("params", PARAMS[1:3], ids=str)
+def test_a_weight_of_two_equals_the_row_twice(params):
     columns, cells, _, rows, _ = cells_of(table())
     twice = columns.cells(np.repeat(rows, 2, axis=0))
-    share = np.random.default_rng(1).dirichlet(np.ones(recipe.n_components), size=len(rows)).T
-    once = fit_components(
-        columns, cells, np.full(len(rows), 2.0), np.ascontiguousarray(share), recipe, 3, 0.0
-    )
-    both = fit_components(
-        columns, twice, np.ones(2 * len(rows)), np.repeat(share, 2, axis=1), recipe, 3, 0.0
-    )
+    share = np.random.default_rng(1).dirichlet(np.ones(params.n_components), size=len(rows)).T
+    once = fit(columns, cells, np.full(len(rows), 2.0), np.ascontiguousarray(share), params, 3, 0.0)
+    both = fit(columns, twice, np.ones(2 * len(rows)), np.repeat(share, 2, axis=1), params, 3, 0.0)
     assert_allclose(once.gaussians.covariance, both.gaussians.covariance, rtol=1e-8)
     assert_allclose(once.log_table, both.log_table, rtol=1e-8)
 
 
 def test_em_ends_when_the_likelihood_no_longer_rises():
     columns, cells, weight, _, _ = cells_of(table(200))
-    first = started(columns, cells, weight, Recipe(2))
+    first = started(columns, cells, weight, MixtureParams(2))
     densities = [
         weight
-        @ fit_components(columns, cells, weight, first, Recipe(2), n, 0.0).log_density(
-            columns, cells
-        )
+        @ columns.log_density(fit(columns, cells, weight, first, MixtureParams(2), n, 0.0), cells)
         for n in (0, 5, 25)
     ]
     assert densities[0] < densities[1] < densities[2]
-    hasty = fit_components(columns, cells, weight, first, Recipe(2), 25, np.inf)
-    once = fit_components(columns, cells, weight, first, Recipe(2), 1, 0.0)
+    hasty = fit(columns, cells, weight, first, MixtureParams(2), 25, np.inf)
+    once = fit(columns, cells, weight, first, MixtureParams(2), 1, 0.0)
     assert_array_equal(hasty.gaussians.mean, once.gaussians.mean)
 
 
@@ -164,26 +169,26 @@ def test_components_never_degenerate():
     X = np.column_stack([x, 2.0 * x, np.repeat([1.5, 2.5], 15)])
     domain = Domain.fit(X)
     rows, weight = merge_rows(domain.encode(X), np.ones(30))
-    columns = TableColumns.of(rows, weight, domain.n_states, domain.numbers)
+    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.numbers)
     cells = columns.cells(rows)
-    model = started(columns, cells, weight, Recipe(10, strength=0.1))
-    found = fit_components(columns, cells, weight, model, Recipe(10, strength=0.1), 50, 0.0)
-    assert np.all(np.isfinite(found.log_density(columns, cells)))
+    model = started(columns, cells, weight, MixtureParams(10, strength=0.1))
+    found = fit(columns, cells, weight, model, MixtureParams(10, strength=0.1), 50, 0.0)
+    assert np.all(np.isfinite(columns.log_density(found, cells)))
 
 
 def test_mixtures_of_mixtures_are_mixtures():
     columns, cells, weight, _, _ = cells_of(table())
-    models = [started(columns, cells, weight, recipe) for recipe in RECIPES[:3]]
+    models = [started(columns, cells, weight, params) for params in PARAMS[:3]]
     shares = np.array([0.5, 0.3, 0.2])
-    together = TableModel.stacked(models, shares).log_density(columns, cells)
-    apart = np.exp([model.log_density(columns, cells) for model in models])
+    together = columns.log_density(GaussianMixture.stacked(models, shares), cells)
+    apart = np.exp([columns.log_density(model, cells) for model in models])
     assert_allclose(np.exp(together), shares @ apart, rtol=1e-9)
 
 
 def test_numbers_without_a_domain_have_linear_scores():
     rows = np.random.default_rng(0).normal(5.0, 2.0, size=(50, 2))
-    columns = TableColumns.of(rows, np.ones(50), np.zeros(2, dtype=np.int64), [None, None])
-    assert_allclose(columns.cells(rows).scores, (rows - rows.mean(axis=0)) / rows.std(axis=0))
+    columns = TableColumns.from_rows(rows, np.ones(50), np.zeros(2, dtype=np.int64), [None, None])
+    assert_allclose(columns.cells(rows).rows.scores, (rows - rows.mean(axis=0)) / rows.std(axis=0))
 
 
 def test_points_of_clusters_are_complete_and_near():
@@ -195,88 +200,42 @@ def test_points_of_clusters_are_complete_and_near():
     assert points.shape == (len(rows), 6)
 
 
-def test_factors_are_found_where_there_are_some():
-    loadings = np.random.default_rng(0).normal(size=(8, 2))
-    covariance = loadings @ loadings.T + np.diag(np.arange(1.0, 9.0))
-    found, noise = factored(covariance[np.newaxis], 2)
-    for _ in range(100):
-        found, noise = factored(covariance[np.newaxis], 2, noise)
-    assert_allclose(found[0] @ found[0].T + np.diag(noise[0]), covariance, atol=1e-3)
-    assert_allclose(noise[0], np.arange(1.0, 9.0), rtol=1e-2)
-
-
-@pytest.mark.parametrize(("d", "n_factors"), [(3, 2), (30, 4), (120, 12)])
-def test_factors_from_a_subspace_are_as_likely_as_from_all_eigenvectors(d, n_factors):
-    rng = np.random.default_rng(d)
-    values = rng.normal(size=(400, n_factors)) @ rng.normal(size=(n_factors, d))
-    covariance = np.cov(values + rng.normal(size=(400, d)) * rng.uniform(0.5, 2.0, d), rowvar=False)
-    loadings, noise = factored(covariance[np.newaxis], n_factors)
-    found = loadings[0] @ loadings[0].T + np.diag(noise[0])
-    expected = naive.factored(covariance, n_factors, 30)
-    reached, best = (_mean_log_density(covariance, c) for c in (found, expected))
-    assert_allclose(reached, best, atol=1e-4)
-    assert_allclose(found.diagonal(), covariance.diagonal(), rtol=1e-6)
-    assert np.all(noise > 0.0)
-
-
 def test_wide_rows_with_missing_cells_start_near_the_end_of_em():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 5)) @ rng.normal(size=(5, 60)) + rng.normal(size=(600, 60))
     X[rng.random(X.shape) < 0.2] = np.nan
-    columns = TableColumns.of(X, np.ones(600), np.zeros(60, dtype=np.int64), [None] * 60)
+    columns = TableColumns.from_rows(X, np.ones(600), np.zeros(60, dtype=np.int64), [None] * 60)
     cells, everyone = columns.cells(X), np.ones((1, 600))
 
     def reached(max_iter):
-        fit = fit_components(columns, cells, everyone[0], everyone, Recipe(1), max_iter, 0.0)
-        return fit.log_density(columns, cells).mean()
+        model = fit(columns, cells, everyone[0], everyone, MixtureParams(1), max_iter, 0.0)
+        return columns.log_density(model, cells).mean()
 
     # A start that knows of no dependence is some ten nats a row below.
     assert reached(0) > reached(60) - 2.0
 
 
-def _mean_log_density(covariance, model):
-    """That of rows of a covariance under a Gaussian, but for a constant."""
-    distances = np.trace(np.linalg.solve(model, covariance))
-    return -0.5 * (np.linalg.slogdet(model)[1] + distances)
-
-
 def test_a_table_of_categories_alone_is_a_mixture_of_tables():
     codes = np.random.default_rng(0).integers(0, 3, (60, 3)).astype(float)
-    columns = TableColumns.of(codes, np.ones(60), np.full(3, 3), [None] * 3)
+    columns = TableColumns.from_rows(codes, np.ones(60), np.full(3, 3), [None] * 3)
     cells = columns.cells(codes)
-    model = started(columns, cells, np.ones(60), Recipe(2))
+    model = started(columns, cells, np.ones(60), MixtureParams(2))
     grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), axis=-1).reshape(-1, 3)
-    assert_allclose(np.exp(model.log_density(columns, columns.cells(grid))).sum(), 1.0)
+    assert_allclose(np.exp(columns.log_density(model, columns.cells(grid))).sum(), 1.0)
     assert_array_equal(columns.numbers, [])
 
 
-@every_recipe
-def test_cells_given_the_rest_follow_the_chain_rule(recipe):
+@pytest.mark.parametrize("params", PARAMS[1:3], ids=str)
+def test_cells_given_the_rest_follow_the_chain_rule(params):
     columns, cells, weight, _, _ = cells_of(table())
-    model = started(columns, cells, weight, recipe)
-    found, components = model.log_cells(columns, cells), plain(columns, model)
+    model = started(columns, cells, weight, params)
+    found, components = model.log_cells(cells.rows), plain(columns, model)
 
     def log_density(scores, states):
         return np.log(sum(sum(naive.parts(c, scores, states)) for c in components))
 
-    for r, (scores, states) in enumerate(pairs(cells)):
+    for r, (scores, states) in enumerate(pairs(columns, cells)):
         for v in range(len(scores)):
             without = np.where(np.arange(len(scores)) == v, np.nan, scores)
             truth = log_density(scores, states) - log_density(without, states)
             assert_allclose(found[r, v], truth, rtol=1e-7, atol=1e-7)
-
-
-def test_steps_that_look_at_few_components_lead_to_the_same_likelihood(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 8)) + 3.0 * rng.integers(0, 2, (120, 1))
-    X[rng.random(X.shape) < 0.3] = np.nan
-    domain = Domain.fit(X)
-    columns = TableColumns.of(domain.encode(X), np.ones(120), domain.n_states, domain.numbers)
-    cells, weight = columns.cells(domain.encode(X)), np.ones(120)
-    model = started(columns, cells, weight, Recipe(2))
-    found = []
-    for n_between in (0, 3):
-        monkeypatch.setattr("skpc.learning.table_mixture._BETWEEN", n_between)
-        fitted = fit_components(columns, cells, weight, model, Recipe(2), 300, 0.0)
-        found.append(fitted.log_density(columns, cells).mean())
-    assert_allclose(found[0], found[1], atol=1e-3)

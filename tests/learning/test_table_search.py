@@ -53,7 +53,7 @@ def test_groups_are_found_and_described():
 def test_heavy_tails_are_chosen_where_they_are():
     X = np.random.default_rng(0).standard_t(2.5, size=(800, 3))
     mixture, _ = learned(X)
-    assert any(len(candidate.recipe.widths) > 1 for candidate in mixture.choices.candidates)
+    assert any(len(candidate.params.widths) > 1 for candidate in mixture.choices.candidates)
 
 
 def test_linear_scores_are_chosen_where_relations_are_linear():
@@ -90,7 +90,7 @@ def test_factors_are_chosen_in_wide_tables():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 40)) + rng.normal(size=(200, 40))
     mixture, _ = learned(X)
-    assert 2 in {candidate.recipe.n_factors for candidate in mixture.choices.candidates}
+    assert 2 in {candidate.params.n_factors for candidate in mixture.choices.candidates}
 
 
 @pytest.mark.parametrize("n_components", [1, 4])
@@ -98,27 +98,27 @@ def test_a_given_number_of_components_is_that_of_one_mixture(n_components):
     mixture, _ = learned(three_groups(), n_components)
     assert len(mixture.choices.candidates) == 1
     assert len(mixture.model.weights) == n_components
-    recipe = mixture.choices.candidates[0].recipe
-    one = 2 + 3 + len(recipe.widths) - 1
+    params = mixture.choices.candidates[0].params
+    one = 2 + 3 + len(params.widths) - 1
     assert mixture.n_parameters == n_components * (one + 1) - 1
 
 
 def test_nothing_is_chosen_without_held_out_rows():
     mixture, _ = learned(three_groups(), held_out=False)
-    assert [tuple(candidate.recipe) for candidate in mixture.choices.candidates] == [
-        (1, 0.5, 0.0, (1.0,), 0)
+    assert [tuple(candidate.params) for candidate in mixture.choices.candidates] == [
+        (1, 0.5, 0.0, (1.0,), 0, 0.0)
     ]
 
 
 def test_a_walk_ends_where_a_value_is_much_worse(monkeypatch):
     """Independence of ten columns that depend on each other loses many nats."""
-    tried, ask = [], table_search._ask
+    tried, test = [], table_search._Learner.test
 
-    def noted(part, asked, recipe):
-        tried.append(recipe.to_diagonal)
-        return ask(part, asked, recipe)
+    def noted(learner, cells, params):
+        tried.append(params.to_diagonal)
+        return test(learner, cells, params)
 
-    monkeypatch.setattr(table_search, "_ask", noted)
+    monkeypatch.setattr(table_search._Learner, "test", noted)
     rng = np.random.default_rng(0)
     common = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 10))
     learned(common + 0.01 * rng.normal(size=(200, 10)))
@@ -127,7 +127,7 @@ def test_a_walk_ends_where_a_value_is_much_worse(monkeypatch):
 
 def test_the_result_does_not_depend_on_the_number_of_threads():
     one, two = (learned(three_groups(300), n_jobs=n)[0].model for n in (1, 2))
-    for mine, other in zip((*one.gaussians, one.part), (*two.gaussians, two.part)):
+    for mine, other in zip((*one.gaussians, one.proportion), (*two.gaussians, two.proportion)):
         assert_allclose(mine, other, rtol=0.0, atol=0.0)
 
 

@@ -11,7 +11,6 @@ from skpc.variables.gaussians import (
     conditionals,
     leave_one_out,
     log_densities,
-    squared_distances,
     statistics,
 )
 from tests.naive import gaussians as naive
@@ -170,12 +169,3 @@ def test_gaussians_of_factors_have_their_covariances_precisions_and_determinants
     assert_allclose(gaussians.covariance, covariance)
     assert_allclose(gaussians.precision @ covariance, np.tile(np.eye(8), (3, 1, 1)), atol=1e-10)
     assert_allclose(gaussians.log_det, np.linalg.slogdet(covariance)[1])
-
-
-def test_rows_that_are_not_wanted_are_infinitely_far():
-    gaussians, scores, patterns = model_of((80, 6, 0.3))
-    wanted = np.random.default_rng(0).random((3, 80)) < 0.5
-    square, log_det = squared_distances(gaussians, scores, patterns)
-    some_square, some_log_det = squared_distances(gaussians, scores, patterns, wanted)
-    assert_allclose(some_square, np.where(wanted, square, np.inf))
-    assert_allclose(some_log_det, np.where(wanted, log_det, 0.0))

@@ -1,22 +1,15 @@
-"""MultivariateGaussian of numbers: estimates beside their formulas, and when parts are divided."""
+"""Mixtures with a prior beside their formulas, and when rows are split."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import pearsonr
 
-from skpc.learning import blocks
-from skpc.learning.blocks import (
-    BlockRows,
-    Shrinkage,
-    correlated,
-    fit_blocks,
-    weigh_division,
-)
+from skpc.learning import gaussian_mixture
 from skpc.learning.factorised import Design
-from skpc.variables import ScoredColumn
+from skpc.learning.gaussian_mixture import MixtureParams, MixturePrior, MixtureRows
+from skpc.learning.splits import correlated, fit_split, score_split
 from skpc.variables.gaussians import Patterns, log_densities
-from skpc.variables.score import Score
 
 
 def design_of(numbers, weight=None):
@@ -27,11 +20,26 @@ def design_of(numbers, weight=None):
     return Design.of(codes, numbers, np.ones(d, dtype=int), weight, moments)
 
 
-def rows_of(numbers, weight=None, step=0.0):
+def rows_of(numbers):
+    background = -0.5 * np.nansum(numbers**2 / 9.0 + np.log(2.0 * np.pi * 9.0), axis=1)
+    patterns, no_states = Patterns.from_scores(numbers), np.empty((len(numbers), 0))
+    return MixtureRows(numbers, patterns, no_states, background)
+
+
+def prior_of(target, half_step=0.0, smallest_sd=0.01):
+    d = len(target)
+    added, smallest = np.full(d, half_step**2 + 1e-8), np.full(d, max(smallest_sd, half_step))
+    return MixturePrior(
+        np.zeros(1, int), np.empty(0), np.zeros(d), target, lambda _: added, smallest
+    )
+
+
+def alone(numbers, target, strength, weight=None, max_iter=100, **prior):
+    """One Gaussian fitted to rows."""
     weight = np.ones(len(numbers)) if weight is None else weight
-    column = ScoredColumn(Score(), np.empty(0), step=step, smallest_sd=0.01)
-    columns = [column] * numbers.shape[1]
-    return BlockRows.of(design_of(numbers, weight), weight, columns, 0.1)
+    params, start = MixtureParams(1, prior_strength=strength), np.ones((1, len(numbers)))
+    prior = prior_of(target, **prior)
+    return fit_split(rows_of(numbers), weight, start, prior, params, max_iter).model.gaussians
 
 
 def correlated_numbers(n_rows, seed=0):
@@ -40,23 +48,20 @@ def correlated_numbers(n_rows, seed=0):
     return factor * [1.0, -1.0, 0.5] + 0.5 * rng.normal(size=(n_rows, 3))
 
 
-def start(rows, n_components=1):
-    side = (rows.scores[:, 0] > 0.0) if n_components == 2 else np.zeros(len(rows.weight), int)
-    return np.ascontiguousarray((np.arange(n_components)[:, np.newaxis] == side) * 1.0)
-
-
-def weigh(numbers, weight=None, n_folds=4):
-    rows = rows_of(numbers, weight)
-    shrinkage, draws = Shrinkage(np.eye(numbers.shape[1])), np.random.RandomState(0)
-    return weigh_division(rows, start(rows, 2), shrinkage, 100, n_folds, draws)
+def split_of(numbers, n_folds=4):
+    """Score the split of rows by the sign of their first number."""
+    start = np.array([numbers[:, 0] > 0.0, numbers[:, 0] <= 0.0], dtype=float)
+    prior, draws = prior_of(np.eye(numbers.shape[1])), np.random.RandomState(0)
+    return score_split(
+        rows_of(numbers), np.ones(len(numbers)), start, prior, 0.3, 100, n_folds, draws
+    )
 
 
 @pytest.mark.parametrize("strength", [0.01, 2.0])
 def test_a_block_is_the_weighted_covariance_drawn_to_its_target(strength):
     numbers, rng = correlated_numbers(40), np.random.default_rng(1)
     weight, target = rng.uniform(0.5, 2.0, 40), np.diag([1.0, 2.0, 3.0])
-    rows = rows_of(numbers, weight)
-    found = fit_blocks(rows, start(rows), Shrinkage(target, strength), 0.0, 100).gaussians
+    found = alone(numbers, target, strength, weight)
     mean = np.average(numbers, axis=0, weights=weight)
     scatter = (weight[:, np.newaxis] * (numbers - mean)).T @ (numbers - mean)
     expected = (scatter + 3 * strength * target) / (weight.sum() + 3 * strength)
@@ -69,8 +74,7 @@ def test_missing_cells_are_integrated_out():
     shown = numbers.copy()
     # The second number is hidden where the first is large: means of what is there mislead.
     shown[numbers[:, 0] > 0.5, 1] = np.nan
-    rows = rows_of(shown)
-    found = fit_blocks(rows, start(rows), Shrinkage(np.eye(3), 0.004), 0.0, 500).gaussians
+    found = alone(shown, np.eye(3), 0.004, max_iter=500)
     assert_allclose(found.mean[0], numbers.mean(axis=0), atol=0.05)
     assert_allclose(found.covariance[0], np.cov(numbers.T), atol=0.08)
 
@@ -81,18 +85,18 @@ def test_early_ends_of_em_on_many_numbers_are_no_worse_on_other_rows(monkeypatch
     numbers = rng.normal(size=(800, 4)) @ loadings + rng.normal(size=(800, 60))
     shown = numbers[:300].copy()
     shown[rng.random(shown.shape) < 0.2] = np.nan
-    rows, others = rows_of(shown), numbers[300:]
-    mean, n_steps, calls = [], [], []
+    others, mean, n_steps, calls = numbers[300:], [], [], []
+    m_step = gaussian_mixture.m_step
 
     def counted(*args):
         calls.append(None)
-        return log_densities(*args)
+        return m_step(*args)
 
-    monkeypatch.setattr(blocks, "log_densities", counted)
-    for n_numbers in (blocks._MANY, 1000):
-        monkeypatch.setattr(blocks, "_MANY", n_numbers)
+    monkeypatch.setattr(gaussian_mixture, "m_step", counted)
+    for n_numbers in (gaussian_mixture._MANY, 1000):
+        monkeypatch.setattr(gaussian_mixture, "_MANY", n_numbers)
         calls.clear()
-        found = fit_blocks(rows, start(rows), Shrinkage(np.eye(60)), 0.0, 100).gaussians
+        found = alone(shown, np.eye(60), 0.3)
         n_steps.append(len(calls))
         mean.append(log_densities(found, others, Patterns.from_scores(others)).mean())
     assert n_steps[0] < 0.5 * n_steps[1]
@@ -102,18 +106,16 @@ def test_early_ends_of_em_on_many_numbers_are_no_worse_on_other_rows(monkeypatch
 def test_a_number_without_any_cell_has_the_covariance_of_the_target():
     numbers = correlated_numbers(30)
     numbers[:, 1] = np.nan
-    rows, target = rows_of(numbers), np.diag([1.0, 7.0, 1.0])
-    found = fit_blocks(rows, start(rows), Shrinkage(target, 0.5), 0.0, 100).gaussians
-    assert_allclose(found.covariance[0][1], [0.0, 7.0, 0.0], atol=1e-9)
+    found = alone(numbers, np.diag([1.0, 7.0, 1.0]), 0.5)
+    assert_allclose(found.covariance[0][1], [0.0, 7.0, 0.0], atol=1e-7)
     assert found.mean[0, 1] == 0.0
 
 
 def test_no_column_is_narrower_than_half_a_step_or_the_smallest_sd():
     numbers = np.full((50, 2), 0.25)
-    for step, smallest in ((0.0, 0.01), (0.5, 0.25)):
-        rows = rows_of(numbers, step=step)
-        shrinkage = Shrinkage(1e-9 * np.eye(2), 0.004)
-        covariance = fit_blocks(rows, start(rows), shrinkage, 0.0, 100).gaussians.covariance[0]
+    for half_step, smallest in ((0.0, 0.01), (0.25, 0.25)):
+        gaussians = alone(numbers, 1e-9 * np.eye(2), 0.004, half_step=half_step)
+        covariance = gaussians.covariance[0]
         assert (np.diag(covariance) >= smallest**2 * (1 - 1e-12)).all()
         np.linalg.cholesky(covariance)
 
@@ -121,8 +123,7 @@ def test_no_column_is_narrower_than_half_a_step_or_the_smallest_sd():
 def test_columns_that_follow_from_each_other_leave_a_variance():
     numbers = correlated_numbers(200)
     numbers = np.column_stack([numbers, numbers.sum(axis=1)])
-    rows = rows_of(numbers)
-    found = fit_blocks(rows, start(rows), Shrinkage(np.eye(4), 0.004), 0.0, 100).gaussians
+    found = alone(numbers, np.eye(4), 0.004)
     assert np.isfinite(found.log_det).all()
 
 
@@ -130,8 +131,8 @@ def test_two_clouds_are_worth_dividing_and_one_is_not():
     rng = np.random.default_rng(0)
     one = correlated_numbers(300)
     two = one + 4.0 * rng.choice([-1.0, 1.0], (300, 1))
-    assert weigh(two).gain > 50.0
-    assert weigh(one).gain < 0.0
+    assert split_of(two).gain > 50.0
+    assert split_of(one).gain < 0.0
 
 
 def test_one_far_row_does_not_decide():
@@ -139,14 +140,14 @@ def test_one_far_row_does_not_decide():
     narrow = np.where(rng.random((400, 1)) < 0.5, 1e-2, 1.0)
     numbers = narrow * rng.normal(size=(400, 3)) + 3.0 * np.sign(0.5 - narrow)
     numbers[0] = 15.0
-    assert weigh(numbers).gain > 50.0
+    assert split_of(numbers).gain > 50.0
 
 
 def test_strong_shrinkage_is_chosen_where_the_target_is_true():
     rng = np.random.default_rng(0)
-    assert weigh(rng.normal(size=(40, 8))).strength >= 2.0
+    assert split_of(rng.normal(size=(40, 8))).alone.prior_strength >= 2.0
     mixing = rng.normal(size=(8, 8))
-    assert weigh(rng.normal(size=(400, 8)) @ mixing).strength <= 0.1
+    assert split_of(rng.normal(size=(400, 8)) @ mixing).alone.prior_strength <= 0.1
 
 
 def test_numbers_are_correlated_as_scipy_tests_their_pairs():

@@ -1,0 +1,500 @@
+r"""Mixtures of Gaussians of scores and tables of states, by expectation maximisation.
+
+A component has one or more Gaussians of the same mean, whose covariances are multiples of one, and
+independent tables of the states of categories and atoms; missing cells are integrated out. A
+background of known density may take rows that no component describes. Covariances are shrunk
+twice. With :math:`d` numbers, and components of weights :math:`N_k` (:math:`N` together) whose rows
+have the scatter :math:`S_k` about their mean,
+
+.. math::
+
+    W = \frac{\sum_k S_k + \nu d T}{N + \nu d}, \qquad
+    \Sigma_k = \frac{S_k + \nu' d W'}{N_k + \nu' d} ,
+
+where T is the covariance of a prior, and W' is W with a part of it drawn to its diagonal. A single
+component counts the rows of the prior among its own.
+The plain twin is ``tests/naive/table_mixture.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints
+from skpc.counting.clustering import cluster_points
+from skpc.learning.factors import N_START, Factors, factored
+from skpc.variables.gaussians import (
+    Gaussians,
+    Patterns,
+    leave_one_out,
+    squared_distances,
+    statistics,
+)
+
+#: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
+TAILS = (0.6, 1.0, 1.7, 3.0)
+#: A row is left out of a Gaussian to which it belongs with less than this probability.
+_NEGLIGIBLE = 1e-7
+#: Rows that smooth the proportions of the widths of a component.
+_LIKE_OTHERS = 2.0
+#: Missingness patterns are many from this share of the rows on.
+_PATTERNS = 0.2
+#: Numbers from which on EM of one component starts from factors where patterns are so many, and the
+#: standard deviations from the centre of a column that these see. EM of any number of components
+#: then ends when an iteration gains less for each number: later ones raise the likelihood of these
+#: rows, but lower that of other rows.
+_MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
+#: Greatest number of iterations of k-means.
+_CLUSTERING = 30
+#: Weight of a Gaussian that has lost all rows.
+_NOTHING = 1e-100
+
+
+class MixtureParams(NamedTuple):
+    """What a mixture is, and how its components are drawn to each other and to a prior.
+
+    Attributes
+    ----------
+    n_components : int
+        Number of components.
+    strength : float
+        Rows for each number that are added to those of each component; their covariance is the
+        pooled one within components.
+    to_diagonal : float
+        Part of the pooled covariance that is replaced by its diagonal.
+    widths : tuple of float
+        A component has a Gaussian of each width around one mean: one, or several for heavy tails.
+    n_factors : int
+        Factors that covariances are made from, plus independent noise; 0 for full covariances.
+    prior_strength : float
+        Rows for each number that are added to all rows; their covariance is that of the prior.
+    """
+
+    n_components: int
+    strength: float = 0.5
+    to_diagonal: float = 0.0
+    widths: tuple[float, ...] = (1.0,)
+    n_factors: int = 0
+    prior_strength: float = 0.0
+
+
+class MixturePrior(NamedTuple):
+    """What is known of a mixture before its rows.
+
+    Attributes
+    ----------
+    state_ptr : ndarray of shape (n_tables + 1,)
+        Where the states of each table begin.
+    state_counts : ndarray of shape (n_states,)
+        Pseudo-counts of the states, positive.
+    mean : ndarray of shape (d,)
+        Where EM starts.
+    covariance : ndarray of shape (d, d)
+        Where EM starts, and what ``prior_strength`` draws covariances to.
+    added_variances : callable
+        From means of components, shape (n_components, d), what is added to their variances.
+    smallest_sd : ndarray of shape (d,)
+        Smallest standard deviations of a component.
+    background_weight : float
+        Weight of the background, which may be zero.
+    """
+
+    state_ptr: Ints
+    state_counts: Floats
+    mean: Floats
+    covariance: Floats
+    added_variances: Callable[[Floats], Floats]
+    smallest_sd: Floats
+    background_weight: float = 0.0
+
+
+class MixtureRows(NamedTuple):
+    """Rows as a mixture reads them.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_rows, d)
+        Scores of numbers; NaN where a cell is missing, or an atom.
+    patterns : Patterns
+        Those of the scores.
+    states : ndarray or sparse matrix of shape (n_rows, n_states)
+        Indicators of the states of all tables.
+    background : ndarray of shape (n_rows,)
+        Log density (nats) of the rows under the background.
+    """
+
+    scores: Floats
+    patterns: Patterns
+    states: Any
+    background: Floats
+
+    @property
+    def are_costly(self) -> bool:
+        """Whether filling in missing cells is what takes the time."""
+        n_rows, d = self.scores.shape
+        are_many = d >= _MANY and len(self.patterns.observed) > _PATTERNS * n_rows
+        return are_many and not np.isnan(self.scores).all(axis=0).any()
+
+    def only(self, rows: NDArray[np.bool_]) -> MixtureRows:
+        """Some of the rows."""
+        # Unlike marks in brackets, this leaves Python's lock to other threads.
+        place = np.flatnonzero(rows)
+        scores = self.scores.take(place, axis=0)
+        patterns = Patterns.from_scores(scores)
+        return MixtureRows(scores, patterns, self.states[place], self.background[place])
+
+
+class GaussianMixture(NamedTuple):
+    """A mixture of products of Gaussians of all scores, and a table for each column of states.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_components,)
+        They sum to one, without the background.
+    log_table : ndarray of shape (n_components, n_states)
+        Log probabilities of the states of all columns, side by side.
+    gaussians : Gaussians
+        Gaussians of the scores, one for each component.
+    component : ndarray of shape (n_widths,), int
+        The component that has a Gaussian of each width, increasing.
+    width : ndarray of shape (n_widths,)
+        The covariance is that of the component times its square.
+    proportion : ndarray of shape (n_widths,)
+        Its weight in the component.
+    noise : ndarray of shape (n_components, d), default=None
+        What factors leave of the variances, where covariances are made from factors.
+    """
+
+    weights: Floats
+    log_table: Floats
+    gaussians: Gaussians
+    component: Ints
+    width: Floats
+    proportion: Floats
+    noise: Floats | None = None
+
+    def joint(self, rows: MixtureRows) -> Floats:
+        """Log weight plus log density (nats) of each Gaussian, shape (n_widths, n_rows)."""
+        square, log_base = squared_distances(self.gaussians, rows.scores, rows.patterns)
+        n_observed = rows.patterns.n_observed
+        log_base += n_observed * math.log(2.0 * math.pi)
+        log_base *= -0.5
+        log_base += np.log(self.weights)[:, np.newaxis]
+        log_base += (rows.states @ self.log_table.T).T
+        joint = (-0.5 / self.width**2)[:, np.newaxis] * square[self.component]
+        joint += log_base[self.component]
+        joint += np.log(self.proportion)[:, np.newaxis]
+        joint -= np.multiply.outer(np.log(self.width), n_observed)
+        return np.asarray(joint)
+
+    def log_density(self, rows: MixtureRows, background_weight: float) -> Floats:
+        """Log density (nats) of rows, the background included, shape (n_rows,)."""
+        return _to_responsibilities(self.joint(rows), rows, background_weight)
+
+    def log_cells(self, rows: MixtureRows) -> Floats:
+        """Log density (nats) of scores given the other cells of the row, shape (n_rows, d).
+
+        Zero where a cell is missing or an atom. The background is not counted.
+        """
+        joint = self.joint(rows)
+        rest = np.full(rows.scores.shape, -np.inf)
+        for log_joint, k, width in zip(joint, self.component, self.width):
+            mean, covariance = (part[k : k + 1] for part in self.gaussians[:2])
+            one = Gaussians.from_covariance(mean, width**2 * covariance)
+            log_cell = leave_one_out(one, rows.scores, rows.patterns)[0]
+            np.logaddexp(rest, log_joint[:, np.newaxis] - log_cell, out=rest)
+        return np.asarray(np.logaddexp.reduce(joint, axis=0)[:, np.newaxis] - rest)
+
+    @classmethod
+    def stacked(cls, models: list[GaussianMixture], weights: Floats) -> GaussianMixture:
+        """The mixture of some mixtures."""
+        first = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
+        parts = zip(*(model.gaussians for model in models))
+        return cls(
+            np.concatenate([weight * model.weights for weight, model in zip(weights, models)]),
+            np.concatenate([model.log_table for model in models]),
+            Gaussians(*(np.concatenate(part) for part in parts)),
+            np.concatenate([begin + model.component for begin, model in zip(first, models)]),
+            np.concatenate([model.width for model in models]),
+            np.concatenate([model.proportion for model in models]),
+        )
+
+    def by_component(self, by_width: Floats) -> Floats:
+        """Sums over the widths of each component, shape (n_components, n_rows)."""
+        first = np.searchsorted(self.component, np.arange(len(self.weights)))
+        return np.asarray(np.add.reduceat(by_width, first, axis=0))
+
+    def n_parameters(self, state_ptr: Ints, n_factors: int) -> int:
+        """Number of free parameters; covariances are made from factors, or full with 0."""
+        n_components, d = self.gaussians.mean.shape
+        full = d * (d + 1) // 2
+        of_covariance = min(d * (n_factors + 1), full) if n_factors else full
+        of_tables = int(state_ptr[-1]) - (len(state_ptr) - 1)
+        return n_components * (d + of_covariance + of_tables) + len(self.width) - 1
+
+
+class Sums(NamedTuple):
+    """Sums over rows that determine the next model.
+
+    Attributes
+    ----------
+    weight, total, square : ndarrays
+        What :func:`skpc.variables.gaussians.statistics` returns for each component.
+    by_width : ndarray of shape (n_components, n_widths)
+        Weight of the rows in each Gaussian.
+    counts : ndarray of shape (n_components, n_states)
+        That of the rows in each state.
+    log_density : float
+        Sum of the log densities (nats) of the rows.
+    """
+
+    weight: Floats
+    total: Floats
+    square: Floats
+    by_width: Floats
+    counts: Floats
+    log_density: float = 0.0
+
+    @classmethod
+    def from_rows(cls, model: GaussianMixture, rows: MixtureRows, weight: Floats) -> Sums:
+        """The sums, from the weight of each row in each Gaussian."""
+        weight = weight.reshape(len(model.weights), -1, weight.shape[1])
+        of_component, by_width = weight.sum(axis=1), weight.sum(axis=2)
+        # A row in a wide Gaussian says less about the mean and the covariance.
+        precision = 1.0 / np.square(model.width[: weight.shape[1]])
+        of_moments = np.einsum("kwr,w->kr", weight, precision)
+        sums = statistics(model.gaussians, rows.scores, rows.patterns, of_moments, of_component)
+        return cls(*sums, by_width, np.asarray(of_component @ rows.states))
+
+    @classmethod
+    def from_model(cls, model: GaussianMixture, n_rows: float) -> Sums:
+        """The sums over ``n_rows`` rows that are distributed like a model."""
+        count = n_rows * model.weights
+        by_width = count[:, np.newaxis] * model.proportion.reshape(len(count), -1)
+        width = model.width[: by_width.shape[1]]
+        return cls(
+            by_width @ (1.0 / width**2),
+            np.zeros_like(model.gaussians.mean),
+            count[:, np.newaxis, np.newaxis] * model.gaussians.covariance,
+            by_width,
+            count[:, np.newaxis] * np.exp(model.log_table),
+        )
+
+
+class MixtureFit(NamedTuple):
+    """A mixture that has been fitted to rows.
+
+    Attributes
+    ----------
+    model : GaussianMixture
+        The mixture.
+    responsibility : ndarray of shape (n_components, n_rows)
+        How the rows belong to the components.
+    before : GaussianMixture
+        The model before the last M-step.
+    sums : Sums
+        What that step was taken from.
+    """
+
+    model: GaussianMixture
+    responsibility: Floats
+    before: GaussianMixture
+    sums: Sums
+
+
+def expected_sums(
+    model: GaussianMixture, rows: MixtureRows, weight: Floats, prior: MixturePrior
+) -> Sums:
+    """The sums over weighted rows: the E-step."""
+    joint = model.joint(rows)
+    log_density = weight @ _to_responsibilities(joint, rows, prior.background_weight)
+    sums = Sums.from_rows(model, rows, joint * weight)
+    return sums._replace(log_density=float(log_density))
+
+
+def m_step(
+    model: GaussianMixture, sums: Sums, prior: MixturePrior, params: MixtureParams
+) -> GaussianMixture:
+    """The next model, from sums over the rows."""
+    mean, scatter = _moments(model, sums)
+    by_width = np.maximum(sums.by_width, _NOTHING)
+    count = by_width.sum(axis=1)
+    covariance = _covariances(scatter, count, prior, params)
+    diagonal = np.arange(mean.shape[1])
+    variance = covariance[:, diagonal, diagonal] + prior.added_variances(mean)
+    covariance[:, diagonal, diagonal] = np.maximum(variance, prior.smallest_sd**2)
+    noise = None
+    if params.n_factors:
+        loadings, noise = factored(covariance, params.n_factors, model.noise)
+        gaussians = Gaussians.from_factors(mean, loadings, noise)
+    else:
+        gaussians = Gaussians.from_covariance(mean, covariance)
+    like = by_width.sum(axis=0) / count.sum()
+    proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
+    log_table = _log_tables(sums.counts + prior.state_counts, prior.state_ptr)
+    return _model(count / count.sum(), log_table, gaussians, proportion, params, noise)
+
+
+def fit_gaussian_mixture(
+    rows: MixtureRows,
+    weight: Floats,
+    start: GaussianMixture | Floats,
+    prior: MixturePrior,
+    params: MixtureParams,
+    max_iter: int,
+    tol: float,
+) -> MixtureFit:
+    """Fit a mixture by expectation maximisation.
+
+    Parameters
+    ----------
+    rows : MixtureRows
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    start : GaussianMixture or ndarray of shape (n_components, n_rows)
+        Where to begin: a model of the same parameters, or the responsibility of each component for
+        each row.
+    prior : MixturePrior
+        What is known before the rows.
+    params : MixtureParams
+        What the mixture is.
+    max_iter : int
+        Greatest number of iterations.
+    tol : float
+        EM ends when an iteration raises the mean log density of the rows by less than this.
+
+    Returns
+    -------
+    MixtureFit
+    """
+    before = start if isinstance(start, GaussianMixture) else _first(rows, weight, prior, params)
+    model, sums = before, Sums.from_model(before, 0.0)
+    responsibility = np.ones((1, len(weight)))
+    if not isinstance(start, GaussianMixture):
+        responsibility = start
+        proportion = model.proportion.reshape(len(start), -1, 1)
+        share = (start[:, np.newaxis] * proportion * weight).reshape(len(model.width), -1)
+        sums = Sums.from_rows(model, rows, share)
+        model = m_step(model, sums, prior, params)
+        if len(model.width) == 1 and rows.patterns.are_complete and not prior.background_weight:
+            # All rows belong to the one Gaussian, whatever it is.
+            return MixtureFit(model, responsibility, before, sums)
+    if rows.are_costly:
+        tol = max(tol, _TOL_NUMBER * rows.scores.shape[1])
+    reached = -math.inf
+    for _ in range(max_iter):
+        share = model.joint(rows)
+        log_density = _to_responsibilities(share, rows, prior.background_weight)
+        responsibility = model.by_component(share)
+        last, reached = reached, float(weight @ log_density) / float(weight.sum())
+        if reached - last < tol:
+            break
+        before, sums = model, Sums.from_rows(model, rows, share * weight)
+        model = m_step(before, sums, prior, params)
+    return MixtureFit(model, responsibility, before, sums)
+
+
+def clustered(
+    points: Floats, weight: Floats, n_components: int, random_state: np.random.RandomState
+) -> Floats:
+    """Clusters of rows by k-means, as responsibilities of 1 and 0; shape (n_clusters, n_rows)."""
+    label = cluster_points(points, weight, n_components, _CLUSTERING, random_state)
+    return np.ascontiguousarray((np.arange(label.max() + 1)[:, np.newaxis] == label) * 1.0)
+
+
+def _first(
+    rows: MixtureRows, weight: Floats, prior: MixturePrior, params: MixtureParams
+) -> GaussianMixture:
+    """Components that all equal the prior; they fill in missing cells at the start."""
+    n_components, d = params.n_components, len(prior.mean)
+    # Several components would lose to the factors what keeps them apart.
+    if n_components == 1 and rows.are_costly and len(weight) > d:
+        far = _CLIP * np.sqrt(prior.covariance.diagonal())
+        scores = np.clip(rows.scores, prior.mean - far, prior.mean + far)
+        gaussians = Factors.fit(scores, weight, N_START).gaussians()
+    else:
+        covariance = np.tile(prior.covariance, (n_components, 1, 1))
+        gaussians = Gaussians.from_covariance(np.tile(prior.mean, (n_components, 1)), covariance)
+    precision = 1.0 / np.square(params.widths)
+    proportion = np.tile(precision / precision.sum(), (n_components, 1))
+    log_table = _log_tables(np.tile(prior.state_counts, (n_components, 1)), prior.state_ptr)
+    weights = np.full(n_components, 1.0 / n_components)
+    return _model(weights, log_table, gaussians, proportion, params)
+
+
+def _model(
+    weights: Floats,
+    log_table: Floats,
+    gaussians: Gaussians,
+    proportion: Floats,
+    params: MixtureParams,
+    noise: Floats | None = None,
+) -> GaussianMixture:
+    """A model in which each component has a Gaussian of each width."""
+    component = np.repeat(np.arange(len(weights)), proportion.shape[1])
+    width = np.tile(params.widths, len(weights))
+    return GaussianMixture(
+        weights, log_table, gaussians, component, width, proportion.ravel(), noise
+    )
+
+
+def within_covariance(fit: MixtureFit, prior: MixturePrior, params: MixtureParams) -> Floats:
+    """Covariance within the components of a mixture, drawn to the prior."""
+    return _pooled(_moments(fit.before, fit.sums)[1], fit.sums.by_width.sum(), prior, params)
+
+
+def _moments(model: GaussianMixture, sums: Sums) -> tuple[Floats, Floats]:
+    """Means of components, and scatters about them."""
+    weight = np.maximum(sums.weight, _NOTHING)[:, np.newaxis]
+    shift = sums.total / weight
+    around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
+    return model.gaussians.mean + shift, sums.square - around
+
+
+def _pooled(scatter: Floats, count: float, prior: MixturePrior, params: MixtureParams) -> Floats:
+    added = params.prior_strength * len(prior.mean)
+    return np.asarray((scatter.sum(axis=0) + added * prior.covariance) / (count + added))
+
+
+def _covariances(
+    scatter: Floats, count: Floats, prior: MixturePrior, params: MixtureParams
+) -> Floats:
+    """Covariances drawn to the pooled one, from the scatters of components."""
+    d = len(prior.mean)
+    pooled = _pooled(scatter, float(count.sum()), prior, params)
+    target = (1.0 - params.to_diagonal) * pooled
+    np.fill_diagonal(target, pooled.diagonal())
+    # One component has all rows, those of the prior too; several have these in common.
+    of_prior = params.prior_strength * d if len(count) == 1 else 0.0
+    added, count = params.strength * d, count[:, np.newaxis, np.newaxis]
+    covariance = scatter + of_prior * prior.covariance + added * target
+    covariance /= count + of_prior + added
+    return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
+
+
+def _log_tables(counts: Floats, state_ptr: Ints) -> Floats:
+    """Log probabilities of states from their counts, shape (n_components, n_states)."""
+    if not counts.shape[1]:
+        return counts
+    total = np.add.reduceat(counts, state_ptr[:-1], axis=1)
+    return np.asarray(np.log(counts / np.repeat(total, np.diff(state_ptr), axis=1)))
+
+
+def _to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
+    """Log densities of rows; the joint log densities become responsibilities, in place."""
+    log_background = np.full(joint.shape[1], -np.inf)
+    if background_weight > 0.0:
+        joint += math.log1p(-background_weight)
+        log_background = math.log(background_weight) + rows.background
+    highest = np.maximum(joint.max(axis=0), log_background)
+    joint -= highest
+    np.exp(joint, out=joint)
+    total = joint.sum(axis=0) + np.exp(log_background - highest)
+    joint /= total
+    joint[joint <= _NEGLIGIBLE] = 0.0
+    return np.asarray(highest + np.log(total))

@@ -1,0 +1,377 @@
+"""When rows and columns fall apart: tests of pairs of columns, and what held-out rows say.
+
+SoftLearn divides rows where held-out rows are likelier under several Gaussian components than under
+one, and columns where weighted tests of all pairs find no dependence.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.special import chdtri, stdtr
+
+from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
+from skpc._jit import internal_kernel, kernel
+from skpc._threads import each
+from skpc.counting import count_state_pairs
+from skpc.learning.factorised import Design
+from skpc.learning.gaussian_mixture import (
+    MixtureFit,
+    MixtureParams,
+    MixturePrior,
+    MixtureRows,
+    fit_gaussian_mixture,
+    m_step,
+)
+
+#: Strengths to choose from when a split is scored: of the shrinkage of all rows to the prior, and
+#: of the components to what they have in common.
+_STRENGTHS = (0.004, 0.02, 0.1, 0.5, 2.0, 8.0)
+_STRENGTHS_WITHIN = (0.03, 0.1, 0.3, 1.0, 3.0)
+#: The strength before there is a choice.
+USUAL_STRENGTH = 0.3
+#: Largest number of rows that are held out at a time where rows are costly.
+_MOST_HELD_OUT = 1000
+#: EM of a split stops when it raises the mean log density (nats) of the rows by less: that of one
+#: component, where only missing cells take more than one iteration, and that of several.
+_TOL_ALONE, _TOL_SPLIT = 1e-4, 1e-3
+#: A margin below this part of all weight is what subtraction has left of zero.
+_NOTHING = 1e-9
+#: Smallest sum of squared weights of a pair of columns.
+_SMALLEST_WEIGHT = 1e-100
+#: Columns that are looked at first for any dependent pair: nearly always there is one.
+_FIRST_COLUMNS = 32
+#: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
+#: numbers are states of their own there.
+TEST_BINS = 4
+
+
+class Split(NamedTuple):
+    """What held-out rows say about a mixture of several components beside a single one.
+
+    Attributes
+    ----------
+    alone, several : MixtureParams
+        The parameters that suit the held-out rows best.
+    gain : float
+        Log-likelihood (nats) of the held-out rows under several components, less that under one.
+    """
+
+    alone: MixtureParams
+    several: MixtureParams
+    gain: float
+
+
+def score_split(
+    rows: MixtureRows,
+    weight: Floats,
+    responsibility: Floats,
+    prior: MixturePrior,
+    prior_strength: float,
+    max_iter: int,
+    n_folds: int,
+    random_state: np.random.RandomState,
+) -> Split:
+    """Choose strengths of shrinkage by held-out rows, and whether to split rows into components.
+
+    Parameters
+    ----------
+    rows : MixtureRows
+        Two or more. Their background has the weight of one row when held-out rows are scored: it
+        keeps single rows from deciding.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    responsibility : ndarray of shape (n_components, n_rows)
+        How the rows would be split.
+    prior : MixturePrior
+        What is known before the rows.
+    prior_strength : float
+        The strength of the prior so far.
+    max_iter : int
+        Greatest number of iterations of EM.
+    n_folds : int
+        Number of parts of the rows, which are held out in turn; where rows are costly, the gain is
+        that of a sample of each part.
+    random_state : RandomState
+        Draws which rows are held out.
+
+    Returns
+    -------
+    Split
+    """
+    n_rows = len(weight)
+    n_folds = min(n_folds, n_rows)
+    place, fold = np.divmod(random_state.permutation(n_rows), n_folds)
+    is_scored = place < (_MOST_HELD_OUT if rows.are_costly else n_rows)
+
+    def fit(number: int, start: Floats, params: MixtureParams) -> _HeldOut:
+        train, test = fold != number, (fold == number) & is_scored
+        start = np.ascontiguousarray(start[:, train])
+        fitted = fit_split(rows.only(train), weight[train], start, prior, params, max_iter)
+        return _HeldOut(fitted, rows.only(test), weight[test])
+
+    alone = MixtureParams(1, prior_strength=prior_strength)
+    several = MixtureParams(len(responsibility), USUAL_STRENGTH, prior_strength=prior_strength)
+    starts = (np.ones((1, n_rows)), alone), (responsibility, several)
+    tasks = ((number, *start) for start in starts for number in range(n_folds))
+    fits = each(fit, tasks, float(n_rows) * prior.covariance.size)
+    alone, reached_alone = _best(
+        fits[:n_folds], prior, [alone._replace(prior_strength=s) for s in _STRENGTHS]
+    )
+    several = several._replace(prior_strength=alone.prior_strength)
+    candidates = [several._replace(strength=strength) for strength in _STRENGTHS_WITHIN]
+    several, _ = _best(fits[n_folds:], prior, candidates)
+    candidates = [several._replace(prior_strength=strength) for strength in _STRENGTHS]
+    several, reached = _best(fits[n_folds:], prior, candidates)
+    return Split(alone, several, reached - reached_alone)
+
+
+def fit_split(
+    rows: MixtureRows,
+    weight: Floats,
+    start: Floats,
+    prior: MixturePrior,
+    params: MixtureParams,
+    max_iter: int,
+) -> MixtureFit:
+    """Fit the components of a split, or one component; see :func:`fit_gaussian_mixture`."""
+    tol = _TOL_ALONE if params.n_components == 1 else _TOL_SPLIT
+    return fit_gaussian_mixture(rows, weight, start, prior, params, max_iter, tol)
+
+
+class _HeldOut(NamedTuple):
+    """A mixture, and rows that it has not been fitted to."""
+
+    fit: MixtureFit
+    rows: MixtureRows
+    weight: Floats
+
+
+def _best(
+    fits: list[_HeldOut], prior: MixturePrior, candidates: list[MixtureParams]
+) -> tuple[MixtureParams, float]:
+    """The parameters that suit the rows held out from some fits, and their log-likelihood."""
+    scores = np.zeros(len(candidates))
+    for fit, rows, weight in fits:
+        background_weight = 1.0 / (fit.responsibility.shape[1] + 1.0)
+        for place, params in enumerate(candidates):
+            model = m_step(fit.before, fit.sums, prior, params)
+            scores[place] += weight @ model.log_density(rows, background_weight)
+    best = int(scores.argmax())
+    return candidates[best], float(scores[best])
+
+
+def independent_groups(
+    codes: NDArray[np.int16],
+    weight: Floats,
+    n_states: Ints,
+    significance: float,
+    false_discoveries: bool = False,
+) -> Ints:
+    """Group columns so that those of different groups pass for independent.
+
+    Every pair is tested by Pearson's chi-square on its weighted contingency table, counted on the
+    rows that show both; states without weight have no part in it. With one degree of freedom,
+    Yates' correction takes 0.5 off each difference of observed and expected, but no more than the
+    difference. Columns connected by dependent pairs are one group.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns)
+        States of the cells, -1 where missing.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    n_states : ndarray of shape (n_columns,)
+        Number of states of each column.
+    significance : float
+        Pairs with a smaller p-value are dependent.
+    false_discoveries : bool, default=False
+        Whether ``significance`` is the expected share of independent pairs among those that pass
+        for dependent (Benjamini and Hochberg), rather than the level of each test.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,)
+        Number of the group of each column, from zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.learning import independent_groups
+    >>> codes = np.array([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]] * 5, dtype=np.int16)
+    >>> independent_groups(codes, np.ones(20), np.array([2, 2, 2]), 0.01)
+    array([0, 0, 1])
+    """
+    tests = _Tests.of(codes, weight, n_states, False)
+    dependent = tests.beyond(significance)
+    if false_discoveries:
+        dependent = _without_chance(tests, significance, dependent)
+    return np.asarray(connected_components(dependent, directed=False)[1], dtype=np.int64)
+
+
+def any_dependence(
+    codes: NDArray[np.int16], weight: Floats, n_states: Ints, significance: float
+) -> bool:
+    """Whether any two columns depend on each other, at a level for all pairs together.
+
+    The level is divided by the number of pairs (Bonferroni). For that tail, Pearson's statistic is
+    too large where a table expects next to nothing in a cell, and the likelihood ratio's where it
+    expects about one; the smaller of the two is taken.
+
+    Parameters
+    ----------
+    codes, weight, n_states
+        As in :func:`independent_groups`.
+    significance : float
+        The probability to find dependence where all columns are independent, at most.
+
+    Returns
+    -------
+    bool
+    """
+    n_columns = len(n_states)
+    level = significance / max(n_columns * (n_columns - 1) / 2, 1.0)
+    for some in dict.fromkeys((min(_FIRST_COLUMNS, n_columns), n_columns)):
+        own = np.ascontiguousarray(codes[:, :some])
+        if _Tests.of(own, weight, n_states[:some], True).beyond(level).any():
+            return True
+    return False
+
+
+def correlated(design: Design, weight: Floats, significance: float) -> NDArray[np.bool_]:
+    """Which numbers are correlated, by a t-test of the correlation of each pair.
+
+    Parameters
+    ----------
+    design : Design
+        The rows.
+    weight : ndarray of shape (n_rows,)
+        Their weights; a row of ``row_weight`` two is two rows that share its weight.
+    significance : float
+        Pairs with a smaller p-value are correlated.
+
+    Returns
+    -------
+    ndarray of shape (n_numbers, n_numbers)
+    """
+    offset, observed = design.offset, design.seen
+    weighted, weights = weight[:, np.newaxis] * offset, weight[:, np.newaxis] * observed
+    total = weights.T @ observed
+    count = np.where(total > 0.0, total, 1.0)
+    mean = weighted.T @ observed / count
+    variance = (weighted * offset).T @ observed / count - mean**2
+    scale = np.sqrt(np.maximum(variance * variance.T, 0.0))
+    covariance = weighted.T @ offset / count - mean * mean.T
+    r = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    # As many rows of equal weight would give the same variance of a mean.
+    square = (weight**2 / design.row_weight)[:, np.newaxis] * observed
+    n_effective = count**2 / np.maximum(square.T @ observed, _SMALLEST_WEIGHT)
+    freedom = np.maximum(n_effective - 2.0, 1.0)
+    statistic = np.abs(r) * np.sqrt(freedom / np.maximum(1.0 - r**2, 1e-12))
+    return np.asarray(2.0 * stdtr(freedom, -statistic) < significance)
+
+
+def quantile_bins(values: Floats, weight: Floats) -> Ints:
+    """The quarter, by weight, in which each value lies; -1 where missing."""
+    bins = np.full(len(values), -1)
+    observed = np.flatnonzero(~np.isnan(values))
+    if len(observed):
+        order = observed[np.argsort(values[observed], kind="stable")]
+        cumulated = np.cumsum(weight[order])
+        edges = weighted_quantiles(values[order], cumulated, np.arange(1, TEST_BINS), TEST_BINS)
+        bins[observed] = np.searchsorted(edges, values[observed], side="right")
+    return bins
+
+
+class _Tests(NamedTuple):
+    """Chi-square tests of the pairs (a, b), b < a, of columns; matrices, zero elsewhere."""
+
+    statistic: Floats
+    #: Degrees of freedom; zero where there is nothing to test.
+    freedom: Ints
+
+    @classmethod
+    def of(cls, codes: NDArray[np.int16], weight: Floats, n_states: Ints, cautious: bool) -> _Tests:
+        """Test all pairs; a cautious test takes the smaller of two statistics."""
+        pairs = count_state_pairs(codes, weight, n_states)
+        shape = (len(n_states), len(n_states))
+        tests = cls(np.zeros(shape), np.zeros(shape, dtype=np.int64))
+        _test_pairs(pairs, offsets(n_states), cautious, tests.statistic, tests.freedom)
+        return tests
+
+    def beyond(self, level: float) -> NDArray[np.bool_]:
+        """Pairs whose p-value is below a level."""
+        most = int(self.freedom.max(initial=0))
+        occurs = np.flatnonzero(np.bincount(self.freedom.ravel(), minlength=1)[1:]) + 1
+        critical = np.full(most + 1, np.inf)
+        critical[occurs] = chdtri(occurs, level)
+        return np.asarray(self.statistic > critical[self.freedom])
+
+
+def _without_chance(tests: _Tests, share: float, dependent: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The dependent pairs that remain if no more than a share of them is due to chance.
+
+    The level falls until it is that share of the proportion of pairs below it: Benjamini and
+    Hochberg's, reached from above.
+    """
+    n_pairs, n_dependent = int((tests.freedom > 0).sum()), -1
+    while n_dependent != dependent.sum() and dependent.any():
+        n_dependent = dependent.sum()
+        dependent = tests.beyond(share * n_dependent / n_pairs)
+    return dependent
+
+
+@kernel
+def _test_pairs(pairs: Floats, ptr: Ints, cautious: bool, statistic: Floats, freedom: Ints) -> None:
+    """Fill in the tests of the pairs (a, b), b < a."""
+    for a in range(len(statistic)):
+        for b in range(a):
+            table = pairs[ptr[a] : ptr[a + 1], ptr[b] : ptr[b + 1]]
+            statistic[a, b], freedom[a, b] = _chi_square(table)
+            if cautious and freedom[a, b] > 0:
+                statistic[a, b] = min(statistic[a, b], _likelihood_ratio(table))
+
+
+@internal_kernel
+def _chi_square(table: Floats) -> tuple[float, int]:
+    """Statistic and degrees of freedom; zero if either column has only one state."""
+    n_rows, n_columns = table.shape
+    row, column = np.zeros(n_rows), np.zeros(n_columns)
+    for s in range(n_rows):
+        for t in range(n_columns):
+            row[s] += table[s, t]
+            column[t] += table[s, t]
+    total = row.sum()
+    nothing = _NOTHING * total
+    freedom = ((row > nothing).sum() - 1) * ((column > nothing).sum() - 1)
+    statistic = 0.0
+    if freedom > 0:
+        for s in range(n_rows):
+            for t in range(n_columns):
+                if row[s] > nothing and column[t] > nothing:
+                    expected = row[s] * column[t] / total
+                    off = abs(table[s, t] - expected)
+                    if freedom == 1:
+                        off = max(off - 0.5, 0.0)
+                    statistic += off * off / expected
+    return statistic, freedom
+
+
+@internal_kernel
+def _likelihood_ratio(table: Floats) -> float:
+    """Twice the log-likelihood ratio of dependence and independence."""
+    row, column = np.zeros(table.shape[0]), np.zeros(table.shape[1])
+    for s in range(len(row)):
+        for t in range(len(column)):
+            row[s] += table[s, t]
+            column[t] += table[s, t]
+    total, found = row.sum(), 0.0
+    for s in range(len(row)):
+        for t in range(len(column)):
+            if table[s, t] > 0.0:
+                found += table[s, t] * math.log(table[s, t] * total / (row[s] * column[t]))
+    return 2.0 * found
