@@ -348,10 +348,10 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         array([29., 12.])
         """
         table, rows = self._encode(X)
-        found = self._density.posteriors(rows)
-        for cells in found:
+        marginals = self._density.posteriors(rows)
+        for cells in marginals:
             cells.index = getattr(table, "index", None)
-        return found
+        return marginals
 
     @by_chunks
     def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
@@ -497,11 +497,11 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         hidden = rows.copy()
         hidden[:, chosen] = np.nan
         hidden[:, chosen] = self._density.means(hidden, [chosen])[:, chosen]
-        found = column_of(self.domain_.decode(hidden, like=table), chosen)
-        if not isinstance(found, np.ndarray):
-            return found
+        cells = column_of(self.domain_.decode(hidden, like=table), chosen)
+        if not isinstance(cells, np.ndarray):
+            return cells
         states = self.domain_.categories[chosen]
-        return found.astype(np.float64 if states is None else states.dtype)
+        return cells.astype(np.float64 if states is None else states.dtype)
 
 
 def with_some_known_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ from skpc._validation import N_JOBS, POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import TableDensity, TableEstimator
-from skpc.estimators._default_density import fit_for_kernels
+from skpc.estimators._defaults import fit_for_kernels
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows
@@ -109,12 +109,12 @@ class ExpectedKernelMachine(TableEstimator):
         """Expected values of the functions given encoded rows, shape (n_rows, n_functions)."""
         usable = len(self.support_vectors_) > 0 and not np.isnan(self.support_vectors_).any()
         complete = usable & ~np.isnan(rows).any(axis=1)
-        found = np.empty((len(rows), len(self.dual_coef_)))
+        mean = np.empty((len(rows), len(self.dual_coef_)))
         if complete.any():
-            found[complete] = self._at_points(rows[complete])
+            mean[complete] = self._at_points(rows[complete])
         if not complete.all():
-            found[~complete] = self._expansion.mean(rows[~complete])
-        return found
+            mean[~complete] = self._expansion.mean(rows[~complete])
+        return mean
 
     def _at_points(self, rows: Floats) -> Floats:
         """Values of the functions at complete encoded rows: by products of matrices."""
@@ -223,8 +223,8 @@ def _coefficients(solver: Any) -> Floats:
     end = np.cumsum(solver.n_support_)
     of_class = [np.arange(last - n, last) for last, n in zip(end, solver.n_support_)]
     pairs = list(combinations(range(len(end)), 2))
-    found = np.zeros((len(pairs), end[-1]))
-    for row, (i, j) in zip(found, pairs):
+    coefficients = np.zeros((len(pairs), end[-1]))
+    for row, (i, j) in zip(coefficients, pairs):
         row[of_class[i]] = solver.dual_coef_[j - 1, of_class[i]]
         row[of_class[j]] = solver.dual_coef_[i, of_class[j]]
-    return found
+    return coefficients

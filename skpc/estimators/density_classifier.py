@@ -13,33 +13,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import all_or_nothing
-from skpc._validation import (
-    N_JOBS,
-    StrOptions,
-    check_n_samples,
-    fit_context,
-)
-from skpc.domain import group_rows, merge_rows
-from skpc.estimators._base import TableEstimator
-from skpc.estimators._class_members import ClassDensities
-from skpc.estimators._class_pool import ClassPool, Lesson, Member
-from skpc.estimators._members import (
-    check_rates,
-    default_densities,
-    named,
-    named_models,
-    shared_domain,
-)
+from skpc._validation import StrOptions, check_n_samples, fit_context
+from skpc.estimators._defaults import default_densities
+from skpc.estimators._pools import PoolEstimator, check_names, check_rates, named, named_models
 from skpc.estimators._targets import check_labels
 from skpc.estimators.chunks import by_chunks
 from skpc.estimators.table_mixture import TableMixture
-from skpc.pooling.folds import given_splits, share_seen
+from skpc.pooling.classes import ClassData, ClassDensities
+from skpc.pooling.folds import make_folds
+from skpc.pooling.pool import Member, learn_pool
 
-#: What names of classifiers stand for; see :func:`fit_on_copies`.
+#: What names of classifiers stand for; see :class:`MaskingEnsemble`.
 _CLASSIFIERS = {"boosting": "classifier", "logistic": "logistic"}
 
 
-class DensityClassifier(ClassifierMixin, TableEstimator):
+class DensityClassifier(ClassifierMixin, PoolEstimator):
     """Classifier by a pool of densities, for rows with any cells missing.
 
     Densities of the rows of each class, and of rows and classes together, give probabilities of
@@ -164,15 +152,10 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
     """
 
     _parameter_constraints: dict[str, list[Any] | str] = {
-        "density": "no_validation",
+        **PoolEstimator._parameter_constraints,
         "priors": ["array-like", None],
         "joint": ["boolean", StrOptions({"auto"})],
         "classifiers": ["array-like", None],
-        "cv": ["cv_object"],
-        "missing_rates": ["array-like"],
-        "n_jobs": N_JOBS,
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -233,20 +216,24 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
             self.class_count_ = np.bincount(code, weight)
-            priors = self._given_priors()
-            self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
-            labelled = np.column_stack([self.domain_.encode(table), code])
-            splits = given_splits(self.cv, X, y, sample_weight, group_rows(labelled)[1], True)
-            labelled, weight = merge_rows(labelled, weight)
-            rows, code = np.ascontiguousarray(labelled[:, :-1]), labelled[:, -1].astype(np.int64)
+            priors, shares = self._given_priors(), self.class_count_ / self.class_count_.sum()
+            checked = table, weight, code
+            rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
+            rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
             if self.density is None and self.domain_.is_categorical.all():
                 members = [m for m in members if not isinstance(m.model, TableMixture)]
             if len(self.classes_) == 1:
                 # With a single class, only the density of the rows is left to learn.
-                members = [member for member in members if member.joint is not None]
-            lesson = Lesson(self.domain_, rows, code, self.classes_, rates)
-            self._learn(lesson, members, weight, splits, random_state)
-            self.class_prior_ = self._class_prior() if priors is None else priors
+                members = [member for member in members if member.is_density]
+            data = ClassData(self.domain_, rows, code, self.classes_, log_or_inf(shares), rates)
+            folds = []
+            if len(members) > 1:
+                folds = make_folds(rows, weight, code, splits, rates, random_state)
+            self._pool = learn_pool(
+                data, members, weight, folds, self.n_jobs, random_state, self.verbose
+            )
+            self._describe(members)
+            self.class_prior_ = self._class_prior(shares) if priors is None else priors
         return self
 
     def _candidates(self, random_state: np.random.RandomState) -> tuple[list[Any], list[Member]]:
@@ -258,54 +245,36 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             densities.append(("mixture", TableMixture(random_state=seed)))
         ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
         members = [
-            Member(f"{name} joint" if joint else name, density, joint)
+            Member(f"{name} joint" if joint else name, density, True, joint)
             for joint in ways
             for name, density in densities
         ]
-        members += [
-            Member(name, model, None)
-            for name, model in named_models(self.classifiers, _CLASSIFIERS, "classifiers")
-        ]
-        names = [member.name for member in members]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"The names of densities and classifiers must differ, got {names}; rename one."
-            )
+        models = named_models(self.classifiers, _CLASSIFIERS, "classifiers")
+        members += [Member(name, model, False) for name, model in models]
+        check_names(members, "classifiers")
         return densities, members
 
-    def _learn(
-        self,
-        lesson: Lesson,
-        members: list[Member],
-        weight: Floats,
-        splits: Any,
-        random_state: np.random.RandomState,
-    ) -> None:
+    def _describe(self, members: list[Member]) -> None:
+        """The attributes that tell of the pool."""
         self.log_loss_ = self.member_log_losses_ = None
-        if len(members) == 1:
-            self._pool = ClassPool.of_one(lesson, members[0], weight)
-        else:
-            self._pool = ClassPool.learn(
-                lesson, members, weight, splits, self.n_jobs, random_state, self.verbose
-            )
-            *of_members, self.log_loss_ = self._pool.losses
-            self.member_log_losses_ = np.array(of_members)
+        if len(members) > 1:
+            self.log_loss_, self.member_log_losses_ = self._pool.log_loss, self._pool.member_losses
         self.member_names_ = [member.name for member in members]
         self.weights_, self.offsets_ = self._pool.pool
         self.mixture_weights_ = self._pool.mixture
         self.densities_ = {
-            member.name: learned.densities
-            for member, learned in zip(members, self._pool.learned)
-            if isinstance(learned, ClassDensities)
+            member.name: fitted.densities
+            for member, fitted in zip(members, self._pool.fitted)
+            if isinstance(fitted, ClassDensities)
         }
 
-    def _class_prior(self) -> Floats:
+    def _class_prior(self, shares: Floats) -> Floats:
         """Shares of the classes; a single joint density gives its own probabilities."""
-        learned, *others = self._pool.learned
-        if not others and learned.joint:
-            prior = np.exp(learned.log_prior)
+        fitted, *others = self._pool.fitted
+        if not others and fitted.joint:
+            prior = np.exp(fitted.log_prior)
             return np.asarray(prior / prior.sum())
-        return self.class_count_ / self.class_count_.sum()
+        return shares
 
     def _given_priors(self) -> Floats | None:
         n_classes = len(self.classes_)
@@ -342,9 +311,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             about the class.
         """
         _, rows, mass = self._encode_with_mass(X)
-        found = self._pool.log_density(rows, log_or_inf(self.class_prior_))
-        # Estimates of the probability of nothing are close to one.
-        return mass.with_rows(np.where(share_seen(rows, self.domain_) > 0.0, found, 0.0))
+        return mass.with_rows(self._pool.log_density(rows, log_or_inf(self.class_prior_)))
 
     @by_chunks
     def predict_log_proba(self, X: Any) -> Floats:
@@ -361,7 +328,7 @@ class DensityClassifier(ClassifierMixin, TableEstimator):
             In nats; classes in the order of ``classes_``.
         """
         rows, log_prior = self._encode(X)[1], log_or_inf(self.class_prior_)
-        odds = log_prior + self._pool.log_odds(rows, self.domain_)
+        odds = log_prior + self._pool.log_odds(rows)
         return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
 
     def predict_proba(self, X: Any) -> Floats:

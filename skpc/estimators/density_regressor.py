@@ -11,35 +11,23 @@ from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
-from skpc._validation import (
-    N_JOBS,
-    check_n_samples,
-    fit_context,
-)
-from skpc.domain import group_rows, merge_rows
-from skpc.estimators._base import TableEstimator
-from skpc.estimators._members import (
-    check_rates,
-    default_densities,
-    named,
-    named_models,
-    shared_domain,
-)
+from skpc._validation import check_n_samples, fit_context
+from skpc.estimators._defaults import default_densities
+from skpc.estimators._pools import PoolEstimator, check_names, check_rates, named, named_models
 from skpc.estimators._targets import check_target
-from skpc.estimators._value_lesson import Lesson, Member
-from skpc.estimators._value_members import Target
-from skpc.estimators._value_pool import learn_pool
 from skpc.estimators.chunks import by_chunks
-from skpc.pooling.folds import given_splits
+from skpc.pooling.folds import make_folds
+from skpc.pooling.numbers import NumberData, Target
+from skpc.pooling.pool import Member, learn_pool
 from skpc.variables import Predictive
 
-#: What names of regressors stand for; see :func:`fit_on_copies`.
+#: What names of regressors stand for; see :class:`MaskingEnsemble`.
 _REGRESSORS = {"boosting": "regressor", "ridge": "ridge"}
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
 
 
-class DensityRegressor(RegressorMixin, TableEstimator):
+class DensityRegressor(RegressorMixin, PoolEstimator):
     """Regressor by a pool of densities, for rows with any cells missing.
 
     A joint density of a row and its target gives the whole distribution of the target given the
@@ -118,14 +106,13 @@ class DensityRegressor(RegressorMixin, TableEstimator):
        p(y \\mid x) = \\sum_m w_m(x) \\, p_m(y \\mid x), \\qquad
        w_m(x) \\propto \\exp(a_m + b_m o + c_m \\log v),
 
-    where o is the share of the cells of the row that are seen, and v the variance of y under the
+    where o is the observed fraction of the cells of the row, and v the variance of y under the
     mixture of the densities alone. The coefficients maximise, on held-out rows, the mean log
     density of the pool plus that of a normal distribution around its mean, less a small penalty.
 
-    Pools of distributions are too wide where their members are right. So each density also has
-    copies that are 0.35 to 0.85 times as wide around the same mean, with weights of their own. A
-    regressor predicts a mean. Around it stand normal distributions whose variance depends on o and
-    v, learned from the residuals of held-out rows, in copies from a quarter to four times as wide.
+    A regressor predicts a mean. Around it stands a scale mixture of normal distributions, whose
+    variance depends on o and v, learned from the residuals of held-out rows: from a quarter to four
+    times as wide, each with weights of its own.
 
     Where the target has atoms (values that repeat much more than others) regressors learn from the
     other rows and predict the other values. The densities give the probabilities of the atoms.
@@ -147,13 +134,8 @@ class DensityRegressor(RegressorMixin, TableEstimator):
     """
 
     _parameter_constraints: dict[str, list[Any] | str] = {
-        "density": "no_validation",
+        **PoolEstimator._parameter_constraints,
         "regressors": ["array-like", None],
-        "cv": ["cv_object"],
-        "missing_rates": ["array-like"],
-        "n_jobs": N_JOBS,
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -206,26 +188,24 @@ class DensityRegressor(RegressorMixin, TableEstimator):
             random_state = check_random_state(self.random_state)
             densities, members = self._candidates(random_state)
             rates = check_rates(self.missing_rates)
-            table, weight, values = self._training_rows(X, sample_weight, y, check_target)
-            self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
-            together = np.column_stack([self.domain_.encode(table), values])
-            splits = given_splits(self.cv, X, y, sample_weight, group_rows(together)[1], False)
-            together, weight = merge_rows(together, weight)
+            checked = self._training_rows(X, sample_weight, y, check_target)
+            labelled, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             n_bins = max((density._n_bins or 0 for _, density in densities), default=0)
-            whole = self.domain_.with_number(together, weight, n_bins or None)
-            target = Target(whole, self.domain_)
-            rows, values = np.ascontiguousarray(together[:, :-1]), together[:, -1].copy()
-            lesson = Lesson(rows, target, values, rates)
-            self._pool, report = learn_pool(
-                lesson, members, weight, splits, self.n_jobs, random_state, self.verbose
+            whole = self.domain_.with_number(labelled, weight, n_bins or None)
+            rows, values = np.ascontiguousarray(labelled[:, :-1]), labelled[:, -1].copy()
+            data = NumberData(rows, Target(whole, self.domain_), values, rates)
+            folds = []
+            if len(members) > 1:
+                group = data.target.atom_of(values) + 1
+                folds = make_folds(rows, weight, group, splits, rates, random_state)
+            self._pool = pool = learn_pool(
+                data, members, weight, folds, self.n_jobs, random_state, self.verbose
             )
             self.member_names_ = [member.name for member in members]
-            self.weights_ = report.weights
-            self.member_log_densities_ = report.member_log_densities
-            self.log_density_ = report.log_density
+            self.weights_, self.log_density_ = pool.weights, pool.log_density
+            self.member_log_densities_ = pool.member_log_densities
             self.densities_ = {
-                self.member_names_[m]: density.model
-                for m, density in zip(report.used, self._pool.densities)
+                self.member_names_[m]: density.model for m, density in pool.densities.items()
             }
         return self
 
@@ -234,16 +214,10 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         densities = named(self.density, "density")
         if self.density is None:
             densities = default_densities(random_state)
+        models = named_models(self.regressors, _REGRESSORS, "regressors")
         members = [Member(name, density, True) for name, density in densities]
-        members += [
-            Member(name, model, False)
-            for name, model in named_models(self.regressors, _REGRESSORS, "regressors")
-        ]
-        names = [member.name for member in members]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"The names of densities and regressors must differ, got {names}; rename one."
-            )
+        members += [Member(name, model, False) for name, model in models]
+        check_names(members, "regressors")
         return densities, members
 
     @by_chunks
@@ -348,10 +322,12 @@ class DensityRegressor(RegressorMixin, TableEstimator):
         _, rows, mass = self._encode_with_mass(X)
         parts = list(gen_batches(len(rows), _ROWS))
         if y is None:
-            found = [self._pool.log_density_of_rows(rows[part]) for part in parts]
-            return mass.with_rows(np.concatenate(found))
+            log_density = [self._pool.log_density_of_rows(rows[part]) for part in parts]
+            return mass.with_rows(np.concatenate(log_density))
         values = check_target(self, y, len(rows))
-        return np.concatenate([self._pool.log_density(rows[part], values[part]) for part in parts])
+        return np.concatenate(
+            [self._pool.log_density_at(rows[part], values[part]) for part in parts]
+        )
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw targets from the predictive distribution of each row.

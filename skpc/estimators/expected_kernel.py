@@ -269,7 +269,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         incomplete = np.isnan(rows).any(axis=1)
         repeated = np.repeat(rows[incomplete], n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
-        found = np.empty((len(rows), n_samples))
-        found[incomplete] = self._mean(filled)[:, 0].reshape(incomplete.sum(), n_samples)
-        found[~incomplete] = self._mean(rows[~incomplete])[:, [0]]
-        return np.asarray(found + self.intercept_[0])
+        drawn = np.empty((len(rows), n_samples))
+        drawn[incomplete] = self._mean(filled)[:, 0].reshape(incomplete.sum(), n_samples)
+        drawn[~incomplete] = self._mean(rows[~incomplete])[:, [0]]
+        return np.asarray(drawn + self.intercept_[0])

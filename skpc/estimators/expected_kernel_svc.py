@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, clone
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
@@ -15,18 +17,104 @@ from sklearn.utils.metaestimators import available_if
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
-from skpc._validation import StrOptions, decisions_of_pairs, fit_context
+from skpc._validation import SigmoidCalibration, StrOptions, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
-from skpc.estimators._calibration import (
-    MISSING_RATES,
-    N_FOLDS,
-    Sigmoid,
-    Temperature,
-)
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._targets import check_labels
 from skpc.estimators.chunks import by_chunks
-from skpc.pooling.folds import HeldOut, hold_out_folds
+from skpc.pooling.folds import Fold, make_folds
+
+#: Parts that the rows are dealt into; each in turn is held out.
+_N_FOLDS = 5
+#: Shares of the cells that are removed from the copies of a held-out row.
+_MISSING_RATES = (0.0, 0.3, 0.6)
+#: Between these limits lies the logarithm of the inverse temperature.
+_LIMITS = (-7.0, 7.0)
+
+
+class Sigmoid(NamedTuple):
+    """Platt scaling of the evidence for each class against the others; the sum is made 1.
+
+    Attributes
+    ----------
+    curves : list of SigmoidCalibration
+        One a class; of two classes only that of the second.
+    """
+
+    curves: list[SigmoidCalibration]
+
+    @classmethod
+    def fit(cls, evidence: Floats, code: Ints, weight: Floats, n_classes: int) -> Sigmoid:
+        """Learn from held-out rows.
+
+        Parameters
+        ----------
+        evidence : ndarray of shape (n_rows, n_classes) or (n_rows, 1)
+            Large where a class is likely; with two classes, only the second has a column.
+        code : ndarray of shape (n_rows,)
+            Number of the class of each row.
+        weight : ndarray of shape (n_rows,)
+            Weights of the rows.
+        n_classes : int
+            Number of classes.
+        """
+        classes = range(n_classes - evidence.shape[1], n_classes)
+        curves = [
+            SigmoidCalibration().fit(column, (code == c).astype(np.float64), weight)
+            for c, column in zip(classes, evidence.T)
+        ]
+        return cls(curves)
+
+    def probabilities(self, evidence: Floats) -> Floats:
+        """Probabilities of the classes, shape (n_rows, n_classes)."""
+        of_classes = [curve.predict(column) for curve, column in zip(self.curves, evidence.T)]
+        probability = np.column_stack(of_classes)
+        if len(self.curves) == 1:
+            return np.hstack([1.0 - probability, probability])
+        probability = np.maximum(probability, np.finfo(np.float64).tiny)
+        return np.asarray(probability / probability.sum(axis=1, keepdims=True))
+
+
+class Temperature(NamedTuple):
+    """Softmax of the evidence divided by a temperature.
+
+    Attributes
+    ----------
+    inverse : float
+        One over the temperature.
+    """
+
+    inverse: float
+
+    @classmethod
+    def fit(cls, evidence: Floats, code: Ints, weight: Floats, n_classes: int) -> Temperature:
+        """The temperature of least log loss; parameters are those of :meth:`Sigmoid.fit`.
+
+        A class of n rows is one with probability (n + 1) / (n + n_classes), as in Platt scaling, so
+        that machines that make no mistake do not make it infinite.
+        """
+        count = np.bincount(code, weight, minlength=n_classes)
+        target = np.repeat(1.0 / (count + n_classes)[code][:, np.newaxis], n_classes, axis=1)
+        target[np.arange(len(code)), code] *= count[code] + 1.0
+        logits = _logits(evidence)
+
+        def loss(log_inverse: float) -> float:
+            log_proba = log_softmax(np.exp(log_inverse) * logits, axis=1)
+            return float(-weight @ (target * log_proba).sum(axis=1))
+
+        return cls(float(np.exp(minimize_scalar(loss, bounds=_LIMITS, method="bounded").x)))
+
+    def probabilities(self, evidence: Floats) -> Floats:
+        """Probabilities of the classes, shape (n_rows, n_classes)."""
+        return np.asarray(softmax(self.inverse * _logits(evidence), axis=1))
+
+
+def _logits(evidence: Floats) -> Floats:
+    """A column for each class; that of the first of two is zero."""
+    if evidence.shape[1] > 1:
+        return evidence
+    return np.hstack([np.zeros_like(evidence), evidence])
+
 
 _CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
     "sigmoid": Sigmoid,
@@ -229,24 +317,24 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if self.calibration is None:
             return
         random_state = check_random_state(self.random_state)
-        folds = hold_out_folds(rows, weight, code, N_FOLDS, MISSING_RATES, random_state)
+        folds = make_folds(rows, weight, code, _N_FOLDS, _MISSING_RATES, random_state)
         if not folds:
             raise ValueError(
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "
                 f"row of each of the {len(self.classes_)} classes; use calibration=None"
             )
 
-        def asked(fold: HeldOut) -> Floats:
-            found = self._without(rows, fold.kept, code)._evidence(fold.asked)
+        def evidence_of(fold: Fold) -> Floats:
+            machine = self._without(rows, fold.train_weight, code)
             advance(1.0)
-            return found
+            return machine._evidence(fold.test_rows)
 
         with progress(len(folds), "folds", self.verbose) as advance:
-            evidence = in_threads(asked, folds)
+            evidence = in_threads(evidence_of, folds)
         self._calibrator = _CALIBRATIONS[self.calibration].fit(
             np.concatenate(evidence),
-            code[np.concatenate([fold.rows for fold in folds])],
-            np.concatenate([fold.weight for fold in folds]),
+            code[np.concatenate([fold.test_index for fold in folds])],
+            np.concatenate([fold.test_weight for fold in folds]),
             len(self.classes_),
         )
 
@@ -334,8 +422,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         margin, n_classes = self._mean(rows) + self.intercept_, len(self.classes_)
         if n_classes == 2:
             return margin
-        found = np.full((len(rows), n_classes), np.inf)
+        evidence = np.full((len(rows), n_classes), np.inf)
         for (first, second), of_first in zip(combinations(range(n_classes), 2), margin.T):
-            found[:, first] = np.minimum(found[:, first], of_first)
-            found[:, second] = np.minimum(found[:, second], -of_first)
-        return found
+            evidence[:, first] = np.minimum(evidence[:, first], of_first)
+            evidence[:, second] = np.minimum(evidence[:, second], -of_first)
+        return evidence

@@ -24,7 +24,7 @@ from skpc._validation import (
     read_cells,
 )
 from skpc.estimators._base import TableEstimator
-from skpc.estimators._default_density import fit_for_cells
+from skpc.estimators._defaults import fit_for_cells
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):

@@ -351,18 +351,13 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
         noise = self._noise_variance(targets, moments)
         self.noise_variance_ = noise * self.y_scale_**2
-        prior_variance = self.prior_variance
-        self.posterior_ = (
+        shared = {"prior_variance": self.prior_variance}
+        self.posterior_: BayesianRegression | SeparateRegressions = (
             BayesianRegression.prior(
-                self.n_outer,
-                len(noise),
-                prior_variance=prior_variance,
-                noise_variance=float(noise[0]),
+                self.n_outer, len(noise), noise_variance=float(noise[0]), **shared
             )
             if (noise == noise[0]).all()
-            else SeparateRegressions.prior(
-                self.n_outer, prior_variance=prior_variance, noise_variance=noise
-            )
+            else SeparateRegressions.prior(self.n_outer, noise_variance=noise, **shared)
         )
         self._learn(rows, targets, moments)
 
@@ -375,13 +370,7 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
                 ((features, self._standardised(targets[block])) for features, block in blocks),
                 self.prior_variance,
             )
-        noise = np.asarray(self.noise_variance, dtype=np.float64)
-        if noise.shape not in ((), (n_outputs,)) or not (noise > 0.0).all():
-            raise ValueError(
-                f"noise_variance needs one positive number, or one for each of the {n_outputs} "
-                f"outputs; found {self.noise_variance!r}."
-            )
-        return np.broadcast_to(noise, n_outputs).copy()
+        return _positive_for_each(self.noise_variance, "noise_variance", n_outputs, "outputs")
 
     def _standardised(self, targets: Floats) -> Floats:
         return (targets - self.y_mean_) / self.y_scale_
@@ -389,14 +378,8 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     def _inner_length_scale_sq(self, moments: Moments) -> Floats:
         if isinstance(self.inner_length_scale_sq, str):
             return inner_length_scale_sq(moments)
-        n_variables = moments.mean.shape[1]
-        length_sq = np.asarray(self.inner_length_scale_sq, dtype=np.float64)
-        if length_sq.shape not in ((), (n_variables,)) or not (length_sq > 0.0).all():
-            raise ValueError(
-                "inner_length_scale_sq needs one positive number, or one for each of the "
-                f"{n_variables} variables; found {self.inner_length_scale_sq!r}."
-            )
-        return np.broadcast_to(length_sq, n_variables).copy()
+        lengths, n_variables = self.inner_length_scale_sq, moments.mean.shape[1]
+        return _positive_for_each(lengths, "inner_length_scale_sq", n_variables, "variables")
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         standardised = self._standardised(targets)
@@ -456,3 +439,14 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _positive_for_each(given: Any, parameter: str, n: int, what: str) -> Floats:
+    """A positive number for each output or variable, from one of them or one for all."""
+    numbers = np.asarray(given, dtype=np.float64)
+    if numbers.shape not in ((), (n,)) or not (numbers > 0.0).all():
+        raise ValueError(
+            f"{parameter} needs one positive number, or one for each of the {n} {what}; found "
+            f"{given!r}."
+        )
+    return np.broadcast_to(numbers, n).copy()

@@ -21,14 +21,14 @@ from skpc.densities import Density
 from skpc.domain import Domain, group_rows
 from skpc.estimators._base import TableDensity
 from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._members import named, refuse_other_density
-from skpc.estimators._stack import StackedAnswers
+from skpc.estimators._pools import named, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
-from skpc.learning import mixture_weights
-from skpc.pooling.folds import Split, given_splits, hold_out_folds
+from skpc.pooling.folds import Split, given_splits, make_folds
+from skpc.pooling.mixture import DensityMixture, RowData, RowPool
+from skpc.pooling.pool import Member, learn_pool
 
 #: Components of the default mixture of cutset networks.
 _N_COMPONENTS = 5
@@ -271,21 +271,16 @@ class StackedDensity(BaseComposition, TableDensity):
     def circuit_(self) -> Circuit:
         """One circuit, a sum over those of the members."""
         check_is_fitted(self)
-        asked = np.flatnonzero(self.weights_).tolist()
-        members = [self.estimators_[k] for k in asked]
-        if not all(isinstance(member, CircuitDensity) for member in members):
-            others = [
-                self._names[k]
-                for k, member in zip(asked, members)
-                if not isinstance(member, CircuitDensity)
-            ]
+        used = np.flatnonzero(self.weights_).tolist()
+        members, names = [self.estimators_[k] for k in used], [self._names[k] for k in used]
+        others = [n for n, one in zip(names, members) if not isinstance(one, CircuitDensity)]
+        if others:
             raise AttributeError(
                 f"circuit_ needs members that are circuits, which {others} are not; leave them out"
             )
         try:
-            return mixture([member.circuit_ for member in members], self.weights_[asked])
+            return mixture([member.circuit_ for member in members], self.weights_[used])
         except ValueError as error:
-            names = [self._names[k] for k in asked]
             raise AttributeError(
                 "circuit_ needs members that read numbers alike (all in bins, or all by the same "
                 f"scores), which {names} do not; a stack of HiddenChowLiuTree and CutsetNetworkBD "
@@ -294,9 +289,9 @@ class StackedDensity(BaseComposition, TableDensity):
 
     @property
     def _density(self) -> Density:
-        asked = np.flatnonzero(self.weights_).tolist()
-        members = [self.estimators_[k]._density for k in asked]
-        return StackedAnswers(members, self.weights_[asked], self.domain_)
+        used = np.flatnonzero(self.weights_).tolist()
+        members = [self.estimators_[k]._density for k in used]
+        return DensityMixture(members, self.weights_[used], self.domain_)
 
     def _members(
         self, random_state: np.random.RandomState, numeric: bool, n_rows: float = np.inf
@@ -335,8 +330,7 @@ class StackedDensity(BaseComposition, TableDensity):
             self._weigh(rows, weight, rows_val)
         # The circuit of an earlier fit.
         self.__dict__.pop("circuit_", None)
-        asked = np.flatnonzero(self.weights_).tolist()
-        if any(self.estimators_[k].domain_.axes is None for k in asked):
+        if any(self.estimators_[k].domain_.axes is None for k in np.flatnonzero(self.weights_)):
             # The cells of a number are not those of bins alone.
             self.domain_ = replace(self.domain_, axes=None)
 
@@ -344,54 +338,25 @@ class StackedDensity(BaseComposition, TableDensity):
         """Learn the members, and their weights from what they say of rows that are held out."""
         random_state = check_random_state(self.random_state)
         numeric = not bool(self.domain_.is_categorical.all())
-        members = self._members(random_state, numeric, float(weight.sum()))
+        named_members = self._members(random_state, numeric, float(weight.sum()))
+        members = [Member(name, density, True) for name, density in named_members]
         folds = []
         if rows_val is None:
             group = np.zeros(len(rows), dtype=np.int64)
             splits = self._splits or int(cast("int", self.cv or 5))
-            folds = hold_out_folds(rows, weight, group, splits, [0.0], random_state)
-        with progress(len(members) * (1 + len(folds)), "fits", self.verbose) as advance:
-            run = followed(self.n_jobs, advance)
-            fitted = run(
-                delayed(_fitted)(one, self.domain_, rows, weight, rows_val) for _, one in members
-            )
-            parts = run(
-                delayed(_held_out)(member, self.domain_, rows, fold.kept, fold.asked)
-                for member in fitted
-                for fold in folds
-            )
-        told, told_weight = np.zeros((1, len(members))), np.ones(1)
+            folds = make_folds(rows, weight, group, splits, [0.0], random_state)
+        data = RowData(self.domain_, rows, rows_val)
+        pool = learn_pool(data, members, weight, folds, self.n_jobs, random_state, self.verbose)
+        self._names, self.estimators_ = [member.name for member in members], list(pool.fitted)
         if rows_val is not None:
-            told = np.column_stack([member._density.log_density(rows_val) for member in fitted])
-            told_weight = np.ones(len(rows_val))
-        elif folds:
-            told = np.concatenate(parts).reshape(len(members), -1).T
-            told_weight = np.concatenate([fold.weight for fold in folds])
-        self._names, self.estimators_ = [name for name, _ in members], fitted
-        self.weights_ = mixture_weights(told, told_weight)
-        with np.errstate(divide="ignore"):
-            stacked = np.logaddexp.reduce(told + np.log(self.weights_), axis=1)
-        self.scores_ = np.average(np.column_stack([told, stacked]), axis=0, weights=told_weight)
+            log_density = [one._density.log_density(rows_val) for one in pool.fitted]
+            pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
+        self.weights_, self.scores_ = pool.weights, pool.scores
 
 
 def _is_dropped(member: Any) -> bool:
     return isinstance(member, str) and member == "drop"
 
 
-def _fitted(
-    member: Any, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None
-) -> Any:
-    return clone(member).fit_rows(domain, rows, weight, rows_val)
-
-
 def _again(member: Any, domain: Domain, rows: Floats, weight: Floats) -> Any:
     return member._fit_again(domain, rows, weight)
-
-
-def _held_out(member: Any, domain: Domain, rows: Floats, kept: Floats, asked: Floats) -> Floats:
-    """Log density of rows that are held out, by a member that has learned from the others."""
-    some = np.flatnonzero(kept)
-    # Held-out rows have no part in axes either, which would speak for densities with bins.
-    without = domain.with_axes_of(rows[some], kept[some])
-    again = _again(member, without, rows[some], kept[some])
-    return np.asarray(again._density.log_density(asked))

@@ -1,20 +1,25 @@
-"""Rows that are held out of learning and asked with cells removed: what pools are fitted on.
+"""Rows that are held out of learning, and asked with cells removed: what models are compared on.
 
-Members of a pool are compared on rows that they have not learned from. Each member is learned once
-for each fold, from the weight of the other folds, and asked about the rows of the fold: as they
-are, and with more of their cells removed at random.
+This is the one rule by which estimators hold rows out. Members of a pool are learned once for each
+fold, from the weight of the other folds, and asked about the rows of the fold: as they are, and
+with more of their cells removed at random. Default densities are compared on one part that is held
+out, by how well they predict its removed cells (:func:`fit_best`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats, Ints
+from skpc._threads import in_threads
+from skpc.densities import Density
 from skpc.domain import Domain
 
 #: Weights of the distinct rows to learn from, and to hold out.
@@ -25,38 +30,46 @@ _FOLDS_UNTIL = 10_000
 _HELD_OUT = 5_000
 #: Greatest number of times that a row is asked at each rate.
 _MOST_COPIES = 20
+#: The score of a density, by rows held out, their weights, and what is left of these rows.
+Score = Callable[[Density, Floats, Floats, Floats], float]
+#: Fraction of the rows by which densities are compared, and of their cells that are removed.
+_COMPARED, _REMOVED = 0.2, 0.3
+#: With fewer distinct rows than this densities are not compared.
+_FEWEST = 20
+#: Rows that are asked about at a time.
+_ROWS = 1024
 
 
-class HeldOut(NamedTuple):
+class Fold(NamedTuple):
     """Some rows that are held out together, and what is left to learn from.
 
     Attributes
     ----------
-    kept : ndarray of shape (n_rows,)
+    train_weight : ndarray of shape (n_rows,)
         The weight of each row that is left to learn from.
-    rows : ndarray of shape (n_asked,), int
-        The numbers of the rows that are asked: those held out, for each rate as often as their
-        weight says, but 20 times at most.
-    weight : ndarray of shape (n_asked,)
+    test_index : ndarray of shape (n_test_rows,), int
+        The numbers of the test rows: those held out, for each rate as often as their weight says,
+        but 20 times at most.
+    test_weight : ndarray of shape (n_test_rows,)
         Their weights; over all rates those of a row sum to what is held out of it.
-    asked : ndarray of shape (n_asked, n_features)
+    test_rows : ndarray of shape (n_test_rows, n_features)
         The rows with cells removed, those of one rate after those of another.
     """
 
-    kept: Floats
-    rows: Ints
-    weight: Floats
-    asked: Floats
+    train_weight: Floats
+    test_index: Ints
+    test_weight: Floats
+    test_rows: Floats
 
 
-def hold_out_folds(
+def make_folds(
     rows: Floats,
     weight: Floats,
     group: Ints,
     splits: int | list[Split],
     rates: Sequence[float],
     random_state: np.random.RandomState,
-) -> list[HeldOut]:
+) -> list[Fold]:
     """Deal rows into folds, and remove cells from those that are held out.
 
     Parameters
@@ -77,25 +90,26 @@ def hold_out_folds(
 
     Returns
     -------
-    list of HeldOut
+    list of Fold
         Without folds that hold out nothing, or leave nothing to learn from.
     """
     if not isinstance(splits, list):
         many = len(rows) > _FOLDS_UNTIL
         n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
-        held = deal(weight, group, n_folds, random_state)
-        splits = [(weight - mine, mine) for mine in held[: 1 if many else n_folds]]
-    found = []
-    for kept, mine in splits:
-        some = np.flatnonzero(mine)
-        if len(some) and kept.any():
+        dealt = deal(weight, group, n_folds, random_state)
+        splits = [(weight - held, held) for held in dealt[: 1 if many else n_folds]]
+    folds = []
+    for kept, held in splits:
+        index = np.flatnonzero(held)
+        if len(index) and kept.any():
             # A heavy row stands for several, which would not lack the same cells.
-            copies = np.minimum(np.ceil(mine[some]), _MOST_COPIES).astype(np.int64)
-            some, share = np.repeat(some, copies), np.repeat(mine[some] / copies, copies)
-            asked = [remove_cells(rows[some], rate, random_state) for rate in rates]
-            numbers, share = np.tile(some, len(rates)), np.tile(share, len(rates))
-            found.append(HeldOut(kept, numbers, share / len(rates), np.concatenate(asked)))
-    return found
+            copies = np.minimum(np.ceil(held[index]), _MOST_COPIES).astype(np.int64)
+            share = np.repeat(held[index] / copies, copies) / len(rates)
+            index = np.repeat(index, copies)
+            test_rows = [remove_cells(rows[index], rate, random_state) for rate in rates]
+            index, share = np.tile(index, len(rates)), np.tile(share, len(rates))
+            folds.append(Fold(kept, index, share, np.concatenate(test_rows)))
+    return folds
 
 
 def given_splits(
@@ -126,8 +140,8 @@ def given_splits(
 
     def total(chosen: Ints) -> Floats:
         chosen = np.asarray(chosen)[number[chosen] >= 0]
-        found = np.bincount(number[chosen], weight[chosen], distinct.max() + 1)
-        return found.astype(np.float64)
+        sums = np.bincount(number[chosen], weight[chosen], distinct.max() + 1)
+        return sums.astype(np.float64)
 
     pairs = check_cv(cv, y, classifier=is_classifier).split(np.zeros((len(number), 1)), y)
     return [(total(train), total(test)) for train, test in pairs]
@@ -145,36 +159,21 @@ def deal(weight: Floats, group: Ints, n_folds: int, random_state: np.random.Rand
     unit = min(1.0, float(weight.mean()))
     end = np.cumsum(weight[order]) / unit
     begin = np.append(0.0, end[:-1])
-    held = np.empty((n_folds, len(weight)))
-    for fold, mine in enumerate(held):
-        dealt = _dealt(end, fold, n_folds) - _dealt(begin, fold, n_folds)
+    dealt = np.empty((n_folds, len(weight)))
+    for fold, held in enumerate(dealt):
+        n_units = _units_of_fold(end, fold, n_folds) - _units_of_fold(begin, fold, n_folds)
         # What is left of differences of sums of fractions is rounding.
-        mine[order] = np.where(dealt > 1e-6 * (end - begin), dealt * unit, 0.0)
-        np.minimum(mine, weight, out=mine)
-        left = np.bincount(group, weight - mine)
-        mine[left[group] == 0.0] = 0.0
-    return held
+        held[order] = np.where(n_units > 1e-6 * (end - begin), n_units * unit, 0.0)
+        np.minimum(held, weight, out=held)
+        left = np.bincount(group, weight - held)
+        held[left[group] == 0.0] = 0.0
+    return dealt
 
 
-def _dealt(total: Floats, fold: int, n_folds: int) -> Floats:
-    """How much of the first units a fold has."""
+def _units_of_fold(total: Floats, fold: int, n_folds: int) -> Floats:
+    """How many of the first units a fold has."""
     rounds, rest = np.divmod(total, n_folds)
     return np.asarray(rounds + np.clip(rest - fold, 0.0, 1.0))
-
-
-def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState) -> Floats:
-    """Remove each cell of the rows with this probability; missing cells stay missing."""
-    if rate == 0.0:
-        return rows
-    return np.where(random_state.random_sample(rows.shape) < rate, np.nan, rows)
-
-
-def share_seen(rows: Floats, domain: Domain) -> Floats:
-    """The proportion of cells of each row that are there, of the columns that learners see."""
-    shown = ~domain.unseen.is_hidden
-    return (
-        np.asarray((~np.isnan(rows[:, shown])).mean(axis=1)) if shown.any() else np.ones(len(rows))
-    )
 
 
 def hold_out(
@@ -190,3 +189,139 @@ def hold_out(
     if not (held > 0).any() or not (kept > 0).any():
         return rows, weight, None, None
     return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
+
+
+def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState) -> Floats:
+    """Remove each cell of the rows with this probability; missing cells stay missing."""
+    if rate == 0.0:
+        return rows
+    return np.where(random_state.random_sample(rows.shape) < rate, np.nan, rows)
+
+
+def observed_fraction(rows: Floats, domain: Domain) -> Floats:
+    """The proportion of cells of each row that are observed, of the columns that learners see."""
+    shown = ~domain.unseen.is_hidden
+    if not shown.any():
+        return np.ones(len(rows))
+    return np.asarray((~np.isnan(rows[:, shown])).mean(axis=1))
+
+
+def fit_best(
+    candidates: Sequence[Any],
+    domain: Domain,
+    rows: Floats,
+    weight: Floats,
+    random_state: Any,
+    score: Score,
+    worth: float,
+) -> Any:
+    """Fit the first candidate, unless the score of another is better by ``worth``.
+
+    All learn from 80 % of the rows; they are asked about 30 % of the cells of the other rows given
+    the rest of their row. The best learns from all rows in the end.
+
+    Parameters
+    ----------
+    candidates : sequence of density estimators
+    domain : Domain
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows.
+    weight : ndarray of shape (n_rows,)
+    random_state : int, RandomState instance or None
+        Seeds what is held out and removed.
+    score : callable
+        :func:`log_score`, or :func:`explained_variance` with variances.
+    worth : float
+    """
+    if len(candidates) == 1 or len(rows) < _FEWEST:
+        return candidates[0].fit_rows(domain, rows, weight)
+    kept, kept_weight, *test = removed_cells(domain, rows, weight, check_random_state(random_state))
+    # Axes that held-out rows have a part in would speak for densities with bins.
+    without = domain.with_axes_of(kept, kept_weight)
+    fitted = in_threads(lambda one: clone(one).fit_rows(without, kept, kept_weight), candidates)
+    # Nothing speaks for a density that vanishes.
+    scores = np.nan_to_num([score(one._density, *test) for one in fitted], nan=-np.inf)
+    scores[0] += worth
+    return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
+
+
+def removed_cells(
+    domain: Domain, rows: Floats, weight: Floats, random_state: np.random.RandomState
+) -> tuple[Any, ...]:
+    """Rows and weights to learn from; rows and weights held out, and what is left of these rows."""
+    kept, kept_weight, held, held_weight = hold_out(rows, weight, _COMPARED, random_state)
+    if held is None:
+        held, held_weight = rows[:0], weight[:0]
+    removed = random_state.random_sample(held.shape) < _REMOVED
+    # Columns that no learner sees do not count.
+    left = np.where(removed & ~domain.unseen.is_hidden, np.nan, held)
+    return kept, kept_weight, held, held_weight, left
+
+
+def log_score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:
+    """Mean log density of a removed cell given what is left of its row, in nats.
+
+    Densities with one domain have one measure.
+    """
+    n_removed = weight @ (np.isnan(left) & ~np.isnan(held)).sum(axis=1)
+    if n_removed == 0.0:
+        return 0.0
+    # A row so far away that its density vanishes: nothing is known of its cells.
+    with np.errstate(invalid="ignore"):
+        gain = density.log_density(held) - density.log_density(left)
+    return float(weight @ gain / n_removed)
+
+
+def explained_variance(variance: Floats) -> Score:
+    """The score by the proportion of the variance of a removed cell that is explained.
+
+    Posterior means explain numbers, and posterior probabilities explain the indicators of
+    categories. The score is a mean over the removed cells. The variances are those of all rows
+    (see :func:`column_variances`): where a few values are extreme, those of the rows held out would
+    be too small.
+    """
+
+    def score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:
+        removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
+        n_removed = float(weight @ removed.sum(axis=1))
+        if n_removed == 0.0:
+            return 0.0
+        share = weight[:, np.newaxis] / np.where(variance > 0.0, variance, 1.0)
+        lost = 0.0
+        for part in gen_batches(len(held), _ROWS):
+            errors = _squared_errors(density, held[part], left[part])
+            lost += float((share[part] * errors)[removed[part]].sum())
+        return 1.0 - lost / n_removed
+
+    return score
+
+
+def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
+    """Variance of each number; for each category, the summed variances of its indicators."""
+    variance = np.zeros(domain.n_features)
+    for column, values in enumerate(rows.T):
+        known = ~np.isnan(values)
+        values, mass = values[known], weight[known] / weight[known].sum()
+        if len(np.unique(values)) < 2:
+            continue
+        if domain.is_categorical[column]:
+            variance[column] = 1.0 - (np.bincount(values.astype(np.int64), mass) ** 2).sum()
+        else:
+            variance[column] = mass @ (values - mass @ values) ** 2
+    return variance
+
+
+def _squared_errors(density: Density, held: Floats, left: Floats) -> Floats:
+    """Squared errors of what a density says of each cell, given what is left of the row."""
+    is_categorical = density.domain.is_categorical
+    numbers, categories = np.flatnonzero(~is_categorical), np.flatnonzero(is_categorical)
+    errors = np.zeros(held.shape)
+    if len(numbers):
+        means = density.means(left, numbers.tolist())
+        errors[:, numbers] = (held[:, numbers] - means[:, numbers]) ** 2
+    if len(categories):
+        for column, cells in zip(categories.tolist(), density.posteriors(left, categories)):
+            prob = np.asarray(cells.probabilities)
+            indicators = held[:, [column]] == np.arange(prob.shape[1])
+            errors[:, column] = ((indicators - prob) ** 2).sum(axis=1)
+    return errors

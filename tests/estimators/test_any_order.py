@@ -90,4 +90,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+TestAnyOrder.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)

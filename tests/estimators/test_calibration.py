@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import log_loss
 
 from skpc import CutsetNetworkBD, ExpectedKernelSVC
-from skpc.estimators._calibration import Sigmoid, Temperature
+from skpc.estimators.expected_kernel_svc import Sigmoid, Temperature
 from tests.naive import calibration as naive
 
 both = pytest.mark.parametrize("calibration", ["sigmoid", "temperature"])
@@ -68,7 +68,9 @@ def with_missing_cells(X, proportion: float = 0.3, seed: int = 1):
 def test_probabilities_tell_more_than_the_shares_of_the_classes(data, calibration):
     X, y = data(return_X_y=True)
     train = np.random.default_rng(0).random(len(X)) < 0.6
-    model = ExpectedKernelSVC(calibration=calibration, random_state=0).fit(X[train], y[train])
+    model = ExpectedKernelSVC(NETWORK, calibration=calibration, random_state=0).fit(
+        X[train], y[train]
+    )
     shares = np.bincount(y[train]) / train.sum()
     for proportion, part in ((0.0, 0.25), (0.3, 0.5), (0.6, 0.75)):
         proba = model.predict_proba(with_missing_cells(X[~train], proportion))
@@ -92,13 +94,13 @@ def test_probabilities_follow_the_margin_of_two_classes(calibration):
 
 def test_probabilities_need_a_calibration():
     X, y = load_iris(return_X_y=True)
-    model = ExpectedKernelSVC(random_state=0).fit(X, y)
+    model = ExpectedKernelSVC(NETWORK, random_state=0).fit(X, y)
     assert not hasattr(model, "predict_proba")
     with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as caught:
         model.predict_proba(X)
     assert "got calibration=None; fit with calibration='sigmoid'" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="'calibration' parameter"):
-        ExpectedKernelSVC(calibration="isotonic").fit(X, y)
+        ExpectedKernelSVC(NETWORK, calibration="isotonic").fit(X, y)
 
 
 @both
@@ -124,7 +126,7 @@ def test_small_classes_keep_a_probability(calibration):
     assert_allclose(proba.sum(axis=1), 1.0)
     assert (proba > 0.0).all()
     with pytest.raises(ValueError, match="two rows or more of some class, got one row of each of"):
-        ExpectedKernelSVC(calibration=calibration).fit(X[::50], y[::50])
+        ExpectedKernelSVC(NETWORK, calibration=calibration).fit(X[::50], y[::50])
 
 
 def test_columns_that_few_rows_show_do_not_disturb_the_calibration():

@@ -11,7 +11,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris, load_wine
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc import CutsetNetworkBD, DensityClassifier, MixtureOfAllTrees, SoftLearnSPN
 from tests.naive.classifier import class_probabilities
@@ -28,11 +27,6 @@ CLASSIFIERS = [
 every_classifier = pytest.mark.parametrize("classifier", CLASSIFIERS, ids=repr)
 per_class = pytest.mark.parametrize("classifier", CLASSIFIERS[:2], ids=repr)
 joint_density = pytest.mark.parametrize("classifier", CLASSIFIERS[2:4], ids=repr)
-
-
-@parametrize_with_checks([DensityClassifier(), *CLASSIFIERS[:4]])
-def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
 
 
 def mixed(n_rows: int = 150, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:

@@ -15,21 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc import CutsetNetworkBD, ExpectedKernelSVC, ExpectedKernelSVR, SoftLearnSPN
 from skpc.queries import log_likelihood
+from tests.estimators.cheap import NETWORK
 from tests.naive import kernels as naive
-
-
-@parametrize_with_checks(
-    [
-        ExpectedKernelSVR(random_state=0),
-        ExpectedKernelSVR(SoftLearnSPN(n_refine=5, random_state=0)),
-    ]
-)
-def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
 
 
 def categories(n_rows: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +58,7 @@ def all_completions(row: np.ndarray, n_states) -> np.ndarray:
 
 def test_predictions_of_incomplete_rows_are_means_over_all_completions():
     X, y = categories()
-    model = ExpectedKernelSVR(C=5.0).fit(X, y)
+    model = ExpectedKernelSVR(NETWORK, C=5.0).fit(X, y)
     incomplete = with_missing_cells(X[:25], 0.5)
     mean, sd = model.predict(incomplete, return_std=True)
     for row, found, std in zip(incomplete, mean, sd):
@@ -105,7 +95,7 @@ def test_complete_rows_equal_scikit_learn_on_one_hot_columns():
     X, y = categories()
     one_hot = OneHotEncoder(sparse_output=False).fit(X)
     for gamma in ("scale", 0.3):
-        model = ExpectedKernelSVR(gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9).fit(X, y)
+        model = ExpectedKernelSVR(NETWORK, gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9).fit(X, y)
         plain = SVR(gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9).fit(one_hot.transform(X), y)
         expected = plain.predict(one_hot.transform(X))
         assert_allclose(model.predict(X), expected, atol=1e-6)
@@ -137,7 +127,9 @@ def test_scale_is_that_of_scikit_learn_and_skips_missing_cells():
     assert model.gamma_ == pytest.approx(1 / 3)
     rows, target = categories()
     one_hot = OneHotEncoder(sparse_output=False).fit_transform(rows)
-    assert ExpectedKernelSVR().fit(rows, target).gamma_ == pytest.approx(1 / (8 * one_hot.var()))
+    assert ExpectedKernelSVR(NETWORK).fit(rows, target).gamma_ == pytest.approx(
+        1 / (8 * one_hot.var())
+    )
 
 
 def mixed(n_rows: int = 150) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -191,7 +183,7 @@ def test_columns_of_any_size_are_standardized():
 
 def test_a_row_without_any_cell_has_the_mean_prediction_of_the_density():
     X, y = categories()
-    model = ExpectedKernelSVR().fit(X, y)
+    model = ExpectedKernelSVR(NETWORK).fit(X, y)
     drawn = model.predict(model.density_.sample(20_000, random_state=0))
     found, sd = model.predict([[np.nan] * 3], return_std=True)
     assert found[0] == pytest.approx(drawn.mean(), abs=4 * drawn.std() / 141)
@@ -200,7 +192,7 @@ def test_a_row_without_any_cell_has_the_mean_prediction_of_the_density():
 
 def test_draws_of_predictions_have_the_mean_and_spread_that_predict_returns():
     table, y = frame()
-    model = ExpectedKernelSVR(C=2.0).fit(table, y)
+    model = ExpectedKernelSVR(NETWORK, C=2.0).fit(table, y)
     incomplete = with_missing_cells(table)[:6]
     mean, sd = model.predict(incomplete, return_std=True)
     drawn = model.sample(incomplete, 4000, random_state=0)
@@ -215,7 +207,7 @@ def test_draws_of_predictions_have_the_mean_and_spread_that_predict_returns():
 
 def test_equal_support_vectors_are_merged():
     X, y = categories(200)
-    model = ExpectedKernelSVR(epsilon=0.0).fit(X, y)
+    model = ExpectedKernelSVR(NETWORK, epsilon=0.0).fit(X, y)
     assert len(np.unique(model.support_vectors_, axis=0)) == len(model.support_vectors_) <= 18
     assert model.dual_coef_.shape == (1, len(model.support_vectors_))
     assert model.dual_coef_.sum() == pytest.approx(0.0, abs=1e-9)
@@ -225,7 +217,7 @@ def test_equal_support_vectors_are_merged():
 def test_training_rows_may_have_missing_cells(data):
     X, y = data()
     incomplete = with_missing_cells(X, 0.2)
-    model = ExpectedKernelSVR(C=10.0, random_state=0).fit(incomplete, y)
+    model = ExpectedKernelSVR(NETWORK, C=10.0, random_state=0).fit(incomplete, y)
     assert np.isnan(model.support_vectors_).any()
     assert model.score(incomplete, y) > 0.5
     assert model.score(X, y) > 0.5
@@ -238,7 +230,7 @@ def test_training_rows_may_have_missing_cells(data):
 
 def test_predictions_with_incomplete_support_vectors_are_expectations_on_both_sides():
     X, y = categories(60)
-    model = ExpectedKernelSVR(random_state=0).fit(with_missing_cells(X), y)
+    model = ExpectedKernelSVR(NETWORK, random_state=0).fit(with_missing_cells(X), y)
     row = np.array([np.nan, 1.0, 0.0])
     circuit, kernel = model.density_.circuit_, model._expansion._kernel
     truth = model.intercept_[0] + sum(
@@ -320,7 +312,7 @@ def test_rows_that_are_very_far_away_are_far_from_incomplete_support_vectors_too
 
 def test_categorical_features_are_handed_to_the_density():
     X, y = categories()
-    model = ExpectedKernelSVR(categorical_features=[0, 2]).fit(X, y)
+    model = ExpectedKernelSVR(NETWORK, categorical_features=[0, 2]).fit(X, y)
     assert model.density_.domain_.is_categorical.tolist() == [True, False, True]
     density = CutsetNetworkBD(structured=True, categorical_features=[1])
     model = ExpectedKernelSVR(density).fit(X, y)
@@ -342,9 +334,9 @@ def test_weight_two_is_the_row_twice_and_weight_zero_its_absence():
     X, y = categories(60)
     for rows in (X, with_missing_cells(X)):
         weight = np.random.default_rng(0).integers(0, 4, 60)
-        a = ExpectedKernelSVR(random_state=0).fit(rows, y, sample_weight=weight)
+        a = ExpectedKernelSVR(NETWORK, random_state=0).fit(rows, y, sample_weight=weight)
         many = np.repeat(rows, weight, axis=0), np.repeat(y, weight)
-        b = ExpectedKernelSVR(random_state=0).fit(*many)
+        b = ExpectedKernelSVR(NETWORK, random_state=0).fit(*many)
         assert_allclose(a.predict(rows), b.predict(rows), atol=1e-9)
 
 
@@ -370,7 +362,7 @@ def test_a_grid_search_over_a_pipeline_reaches_the_density():
 def test_expected_predictions_beat_those_at_the_mean_when_the_function_bends():
     X, y = numbers(500)
     plain = make_pipeline(SimpleImputer(), SVR(C=10.0)).fit(X, y)
-    model = ExpectedKernelSVR(C=10.0).fit(X, y)
+    model = ExpectedKernelSVR(NETWORK, C=10.0).fit(X, y)
     rows, target = numbers(500, seed=1)
     incomplete = with_missing_cells(rows, 0.4)
     assert model.score(incomplete, target) > plain.score(incomplete, target) + 0.05
@@ -378,7 +370,7 @@ def test_expected_predictions_beat_those_at_the_mean_when_the_function_bends():
 
 def test_strings_and_unknown_categories_are_read_as_by_the_density():
     table, y = frame()
-    model = ExpectedKernelSVR().fit(table, y)
+    model = ExpectedKernelSVR(NETWORK).fit(table, y)
     other = table[:3].assign(kind=["zzz"] * 3)
     with pytest.warns(UserWarning, match="the first 'zzz' in column 'kind', row 0"):
         found = model.predict(other)
@@ -389,7 +381,7 @@ def test_strings_and_unknown_categories_are_read_as_by_the_density():
 
 def test_pickles_predict_alike():
     X, y = categories()
-    model = ExpectedKernelSVR().fit(X, y)
+    model = ExpectedKernelSVR(NETWORK).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     incomplete = with_missing_cells(X)
     for found, expected in zip(again.predict(incomplete, True), model.predict(incomplete, True)):
@@ -398,7 +390,7 @@ def test_pickles_predict_alike():
 
 def test_targets_within_the_tube_leave_no_support_vector():
     X, y = categories()
-    model = ExpectedKernelSVR(epsilon=10.0).fit(X, y)
+    model = ExpectedKernelSVR(NETWORK, epsilon=10.0).fit(X, y)
     assert model.support_vectors_.shape == (0, 3)
     mean, sd = model.predict(with_missing_cells(X[:5]), return_std=True)
     assert_allclose(mean, model.intercept_[0])
@@ -406,7 +398,7 @@ def test_targets_within_the_tube_leave_no_support_vector():
 
 
 def test_tags_tell_what_the_estimator_takes():
-    tags = get_tags(ExpectedKernelSVR())
+    tags = get_tags(ExpectedKernelSVR(NETWORK))
     assert tags.estimator_type == "regressor"
     assert tags.input_tags.allow_nan
     assert tags.input_tags.categorical
@@ -422,12 +414,12 @@ def test_tags_tell_what_the_estimator_takes():
 )
 def test_bad_targets_are_refused(y, message):
     with pytest.raises(ValueError, match=message):
-        ExpectedKernelSVR().fit(categories()[0], y)
+        ExpectedKernelSVR(NETWORK).fit(categories()[0], y)
 
 
 def test_a_failed_fit_leaves_the_estimator_as_it_was():
     X, y = categories()
-    model = ExpectedKernelSVR().fit(X, y)
+    model = ExpectedKernelSVR(NETWORK).fit(X, y)
     before = model.predict(X)
     with pytest.raises(ValueError, match="column 3"):
         model.fit(np.column_stack([X, np.full(len(X), 1e200)]), y)

@@ -15,7 +15,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc import CircuitImputer, CutsetNetworkBD
 
@@ -23,17 +22,6 @@ from skpc import CircuitImputer, CutsetNetworkBD
 DENSITY = CutsetNetworkBD(random_state=0)
 STRATEGIES = ["mean", "mpe", "sample"]
 CELLS = ["kind", "name", "flag", "maybe", "age", "size"]
-
-
-@parametrize_with_checks(
-    [
-        CircuitImputer(),
-        CircuitImputer(strategy="mpe", add_indicator=True),
-        CircuitImputer(CutsetNetworkBD(n_components=2), strategy="sample"),
-    ]
-)
-def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
 
 
 def complete_table(n_rows: int = 120, seed: int = 0) -> pd.DataFrame:

@@ -35,7 +35,7 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 
 PACKAGE = str(Path(skpc.__file__).parent)
 #: Moments at which each piece of work is interrupted, evenly spaced over its calls of functions.
-N_MOMENTS = 12
+N_MOMENTS = 4
 NETWORK = CutsetNetworkBD(structured=True, random_state=0)
 EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
@@ -46,11 +46,11 @@ EVERY_FIT = {
     "stack": StackedDensity([("cutset", CutsetNetworkBD(random_state=0))], cv=2, random_state=0),
     "soft network": SoftLearnSPN(random_state=0, n_refine=5),
     "soft network by EM": SoftLearnSPN(clusterer="em", random_state=0, n_refine=5),
-    "all trees": MixtureOfAllTrees(max_iter=3, random_state=0),
+    "all trees": MixtureOfAllTrees(max_iter=2, random_state=0),
     "all trees by L-BFGS": MixtureOfAllTrees(
-        solver="lbfgs", orientation="undirected", n_components=2, max_iter=3, random_state=0
+        solver="lbfgs", orientation="undirected", max_iter=2, random_state=0
     ),
-    "imputer": CircuitImputer(add_indicator=True, random_state=0),
+    "imputer": CircuitImputer(NETWORK, add_indicator=True, random_state=0),
     "classifier": DensityClassifier(
         SoftLearnSPN(n_refine=5, random_state=0), joint=False, classifiers=None
     ),
@@ -63,8 +63,7 @@ EVERY_FIT = {
         cv=2,
         random_state=0,
     ),
-    "expected kernel SVR": ExpectedKernelSVR(random_state=0),
-    "expected kernel SVC": ExpectedKernelSVC(calibration="sigmoid", random_state=0),
+    "expected kernel SVC": ExpectedKernelSVC(NETWORK, calibration="sigmoid", random_state=0),
     "kernel EP": KernelEPOperator(n_inner=20, n_outer=20, keep_rows=True, random_state=0),
     "logistic EP": LogisticEPClassifier(n_iter=20),
 }
@@ -156,14 +155,11 @@ def assert_equal(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
 
 
 @every_fit
-@pytest.mark.parametrize("incomplete", [False, True], ids=["complete", "with missing cells"])
-def test_an_interrupted_fit_leaves_an_estimator_as_it_was(name, incomplete):
+def test_an_interrupted_fit_leaves_an_estimator_as_it_was(name):
     new = clone(EVERY_FIT[name])
-    if incomplete and isinstance(new, NUMBERS_ONLY):
-        return
     X, other = table(60, 0), table(80, 1)[:, :2]
     y = target(new, other)
-    other = with_missing_cells(other) if incomplete else other
+    other = other if isinstance(new, NUMBERS_ONLY) else with_missing_cells(other)
     fitted = clone(new).fit(X, target(new, X))
     expected = answers(fitted, X)
 

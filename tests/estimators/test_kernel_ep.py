@@ -11,24 +11,12 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc import KernelEPOperator
 from skpc.messages import message_moments
 from tests.naive import messages as naive
 
 FAMILIES = ("beta", "normal")
-
-
-@parametrize_with_checks(
-    [
-        KernelEPOperator(),
-        KernelEPOperator(n_inner=80, n_outer=300, keep_rows=True, random_state=0),
-        KernelEPOperator(noise_variance="evidence", prior_variance=100.0, random_state=0),
-    ]
-)
-def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
 
 
 def messages(n_rows=200, seed=0):

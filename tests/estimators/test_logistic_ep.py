@@ -12,17 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc import KernelEPOperator, LogisticEPClassifier
 from skpc.messages import JustInTimeOperator, LogisticEP, LogisticFactor, QuadratureOracle
-
-
-@parametrize_with_checks(
-    [LogisticEPClassifier(), LogisticEPClassifier(schedule="serial", fit_intercept=False)]
-)
-def test_scikit_learn_checks_pass(estimator, check):
-    check(estimator)
 
 
 def table(n_rows=150, seed=0):

@@ -1,7 +1,7 @@
 """Tables that a user may hand over by mistake: each works, or is refused with the culprit named."""
 
 import pickle
-import re
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -12,39 +12,12 @@ import skops.io
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier, is_regressor
 
-from skpc import (
-    CircuitImputer,
-    CutsetNetworkBD,
-    DensityClassifier,
-    DensityRegressor,
-    ExpectedKernelSVC,
-    ExpectedKernelSVR,
-    KernelEPOperator,
-    LogisticEPClassifier,
-    MixtureOfAllTrees,
-    SoftLearnSPN,
-)
+from skpc import CutsetNetworkBD
+from tests.estimators.cheap import EVERY, OF_NUMBERS, TABLES
 
 N_ROWS = 60
-ESTIMATORS = [
-    CutsetNetworkBD(random_state=0),
-    CutsetNetworkBD(n_components=2, random_state=0),
-    SoftLearnSPN(random_state=0),
-    MixtureOfAllTrees(max_iter=2, n_inference_samples=50, random_state=0),
-    CircuitImputer(),
-    DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
-    DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None),
-    DensityRegressor(CutsetNetworkBD(), cv=2, random_state=0),
-    ExpectedKernelSVR(random_state=0),
-    ExpectedKernelSVC(random_state=0),
-    KernelEPOperator(n_inner=20, n_outer=20, random_state=0),
-    LogisticEPClassifier(),
-]
-every_estimator = pytest.mark.parametrize(
-    "estimator", ESTIMATORS, ids=lambda e: re.sub(r"\W+", "_", repr(e))
-)
-#: What takes numbers alone, without missing cells.
-NUMBERS_ONLY = (KernelEPOperator, LogisticEPClassifier)
+every_estimator = pytest.mark.parametrize("kind", EVERY)
+every_estimator_of_tables = pytest.mark.parametrize("kind", TABLES)
 
 
 def numbers(n_rows: int = N_ROWS) -> np.ndarray:
@@ -86,9 +59,20 @@ def target(estimator, n_rows: int):
     return None
 
 
-def use(estimator, X) -> list[np.ndarray]:
-    """Fit, and everything that can be asked of rows."""
-    fitted = clone(estimator).fit(X, target(estimator, np.shape(X)[0]))
+def learn(kind: str, X, **parameters):
+    """A new estimator of a kind, fitted."""
+    new = clone(EVERY[kind]).set_params(**parameters)
+    return new.fit(X, target(new, np.shape(X)[0]))
+
+
+@cache
+def of_numbers(kind: str):
+    """An estimator of a kind, learned once; no test changes it."""
+    return learn(kind, numbers())
+
+
+def answers(fitted, X) -> list[np.ndarray]:
+    """Everything that can be asked of rows."""
     methods = ("score_samples", "complete", "transform", "predict", "predict_proba")
     return [np.asarray(getattr(fitted, m)(X)) for m in methods if hasattr(fitted, m)]
 
@@ -142,127 +126,122 @@ REFUSED = {
 
 @pytest.mark.filterwarnings("ignore:Expectation propagation has not converged")
 @every_estimator
-@pytest.mark.parametrize("name", WORKS)
-def test_unusual_tables_work(estimator, name):
-    for found in use(estimator, WORKS[name]):
-        assert not pd.isna(found).any()
-        assert not np.isposinf(found.astype(float)).any()
+def test_unusual_tables_work(kind):
+    for name, X in WORKS.items():
+        for answer in answers(learn(kind, X), X):
+            assert not pd.isna(answer).any(), name
+            assert not np.isposinf(answer.astype(float)).any(), name
 
 
 @every_estimator
-@pytest.mark.parametrize("name", WITH_HOLES)
-def test_missing_cells_and_strings_work_or_are_refused(estimator, name):
-    if isinstance(estimator, NUMBERS_ONLY):
-        with pytest.raises(ValueError, match="NaN|could not convert string"):
-            use(estimator, WITH_HOLES[name])
-        return
-    for found in use(estimator, WITH_HOLES[name]):
-        assert not pd.isna(found).any()
+def test_missing_cells_and_strings_work_or_are_refused(kind):
+    for name, X in WITH_HOLES.items():
+        if kind in OF_NUMBERS:
+            with pytest.raises(ValueError, match="NaN|could not convert string"):
+                learn(kind, X)
+        else:
+            assert not any(pd.isna(answer).any() for answer in answers(learn(kind, X), X)), name
 
 
 @every_estimator
 @pytest.mark.parametrize("name", REFUSED)
-def test_hopeless_tables_are_refused_with_the_reason(estimator, name):
+def test_hopeless_tables_are_refused_with_the_reason(kind, name):
     X, error, match = REFUSED[name]
-    new = clone(estimator)
+    new = clone(EVERY[kind])
     with pytest.raises(error, match=match):
-        new.fit(X, target(estimator, np.shape(X)[0]))
+        new.fit(X, target(new, np.shape(X)[0]))
     assert not hasattr(new, "n_features_in_")
 
 
-@pytest.mark.parametrize(
-    "estimator", [e for e in ESTIMATORS if not isinstance(e, NUMBERS_ONLY)], ids=repr
-)
-def test_ten_thousand_categories_are_refused_by_name_if_they_come_back(estimator):
+@every_estimator_of_tables
+def test_ten_thousand_categories_are_refused_by_name_if_they_come_back(kind):
     frame = pd.DataFrame({"id": [f"row {i}" for i in range(10_000)] * 2, "b": 1.0})
     with pytest.raises(ValueError, match="at most 1000 categories; column 'id' has 10000"):
-        clone(estimator).fit(frame, target(estimator, 20_000))
+        learn(kind, frame)
 
 
-@pytest.mark.parametrize(
-    "estimator", [e for e in ESTIMATORS if not isinstance(e, NUMBERS_ONLY)], ids=repr
-)
-def test_names_of_rows_and_columns_without_values_are_warned_of_and_work(estimator):
+@every_estimator_of_tables
+def test_names_of_rows_and_columns_without_values_are_warned_of_and_work(kind):
     X = numbers()
     frame = pd.DataFrame({"id": [f"row {i}" for i in range(N_ROWS)], "a": X[:, 0], "void": np.nan})
     with pytest.warns(UserWarning, match="Some columns") as caught:
-        found = use(estimator, frame)
+        fitted = learn(kind, frame)
     assert len(caught) == 2
-    assert all(len(answer) == N_ROWS for answer in found)
+    assert all(len(answer) == N_ROWS for answer in answers(fitted, frame))
 
 
 @every_estimator
-def test_other_columns_than_in_fit_are_refused(estimator):
+def test_other_columns_than_in_fit_are_refused(kind):
     X = numbers()
-    fitted = clone(estimator).fit(X, target(estimator, N_ROWS))
-    ask = first_answer(fitted)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    ask = first_answer(of_numbers(kind))
     with pytest.raises(ValueError, match="2 features, but .* is expecting 3"):
         ask(X[:, :2])
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    named = clone(estimator).fit(frame, target(estimator, N_ROWS))
-    ask = getattr(named, ask.__name__)
-    with pytest.raises(ValueError, match="feature names"):
-        ask(frame[["b", "a", "c"]])
-    with pytest.raises(ValueError, match="feature names"):
-        ask(frame.rename(columns={"a": "z"}))
+    ask = first_answer(learn(kind, frame))
+    for others in (frame[["b", "a", "c"]], frame.rename(columns={"a": "z"})):
+        with pytest.raises(ValueError, match="feature names"):
+            ask(others)
 
 
 @every_estimator
-def test_masked_cells_are_missing(estimator):
+def test_masked_cells_are_missing(kind):
     X, rng = numbers(), np.random.default_rng(1)
     masked = np.ma.array(X, mask=rng.random(X.shape) < 0.1)
-    if isinstance(estimator, NUMBERS_ONLY):
+    if kind in OF_NUMBERS:
         with pytest.raises(ValueError, match="NaN"):
-            use(estimator, masked)
+            learn(kind, masked)
         return
-    seeds = dict.fromkeys((n for n in estimator.get_params() if n.endswith("random_state")), 0)
-    seeded = clone(estimator).set_params(**seeds)
-    for a, b in zip(use(seeded, masked), use(seeded, masked.filled(np.nan))):
+    seeds = dict.fromkeys((n for n in EVERY[kind].get_params() if n.endswith("random_state")), 0)
+    filled = masked.filled(np.nan)
+    of_masked = answers(learn(kind, masked, **seeds), masked)
+    for a, b in zip(of_masked, answers(learn(kind, filled, **seeds), filled)):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
-    "estimator", [e for e in ESTIMATORS if is_classifier(e) or is_regressor(e)], ids=repr
+    "kind", [k for k, e in EVERY.items() if is_classifier(e) or is_regressor(e)]
 )
-def test_masked_targets_are_refused(estimator):
-    y = target(estimator, N_ROWS)
+def test_masked_targets_are_refused(kind):
+    y = target(EVERY[kind], N_ROWS)
     with pytest.raises(ValueError, match="y contains NaN"):
-        clone(estimator).fit(numbers(), np.ma.array(y, mask=np.arange(N_ROWS) == 3))
+        clone(EVERY[kind]).fit(numbers(), np.ma.array(y, mask=np.arange(N_ROWS) == 3))
 
 
 @every_estimator
-def test_lazy_frames_are_refused_with_the_way_out(estimator):
-    frame, y = pl.DataFrame(numbers(), schema=["a", "b", "c"]), target(estimator, N_ROWS)
-    fitted = clone(estimator).fit(frame, y)
-    asks = [first_answer(fitted)]
-    if not hasattr(estimator, "fit_rows"):
+def test_lazy_frames_are_refused_with_the_way_out(kind):
+    frame, y = pl.DataFrame(numbers(), schema=["a", "b", "c"]), target(EVERY[kind], N_ROWS)
+    asks = [first_answer(of_numbers(kind))]
+    if not hasattr(EVERY[kind], "fit_rows"):
         # Densities learn from the blocks of a LazyFrame.
-        asks.append(lambda X: fitted.fit(X, y))
+        asks.append(lambda X: clone(EVERY[kind]).fit(X, y))
     for ask in asks:
         with pytest.raises(TypeError, match="polars LazyFrame. Pass X.collect()"):
             ask(frame.lazy())
 
 
 @every_estimator
-def test_memory_maps_are_read(estimator, tmp_path):
+def test_memory_maps_are_read(kind, tmp_path):
     X = numbers()
     np.save(tmp_path / "table.npy", X)
     mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
-    for a, b in zip(use(estimator, mapped), use(estimator, X)):
+    for a, b in zip(answers(learn(kind, mapped), mapped), answers(of_numbers(kind), X)):
         np.testing.assert_array_equal(a, b)
 
 
 @every_estimator
-def test_what_was_saved_answers_alike(estimator):
-    X = numbers()
-    fitted = clone(estimator).fit(X, target(estimator, N_ROWS))
+def test_what_was_saved_answers_alike(kind):
+    X, fitted = numbers(), of_numbers(kind)
     expected = first_answer(fitted)(X)
     np.testing.assert_array_equal(first_answer(pickle.loads(pickle.dumps(fitted)))(X), expected)
+    np.testing.assert_array_equal(first_answer(saved_and_loaded(fitted))(X), expected)
+
+
+def saved_and_loaded(fitted):
+    """What skops makes of it, which knows no classes but those of skpc and scikit-learn."""
     saved = skops.io.dumps(fitted)
     names = skops.io.get_untrusted_types(data=saved)
     assert all(name.startswith(("skpc.", "sklearn.", "functools.")) for name in names)
-    loaded = skops.io.loads(saved, trusted=names)
-    np.testing.assert_array_equal(first_answer(loaded)(X), expected)
+    return skops.io.loads(saved, trusted=names)
 
 
 def typed_pandas() -> pd.DataFrame:
@@ -297,21 +276,17 @@ def typed_polars() -> pl.DataFrame:
     )
 
 
-@pytest.mark.parametrize("frame", [typed_pandas(), typed_polars()], ids=["pandas", "polars"])
-@pytest.mark.parametrize(
-    "estimator", [e for e in ESTIMATORS if not isinstance(e, NUMBERS_ONLY)], ids=repr
-)
-def test_what_was_learned_from_a_frame_is_saved_without_classes_of_its_library(estimator, frame):
-    fitted = clone(estimator).fit(frame, target(estimator, N_ROWS))
-    saved = skops.io.dumps(fitted)
-    names = skops.io.get_untrusted_types(data=saved)
-    assert all(name.startswith(("skpc.", "sklearn.", "functools.")) for name in names)
-    for loaded in (skops.io.loads(saved, trusted=names), pickle.loads(pickle.dumps(fitted))):
-        np.testing.assert_array_equal(first_answer(loaded)(frame), first_answer(fitted)(frame))
-        if hasattr(loaded, "sample") and not is_regressor(loaded):
-            found = loaded.sample(20, random_state=0)
-            found = found[0] if is_classifier(loaded) else found
-            assert list(found.dtypes) == list(frame.dtypes)
+@every_estimator_of_tables
+def test_what_was_learned_from_a_frame_is_saved_without_classes_of_its_library(kind):
+    for frame in (typed_pandas(), typed_polars()):
+        fitted = learn(kind, frame)
+        for loaded in (saved_and_loaded(fitted), pickle.loads(pickle.dumps(fitted))):
+            expected = first_answer(fitted)(frame)
+            np.testing.assert_array_equal(first_answer(loaded)(frame), expected)
+            if hasattr(loaded, "sample") and not is_regressor(loaded):
+                drawn = loaded.sample(20, random_state=0)
+                drawn = drawn[0] if is_classifier(loaded) else drawn
+                assert list(drawn.dtypes) == list(frame.dtypes)
 
 
 def test_a_saved_dtype_calls_nothing_but_dtypes():
@@ -322,11 +297,9 @@ def test_a_saved_dtype_calls_nothing_but_dtypes():
 
 
 @every_estimator
-def test_eight_threads_find_what_one_finds(estimator):
-    X = numbers(3000)
-    fitted = clone(estimator).fit(X[:200], target(estimator, 200))
-    ask = first_answer(fitted)
+def test_eight_threads_find_what_one_finds(kind):
+    X, ask = numbers(1000), first_answer(of_numbers(kind))
     alone = ask(X)
     together = Parallel(n_jobs=8, backend="threading")(delayed(ask)(X) for _ in range(8))
-    for found in together:
-        np.testing.assert_array_equal(found, alone)
+    for answer in together:
+        np.testing.assert_array_equal(answer, alone)

@@ -13,7 +13,8 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
-from skpc.estimators import _masked_copies, _tree_costs
+from skpc.estimators import _tree_costs
+from skpc.pooling import masking
 from tests.attack.models import run
 
 RNG = np.random.default_rng(0)
@@ -28,12 +29,12 @@ def test_a_forked_child_boosts_with_one_thread(monkeypatch):
     rows = np.empty((2**20, 1))
 
     def n_threads() -> set[int]:
-        with _masked_copies.few_threads(rows):
+        with masking.few_threads(rows):
             return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "openmp"}
 
     with threadpool_limits(2, user_api="openmp"):
         assert n_threads() == {2}
-        monkeypatch.setattr(_masked_copies, "_IMPORTED_IN", -1)
+        monkeypatch.setattr(masking, "_IMPORTED_IN", -1)
         assert n_threads() == {1}
 
 

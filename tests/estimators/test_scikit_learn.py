@@ -9,29 +9,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
-from skpc import (
-    CircuitImputer,
-    CutsetNetworkBD,
-    DensityClassifier,
-    DensityRegressor,
-    ExpectedKernelSVC,
-    ExpectedKernelSVR,
-    MixtureOfAllTrees,
-    SoftLearnSPN,
-)
+from tests.estimators.cheap import EVERY, TABLES
 
-WEIGHTED = [
-    CutsetNetworkBD(random_state=0),
-    SoftLearnSPN(random_state=0),
-    MixtureOfAllTrees(max_iter=2, early_stopping=False, random_state=0),
-    DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
-    DensityRegressor(CutsetNetworkBD(random_state=0), regressors=None),
-    ExpectedKernelSVR(random_state=0),
-    ExpectedKernelSVC(
-        CutsetNetworkBD(structured=True, random_state=0), calibration="sigmoid", random_state=0
-    ),
-]
-weighted = pytest.mark.parametrize("estimator", WEIGHTED, ids=repr)
+WEIGHTED = {name: estimator for name, estimator in TABLES.items() if name != "imputer"}
+weighted = pytest.mark.parametrize("kind", WEIGHTED)
 
 
 def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -44,7 +25,8 @@ def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @weighted
-def test_weights_are_routed_through_a_pipeline(estimator):
+def test_weights_are_routed_through_a_pipeline(kind):
+    estimator = WEIGHTED[kind]
     X, y, weight = table()
     with config_context(enable_metadata_routing=True):
         routed = make_pipeline(
@@ -59,21 +41,22 @@ def test_weights_are_routed_through_a_pipeline(estimator):
 
 
 @weighted
-def test_weights_are_routed_through_a_grid_search(estimator):
+def test_weights_are_routed_through_a_grid_search(kind):
+    estimator = WEIGHTED[kind]
     X, y, weight = table()
     with config_context(enable_metadata_routing=True):
         model = clone(estimator).set_fit_request(sample_weight=True)
         if hasattr(model, "set_score_request"):
             model.set_score_request(sample_weight=False)
-        found = cross_val_score(model, X, y, cv=2, params={"sample_weight": weight})
+        routed = cross_val_score(model, X, y, cv=2, params={"sample_weight": weight})
         unweighted = cross_val_score(clone(estimator), X, y, cv=2)
-    assert np.isfinite(found).all()
-    assert not np.array_equal(found, unweighted)
+    assert np.isfinite(routed).all()
+    assert not np.array_equal(routed, unweighted)
 
 
-@pytest.mark.parametrize("estimator", [*WEIGHTED, CircuitImputer()], ids=repr)
-def test_estimators_have_a_page_of_html(estimator):
-    X, y, _ = table()
+@pytest.mark.parametrize("kind", EVERY)
+def test_estimators_have_a_page_of_html(kind):
+    estimator, (X, y, _) = EVERY[kind], table()
     name = type(estimator).__name__
     assert name in estimator_html_repr(estimator)
     fitted = estimator_html_repr(clone(estimator).fit(X, y))
@@ -84,10 +67,7 @@ def test_estimators_have_a_page_of_html(estimator):
 def test_parameters_of_nested_densities_are_searched():
     X, y, _ = table()
     search = GridSearchCV(
-        make_pipeline(
-            StandardScaler(),
-            DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
-        ),
+        make_pipeline(StandardScaler(), clone(EVERY["classifier"])),
         {"densityclassifier__density__ess": [0.1, 1.0]},
         cv=2,
     ).fit(X, y)

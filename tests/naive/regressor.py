@@ -53,13 +53,10 @@ def pool_score(coef, features, log_density, mean, target, weight):
     """
     total, squared = 0.0, 0.0
     for r, row in enumerate(features):
-        score = {}
-        for m in range(coef.shape[1]):
-            for k in range(coef.shape[2]):
-                score[m, k] = math.exp(sum(x * c for x, c in zip(row, coef[:, m, k])))
-        every = sum(score.values())
-        density = sum(s / every * math.exp(log_density[r, m, k]) for (m, k), s in score.items())
-        pooled = sum(s / every * mean[r, m] for (m, k), s in score.items())
+        score = [math.exp(sum(x * c for x, c in zip(row, column))) for column in coef.T]
+        share = [s / sum(score) for s in score]
+        density = sum(s * math.exp(log_density[r, k]) for k, s in enumerate(share))
+        pooled = sum(s * mean[r, k] for k, s in enumerate(share))
         total += weight[r] * math.log(density)
         squared += weight[r] * (pooled - target[r]) ** 2
     n_rows = sum(weight)

@@ -14,74 +14,20 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skpc import CutsetNetworkBD, DensityClassifier, SoftLearnSPN
-from skpc.estimators._class_members import evidence_of
-from skpc.estimators._log_pool import LogPool
-from tests.naive.pool import penalised_loss, pooled_probabilities
+from skpc.pooling.classes import bounded_evidence
+from tests.naive.pool import pooled_probabilities
 
 CUTSET = CutsetNetworkBD(random_state=0)
 SOFT = SoftLearnSPN(random_state=0)
-
-
-def questions(seed: int = 0, n_rows: int = 40, n_members: int = 3, n_classes: int = 3):
-    """Random evidence in which the first member knows the labels, more or less."""
-    rng = np.random.default_rng(seed)
-    evidence = rng.normal(size=(n_rows, n_members, n_classes))
-    label = rng.integers(0, n_classes, n_rows)
-    evidence[np.arange(n_rows), 0, label] += 2.0
-    seen = rng.integers(0, 4, n_rows) / 3
-    evidence[seen == 0.0] = 0.0
-    weight = rng.integers(1, 4, n_rows).astype(float)
-    return evidence, seen, label, weight, np.log([0.5, 0.3, 0.2])
 
 
 def with_missing_cells(X: np.ndarray, rate: float, seed: int = 0) -> np.ndarray:
     return np.where(np.random.default_rng(seed).random(X.shape) < rate, np.nan, X)
 
 
-def test_the_pool_is_a_product_of_powers_of_the_members():
-    evidence, seen, _, _, log_prior = questions()
-    pool = LogPool(np.array([[0.7, 0.0, 0.4], [0.1, 0.3, 0.9]]), np.array([0.3, -0.2, -0.1]))
-    found = log_prior + pool.log_odds(evidence, seen)
-    found = np.exp(found - logsumexp(found, axis=1, keepdims=True))
-    for row, odds, share in zip(found, evidence, seen):
-        expected = pooled_probabilities(odds, *pool, np.exp(log_prior), share)
-        assert_allclose(row, expected, rtol=1e-12)
-
-
-def test_no_weights_and_offsets_nearby_have_a_smaller_loss():
-    asked = questions()
-    evidence, seen, label, weight, log_prior = asked
-    pool = LogPool.fit(*asked)
-
-    def loss(w, b):
-        return penalised_loss(evidence, w, b, np.exp(log_prior), seen, label, weight)
-
-    best, rng = loss(*pool), np.random.default_rng(1)
-    assert pool.weights[1, 0] > 0.5
-    for _ in range(50):
-        w = np.maximum(pool.weights + 0.05 * rng.normal(size=(2, 3)), 0.0)
-        assert loss(w, pool.offsets + 0.05 * rng.normal(size=3)) > best
-    alone = [
-        -np.log(pooled_probabilities(odds, *pool, np.exp(log_prior), share)[own])
-        for odds, share, own in zip(evidence, seen, label)
-    ]
-    assert pool.log_loss(*asked) == pytest.approx(np.average(alone, weights=weight))
-
-
-def test_rows_of_a_class_that_members_have_not_seen_do_not_count():
-    evidence, seen, label, weight, log_prior = questions()
-    unknown = np.arange(40) < 20
-    evidence[unknown, :, 2] = -np.inf
-    kept = ~(unknown & (label == 2))
-    everything = LogPool.fit(evidence, seen, label, weight, log_prior)
-    known = LogPool.fit(evidence[kept], seen[kept], label[kept], weight[kept], log_prior)
-    assert_allclose(everything.weights, known.weights, atol=1e-4)
-    assert everything.log_loss(evidence, seen, label, weight, log_prior) < 1.5
-
-
 def test_evidence_is_bounded_and_a_row_impossible_everywhere_tells_nothing():
     log_density = np.array([[-1.0, -2000.0, -3.0], [-np.inf, -np.inf, -np.inf]])
-    found = evidence_of(log_density, np.array([4.0, 2.0, 0.0]))
+    found = bounded_evidence(log_density, np.array([4.0, 2.0, 0.0]))
     assert_array_equal(found, [[0.0, -300.0, -np.inf], [0.0, 0.0, -np.inf]])
 
 
@@ -120,22 +66,6 @@ def test_the_density_of_the_rows_is_the_mixture_of_those_of_the_members():
     assert_allclose(drawn.mean(axis=0), X.mean(axis=0), atol=0.15)
 
 
-def test_the_default_pool_has_eight_densities_and_two_classifiers_and_beats_each_of_them():
-    X, y = load_iris(return_X_y=True)
-    model = DensityClassifier(random_state=0).fit(X, y)
-    densities = ["cutset", "soft", "trees", "mixture"]
-    assert model.member_names_ == [
-        *densities,
-        *(f"{name} joint" for name in densities),
-        "boosting",
-        "logistic",
-    ]
-    assert model.log_loss_ < model.member_log_losses_.min()
-    assert_allclose(model.predict_proba(np.full((1, 4), np.nan)), 1 / 3)
-    assert set(model.densities_) <= set(model.member_names_[:8])
-    assert_array_equal(model.mixture_weights_[8:], 0.0)
-
-
 class Contrary(DecisionTreeClassifier):
     """A tree that says the opposite of what it has learned."""
 
@@ -149,7 +79,7 @@ def test_members_that_weigh_nothing_are_not_learned_again():
         CUTSET, joint=True, classifiers=[("contrary", Contrary(max_depth=3))], random_state=0
     ).fit(X, y > 0)
     assert_array_equal(model.weights_[:, 1], 0.0)
-    assert model._pool.learned[1] is None
+    assert model._pool.fitted[1] is None
     assert list(model.densities_) == ["density joint"]
 
 
@@ -260,9 +190,3 @@ def test_missing_classes_and_priors_that_do_not_fit_are_refused_before_anything_
         DensityClassifier(CUTSET).fit(X, names)
     with pytest.raises(ValueError, match="priors needs one probability for each of the 3"):
         DensityClassifier(CUTSET, priors=[0.5, 0.5]).fit(X, y)
-
-
-def test_a_row_without_any_cell_has_log_density_zero():
-    X, y = load_iris(return_X_y=True)
-    model = DensityClassifier(cv=2, classifiers=None, random_state=0).fit(X, y)
-    assert_array_equal(model.score_samples(np.full((1, 4), np.nan)), 0.0)

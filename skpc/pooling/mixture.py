@@ -2,19 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc.densities import Density
 from skpc.domain import Domain
+from skpc.learning import mixture_weights
+from skpc.pooling.folds import Fold
+from skpc.pooling.pool import Member, OutOfFold, draw_by_source
 from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 
 
-class StackedAnswers(NamedTuple):
+class RowData(NamedTuple):
+    """Rows alone, from which the members of a mixture of densities learn.
+
+    Attributes
+    ----------
+    domain : Domain
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows.
+    rows_val : ndarray of shape (n_validation_rows, n_features) or None
+        Rows by which members choose, and when to stop, where they all learn.
+    """
+
+    domain: Domain
+    rows: Floats
+    rows_val: Floats | None = None
+
+    def without(self, fold: Fold) -> RowData:
+        """See :class:`~skpc.pooling.pool.TrainingData`."""
+        # Axes that held-out rows have a part in would speak for densities with bins.
+        some = fold.train_weight > 0.0
+        return RowData(
+            self.domain.with_axes_of(self.rows[some], fold.train_weight[some]), self.rows
+        )
+
+    def fit(self, member: Member, weight: Floats, seed: int) -> Any:
+        """See :class:`~skpc.pooling.pool.TrainingData`."""
+        some = np.flatnonzero(weight)
+        data = self.domain, self.rows[some], weight[some]
+        if hasattr(member.model, "domain_"):
+            return member.model._fit_again(*data)
+        return clone(member.model).fit_rows(*data, self.rows_val)
+
+    def predict(self, fitted: Any, fold: Fold) -> tuple[Floats]:
+        """Log density of the test rows."""
+        return (np.asarray(fitted._density.log_density(fold.test_rows)),)
+
+    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> RowPool:
+        """Weights that maximise the likelihood of the test rows."""
+        log_density, weight = np.zeros((1, len(members))), np.ones(1)
+        if out_of_fold is not None:
+            (log_density,), weight = out_of_fold.predictions, out_of_fold.test_weight
+        return RowPool.weigh(log_density, weight)
+
+
+class RowPool(NamedTuple):
+    """Weights of densities, and their scores.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_members,)
+    scores : ndarray of shape (n_members + 1,)
+        Mean log densities of the rows that have weighed them, that of the mixture last.
+    used : list of int
+        All members.
+    fitted : list of density estimators
+    """
+
+    weights: Floats
+    scores: Floats
+    used: list[int]
+    fitted: Sequence[Any] = ()
+
+    @classmethod
+    def weigh(cls, log_density: Floats, weight: Floats) -> RowPool:
+        """By the log density of rows under each member, shape (n_rows, n_members)."""
+        weights = mixture_weights(log_density, weight)
+        mixed = np.logaddexp.reduce(log_density + log_or_inf(weights), axis=1)
+        scores = np.average(np.column_stack([log_density, mixed]), axis=0, weights=weight)
+        return cls(weights, scores, list(range(len(weights))))
+
+
+class DensityMixture(NamedTuple):
     """The density of a mixture of densities; see :class:`skpc.densities.Density`.
 
     Each answer about a row mixes those of the members by their posterior weights: their weights
@@ -36,25 +111,25 @@ class StackedAnswers(NamedTuple):
 
     def log_density(self, rows: Floats, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        found = _total(self._joint(rows))
+        log_density = _total(self._joint(rows))
         if given is None:
-            return found
+            return log_density
         known = np.full_like(rows, np.nan)
         known[:, given] = rows[:, given]
         log_known = _total(self._joint(known))
         refuse_impossible(log_known, np.arange(len(rows)))
-        return np.asarray(found - log_known)
+        return np.asarray(log_density - log_known)
 
     def log_cells(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.Density`."""
         joint = self._joint(rows)
         others = []
-        for part, log_weight, member in zip(joint.T, np.log(self.weights), self.members):
-            impossible = np.isneginf(part)
-            found = part[:, np.newaxis] - member.log_cells(_blank(rows, impossible))
+        for of_member, log_weight, member in zip(joint.T, np.log(self.weights), self.members):
+            impossible = np.isneginf(of_member)
+            rest = of_member[:, np.newaxis] - member.log_cells(_blank(rows, impossible))
             for row in np.flatnonzero(impossible):
-                found[row] = log_weight + _log_without_each(member, rows[row])
-            others.append(found)
+                rest[row] = log_weight + _log_without_each(member, rows[row])
+            others.append(rest)
         with np.errstate(invalid="ignore"):
             # Cells that are missing have no score.
             return np.asarray(_total(joint)[:, np.newaxis] - np.logaddexp.reduce(others, axis=0))
@@ -74,9 +149,11 @@ class StackedAnswers(NamedTuple):
             return filled
         weights = self._posterior_weights(part)
         if numbers:
-            asked = zip(self.members, self._possible(part, weights))
-            means = [member.means(mine, numbers)[:, numbers] for member, mine in asked]
-            mean = np.einsum("rk,krv->rv", weights, means)
+            of_members = [
+                member.means(possible, numbers)[:, numbers]
+                for member, possible in zip(self.members, _possible(part, weights))
+            ]
+            mean = np.einsum("rk,krv->rv", weights, of_members)
             known = part[:, numbers]
             filled[np.ix_(incomplete, numbers)] = np.where(np.isnan(known), mean, known)
         if categories:
@@ -86,54 +163,47 @@ class StackedAnswers(NamedTuple):
 
     def _mixed(self, rows: Floats, columns: Any, weights: Floats) -> list[Predictive]:
         """Posteriors by the weights of the members for each row."""
-        asked = zip(self.members, self._possible(rows, weights))
-        found = zip(*(member.posteriors(mine, columns) for member, mine in asked))
         chosen = range(rows.shape[1]) if columns is None else columns
+        of_members = [
+            member.posteriors(possible, columns)
+            for member, possible in zip(self.members, _possible(rows, weights))
+        ]
         return [
-            Predictive.mixture([_about(part, rows[:, column]) for part in cells], weights)
-            for column, cells in zip(chosen, found)
+            Predictive.mixture([_about(one, rows[:, column]) for one in cells], weights)
+            for column, cells in zip(chosen, zip(*of_members))
         ]
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the members; see :class:`skpc.densities.Density`."""
-        asked = zip(self.members, self._possible(rows, self._posterior_weights(rows)))
-        candidates = np.array([member.modes(mine) for member, mine in asked])
+        possible = _possible(rows, self._posterior_weights(rows))
+        candidates = np.array([m.modes(some) for m, some in zip(self.members, possible)])
         candidates = np.where(np.isnan(rows), candidates, rows)
-        told = np.array([self.log_density(candidate) for candidate in candidates])
-        return np.asarray(candidates[told.argmax(axis=0), np.arange(len(rows))])
+        log_density = np.array([self.log_density(candidate) for candidate in candidates])
+        return np.asarray(candidates[log_density.argmax(axis=0), np.arange(len(rows))])
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
         source = random_state.choice(len(self.members), n_rows, p=self.weights)
-        return self._by_source(source, lambda member, mine: member.draw(mine.sum(), random_state))
+        return draw_by_source(
+            source,
+            self.domain.n_features,
+            lambda k, some: self.members[k].draw(some.sum(), random_state),
+        )
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
         reached = np.cumsum(self._posterior_weights(rows), axis=1)
         source = (random_state.random_sample((len(rows), 1)) >= reached[:, :-1]).sum(axis=1)
-        return self._by_source(
-            source, lambda member, mine: member.draw_missing(rows[mine], random_state)
+        return draw_by_source(
+            source,
+            rows.shape[1],
+            lambda k, some: self.members[k].draw_missing(rows[some], random_state),
         )
-
-    def _by_source(self, source: Any, draw: Callable[[Density, Any], Floats]) -> Floats:
-        found = np.empty((len(source), self.domain.n_features))
-        for k, member in enumerate(self.members):
-            mine = source == k
-            if mine.any():
-                found[mine] = draw(member, mine)
-        return found
 
     def _joint(self, rows: Floats) -> Floats:
         """Log density of rows and members, shape (n_rows, n_members)."""
         parts = [member.log_density(rows) for member in self.members]
         return np.column_stack(parts) + np.log(self.weights)
-
-    def _possible(self, rows: Floats, weights: Floats) -> list[Floats]:
-        """The rows for each member, without the cells of those that it weighs nothing in.
-
-        What it says of them does not count, and it would refuse a row that is impossible.
-        """
-        return [_blank(rows, weight == 0.0) for weight in weights.T]
 
     def _posterior_weights(self, rows: Floats) -> Floats:
         """Weights of the members given the observed cells of each row."""
@@ -143,6 +213,14 @@ class StackedAnswers(NamedTuple):
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
         weight = np.exp(joint - joint.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+
+
+def _possible(rows: Floats, weights: Floats) -> list[Floats]:
+    """The rows for each member, without the cells of those that it weighs nothing in.
+
+    What it says of them does not count, and it would refuse a row that is impossible.
+    """
+    return [_blank(rows, weight == 0.0) for weight in weights.T]
 
 
 def _blank(rows: Floats, which: Any) -> Floats:

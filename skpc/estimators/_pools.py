@@ -1,4 +1,4 @@
-"""The members of a pool as users give them: one, a list with names, or the default ones."""
+"""What DensityClassifier and DensityRegressor have in common: parameters and their checks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from skpc._arrays import Floats
-from skpc.domain import Domain
-from skpc.estimators.cutset import CutsetNetworkBD
-from skpc.estimators.moat import MixtureOfAllTrees
-from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc._validation import N_JOBS
+from skpc.domain import Domain, group_rows, merge_rows
+from skpc.estimators._base import TableEstimator
+from skpc.pooling.folds import given_splits
+from skpc.pooling.pool import Member
 
 #: What a pool asks of a density, and the parameters by which it declares the columns.
 _METHODS = ("fit_rows", "score_samples", "sample")
@@ -23,19 +25,46 @@ _DECLARATIONS = (
     "bounds",
     "handle_unknown",
 )
-#: Trees with which the default mixture of all trees estimates a row with missing cells: a pool asks
-#: many such rows, and learns how far to trust the answers.
-_N_TREES = 50
 
 
-def default_densities(random_state: np.random.RandomState) -> list[tuple[str, Any]]:
-    """A cutset network, a sum-product network and a mixture of all trees."""
-    seed = int(random_state.randint(2**31))
-    return [
-        ("cutset", CutsetNetworkBD(random_state=seed)),
-        ("soft", SoftLearnSPN(random_state=seed)),
-        ("trees", MixtureOfAllTrees(n_inference_samples=_N_TREES, random_state=seed)),
-    ]
+class PoolEstimator(TableEstimator):
+    """A pool of densities, and of models that learn from masked copies of rows."""
+
+    _parameter_constraints: dict[str, list[Any] | str] = {
+        "density": "no_validation",
+        "cv": ["cv_object"],
+        "missing_rates": ["array-like"],
+        "n_jobs": N_JOBS,
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    density: Any
+    cv: Any
+    missing_rates: Sequence[float]
+
+    def _labelled_rows(
+        self, densities: list[tuple[str, Any]], X: Any, y: Any, sample_weight: Any, checked: Any
+    ) -> tuple[Floats, Floats, Any]:
+        """Learn the domain; distinct encoded rows with the target as last column, weights, splits.
+
+        ``checked`` are the table, its weights and its targets without the rows of weight zero.
+        """
+        table, weight, target = checked
+        self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
+        labelled = np.column_stack([self.domain_.encode(table), target])
+        distinct = group_rows(labelled)[1]
+        splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
+        return *merge_rows(labelled, weight), splits
+
+
+def check_names(members: Sequence[Member], others: str) -> None:
+    """Raise a ValueError if a density and another model have one name."""
+    names = [member.name for member in members]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"The names of densities and {others} must differ, got {names}; rename one."
+        )
 
 
 def named(given: Any, parameter: str) -> list[tuple[str, Any]]:
@@ -74,12 +103,12 @@ def named_models(given: Any, known: dict[str, str], parameter: str) -> list[tupl
     TypeError, ValueError
         If there is anything else, or a classifier has no ``predict_proba``.
     """
-    found: list[tuple[str, Any]] = []
+    models: list[tuple[str, Any]] = []
     if given is None:
-        return found
+        return models
     for entry in given if isinstance(given, (list, tuple)) else (given,):
         if isinstance(entry, str) and entry in known:
-            found.append((entry, known[entry]))
+            models.append((entry, known[entry]))
             continue
         if not (isinstance(entry, (tuple, list)) and len(entry) == 2):
             raise ValueError(
@@ -90,8 +119,8 @@ def named_models(given: Any, known: dict[str, str], parameter: str) -> list[tupl
         wanted = "predict_proba" if parameter == "classifiers" else "predict"
         if not hasattr(model, wanted):
             raise TypeError(f"{parameter} need {wanted}; {name!r}, {model!r}, has none.")
-        found.append((name, model))
-    return found
+        models.append((name, model))
+    return models
 
 
 def shared_domain(

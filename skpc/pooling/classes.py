@@ -1,0 +1,326 @@
+"""Pools that predict classes: densities of encoded rows and classes, and other classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._fitting import noted, without_warnings
+from skpc.domain import Domain, merge_rows
+from skpc.learning import mixture_weights
+from skpc.pooling.folds import Fold, observed_fraction
+from skpc.pooling.masking import MaskingEnsemble
+from skpc.pooling.pool import NEEDED, Member, OutOfFold, draw_by_source
+from skpc.pooling.weights import LogPool
+
+#: To a single member no class is further below the most probable one than this, in nats.
+_MOST_EVIDENCE = 300.0
+
+
+class ClassDensities:
+    """Densities of encoded rows given each class: one for each class, or one of rows and classes.
+
+    Parameters
+    ----------
+    densities : list of fitted density estimators
+        One for each class, None for a class without rows; with ``joint`` a single one, whose last
+        column is the number of the class.
+    joint : bool
+        Which of the two it is.
+    class_count : ndarray of shape (n_classes,)
+        Total weight of the rows of each class.
+    """
+
+    def __init__(self, densities: list[Any], joint: bool, class_count: Floats) -> None:
+        self.densities, self.joint, self.class_count = densities, joint, class_count
+
+    def log_density(self, rows: Floats) -> Floats:
+        """Log density of encoded rows given each class, shape (n_rows, n_classes).
+
+        That of a class of its own is mixed with the density of all training rows, which weighs as
+        one row.
+        """
+        if self.joint:
+            return self._log_density_of_one(rows)
+        log_density = np.full((len(rows), len(self.densities)), -np.inf)
+        for column, density in zip(log_density.T, self.densities):
+            if density is not None:
+                column[:] = density._density.log_density(rows)
+        # That of a class without rows does not matter.
+        weight = np.where(self.class_count > 0.0, self._weight_of_all(), 0.5)
+        log_share = log_or_inf(self._shares())
+        of_all = np.logaddexp.reduce(log_density + log_share, axis=1, keepdims=True)
+        mixed = np.logaddexp(np.log1p(-weight) + log_density, np.log(weight) + of_all)
+        return np.where(self.class_count > 0.0, mixed, -np.inf)
+
+    def evidence(self, rows: Floats) -> Floats:
+        """Log odds of the classes beyond the prior, shape (n_rows, n_classes); -inf if unseen."""
+        return bounded_evidence(self.log_density(rows), self.class_count)
+
+    @cached_property
+    def log_prior(self) -> Floats:
+        """Log probability of each class under the density of rows and classes."""
+        return np.asarray(self.densities[0]._density.log_density(self._class_alone()))
+
+    def draw(self, code: Ints, n_features: int, random_state: np.random.RandomState) -> Floats:
+        """Draw an encoded row for each number of a class."""
+        if self.joint and len(code):
+            alone = self._class_alone()[code]
+            return np.asarray(self.densities[0]._density.draw_missing(alone, random_state)[:, :-1])
+        shares = self._shares()
+        other = random_state.choice(len(shares), len(code), p=shares)
+        of_all = random_state.random_sample(len(code)) < self._weight_of_all()[code]
+        return draw_by_source(
+            np.where(of_all, other, code),
+            n_features,
+            lambda c, some: self.densities[c]._density.draw(int(some.sum()), random_state),
+        )
+
+    def _shares(self) -> Floats:
+        return self.class_count / self.class_count.sum()
+
+    def _weight_of_all(self) -> Floats:
+        """Weight of the density of all classes in that of each class."""
+        return 1.0 / (self.class_count + 1.0)
+
+    def _log_density_of_one(self, rows: Floats) -> Floats:
+        density = self.densities[0]._density
+        unlabelled = np.column_stack([rows, np.full(len(rows), np.nan)])
+        log_density = density.log_density(unlabelled)
+        # One question about the class instead of one for each class; a row that is too far away
+        # for its density to be positive has no answer.
+        near = ~np.isneginf(log_density)
+        posterior = np.zeros((len(rows), len(self.class_count)))
+        if near.any():
+            (label,) = density.posteriors(unlabelled[near], [rows.shape[1]])
+            posterior[near] = label.probabilities
+        return log_density[:, np.newaxis] + log_or_inf(posterior) - self.log_prior
+
+    def _class_alone(self) -> Floats:
+        """One row for each class, in which only the class is known."""
+        n_classes = len(self.class_count)
+        unknown = np.full((n_classes, self.densities[0].n_features_in_ - 1), np.nan)
+        return np.column_stack([unknown, np.arange(n_classes, dtype=np.float64)])
+
+
+class MaskingClassifier(NamedTuple):
+    """A masking ensemble of classifiers, which know numbers of classes.
+
+    Attributes
+    ----------
+    ensemble : MaskingEnsemble or None
+        None where all training rows are of one class.
+    class_count : ndarray of shape (n_classes,)
+        Total weight of the training rows of each class.
+    """
+
+    ensemble: MaskingEnsemble | None
+    class_count: Floats
+
+    def evidence(self, rows: Floats) -> Floats:
+        """Log odds of the classes beyond those of the training rows; -inf for unseen classes."""
+        total = self.class_count.sum()
+        prior = self.class_count / total
+        probability = np.tile(prior, (len(rows), 1))
+        if self.ensemble is not None and len(rows):
+            classes = self.ensemble.models[0].classes_
+            probability[:, classes] = self.ensemble.predict(rows, "predict_proba")
+        # One row of doubt, as densities have: leaves of trees may know zeros.
+        probability = (total * probability + prior) / (total + 1.0)
+        log_odds = log_or_inf(probability) - np.log(np.where(prior > 0.0, prior, 1.0))
+        return bounded_evidence(log_odds, self.class_count)
+
+
+def bounded_evidence(log_density: Floats, class_count: Floats) -> Floats:
+    """Bounded differences of log densities; -inf for a class without rows.
+
+    A row that is impossible under all classes says nothing about its class.
+    """
+    best = log_density.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        gap = np.maximum(log_density - best, -_MOST_EVIDENCE)
+    return np.where(class_count > 0.0, np.where(np.isneginf(best), 0.0, gap), -np.inf)
+
+
+class ClassData(NamedTuple):
+    """Rows and their classes, from which the members of a pool learn.
+
+    Attributes
+    ----------
+    domain : Domain
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows.
+    code : ndarray of shape (n_rows,), int
+        Numbers of their classes.
+    classes : ndarray of shape (n_classes,)
+        Names of the classes.
+    log_prior : ndarray of shape (n_classes,)
+        Log shares of the classes.
+    rates : list of float
+        Proportions of cells that are removed from copies of rows.
+    """
+
+    domain: Domain
+    rows: Floats
+    code: Ints
+    classes: NDArray[Any]
+    log_prior: Floats
+    rates: list[float]
+
+    def without(self, fold: Fold) -> ClassData:
+        """See :class:`~skpc.pooling.pool.TrainingData`."""
+        return self
+
+    def fit(self, member: Member, weight: Floats, seed: int) -> ClassDensities | MaskingClassifier:
+        """See :class:`~skpc.pooling.pool.TrainingData`."""
+        some = weight > 0.0
+        rows, code, weight = self.rows[some], self.code[some], weight[some]
+        count = np.bincount(code, weight, len(self.classes)).astype(np.float64)
+        if member.is_density:
+            learn = self._fit_joint if member.joint else self._fit_each_class
+            return learn(member.model, rows, code, weight, count)
+        if (count > 0.0).sum() == 1:
+            return MaskingClassifier(None, count)
+        training_data = self.domain, rows, code, weight, self.rates, np.random.RandomState(seed)
+        with noted(f"This came from the member {member.name!r}. {NEEDED}"):
+            return MaskingClassifier(MaskingEnsemble.fit(member.model, *training_data), count)
+
+    def _fit_joint(
+        self, density: Any, rows: Floats, code: Ints, weight: Floats, count: Floats
+    ) -> ClassDensities:
+        """Learn a density of rows and classes."""
+        labelled = merge_rows(np.column_stack([rows, code]), weight)
+        whole = self.domain.with_category(len(self.classes))
+        return ClassDensities([_fit(density, 0, whole, labelled)], True, count)
+
+    def _fit_each_class(
+        self, density: Any, rows: Floats, code: Ints, weight: Floats, count: Floats
+    ) -> ClassDensities:
+        """Learn a density of the rows of each class."""
+        densities = []
+        for c, (name, total) in enumerate(zip(self.classes.tolist(), count)):
+            note = f"the density of class {name!r}, which has rows of total weight {total:g}."
+            with noted(f"This came from {note}"):
+                of_class = merge_rows(*_rows_of_class(rows, weight, code == c))
+                densities.append(_fit(density, c, self.domain, of_class) if total else None)
+        return ClassDensities(densities, False, count)
+
+    def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, Floats]:
+        """Evidence for the classes, and the log density of the rows with their own classes.
+
+        The latter is -inf from a classifier. Shapes (n_test_rows, n_classes) and (n_test_rows,).
+        """
+        if isinstance(fitted, MaskingClassifier):
+            return fitted.evidence(fold.test_rows), np.full(len(fold.test_rows), -np.inf)
+        with without_warnings():
+            log_density = fitted.log_density(fold.test_rows)
+        code = self.code[fold.test_index]
+        labelled = (log_density + self.log_prior)[np.arange(len(code)), code]
+        return bounded_evidence(log_density, fitted.class_count), labelled
+
+    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> ClassPool:
+        """A log pool of the evidence, and a mixture of the densities."""
+        is_density = np.array([member.is_density for member in members])
+        pool, losses = LogPool.equal(len(members), len(self.classes)), np.full(len(members), np.nan)
+        counts, log_loss = np.ones(len(members), dtype=bool), np.nan
+        log_density, weight = np.zeros((1, len(members))), np.ones(1)
+        if out_of_fold is not None:
+            evidence, log_density = out_of_fold.predictions
+            weight = out_of_fold.test_weight
+            observed = observed_fraction(out_of_fold.test_rows, self.domain)
+            truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
+            pool = LogPool.fit(evidence, *truth)
+            alone, n_members = LogPool.equal(1, len(self.classes)), len(members)
+            losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
+            log_loss, counts = pool.log_loss(evidence, *truth), pool.weights.max(axis=0) > 0.0
+        # The mixture is of the densities that count for the classes, if any.
+        some = is_density & counts if (is_density & counts).any() else is_density
+        mixture = np.zeros(len(members))
+        mixture[some] = mixture_weights(log_density[:, some], weight)
+        used = np.flatnonzero(counts | (mixture > 0.0)).tolist()
+        return ClassPool(self.domain, pool, mixture, losses, log_loss, used)
+
+
+class ClassPool(NamedTuple):
+    """Learned members and their weights.
+
+    Attributes
+    ----------
+    domain : Domain
+    pool : LogPool
+        Weights in the probabilities of the classes.
+    mixture : ndarray of shape (n_members,)
+        Weights in the density of the rows.
+    member_losses : ndarray of shape (n_members,)
+        Log losses out of fold of the members; NaN without folds.
+    log_loss : float
+        That of the pool.
+    used : list of int
+        Members that weigh something.
+    fitted : list of ClassDensities, MaskingClassifier or None
+    """
+
+    domain: Domain
+    pool: LogPool
+    mixture: Floats
+    member_losses: Floats
+    log_loss: float
+    used: list[int]
+    fitted: Sequence[Any] = ()
+
+    def log_odds(self, rows: Floats) -> Floats:
+        """Log odds of the classes beyond their priors, shape (n_rows, n_classes)."""
+        used = np.flatnonzero(self.pool.weights.any(axis=0))
+        with without_warnings(len(self.fitted) > 1):
+            evidence = [self.fitted[m].evidence(rows) for m in used.tolist()]
+        pool = LogPool(self.pool.weights[:, used], self.pool.offsets)
+        observed = observed_fraction(rows, self.domain)
+        return pool.log_odds(np.array(evidence).transpose(1, 0, 2), observed)
+
+    def log_density(self, rows: Floats, log_prior: Floats) -> Floats:
+        """Log density of encoded rows under the mixture of the densities, shape (n_rows,)."""
+        used = np.flatnonzero(self.mixture).tolist()
+        with without_warnings(len(self.fitted) > 1):
+            of_members = [
+                np.logaddexp.reduce(self.fitted[m].log_density(rows) + log_prior, axis=1)
+                for m in used
+            ]
+        log_density = np.array(of_members).T + np.log(self.mixture[used])
+        # Estimates of the probability of nothing are close to one.
+        empty = observed_fraction(rows, self.domain) == 0.0
+        return np.where(empty, 0.0, np.logaddexp.reduce(log_density, axis=1))
+
+    def draw(self, code: Ints, n_features: int, random_state: np.random.RandomState) -> Floats:
+        """Draw an encoded row from the mixture for each number of a class."""
+        source = random_state.choice(len(self.mixture), len(code), p=self.mixture)
+        return draw_by_source(
+            source,
+            n_features,
+            lambda m, some: self.fitted[m].draw(code[some], n_features, random_state),
+        )
+
+
+def _fit(density: Any, place: int, domain: Domain, merged: tuple[Floats, Floats]) -> Any:
+    """Fit a clone of a density, or once more the one that has learned from all rows."""
+    if isinstance(density, ClassDensities):
+        return density.densities[place]._fit_again(domain, *merged)
+    return clone(density).fit_rows(domain, *merged)
+
+
+def _rows_of_class(
+    rows: Floats, weight: Floats, of_class: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """The rows of a class; columns without a value there show those of all rows, as one row."""
+    empty = np.isnan(rows[of_class]).all(axis=0)
+    if not empty.any():
+        return rows[of_class], weight[of_class]
+    of_all = np.where(empty, rows, np.nan)
+    shown = ~np.isnan(of_all).all(axis=1)
+    as_one = weight[shown] / weight[shown].sum()
+    return np.vstack([rows[of_class], of_all[shown]]), np.append(weight[of_class], as_one)

@@ -1,0 +1,258 @@
+"""Models of incomplete rows: masking ensembles, and linear models of completed rows.
+
+A model that is to predict from incomplete rows learns them best from incomplete rows: each
+training row is in the training data several times, with cells removed at each of some rates.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import log_loss, mean_squared_error
+from threadpoolctl import threadpool_limits
+
+from skpc._arrays import Floats
+from skpc.domain import Domain, one_hot
+from skpc.learning import Factors
+from skpc.pooling.folds import deal, remove_cells
+
+#: Leaves and learning rates of boosting that compete on held-out rows.
+_CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
+#: One row in this many is held out to choose among them, and the number of iterations.
+_HELD_OUT = 5
+_MAX_ITER, _PATIENCE = 300, 15
+#: Penalties of linear models to choose from, and the most iterations of a logistic regression.
+_PENALTIES, _LOGISTIC_ITER = (0.1, 1.0, 10.0, 100.0), 300
+#: Most categories that boosting takes; a column with more is taken for a number.
+_MAX_CATEGORIES = 255
+#: Draws of the cells to remove.
+_N_DRAWS = 3
+#: Standard deviations from the mean beyond which a number counts no more for a linear model.
+_FARTHEST = 10.0
+#: Threads of boosting wait for each other after every split. With fewer cells than this, one thread
+#: is as fast, and forty times as fast where other work has the cores.
+_CELLS_FOR_THREADS = 2**20
+#: A process with another number has been forked.
+_IMPORTED_IN = os.getpid()
+
+
+class MaskingEnsemble(NamedTuple):
+    """Clones of a model trained on masked copies of encoded rows; their answers are averaged.
+
+    Which cells happen to be removed moves a single model by several percent of its error.
+
+    Attributes
+    ----------
+    models : list of fitted classifiers or regressors
+        One for each draw of the cells to remove; settings are chosen on the first.
+    """
+
+    models: list[Any]
+
+    @classmethod
+    def fit(
+        cls,
+        model: Any,
+        domain: Domain,
+        rows: Floats,
+        target: Any,
+        weight: Floats,
+        rates: Sequence[float],
+        random_state: np.random.RandomState,
+    ) -> MaskingEnsemble:
+        """Train clones of a model.
+
+        Parameters
+        ----------
+        model : classifier, regressor, or one of {"classifier", "regressor", "logistic", "ridge"}
+            The first two strings stand for boosting, whose leaves, learning rate and number of
+            iterations are chosen on held-out rows (the copies of a row are held out together); the
+            others for linear models of completed rows, whose penalty is chosen so.
+        domain : Domain
+            What the columns are.
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, NaN where missing.
+        target : ndarray of shape (n_rows,)
+            Numbers of classes, or targets.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        rates : sequence of float
+            Proportions of cells to remove, one copy for each.
+        random_state : RandomState instance
+        """
+        targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
+        if not isinstance(model, str):
+            model = with_categories(model, domain)
+        fitted = []
+        for _ in range(_N_DRAWS):
+            copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
+            with few_threads(copies):
+                if isinstance(model, str):
+                    data = copies, targets, weights
+                    model = _with_settings(model, domain, *data, len(rates), random_state)
+                fitted.append(clone(model).fit(copies, targets, sample_weight=weights))
+        return cls(fitted)
+
+    def predict(self, rows: Floats, method: str = "predict") -> Floats:
+        """The mean answer of the models to encoded rows."""
+        with few_threads(rows):
+            return np.mean([getattr(model, method)(rows) for model in self.models], axis=0)
+
+
+def few_threads(rows: Floats) -> AbstractContextManager[Any]:
+    """Let boosting learn from few rows, or answer for them, with one thread.
+
+    A forked child takes one thread for all rows: it would wait for threads of OpenMP that its
+    parent has started, and that a fork does not copy.
+    """
+    alone = rows.size < _CELLS_FOR_THREADS or os.getpid() != _IMPORTED_IN
+    return threadpool_limits(1, user_api="openmp") if alone else nullcontext()
+
+
+def with_categories(model: Any, domain: Domain) -> Any:
+    """A clone of a model that knows which columns are categories, if it has that parameter."""
+    model = clone(model)
+    if isinstance(model.get_params().get("categorical_features"), str):
+        model.set_params(categorical_features=_few_categories(domain))
+    return model
+
+
+def _few_categories(domain: Domain) -> NDArray[np.bool_]:
+    return np.asarray(domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES))
+
+
+def _with_settings(
+    kind: str,
+    domain: Domain,
+    copies: Floats,
+    target: Floats,
+    weight: Floats,
+    n_rates: int,
+    random_state: np.random.RandomState,
+) -> Any:
+    """Boosting or a linear model, with settings chosen on held-out rows: one row in five."""
+    of_classes, n_rows = kind in ("classifier", "logistic"), len(copies) // n_rates
+    group = target[:n_rows].astype(np.int64) if of_classes else np.zeros(n_rows, np.int64)
+    dealt = deal(np.ones(n_rows), group, _HELD_OUT, random_state)
+    seed = int(random_state.randint(2**31))
+    held = np.tile(dealt[0] > 0.0, n_rates)
+    train, test = ((copies[some], target[some], weight[some]) for some in (~held, held))
+    if kind in ("logistic", "ridge"):
+        linear = LinearOnCompletions(domain, of_classes)
+        return _best_linear(linear, train, test) if held.any() else linear
+    make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
+    categories = _few_categories(domain)
+    boosting = make(categorical_features=categories, early_stopping=False, random_state=seed)
+    return _best_boosting(boosting, train, test) if held.any() else boosting
+
+
+def _best_linear(model: Any, train: tuple[Floats, ...], test: tuple[Floats, ...]) -> Any:
+    """The model with the penalty that has the least loss on held-out copies."""
+    rows, target, weight = test
+    losses = []
+    for penalty in _PENALTIES:
+        candidate = clone(model).set_params(penalty=penalty).fit(*train)
+        if model.of_classes:
+            probabilities = candidate.predict_proba(rows)
+            losses.append(
+                log_loss(target, probabilities, sample_weight=weight, labels=candidate.classes_)
+            )
+        else:
+            losses.append(mean_squared_error(target, candidate.predict(rows), sample_weight=weight))
+    return clone(model).set_params(penalty=_PENALTIES[int(np.argmin(losses))])
+
+
+def _best_boosting(model: Any, train: tuple[Floats, ...], test: tuple[Floats, ...]) -> Any:
+    """The model with the settings that have the least loss on held-out copies."""
+    scores = []
+    for n_leaves, rate in _CANDIDATES:
+        candidate = clone(model).set_params(
+            max_leaf_nodes=n_leaves,
+            learning_rate=rate,
+            max_iter=_MAX_ITER,
+            early_stopping=True,
+            n_iter_no_change=_PATIENCE,
+        )
+        held_out = dict(zip(("X_val", "y_val", "sample_weight_val"), test))
+        candidate.fit(*train, **held_out)
+        # The first of the scores is that before any iteration.
+        best = int(candidate.validation_score_.argmax())
+        scores.append((candidate.validation_score_[best], n_leaves, rate, max(best, 1)))
+    _, n_leaves, rate, n_iter = max(scores)
+    return clone(model).set_params(max_leaf_nodes=n_leaves, learning_rate=rate, max_iter=n_iter)
+
+
+class LinearOnCompletions(BaseEstimator):
+    """A linear model of the scores of numbers and of indicators of categories.
+
+    A missing cell counts by its mean given the cells of its row that are observed, under a normal
+    distribution of all scores and indicators: the expected value of a linear function is that of
+    the expected row.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns of the encoded rows are.
+    of_classes : bool
+        Whether it is a logistic regression, or a ridge regression.
+    penalty : float, default=1.0
+        Factor of the squared coefficients in the loss, like ``alpha`` of Ridge.
+    """
+
+    def __init__(self, domain: Domain, of_classes: bool, penalty: float = 1.0):
+        self.domain = domain
+        self.of_classes = of_classes
+        self.penalty = penalty
+
+    def fit(self, rows: Floats, target: Any, sample_weight: Floats) -> LinearOnCompletions:
+        """Learn from encoded rows, which may have missing cells."""
+        features = self._features(rows)
+        missing = np.isnan(features)
+        lowest = np.where(missing, np.inf, features).min(axis=0)
+        self.varies_ = np.where(missing, -np.inf, features).max(axis=0) > lowest
+        if self.varies_.any():
+            self.factors_ = Factors.fit(features[:, self.varies_], sample_weight)
+        self.model_: Any = Ridge(alpha=self.penalty)
+        if self.of_classes:
+            self.model_ = LogisticRegression(C=1.0 / self.penalty, max_iter=_LOGISTIC_ITER)
+        with warnings.catch_warnings():
+            # The last digits of a member of a pool do not matter.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self.model_.fit(self._completed(rows), target, sample_weight)
+        return self
+
+    def predict(self, rows: Floats) -> Any:
+        """Predictions for encoded rows."""
+        return self.model_.predict(self._completed(rows))
+
+    def predict_proba(self, rows: Floats) -> Any:
+        """Probabilities of the classes, for encoded rows."""
+        return self.model_.predict_proba(self._completed(rows))
+
+    @property
+    def classes_(self) -> Any:
+        """The classes."""
+        return self.model_.classes_
+
+    def _features(self, rows: Floats) -> Floats:
+        scores = rows.copy()
+        for column, number in enumerate(self.domain.numbers or ()):
+            if number is not None:
+                scores[:, column] = number.score.transform(rows[:, column])
+        return one_hot(self.domain, scores)
+
+    def _completed(self, rows: Floats) -> Floats:
+        if not self.varies_.any():
+            return np.zeros((len(rows), 1))
+        units = self.factors_.completed(self._features(rows)[:, self.varies_])
+        return np.clip(units, -_FARTHEST, _FARTHEST)

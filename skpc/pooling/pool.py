@@ -1,0 +1,165 @@
+"""A pool: members learned in folds, weighed by what they predict there, learned from all rows.
+
+What is to be predicted makes no difference here. The training data say how a member learns from
+them and what it predicts, and how members are weighed by that: classes, numbers, or rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.parallel import delayed
+
+from skpc._arrays import Floats, Ints
+from skpc._fitting import followed, progress
+from skpc.pooling.folds import Fold
+
+#: What is said of members that fail to learn.
+NEEDED = "Members learn from encoded rows, and must take missing cells and sample_weight."
+
+
+class Member(NamedTuple):
+    """A member of a pool before it is learned.
+
+    Attributes
+    ----------
+    name : str
+    model : density estimator, or what :meth:`MaskingEnsemble.fit` takes
+    is_density : bool
+    joint : bool, default=True
+        Whether a density is one of rows and what is to be predicted, or one for each class.
+    """
+
+    name: str
+    model: Any
+    is_density: bool
+    joint: bool = True
+
+
+class OutOfFold(NamedTuple):
+    """What members predict for rows that they have not learned from, the folds one after another.
+
+    Attributes
+    ----------
+    predictions : tuple of ndarrays of shape (n_test_rows, n_members, ...)
+    is_density : ndarray of shape (n_members,), bool
+    test_index, test_weight, test_rows : ndarrays of shape (n_test_rows, ...)
+        As in :class:`Fold`.
+    """
+
+    predictions: tuple[Floats, ...]
+    is_density: NDArray[np.bool_]
+    test_index: Ints
+    test_weight: Floats
+    test_rows: Floats
+
+
+class TrainingData(Protocol):
+    """What the members of a pool learn from, and how they are weighed."""
+
+    def without(self, fold: Fold) -> TrainingData:
+        """The data as they are known where the rows of a fold are not."""
+
+    def fit(self, member: Member, weight: Floats, seed: int) -> Any:
+        """Learn a member from the rows of positive weight.
+
+        The model of a member may be what this has returned for all rows: then it shows what to
+        choose, such as a number of components.
+        """
+
+    def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
+        """What a learned member says of the test rows of a fold."""
+
+    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> Any:
+        """A pool without its learned members; None where no rows could be held out.
+
+        A NamedTuple with ``used``, the numbers of the members that count, and ``fitted``, all
+        members after these have learned from all rows, None in place of the others.
+        """
+
+
+def learn_pool(
+    data: TrainingData,
+    members: Sequence[Member],
+    weight: Floats,
+    folds: Sequence[Fold],
+    n_jobs: int | None,
+    random_state: np.random.RandomState,
+    verbose: int,
+) -> Any:
+    """Weigh members by out-of-fold predictions, and learn those that count from all rows.
+
+    Parameters
+    ----------
+    data : TrainingData
+    members : sequence of Member
+    weight : ndarray of shape (n_rows,)
+        Positive weights of the rows.
+    folds : sequence of Fold
+    n_jobs : int or None
+        How many members and folds are learned side by side.
+    random_state : RandomState instance
+    verbose : int
+        Whether to show progress.
+
+    Returns
+    -------
+    NamedTuple
+        What ``data.weigh`` returns, with its members.
+    """
+    seeds = random_state.randint(2**31, size=len(members)).tolist()
+    with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
+        run = followed(n_jobs, advance)
+
+        def fit(chosen: list[int]) -> dict[int, Any]:
+            calls = (delayed(data.fit)(members[m], weight, seeds[m]) for m in chosen)
+            return dict(zip(chosen, run(calls)))
+
+        # What densities choose, such as a number of components, they choose once, by all rows.
+        fitted = fit([m for m, member in enumerate(members) if member.is_density])
+        predictions = run(
+            delayed(_predict_fold)(data_of_fold, member, fitted.get(m), fold, seeds[m])
+            for data_of_fold, fold in zip([data.without(fold) for fold in folds], folds)
+            for m, member in enumerate(members)
+        )
+        pool = data.weigh(members, _gather(members, folds, predictions) if folds else None)
+        fitted |= fit([m for m in pool.used if m not in fitted])
+    used = [fitted[m] if m in pool.used else None for m in range(len(members))]
+    return pool._replace(fitted=used)
+
+
+def draw_by_source(
+    source: Ints, n_columns: int, draw: Callable[[int, NDArray[np.bool_]], Floats]
+) -> Floats:
+    """Rows drawn from several models: ``draw`` those of a source, given which these are."""
+    rows = np.empty((len(source), n_columns))
+    for k in np.unique(source).tolist():
+        rows[source == k] = draw(k, source == k)
+    return rows
+
+
+def _predict_fold(
+    data: TrainingData, member: Member, fitted_to_all: Any, fold: Fold, seed: int
+) -> tuple[Floats, ...]:
+    """Predictions of a member that has not learned the rows of a fold."""
+    if fitted_to_all is not None:
+        member = member._replace(model=fitted_to_all)
+    return data.predict(data.fit(member, fold.train_weight, seed), fold)
+
+
+def _gather(
+    members: Sequence[Member], folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]
+) -> OutOfFold:
+    n_members = len(members)
+    by_fold = [predictions[k * n_members :][:n_members] for k in range(len(folds))]
+    stacked = [[np.stack(of_members, axis=1) for of_members in zip(*fold)] for fold in by_fold]
+    return OutOfFold(
+        tuple(np.concatenate(of_folds) for of_folds in zip(*stacked)),
+        np.array([member.is_density for member in members]),
+        np.concatenate([fold.test_index for fold in folds]),
+        np.concatenate([fold.test_weight for fold in folds]),
+        np.concatenate([fold.test_rows for fold in folds]),
+    )

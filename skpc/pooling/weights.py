@@ -1,0 +1,347 @@
+"""How the members of a pool are weighed by their out-of-fold predictions.
+
+Three ways to pool, fitted alike: a :class:`LogPool` of probabilities of classes (a product of
+powers), a :class:`LinearPool` of distributions of a number (a sum whose weights depend on the row),
+and :func:`skpc.learning.mixture_weights` for densities (a sum of fixed weights). Regressors join a
+linear pool with a :class:`HeteroscedasticNoise` each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from skpc._arrays import Floats, Ints, log_or_inf
+from skpc.domain import Domain
+from skpc.learning import mixture_weights
+from skpc.pooling.folds import observed_fraction
+
+#: Log pool: strengths, in rows, of the pull of mean weights towards equal ones and of offsets
+#: towards zero, and of the pull of the weights of complete rows towards those of empty ones.
+_PRIOR_ROWS, _PRIOR_ROWS_APART = 10.0, 3.0
+#: Linear pool: no log density counts as less than the best one of its row by more than this.
+_WORST = 50.0
+#: The penalty on a squared coefficient in nats, and that on a constant as a part of it; the log
+#: odds that components of other scales start with, next to the member as it is.
+_PENALTY, _OF_CONSTANTS, _OTHERS = 1.0, 0.1, -3.0
+#: What keeps the logarithm of the squared error finite, as a part of the variance of the target.
+_LEAST = 1e-9
+_MAX_ITER = 300
+#: Variances below this part of that of the target count as this.
+_SMALLEST_VARIANCE = 1e-8
+#: Noise: rounds of EM, and the smallest variance, as a part of the mean square of the residuals.
+_ROUNDS, _LEAST_VARIANCE = 5, 1e-6
+
+
+class LogPool(NamedTuple):
+    r"""Weights of members, and offsets of classes, in the log odds of the classes.
+
+    With the prior :math:`\pi_c` of class c, the log odds of member m beyond it
+    :math:`e_{mc} = \log p_m(c | x) - \log \pi_c`, and the observed fraction o of the cells of x,
+
+    .. math::
+
+       p(c | x) \propto \pi_c \exp(o \, b_c + \sum_m ((1 - o) u_m + o \, v_m) e_{mc}).
+
+    Attributes
+    ----------
+    weights : ndarray of shape (2, n_members)
+        u and v, not negative; 1 for a member alone is its own answer.
+    offsets : ndarray of shape (n_classes,)
+        :math:`b`.
+    """
+
+    weights: Floats
+    offsets: Floats
+
+    @classmethod
+    def equal(cls, n_members: int, n_classes: int) -> LogPool:
+        """The pool that nothing has weighed: a single member is its own answer."""
+        return cls(np.full((2, n_members), 1.0 / n_members), np.zeros(n_classes))
+
+    @classmethod
+    def fit(
+        cls, evidence: Floats, observed: Floats, label: Ints, weight: Floats, log_prior: Floats
+    ) -> LogPool:
+        """Minimise the log loss of rows that the members have not learned from.
+
+        To the loss of all rows, in nats, are added ten times the squared lengths of the offsets and
+        of the mean weights (u + v) / 2 less equal ones that sum to one, and three times that of
+        u - v.
+
+        Parameters
+        ----------
+        evidence : ndarray of shape (n_rows, n_members, n_classes)
+            Log odds of the members beyond the prior, up to a constant for each row and member.
+            Minus infinity for a class that the members have not seen; its own rows do not count.
+        observed : ndarray of shape (n_rows,)
+            Fraction of the cells that are observed.
+        label : ndarray of shape (n_rows,), int
+            Number of the class.
+        weight : ndarray of shape (n_rows,)
+            Not negative.
+        log_prior : ndarray of shape (n_classes,)
+        """
+        unknown = np.asarray(np.isneginf(evidence).all(axis=1))
+        counts = ~unknown[np.arange(len(label)), label] & (weight > 0.0)
+        log_prior = np.where(unknown, -np.inf, log_prior)[counts]
+        evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
+        label, weight, observed = label[counts], weight[counts], observed[counts, np.newaxis]
+        n_members, n_classes = evidence.shape[1:]
+        of_label = np.arange(len(label)), label
+        share = np.stack([1.0 - observed, observed])
+
+        def loss(free: Floats) -> tuple[float, Floats]:
+            w, b = free[: 2 * n_members].reshape(2, n_members), free[2 * n_members :]
+            pooled = _weighted((share * w[:, np.newaxis]).sum(axis=0), evidence)
+            score = log_prior + observed * b + pooled
+            log_sum = np.logaddexp.reduce(score, axis=1)
+            excess = np.exp(score - log_sum[:, np.newaxis])
+            excess[of_label] -= 1.0
+            excess *= weight[:, np.newaxis]
+            of_rows = (evidence @ excess[:, :, np.newaxis])[:, :, 0]
+            from_equal, apart = w.mean(axis=0) - 1.0 / n_members, w[0] - w[1]
+            pull = _PRIOR_ROWS * (from_equal @ from_equal + b @ b)
+            pull += _PRIOR_ROWS_APART * (apart @ apart)
+            slope_w = (share * of_rows).sum(axis=1) + _PRIOR_ROWS * from_equal
+            slope_w += 2.0 * _PRIOR_ROWS_APART * np.array([apart, -apart])
+            slope_b = (excess * observed).sum(axis=0) + 2.0 * _PRIOR_ROWS * b
+            return float(weight @ (log_sum - score[of_label]) + pull), np.append(slope_w, slope_b)
+
+        bounds = [(0.0, None)] * (2 * n_members) + [(None, None)] * n_classes
+        start = np.append(np.full(2 * n_members, 1.0 / n_members), np.zeros(n_classes))
+        free = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+        return cls(free[: 2 * n_members].reshape(2, n_members), free[2 * n_members :])
+
+    def log_loss(
+        self, evidence: Floats, observed: Floats, label: Ints, weight: Floats, log_prior: Floats
+    ) -> float:
+        """Mean log loss of rows, in nats; NaN without any. See :meth:`fit` for the parameters."""
+        unknown = np.asarray(np.isneginf(evidence).all(axis=1))
+        known = np.where(unknown[:, np.newaxis], 0.0, evidence)
+        score = np.where(unknown, -np.inf, log_prior + self.log_odds(known, observed))
+        of_label = np.arange(len(label)), label
+        counts = np.where(unknown[of_label], 0.0, weight)
+        loss = np.where(counts > 0.0, np.logaddexp.reduce(score, axis=1) - score[of_label], 0.0)
+        return float(counts @ loss / counts.sum()) if counts.any() else np.nan
+
+    def log_odds(self, evidence: Floats, observed: Floats) -> Floats:
+        """Log odds of the classes beyond their priors, up to a constant for each row.
+
+        Parameters
+        ----------
+        evidence : ndarray of shape (n_rows, n_members, n_classes)
+        observed : ndarray of shape (n_rows,)
+            Where it is zero, nothing is known but the prior.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+        """
+        share = observed[:, np.newaxis]
+        of_rows = (1.0 - share) * self.weights[0] + share * self.weights[1]
+        return np.where(share > 0.0, share * self.offsets + _weighted(of_rows, evidence), 0.0)
+
+
+def _weighted(of_rows: Floats, evidence: Floats) -> Floats:
+    """Evidence of shape (n_rows, n_classes) by the weights of members in each row."""
+    return np.asarray((of_rows[:, np.newaxis] @ evidence)[:, 0])
+
+
+class GatingFeatures(NamedTuple):
+    """What the weights of members and the noise of regressors depend on, for each row.
+
+    The observed fraction of its cells, and the log variance of its target under the mixture of the
+    densities; with mean zero and variance one, never beyond the range seen in training.
+
+    Attributes
+    ----------
+    domain : Domain
+    least : float
+        Smallest variance.
+    mean, sd, low, high : ndarray of shape (2,)
+    """
+
+    domain: Domain
+    least: float
+    mean: Floats
+    sd: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def fit(
+        cls, domain: Domain, rows: Floats, variance: Floats, of_target: float, weight: Floats
+    ) -> GatingFeatures:
+        """Learn it from test rows and the variances of their targets.
+
+        Variances below a part of ``of_target``, the variance of all targets, count as that.
+        """
+        least = max(_SMALLEST_VARIANCE * of_target, np.finfo(np.float64).tiny)
+        raw = _fraction_and_variance(domain, rows, variance, least)
+        share = weight / weight.sum()
+        mean = share @ raw
+        sd = np.sqrt(share @ (raw - mean) ** 2)
+        sd = np.where(sd > 0.0, sd, 1.0)
+        return cls(domain, least, mean, sd, raw.min(axis=0), raw.max(axis=0))
+
+    def transform(self, rows: Floats, variance: Floats) -> Floats:
+        """A constant one and both features, shape (n_rows, 3)."""
+        raw = _fraction_and_variance(self.domain, rows, variance, self.least)
+        inside = np.clip(raw, self.low, self.high)
+        return np.column_stack([np.ones(len(raw)), (inside - self.mean) / self.sd])
+
+
+def _fraction_and_variance(domain: Domain, rows: Floats, variance: Floats, least: float) -> Floats:
+    log_variance = np.log(np.maximum(variance, least))
+    return np.column_stack([observed_fraction(rows, domain), log_variance])
+
+
+class LinearPool(NamedTuple):
+    """Weights of the components of members, which depend on the row: ``softmax(features @ coef)``.
+
+    A density is a component, a regressor has several of other scales around the same mean.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features, n_components)
+    """
+
+    coef: Floats
+
+    @classmethod
+    def fit(
+        cls,
+        log_density: Floats,
+        mean: Floats,
+        target: Floats,
+        features: Floats,
+        weight: Floats,
+        is_unscaled: NDArray[np.bool_],
+    ) -> LinearPool:
+        """Maximise the mean log density of the pool plus that of a normal around its mean.
+
+        So both the distribution and its mean count. A penalty on the squares of the coefficients
+        is subtracted.
+
+        Parameters
+        ----------
+        log_density : ndarray of shape (n_rows, n_components)
+            Log density of the targets of rows that no member has learned from, in nats.
+        mean : ndarray of shape (n_rows, n_components)
+            Means of the predictions.
+        target : ndarray of shape (n_rows,)
+        features : ndarray of shape (n_rows, n_features)
+            The first is constant one.
+        weight : ndarray of shape (n_rows,)
+            Not negative, some positive.
+        is_unscaled : ndarray of shape (n_components,)
+            Which components are members as they are; others start with small weights.
+        """
+        best = log_density.max(axis=1)
+        counts = np.isfinite(best)
+        gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
+        gain = np.maximum(gain, -_WORST)
+        share = weight / weight.sum()
+        log_share = np.where(counts, share, 0.0)
+        square = max(float(share @ (target - share @ target) ** 2), np.finfo(np.float64).tiny)
+        start = np.zeros((features.shape[1], gain.shape[1]))
+        start[0] = np.where(is_unscaled, 0.0, _OTHERS)
+        penalty = np.full(start.shape, _PENALTY) / weight.sum()
+        penalty[0] *= _OF_CONSTANTS
+
+        def loss(flat: Floats) -> tuple[float, Floats]:
+            moved = flat.reshape(start.shape)
+            log_weight = _log_softmax(features @ (start + moved))
+            weights, joint = np.exp(log_weight), gain + log_weight
+            together = np.logaddexp.reduce(joint, axis=1)
+            pooled = (weights * mean).sum(axis=1)
+            gap = pooled - target
+            error = float(share @ gap**2) / square + _LEAST
+            push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / (square * error)
+            slope = log_share[:, np.newaxis] * (weights - np.exp(joint - together[:, np.newaxis]))
+            slope += push * weights
+            value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
+            return value, (features.T @ slope + 2.0 * penalty * moved).ravel()
+
+        options = {"maxiter": _MAX_ITER}
+        moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options).x
+        return cls(start + moved.reshape(start.shape))
+
+    def log_weights(self, features: Floats) -> Floats:
+        """Log weights of the components for rows, shape (n_rows, n_components)."""
+        return _log_softmax(features @ self.coef)
+
+
+def _log_softmax(score: Floats) -> Floats:
+    return np.asarray(score - np.logaddexp.reduce(score, axis=1, keepdims=True))
+
+
+class HeteroscedasticNoise(NamedTuple):
+    """How far targets lie from predictions: centred normals whose variances depend on the row.
+
+    The variance of a row is that which is known of its prediction, plus ``exp(features @ coef)``.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+    least : float
+        Smallest variance.
+    """
+
+    coef: Floats
+    least: float
+
+    @classmethod
+    def fit(
+        cls, residual: Floats, sd: Floats, features: Floats, weight: Floats, factors: Floats
+    ) -> HeteroscedasticNoise:
+        """Maximise the likelihood of residuals under scale mixtures of normals, by EM.
+
+        Parameters
+        ----------
+        residual : ndarray of shape (n_rows,)
+            Residuals of rows that the regressor has not learned from.
+        sd : ndarray of shape (n_rows,)
+            The standard deviation of each prediction; 0 where it is unknown.
+        features : ndarray of shape (n_rows, n_features)
+            What the variance may depend on; the first column is constant one.
+        weight : ndarray of shape (n_rows,)
+            Not negative, some positive.
+        factors : ndarray of shape (n_factors,)
+            How many times as wide the components of a mixture are.
+        """
+        share = weight / weight.sum()
+        mean_square = float(share @ residual**2)
+        least = max(_LEAST_VARIANCE * mean_square, np.finfo(np.float64).tiny)
+        coef = np.zeros(features.shape[1])
+        coef[0] = np.log(max(mean_square, least))
+        noise, squared = cls(coef, least), residual**2
+        for _ in range(_ROUNDS):
+            noise = noise._replace(coef=noise._m_step(squared, sd, features, share))
+            sds = noise.sds(sd, features)[:, np.newaxis] * factors
+            joint = -0.5 * (residual[:, np.newaxis] / sds) ** 2 - np.log(sds)
+            joint = joint + log_or_inf(mixture_weights(joint, weight))
+            responsibility = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
+            # A residual of a wide component counts as a smaller one.
+            squared = residual**2 * (responsibility @ factors**-2.0)
+        return noise
+
+    def sds(self, sd: Floats, features: Floats) -> Floats:
+        """Standard deviation of each row."""
+        return np.sqrt(np.maximum(sd**2 + np.exp(features @ self.coef), self.least))
+
+    def _m_step(self, squared: Floats, sd: Floats, features: Floats, share: Floats) -> Floats:
+        """Coefficients under which normal residuals with these squares are most likely."""
+
+        def loss(coef: Floats) -> tuple[float, Floats]:
+            noise = np.exp(features @ coef)
+            variance = np.maximum(sd**2 + noise, self.least)
+            ratio = squared / variance
+            slope = share * (1.0 - ratio) * noise / variance
+            return float(share @ (np.log(variance) + ratio)), slope @ features
+
+        return np.asarray(minimize(loss, self.coef, jac=True, method="L-BFGS-B").x)

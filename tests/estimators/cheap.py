@@ -1,0 +1,59 @@
+"""One cheap instance of each estimator, on which the contracts of all estimators are tested.
+
+Settings that take other paths are tested with their estimators; defaults as they are constructed in
+``test_defaults.py``, which is slow.
+"""
+
+from __future__ import annotations
+
+from sklearn.base import BaseEstimator
+
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    DensityClassifier,
+    DensityRegressor,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    HiddenChowLiuTree,
+    KernelEPOperator,
+    LogisticEPClassifier,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
+)
+
+NETWORK = CutsetNetworkBD(structured=True, random_state=0)
+PAIR = [("a", CutsetNetworkBD()), ("b", CutsetNetworkBD(max_depth=0))]
+WITH_CIRCUIT: dict[str, BaseEstimator] = {
+    "network": CutsetNetworkBD(random_state=0),
+    "mixture of networks": CutsetNetworkBD(n_components=2, max_iter=3, random_state=0),
+    "soft": SoftLearnSPN(n_refine=3, random_state=0),
+    "table mixture": TableMixture(n_components=2, random_state=0),
+    "hidden": HiddenChowLiuTree(n_hidden=2, random_state=0),
+}
+DENSITIES: dict[str, BaseEstimator] = {
+    **WITH_CIRCUIT,
+    "stack": StackedDensity(PAIR, cv=2, random_state=0),
+    "all trees": MixtureOfAllTrees(max_iter=20, n_inference_samples=50, random_state=0),
+}
+#: What takes tables, and is no density.
+OF_TABLES: dict[str, BaseEstimator] = {
+    "imputer": CircuitImputer(CutsetNetworkBD(random_state=0)),
+    "classifier": DensityClassifier(
+        CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0
+    ),
+    "regressor": DensityRegressor(
+        CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0
+    ),
+    "SVR": ExpectedKernelSVR(NETWORK, random_state=0),
+    "SVC": ExpectedKernelSVC(NETWORK, random_state=0),
+}
+#: What takes numbers alone, without missing cells.
+OF_NUMBERS: dict[str, BaseEstimator] = {
+    "kernel EP": KernelEPOperator(n_inner=80, n_outer=300, random_state=0),
+    "logistic EP": LogisticEPClassifier(),
+}
+TABLES: dict[str, BaseEstimator] = {**DENSITIES, **OF_TABLES}
+EVERY: dict[str, BaseEstimator] = {**TABLES, **OF_NUMBERS}

@@ -1,0 +1,65 @@
+"""Defaults as they are constructed, and settings that take other paths: scikit-learn's checks."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    DensityClassifier,
+    DensityRegressor,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    HiddenChowLiuTree,
+    KernelEPOperator,
+    LogisticEPClassifier,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    TableMixture,
+)
+from tests.estimators.cheap import EVERY, NETWORK
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = [
+    CutsetNetworkBD(criterion="bic"),
+    CutsetNetworkBD(param_ess=1.0, max_depth=1, n_bins=4),
+    NETWORK,
+    SoftLearnSPN(assignment="hard", n_refine=0, random_state=0),
+    SoftLearnSPN(clusterer="em", n_clusters=3, significance=0.01, random_state=0),
+    TableMixture(n_components=4, random_state=0),
+    HiddenChowLiuTree(n_hidden=4, n_bins=4, random_state=0),
+    MixtureOfAllTrees(orientation="undirected", n_components=2, max_iter=20, random_state=0),
+    MixtureOfAllTrees(solver="lbfgs", early_stopping=False, max_iter=20, random_state=0),
+    CircuitImputer(strategy="mpe", add_indicator=True),
+    CircuitImputer(CutsetNetworkBD(n_components=2), strategy="sample"),
+    DensityClassifier(SoftLearnSPN(random_state=0), joint=False, classifiers=None),
+    DensityClassifier(CutsetNetworkBD(), joint=True, classifiers=None),
+    DensityRegressor(CutsetNetworkBD(), regressors=None),
+    ExpectedKernelSVR(SoftLearnSPN(n_refine=5, random_state=0)),
+    ExpectedKernelSVC(NETWORK, calibration="temperature", random_state=0),
+    KernelEPOperator(noise_variance="evidence", prior_variance=100.0, random_state=0),
+    LogisticEPClassifier(schedule="serial", fit_intercept=False),
+]
+DEFAULTS = [kind() for kind in dict.fromkeys(map(type, EVERY.values()))]
+
+
+@parametrize_with_checks([*DEFAULTS, *SETTINGS])
+def test_scikit_learn_checks_pass(estimator, check):
+    check(estimator)
+
+
+def test_the_default_pool_of_classes_has_eight_densities_and_beats_each_of_them():
+    X, y = load_iris(return_X_y=True)
+    model = DensityClassifier(random_state=0).fit(X, y)
+    densities = ["cutset", "soft", "trees", "mixture"]
+    joint = [f"{name} joint" for name in densities]
+    assert model.member_names_ == [*densities, *joint, "boosting", "logistic"]
+    assert model.log_loss_ < model.member_log_losses_.min()
+    assert_allclose(model.predict_proba(np.full((1, 4), np.nan)), 1 / 3)
+    assert set(model.densities_) <= set(model.member_names_[:8])
+    assert_array_equal(model.mixture_weights_[8:], 0.0)
+    assert_array_equal(model.score_samples(np.full((1, 4), np.nan)), 0.0)
