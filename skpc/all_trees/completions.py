@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets, within
+from skpc._fast_math import fast_exp
+from skpc._jit import kernel
 from skpc._random import Streams, row_seeds
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components
@@ -183,31 +185,57 @@ def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
     return filled
 
 
+@kernel
+def _sum_completions(
+    weight: Floats, code: Ints, n_states: Ints, marginals: Floats
+) -> tuple[float, float]:
+    """Sum the probabilities of the completions of a row, relative to the greatest.
+
+    ``weight`` has their logs, and is overwritten. Returns the log of the greatest, and the sum;
+    ``marginals`` of shape (n_states.sum(),) or (0,) are overwritten.
+    """
+    largest, total = -math.inf, 0.0
+    for i in range(len(weight)):
+        largest = max(largest, weight[i])
+    # In place: how far two arrays are apart would decide on the order of the sum.
+    for i in range(len(weight)):
+        weight[i] = fast_exp(weight[i] - largest)
+        total += weight[i]
+    if len(marginals) == 0:
+        return largest, total
+    # Cells are summed out one after the other: the last sums are over few numbers.
+    first, rest = 0, len(weight)
+    for v in range(len(code)):
+        if code[v] >= 0:
+            marginals[first + code[v]] = 1.0
+        else:
+            rest //= n_states[v]
+            for s in range(n_states[v]):
+                of_state = 0.0
+                for i in range(rest):
+                    of_state += weight[s * rest + i]
+                    if s > 0:
+                        weight[i] += weight[s * rest + i]
+                marginals[first + s] = of_state / total
+        first += n_states[v]
+    return largest, total
+
+
 def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states: Ints) -> None:
     """What is needed of a row, from the log probabilities of its completions.
 
     ``log_p`` has an axis for each missing cell, ``height`` a number in [0, 1] for each draw. The
     arrays of ``out`` are those of the row alone.
     """
-    largest = log_p.max()
-    weight = np.exp(log_p - largest)
-    total = weight.sum()
+    weight = log_p.flatten()
+    largest, total = _sum_completions(weight, code, n_states, out.marginals[0])
     # All completions of a row without any cell are all there is.
-    out.log_likelihood[0] = largest + math.log(total) if weight.ndim < len(code) else 0.0
+    out.log_likelihood[0] = largest + math.log(total) if log_p.ndim < len(code) else 0.0
     missing, extended = np.flatnonzero(code < 0), out.extended[0]
     if len(height) and len(missing):
-        cumulated = np.cumsum(weight)
+        cumulated = np.cumsum(np.exp(log_p - largest))
         at = np.searchsorted(cumulated[:-1], height * cumulated[-1])
-        out.draws[:, missing] = np.column_stack(np.unravel_index(at, weight.shape))
+        out.draws[:, missing] = np.column_stack(np.unravel_index(at, log_p.shape))
     if (extended != code).any():
         part = log_p[tuple(slice(None) if state < 0 else state for state in extended[missing])]
         out.log_conditional[0] = np.logaddexp.reduce(part, axis=None) - largest - math.log(total)
-    if out.marginals.shape[1]:
-        first = np.cumsum(n_states) - n_states
-        observed = np.flatnonzero(code >= 0)
-        out.marginals[0, first[observed] + code[observed]] = 1.0
-        # Cells are summed out one after the other: the last sums are over few numbers.
-        for v in missing:
-            weight = weight.reshape(n_states[v], -1)
-            out.marginals[0, first[v] : first[v] + n_states[v]] = weight.sum(axis=1) / total
-            weight = weight.sum(axis=0)

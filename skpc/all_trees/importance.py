@@ -270,31 +270,35 @@ def _average(
         Log of the average weight; (sum of weights) ** 2 / sum of their squares; log of the average
         probability of the further cells.
     """
-    workspace, weight = new_tree_workspace(tables.ptr), np.empty(len(parents))
-    log_evidence = np.empty(len(parents))
-    for tree in range(len(parents)):
-        tree_order(parents[tree], workspace)
-        log_evidence[tree] = pass_up(tables, parents[tree], code, workspace)
-        weight[tree] = log_evidence[tree] - _log_product(factor, parents[tree])
-    largest, total, squares, further = weight.max(), 0.0, 0.0, 0.0
+    workspace, log_weight = new_tree_workspace(tables.ptr), np.empty(len(parents))
+    largest, total, squares, further = -math.inf, 0.0, 0.0, 0.0
     is_extended = not np.array_equal(code, extended)
     marginals[:] = 0.0
     for tree in range(len(parents)):
-        weight[tree] = math.exp(weight[tree] - largest)
-        total += weight[tree]
-        squares += weight[tree] ** 2
-        if len(marginals) > 0 or is_extended:
-            tree_order(parents[tree], workspace)
+        parent = parents[tree]
+        tree_order(parent, workspace)
+        log_evidence = pass_up(tables, parent, code, workspace)
+        log_weight[tree] = log_evidence - _log_product(factor, parent)
+        if log_weight[tree] > largest:
+            # Weights are kept relative to the largest so far.
+            shrink = math.exp(largest - log_weight[tree])
+            marginals *= shrink
+            total *= shrink
+            squares *= shrink * shrink
+            further *= shrink
+            largest = log_weight[tree]
+        weight = math.exp(log_weight[tree] - largest)
+        total += weight
+        squares += weight * weight
         if len(marginals) > 0:
-            pass_up(tables, parents[tree], code, workspace)
-            pass_down(tables, parents[tree], code, workspace)
+            pass_down(tables, parent, code, workspace)
             for s in range(len(marginals)):
-                marginals[s] += weight[tree] * workspace.belief[s]
+                marginals[s] += weight * workspace.belief[s]
         if is_extended:
-            log_whole = pass_up(tables, parents[tree], extended, workspace)
-            further += weight[tree] * math.exp(log_whole - log_evidence[tree])
+            log_whole = pass_up(tables, parent, extended, workspace)
+            further += weight * math.exp(log_whole - log_evidence)
     marginals /= total
-    cumulated = np.cumsum(weight)
+    cumulated = np.cumsum(np.exp(log_weight - largest))
     for draw in range(len(draws)):
         height = uniform(streams, ZERO) * cumulated[-1]
         parent = parents[np.searchsorted(cumulated, height)]

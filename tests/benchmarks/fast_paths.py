@@ -29,10 +29,13 @@ from scipy.linalg import blas
 
 import skpc._fast_math
 import skpc._threads
+import skpc.all_trees.determinants
 import skpc.counting.bit_rows
 import skpc.queries.passes.induced
 import skpc.variables.gaussian
 from skpc import CutsetNetworkBD, TableMixture
+from skpc.all_trees.determinants import expected_edges
+from skpc.all_trees.spanning_trees import draw_trees, walk_trees
 from skpc.circuit import CircuitBuilder
 from skpc.domain._rows import all_are_cells
 from skpc.learning import learn_cutset_network
@@ -201,7 +204,35 @@ def threads() -> Pair:
     return Pair(fit_in_threads, fit, shape, skpc._threads, clock=clock, least=least)
 
 
+def trees_side_by_side() -> Pair:
+    """Determinants of eight rows at a time, and by halves of the vertices as of wide rows."""
+    rng = np.random.default_rng(0)
+    factor = rng.random((138, 138))
+    states = 2 * np.arange(69) + rng.integers(0, 2, (2000, 69))
+    return Pair(
+        lambda: expected_edges(factor + factor.T, states, np.ones(2000), True),
+        lambda: expected_edges(factor + factor.T, states, np.ones(2000), True),
+        "2,000 x 69 binary, undirected",
+        skpc.all_trees.determinants._eliminate_lanes.py_func,  # type: ignore[attr-defined]
+        lambda: mock.patch("skpc.all_trees.determinants._WIDEST", 0),
+    )
+
+
+def walks_to_trees() -> Pair:
+    """Random trees by walks, and by splitting; other trees, of the same graph."""
+    into = np.random.default_rng(0).random((100, 101))
+    return Pair(
+        lambda: draw_trees(into, 1000, np.uint64(0))[1],
+        lambda: draw_trees(into, 1000, np.uint64(0))[1],
+        "1,000 trees of 100 columns",
+        walk_trees.py_func,  # type: ignore[attr-defined]
+        lambda: mock.patch("skpc.all_trees.spanning_trees._STEPS_PER_VERTEX", 0.0),
+    )
+
+
 PATHS = (
+    trees_side_by_side,
+    walks_to_trees,
     bits_of_binary_columns,
     induced_trees_of_complete_rows,
     induced_trees_of_mixtures,
