@@ -240,20 +240,21 @@ class TableMixture(CircuitDensity):
             some = table.sampled(seed)
             rows, weight = some.rows, some.weight
             if self._choices is not None:
-                found = learn_chosen(some, self._choices, seed)
+                mixture = learn_chosen(some, self._choices, seed)
             else:
                 parts = _parts(rows, weight, random_state)
                 if rows_val is not None:
                     parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
                 with progress(N_STAGES, "choices", self.verbose) as advance:
-                    found = learn_table_mixture(some, parts, n_components, seed, advance)
-            found = found if some is table else found.refitted(table)
-        own = dict(zip(found.columns.numbers.tolist(), found.columns.scored))
+                    mixture = learn_table_mixture(some, parts, n_components, seed, advance)
+            mixture = mixture if some is table else mixture.refitted(table)
+        scored = dict(zip(mixture.columns.numbers.tolist(), mixture.columns.scored))
         numbers = tuple(
-            n and n._replace(score=own[v].score, atoms=own[v].atoms) for v, n in enumerate(numbers)
+            n and n._replace(score=scored[v].score, atoms=scored[v].atoms)
+            for v, n in enumerate(numbers)
         )
         self.domain_ = replace(domain, numbers=numbers if domain.numbers else domain.numbers)
-        self._describe(found)
+        self._describe(mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
         columns = self._mixture.columns._replace(n_rows=chunks.n_rows)
@@ -269,15 +270,15 @@ class TableMixture(CircuitDensity):
         self._n_learned = chunks.n_rows
 
     def _take_step(self, rows: Floats, weight: Floats) -> None:
-        before, found = self._mixture.before(self._n_learned), self._mixture
-        found = found.m_step(added(found.expected(rows, weight), before))
+        before, mixture = self._mixture.before(self._n_learned), self._mixture
+        mixture = mixture.m_step(added(mixture.expected(rows, weight), before))
         self._n_learned += weight.sum()
-        self._describe(found._replace(columns=found.columns._replace(n_rows=self._n_learned)))
+        self._describe(mixture._replace(columns=mixture.columns._replace(n_rows=self._n_learned)))
 
-    def _describe(self, found: LearnedMixture) -> None:
+    def _describe(self, mixture: LearnedMixture) -> None:
         """Set the attributes that say what has been learned."""
-        self.circuit_ = table_circuit(found.columns, found.model, self.domain_.n_features)
-        self._mixture, model = found, found.model
+        self.circuit_ = table_circuit(mixture.columns, mixture.model, self.domain_.n_features)
+        self._mixture, model = mixture, mixture.model
         self.weights_, self.n_components_ = model.weights, len(model.weights)
         self.means_ = model.gaussians.mean
         wider = np.bincount(model.component, model.proportion * model.width**2)

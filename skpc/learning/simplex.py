@@ -40,18 +40,17 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     best = log_density.max(axis=1)
     counts = np.isfinite(best) & (weight > 0.0)
     n_components = log_density.shape[1]
-    found = np.full(n_components, 1.0 / n_components)
+    weights = np.full(n_components, 1.0 / n_components)
     if not counts.any():
-        return found
+        return weights
     density = np.exp(log_density[counts] - best[counts, np.newaxis])
-    share = weight[counts] / weight[counts].sum()
-    before = -np.inf
+    share, before = weight[counts] / weight[counts].sum(), -np.inf
     for _ in range(_MAX_ITER):
-        together = density @ found
-        reached = float(share @ np.log(together))
-        if reached - before < _TOL:
+        of_mixture = density @ weights
+        mean = float(share @ np.log(of_mixture))
+        if mean - before < _TOL:
             break
-        before = reached
-        found = found * ((share / together) @ density)
-    found[found < _SMALLEST] = 0.0
-    return np.asarray(found / found.sum())
+        before = mean
+        weights = weights * ((share / of_mixture) @ density)
+    weights[weights < _SMALLEST] = 0.0
+    return np.asarray(weights / weights.sum())

@@ -206,7 +206,7 @@ def independent_groups(
     >>> independent_groups(codes, np.ones(20), np.array([2, 2, 2]), 0.01)
     array([0, 0, 1])
     """
-    tests = _Tests.of(codes, weight, n_states, False)
+    tests = _Tests.from_codes(codes, weight, n_states, False)
     dependent = tests.beyond(significance)
     if false_discoveries:
         dependent = _without_chance(tests, significance, dependent)
@@ -236,8 +236,8 @@ def any_dependence(
     n_columns = len(n_states)
     level = significance / max(n_columns * (n_columns - 1) / 2, 1.0)
     for some in dict.fromkeys((min(_FIRST_COLUMNS, n_columns), n_columns)):
-        own = np.ascontiguousarray(codes[:, :some])
-        if _Tests.of(own, weight, n_states[:some], True).beyond(level).any():
+        first = np.ascontiguousarray(codes[:, :some])
+        if _Tests.from_codes(first, weight, n_states[:some], True).beyond(level).any():
             return True
     return False
 
@@ -295,7 +295,9 @@ class _Tests(NamedTuple):
     freedom: Ints
 
     @classmethod
-    def of(cls, codes: NDArray[np.int16], weight: Floats, n_states: Ints, cautious: bool) -> _Tests:
+    def from_codes(
+        cls, codes: NDArray[np.int16], weight: Floats, n_states: Ints, cautious: bool
+    ) -> _Tests:
         """Test all pairs; a cautious test takes the smaller of two statistics."""
         pairs = count_state_pairs(codes, weight, n_states)
         shape = (len(n_states), len(n_states))
@@ -327,17 +329,15 @@ def _without_chance(tests: _Tests, share: float, dependent: NDArray[np.bool_]) -
 
 @kernel
 def _test_pairs(pairs: Floats, ptr: Ints, cautious: bool, statistic: Floats, freedom: Ints) -> None:
-    """Fill in the tests of the pairs (a, b), b < a."""
+    """Fill in the tests of the pairs (a, b), b < a; ``tests/naive/soft_learn.py`` has one pair."""
     for a in range(len(statistic)):
         for b in range(a):
             table = pairs[ptr[a] : ptr[a + 1], ptr[b] : ptr[b + 1]]
-            statistic[a, b], freedom[a, b] = _chi_square(table)
-            if cautious and freedom[a, b] > 0:
-                statistic[a, b] = min(statistic[a, b], _likelihood_ratio(table))
+            statistic[a, b], freedom[a, b] = _test_table(table, cautious)
 
 
 @internal_kernel
-def _chi_square(table: Floats) -> tuple[float, int]:
+def _test_table(table: Floats, cautious: bool) -> tuple[float, int]:
     """Statistic and degrees of freedom; zero if either column has only one state."""
     n_rows, n_columns = table.shape
     row, column = np.zeros(n_rows), np.zeros(n_columns)
@@ -348,30 +348,18 @@ def _chi_square(table: Floats) -> tuple[float, int]:
     total = row.sum()
     nothing = _NOTHING * total
     freedom = ((row > nothing).sum() - 1) * ((column > nothing).sum() - 1)
-    statistic = 0.0
+    chi_square, log_ratio = 0.0, 0.0
     if freedom > 0:
         for s in range(n_rows):
             for t in range(n_columns):
                 if row[s] > nothing and column[t] > nothing:
                     expected = row[s] * column[t] / total
-                    off = abs(table[s, t] - expected)
+                    difference = abs(table[s, t] - expected)
+                    # Yates' correction, of tables of two rows and two columns.
                     if freedom == 1:
-                        off = max(off - 0.5, 0.0)
-                    statistic += off * off / expected
-    return statistic, freedom
-
-
-@internal_kernel
-def _likelihood_ratio(table: Floats) -> float:
-    """Twice the log-likelihood ratio of dependence and independence."""
-    row, column = np.zeros(table.shape[0]), np.zeros(table.shape[1])
-    for s in range(len(row)):
-        for t in range(len(column)):
-            row[s] += table[s, t]
-            column[t] += table[s, t]
-    total, found = row.sum(), 0.0
-    for s in range(len(row)):
-        for t in range(len(column)):
-            if table[s, t] > 0.0:
-                found += table[s, t] * math.log(table[s, t] * total / (row[s] * column[t]))
-    return 2.0 * found
+                        difference = max(difference - 0.5, 0.0)
+                    chi_square += difference * difference / expected
+                # The likelihood ratio costs logarithms, so that few tests ask for it.
+                if cautious and table[s, t] > 0.0:
+                    log_ratio += table[s, t] * math.log(table[s, t] * total / (row[s] * column[t]))
+    return (min(chi_square, 2.0 * log_ratio) if cautious else chi_square), freedom

@@ -22,6 +22,7 @@ def factorise(matrix: Floats, index: Ints, root: Floats) -> float:
     """
     log_det = 0.0
     for i in range(len(index)):
+        # Row by row: both factors of a product are neighbours in memory.
         for j in range(i):
             rest = matrix[index[i], index[j]]
             for s in range(j):
@@ -84,6 +85,7 @@ def measure(
         by_missing = 2 * m <= d
         block = columns[p, :m] if by_missing else columns[p, m:]
         matrix = precision if by_missing else covariance
+        # Rows of a pattern stand together, so that the last factor is all that is kept.
         if p != factorised:
             factorised, of_block = p, factorise(matrix, block, root)
         rows = mapped if by_missing else distance
@@ -133,6 +135,7 @@ def complete(
     root, solved = np.empty((d // 2 + 1, d // 2 + 1)), np.empty(d + 1)
     half, begin = np.empty((d, d // 2 + 1)), 0
     while begin < n_rows:
+        # What a pattern needs is found once for all of its rows.
         p, end, weights = pattern[begin], begin, 0.0
         while end < n_rows and pattern[end] == p:
             weights += weight[end]
@@ -141,12 +144,14 @@ def complete(
         if m > 0:
             by_missing = 2 * m <= d
             missing, observed = columns[p, :m], columns[p, m:]
+            # The smaller block, as where distances are measured.
             block = missing if by_missing else observed
             factorise(precision if by_missing else covariance, block, root)
             _halve(covariance, missing, block, by_missing, root, half)
             rows = variance[begin:end]
             _add_spread(covariance, missing, len(block), by_missing, weights, half, spread, rows)
             for r in range(begin, end):
+                # Half of the solution for the row; the other half is that of each missing cell.
                 for s in range(len(block)):
                     solved[s] = -mapped[r, block[s]] if by_missing else distance[r, block[s]]
                 _solve(root, 0, len(block), solved)
@@ -171,6 +176,7 @@ def _halve(
             half[i, s] = 0.0 if by_missing else covariance[missing[i], block[s]]
         if by_missing:
             half[i, i] = 1.0
+        # The first entries of a column of the unit matrix stay zero.
         _solve(root, i if by_missing else 0, len(block), half[i])
 
 
@@ -210,6 +216,7 @@ def _add_spread(
                 total += left[s] * right[s]
             if not by_missing:
                 total = covariance[v, missing[j]] - total
+            # Half of the symmetric sum; the caller mirrors it once for all patterns.
             spread[v, missing[j]] += weight * total
             if i == j:
                 for r in range(len(variance)):
