@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
+from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from skpc import estimators as models
 from skpc._jit import KERNELS
@@ -19,7 +20,7 @@ from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
-from skpc.queries import KernelExpansion, expected_gram, log_likelihood
+from skpc.queries import KernelExpansion, expected_gram
 from skpc.variables import ScoredColumn
 from skpc.variables.score import Score
 
@@ -60,7 +61,6 @@ def warmup() -> None:
     models.LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
     _samplers()
     _blocks()
-    _many_edges()
     _many_columns()
 
 
@@ -72,14 +72,8 @@ def _tables() -> list[np.ndarray]:
     return [binary, mixed, rng.integers(1, 4, (60, 8)).astype(np.float64)]
 
 
-def _densities() -> list[
-    models.CutsetNetworkBD
-    | models.SoftLearnSPN
-    | models.TableMixture
-    | models.HiddenChowLiuTree
-    | models.MixtureOfAllTrees
-]:
-    quick = models.MixtureOfAllTrees(max_iter=1, n_inference_samples=100, random_state=0)
+def _densities() -> list[Any]:
+    trees = partial(models.MixtureOfAllTrees, max_iter=1, n_inference_samples=100, random_state=0)
     return [
         models.CutsetNetworkBD(),
         models.CutsetNetworkBD(criterion="bic"),
@@ -89,9 +83,9 @@ def _densities() -> list[
         models.SoftLearnSPN(clusterer="em", random_state=0),
         models.TableMixture(random_state=0),
         models.HiddenChowLiuTree(random_state=0),
-        clone(quick),
-        clone(quick).set_params(orientation="undirected"),
-        clone(quick).set_params(orientation="undirected", inference="collapsed"),
+        trees(),
+        trees(orientation="undirected"),
+        trees(orientation="undirected", inference="collapsed"),
     ]
 
 
@@ -133,17 +127,6 @@ def _samplers() -> None:
     graph = FactorGraph.ising_grid(2, 2, coupling=0.2, field=0.1)
     samples = GibbsSampler(graph, burn_in=10, thinning=4, random_state=0).sample(20)
     BlackBoxImportanceSampler(graph, collapse=0.5, random_state=0).fit(samples).marginals()
-
-
-def _many_edges() -> None:
-    """Only deterministic circuits of many edges are asked about rows with missing cells so."""
-    n = 100
-    builder, log_weights = CircuitBuilder([n, n]), np.full(n, -np.log(n))
-    first, second = ([builder.indicator(column, state) for state in range(n)] for column in (0, 1))
-    others = [builder.sum(second, log_weights, 1, range(n)) for _ in range(n)]
-    pairs = [builder.product(pair) for pair in zip(first, others)]
-    builder.sum(pairs, log_weights, 0, range(n))
-    log_likelihood(builder.build(), [[np.nan, np.nan]])
 
 
 def _many_columns() -> None:
