@@ -26,7 +26,7 @@ class Design(NamedTuple):
     #: zero where a cell has no number; their squares; and whether they are there.
     offset: Floats
     square: Floats
-    seen: Floats
+    observed: Floats
     #: Weights of the rows among all rows, shape (n_rows,): what they would weigh undivided.
     row_weight: Floats
     #: Mean and standard deviation of each column of numbers in all rows, and the smallest standard
@@ -64,9 +64,9 @@ class Design(NamedTuple):
         state = np.empty((len(codes), int(ptr[-1])))
         for start, end, column in zip(ptr, ptr[1:], with_states):
             state[:, start:end] = codes[:, [column]] == np.arange(end - start)
-        seen = ~np.isnan(numbers)
-        offset = np.where(seen, numbers - moments[0], 0.0)
-        cells = offset, offset**2, seen.astype(np.float64)
+        observed = ~np.isnan(numbers)
+        offset = np.where(observed, numbers - moments[0], 0.0)
+        cells = offset, offset**2, observed.astype(np.float64)
         return cls(state, ptr, *cells, row_weight, *moments)
 
 
@@ -105,11 +105,11 @@ def estimate_factorised(design: Design, weight: Floats, alpha: float) -> Factori
     for start, end in zip(design.state_ptr, design.state_ptr[1:]):
         log_prob[start:end] -= np.log(count[start:end].sum(axis=0))
     column_sd = design.column_sd[:, np.newaxis]
-    total = design.seen.T @ weight
+    total = design.observed.T @ weight
     some = np.where(total > 0, total, 1.0)
     shift = design.offset.T @ weight / some
     square = design.square.T @ weight - some * shift**2
-    freedom = total - design.seen.T @ (weight**2 / design.row_weight[:, np.newaxis]) / some
+    freedom = total - design.observed.T @ (weight**2 / design.row_weight[:, np.newaxis]) / some
     variance = np.maximum(square, 0.0) / np.where(freedom > _NO_FREEDOM * some, freedom, some)
     sd = np.maximum(np.sqrt(variance), design.smallest_sd[:, np.newaxis])
     mean = design.column_mean[:, np.newaxis] + shift
@@ -123,7 +123,7 @@ def _log_densities(design: Design, estimate: FactorisedEstimate) -> Floats:
     square = shift**2 * precision + 2.0 * np.log(estimate.sd)
     return np.asarray(
         design.state @ estimate.log_prob
-        - 0.5 * (design.square @ precision + design.seen @ square)
+        - 0.5 * (design.square @ precision + design.observed @ square)
         + design.offset @ (shift * precision)
     )
 

@@ -119,7 +119,7 @@ def learn_mixture(
         return continued((1 - part) * np.eye(n_clusters)[label] + part / n_clusters)
 
     n_starts = n_init if n_components > 1 else 1
-    return max((one_start() for _ in range(n_starts)), key=lambda found: found.lower_bound)
+    return max((one_start() for _ in range(n_starts)), key=lambda learned: learned.lower_bound)
 
 
 def check_n_components(n_components: int, weight: Floats) -> None:
@@ -139,11 +139,11 @@ def _best_iterate(
     advance(1)
     bounds = [best.lower_bound]
     while len(bounds) < max_iter and len(best.networks) > 1 and not _has_settled(bounds, tol):
-        found = next(steps)
+        iterate = next(steps)
         advance(1)
-        bounds.append(found.lower_bound)
-        if found.lower_bound > best.lower_bound:
-            best = found
+        bounds.append(iterate.lower_bound)
+        if iterate.lower_bound > best.lower_bound:
+            best = iterate
     converged = len(best.networks) == 1 or _has_settled(bounds, tol)
     return best._replace(n_iter=len(bounds), converged=converged)
 

@@ -325,9 +325,9 @@ class _Learner:
         """The rows of a part as mixtures of blocks read them, and what is known before them."""
         design = self._design(part)
         scored = [column for at in part.columns if (column := self.columns[at]) is not None]
-        sd, total = design.column_sd, part.weight @ design.seen
+        sd, total = design.column_sd, part.weight @ design.observed
         shift = part.weight @ design.offset / np.where(total > 0.0, total, 1.0)
-        scores = np.where(design.seen > 0.0, design.offset, np.nan) / sd
+        scores = np.where(design.observed > 0.0, design.offset, np.nan) / sd
         mean = design.column_mean + shift
         steps = [column._replace(smallest_sd=0.0) for column in scored]
         half = np.array([one.smallest_sds(at) for one, at in zip(steps, mean)]).reshape(-1)

@@ -258,7 +258,7 @@ def correlated(design: Design, weight: Floats, significance: float) -> NDArray[n
     -------
     ndarray of shape (n_numbers, n_numbers)
     """
-    offset, observed = design.offset, design.seen
+    offset, observed = design.offset, design.observed
     weighted, weights = weight[:, np.newaxis] * offset, weight[:, np.newaxis] * observed
     total = weights.T @ observed
     count = np.where(total > 0.0, total, 1.0)
