@@ -173,7 +173,7 @@ class Circuit:
         return self.structure.structured_decomposable
 
     @cached_property
-    def blocks(self) -> list[MultivariateGaussian]:
+    def multivariate(self) -> list[MultivariateGaussian]:
         """The leaves of several variables, those of one scope together."""
         return multivariate_gaussians(self.structure.leaves, self.param, self.structure.n_states)
 
@@ -183,7 +183,7 @@ class Circuit:
         structure = self.structure
         axes = (structure.n_states, structure.axis_ptr, structure.axis)
         known = ~np.isnan(self.observed)
-        return columns_of(structure.leaves, self.param, self.blocks, axes, known)
+        return columns_of(structure.leaves, self.param, self.multivariate, axes, known)
 
     @cached_property
     def leaf_table(self) -> Floats:

@@ -22,7 +22,7 @@ from skpc.queries._conditionals import (
     Conditionals,
     Reached,
     inner_scopes,
-    joint_blocks,
+    joint_groups,
     joint_places,
     joint_scopes,
     variables_of_leaves,
@@ -97,7 +97,7 @@ def patterns_of(
     scopes = inner_scopes(circuit.structure).number
     grouped: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    def group(scope: int) -> tuple[np.ndarray, np.ndarray]:
+    def grouped_by(scope: int) -> tuple[np.ndarray, np.ndarray]:
         """The pattern of each point in a scope, and the first point of each pattern."""
         if scope not in grouped:
             member = [bool(scope >> var & 1) for var in range(circuit.n_features)]
@@ -107,22 +107,22 @@ def patterns_of(
         return grouped[scope]
 
     leaves = circuit.structure.leaves
-    map_at, pattern = _maps(plan, scopes, circuit.structure.scopes, leaves, group)
+    map_at, pattern = _maps(plan, scopes, circuit.structure.scopes, leaves, grouped_by)
     leaf_at, of_leaves, cells = np.empty(len(plan.leaves.var), np.int64), [], []
     filled = 0
     for var, alone in enumerate(variables_of_leaves(circuit)):
-        cells.append(points[group(1 << var)[1] if alone else slice(0), var])
+        cells.append(points[grouped_by(1 << var)[1] if alone else slice(0), var])
         values = leaf_values(var, cells[-1])
         leaf_at[leaves.with_variable(var)] = filled + np.arange(len(values)) * values.shape[1]
         of_leaves.append(values.ravel())
         filled += values.size
     joint = [
-        _joint_points(circuit, points[group(scope)[1]], blocks.variables, factors)
-        for scope, blocks in zip(joint_scopes(circuit), joint_blocks(circuit))
+        _joint_points(circuit, points[grouped_by(scope)[1]], group.variables, factors)
+        for scope, group in zip(joint_scopes(circuit), joint_groups(circuit))
     ]
-    width = np.array([len(group(scope)[1]) for scope in scopes])
+    width = np.array([len(grouped_by(scope)[1]) for scope in scopes])
     lines = (leaf_at, np.concatenate(of_leaves), cells, joint)
-    return Patterns(width, map_at, pattern, *lines, group(scopes[-1])[0])
+    return Patterns(width, map_at, pattern, *lines, grouped_by(scopes[-1])[0])
 
 
 def _joint_points(
@@ -140,7 +140,7 @@ def _maps(
     scopes: Sequence[int],
     scope_of_node: Sequence[int],
     leaves: Leaves,
-    group: Callable[[int], tuple[np.ndarray, np.ndarray]],
+    grouped_by: Callable[[int], tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
     """From the patterns of each product to those of its children."""
     map_at = np.full(len(plan.arg), -1)
@@ -153,7 +153,7 @@ def _maps(
             below = scopes[child] if child >= 0 else scope_of_node[leaves.node[~child]]
             key = (scopes[i], below)
             if key not in begin:
-                patterns.append(group(below)[0][group(scopes[i])[1]])
+                patterns.append(grouped_by(below)[0][grouped_by(scopes[i])[1]])
                 begin[key] = filled
                 filled += len(patterns[-1])
             map_at[a] = begin[key]
@@ -251,15 +251,15 @@ def _fill_joint(
     """
     joint, place = joint_places(circuit, given)
     at, first = np.empty_like(place), 0
-    for blocks, normals, points in zip(joint_blocks(circuit), given.joint, patterns.joint):
+    for group, normals, points in zip(joint_groups(circuit), given.joint, patterns.joint):
         shape = (len(normals.row), len(points.height))
         out = work[begin : begin + math.prod(shape)].reshape(shape)
-        of_blocks = [factors[var] for var in blocks.variables]
-        side = JointSide(blocks, circuit.columns, normals)
-        joint_expectations(of_blocks, side, points, out)
-        part = slice(first, first + len(blocks.leaf))
+        factors_of_group = [factors[var] for var in group.variables]
+        side = JointSide(group, circuit.columns, normals)
+        joint_expectations(factors_of_group, side, points, out)
+        part = slice(first, first + len(group.leaf))
         at[:, part] = begin + place[:, part] * shape[1]
-        first += len(blocks.leaf)
+        first += len(group.leaf)
         begin += out.size
     return joint, at
 

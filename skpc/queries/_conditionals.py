@@ -108,7 +108,7 @@ def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
 
 def _most_rows(circuit: Circuit) -> int:
     """Rows whose conditionals are held at a time: leaves of several variables take much."""
-    shapes = [blocks.gaussians.covariance.shape for blocks in joint_blocks(circuit)]
+    shapes = [group.gaussians.covariance.shape for group in joint_groups(circuit)]
     if not shapes:
         return CHUNK
     n_leaves, n_numbers = sum(shape[0] for shape in shapes), sum(map(math.prod, shapes))
@@ -152,14 +152,14 @@ def variables_of_leaves(circuit: Circuit) -> NDArray[np.bool_]:
     return alone
 
 
-def joint_blocks(circuit: Circuit) -> list[MultivariateGaussian]:
+def joint_groups(circuit: Circuit) -> list[MultivariateGaussian]:
     """The leaves of several variables, those of one scope together."""
-    return [blocks for blocks in circuit.blocks if len(blocks.variables) > 1]
+    return [group for group in circuit.multivariate if len(group.variables) > 1]
 
 
 def joint_scopes(circuit: Circuit) -> list[int]:
     """Their scopes."""
-    return [sum(1 << var for var in b.variables.tolist()) for b in joint_blocks(circuit)]
+    return [sum(1 << var for var in b.variables.tolist()) for b in joint_groups(circuit)]
 
 
 def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
@@ -168,21 +168,21 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     Also, for each row and each of these, where what the leaf says of the row stands among the
     conditionals of its scope; only if the row reaches the leaf.
     """
-    blocks = joint_blocks(circuit)
+    groups = joint_groups(circuit)
     joint = np.full(len(circuit.structure.leaves.node), -1)
-    n_leaves = sum(len(of_scope.leaf) for of_scope in blocks)
+    n_leaves = sum(len(group.leaf) for group in groups)
     place, first = np.full((len(given.cells), n_leaves), -1), 0
-    for of_scope, normals in zip(blocks, given.joint):
-        joint[of_scope.leaf] = first + np.arange(len(of_scope.leaf))
+    for group, normals in zip(groups, given.joint):
+        joint[group.leaf] = first + np.arange(len(group.leaf))
         leaf = normals.leaf[normals.of_set]
         place[normals.row, first + leaf] = np.arange(len(leaf))
-        first += len(of_scope.leaf)
+        first += len(group.leaf)
     return joint, place
 
 
 def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[ConditionalNormals]:
     """What leaves of several variables say of the rows that reach them."""
-    wanted = joint_blocks(evaluator.circuit)
+    wanted = joint_groups(evaluator.circuit)
     if not wanted:
         return []
     # The leaves among the children in the entries of each row.
@@ -192,11 +192,11 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[Conditi
     marks = np.zeros((len(rows), len(evaluator.plan.leaves.var)), dtype=bool)
     marks[row[leaf >= 0], leaf[leaf >= 0]] = True
     normals = []
-    for blocks, cells in zip(evaluator.circuit.blocks, evaluator.reader.cells(rows)):
-        if len(blocks.variables) > 1:
-            part = np.ascontiguousarray(rows[:, blocks.variables])
+    for group, cells in zip(evaluator.circuit.multivariate, evaluator.reader.cells(rows)):
+        if len(group.variables) > 1:
+            part = np.ascontiguousarray(rows[:, group.variables])
             columns = evaluator.circuit.columns
-            normals.append(conditional_normals(blocks, columns, cells, part, marks[:, blocks.leaf]))
+            normals.append(conditional_normals(group, columns, cells, part, marks[:, group.leaf]))
     return normals
 
 

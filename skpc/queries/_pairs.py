@@ -25,7 +25,7 @@ from skpc.queries._conditionals import (
     Conditionals,
     Reached,
     inner_scopes,
-    joint_blocks,
+    joint_groups,
     joint_places,
     joint_scopes,
     variables_of_leaves,
@@ -118,14 +118,14 @@ class PairEvaluator:
     ) -> dict[int, Floats]:
         """Expectations between the leaves of several variables, by the numbers of their scopes."""
         p, q = self._circuits
-        scopes, blocks = joint_scopes(q), joint_blocks(q)
+        scopes, groups = joint_scopes(q), joint_groups(q)
         tables = {}
-        for scope, of_p, normals in zip(joint_scopes(p), joint_blocks(p), left.joint):
+        for scope, of_p, normals in zip(joint_scopes(p), joint_groups(p), left.joint):
             if scope in scopes:
                 at = scopes.index(scope)
                 sides = (
                     JointSide(of_p, p.columns, normals),
-                    JointSide(blocks[at], q.columns, right.joint[at]),
+                    JointSide(groups[at], q.columns, right.joint[at]),
                 )
                 factors = [self._factors[var] for var in of_p.variables]
                 tables[self._number[scope]] = joint_pair_expectations(factors, *sides, upper=upper)

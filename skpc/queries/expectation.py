@@ -49,15 +49,15 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
         If ``kernel`` is none.
     ValueError
         If a point is not complete or cannot be read, the kernel has a different number of columns,
-        or too many cells with atoms are missing in a block (see Notes).
+        or too many cells with atoms are missing under one leaf (see Notes).
 
     Notes
     -----
     Two circuits take Algorithm 1 of [1]_ over pairs of nodes, ``O(|p| |q|)``; they must be
     compatible. Points take a pass over one circuit, which must only be smooth and decomposable.
 
-    Kernels compare numbers of blocks and of scored leaves by their scores. Under a block a Gaussian
-    kernel has a closed form once it is known which cells hold atoms. So the expectation is a sum
+    Kernels compare numbers with a score by it. Under a leaf of several variables a Gaussian kernel
+    has a closed form once it is known which cells hold atoms. So the expectation is a sum
     over all sets of missing cells that may hold atoms; sets of a probability below about 1e-12 are
     left out.
 
@@ -141,7 +141,7 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
         If ``kernel`` is none.
     ValueError
         If the observed cells of a row have probability zero or cannot be read, or too many cells
-        with atoms are missing in a block (see :func:`expected_kernel`).
+        with atoms are missing under one leaf (see :func:`expected_kernel`).
 
     Examples
     --------
@@ -271,7 +271,7 @@ class KernelExpansion:
         Notes
         -----
         ``k(x, s) k(x, t)`` is again a product over the columns, so the second moment is a sum of
-        expectations over all pairs of points. They are computed block by block. The time grows
+        expectations over all pairs of points. They are computed chunk by chunk. The time grows
         with the square of the number of points.
         """
         if not self._complete:
@@ -281,9 +281,9 @@ class KernelExpansion:
             )
         rows = check_rows(self._circuit, X)
         second = np.zeros((len(rows), self._coefficients.shape[1]))
-        blocks = list(conditionals(Evaluator(self._circuit), rows))
+        chunks = list(conditionals(Evaluator(self._circuit), rows))
         for weight, patterns in self._pairs():
-            for given in blocks:
+            for given in chunks:
                 second[given.position] += self._second_moments(given, patterns) @ weight
         return np.asarray(second - self.mean(rows) ** 2)
 

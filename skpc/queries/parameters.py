@@ -169,7 +169,7 @@ def fit_to_sums(
     max_iter: int,
     tol: float,
 ) -> tuple[Circuit, float]:
-    """EM on rows that are somewhere else, such as the blocks of a table.
+    """EM on rows that are somewhere else, such as the chunks of a table.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     rows = check_rows(circuit, X)
     wanted = np.arange(circuit.n_features) if variables is None else np.asarray(variables, int)
     # Leaves of several variables say something else of a cell in each row, which takes room.
-    step = _ROWS if circuit.blocks else max(len(rows), 1)
+    step = _ROWS if circuit.multivariate else max(len(rows), 1)
     parts = [
         _forms(circuit, rows[start : start + step], wanted)
         for start in range(0, max(len(rows), 1), step)
@@ -267,10 +267,10 @@ def _forms(circuit: Circuit, rows: Floats, wanted: Ints) -> list[Form]:
     lines = posterior_lines(leaves, circuit.param, columns, marks)
     average, reader = posterior_average(circuit, rows, lines), MultivariateReader(circuit)
     probs = [
-        average[lines.first[blocks.leaf]]
-        if marks[blocks.variables].any()
-        else np.zeros((len(blocks.leaf), len(rows)))
-        for blocks in reader.blocks
+        average[lines.first[group.leaf]]
+        if marks[group.variables].any()
+        else np.zeros((len(group.leaf), len(rows)))
+        for group in reader.groups
     ]
     given, forms = reader.conditionals(rows, probs), []
     for var in wanted.tolist():

@@ -83,8 +83,8 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             root = batch.lines[len(plan.is_sum) - 1]
             values = np.ascontiguousarray(part[batch.position].T)
             values[evaluator.columns.ignored > 0] = np.nan
-            if evaluator.reader.blocks:
-                _add_blocks(evaluator.reader, part[batch.position], in_logs, target)
+            if evaluator.reader.groups:
+                _add_groups(evaluator.reader, part[batch.position], in_logs, target)
             _compare(evaluator.columns, values, n, root, in_logs, target)
             evaluated = batch.evaluated
             index = start + batch.position[evaluated]
@@ -97,8 +97,8 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     return out
 
 
-def _add_blocks(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
-    """Add the derivatives of blocks, times what they say without each of their cells."""
+def _add_groups(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
+    """Add the derivatives of leaves of several variables, times what they say without each cell."""
     n, n_features = len(rows), rows.shape[1]
     derivative, rest = target[n_features::2, :n], target[:n_features, :n]
     if not in_logs:

@@ -14,7 +14,7 @@ from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussian_cells import cell_moments, draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
 
-#: Means of cells under the blocks of a scope that are held at a time: what a cache holds.
+#: Means of cells under the leaves of a scope that are held at a time: what a cache holds.
 _NUMBERS = 2**20
 
 
@@ -24,28 +24,28 @@ class MultivariateReader:
     Parameters
     ----------
     circuit : Circuit
-        The circuit. Where it has been conditioned on cells of a block, values are relative to that
-        of these cells alone.
+        The circuit. Where it has been conditioned on some cells of a leaf, values are relative to
+        that of these cells alone.
     """
 
     def __init__(self, circuit: Circuit):
-        self.blocks: list[MultivariateGaussian] = circuit.blocks
+        self.groups: list[MultivariateGaussian] = circuit.multivariate
         self.columns = circuit.columns
         self.n_features = circuit.n_features
-        #: Places of the blocks of each scope among those of the circuit.
+        #: Places of the leaves of each scope among those of the circuit.
         self.leaves = circuit.structure.leaves
         lines = self.leaves.line
-        self.place: list[Ints] = [(lines[b.leaf] - self.n_features) // 2 for b in self.blocks]
+        self.place: list[Ints] = [(lines[b.leaf] - self.n_features) // 2 for b in self.groups]
         self.n_leaves = sum(len(place) for place in self.place)
         # Leaves of several variables look at what has been given, too.
         self._reading = self.columns._replace(ignored=np.zeros_like(self.columns.ignored))
         self._evidence = np.zeros(self.n_leaves)
-        if self.blocks and self.columns.ignored.any():
+        if self.groups and self.columns.ignored.any():
             self._evidence = self._values(self.cells(circuit.observed[np.newaxis]))[0]
 
     def cells(self, rows: Floats, start: int = 0) -> list[ScoredCells]:
-        """Cells of rows (from row ``start`` of the caller's on) in each scope that has blocks."""
-        if not self.blocks:
+        """Cells of rows (from row ``start`` of the caller's on) in each scope of several."""
+        if not self.groups:
             return []
         # Read-only rows would compile the kernels again.
         writable = np.require(rows, requirements=("C", "W"))
@@ -55,80 +55,80 @@ class MultivariateReader:
             ScoredCells.from_scores(
                 codes.take(b.variables, axis=1), values.take(b.variables, axis=1)
             )
-            for b in self.blocks
+            for b in self.groups
         ]
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
-        """Log densities of rows relative to the peaks, shape (n_rows, n_blocks).
+        """Log densities of rows relative to the peaks, shape (n_rows, n_leaves).
 
         With ``maximise`` missing cells have their most probable values.
         """
-        if not self.blocks:
+        if not self.groups:
             return np.empty((len(rows), 0))
         return self._values(self.cells(rows, start), maximise) - self._evidence
 
     def _values(self, cells: list[ScoredCells], maximise: bool = False) -> Floats:
         values = np.empty((len(cells[0].codes), self.n_leaves))
-        for place, blocks, part in zip(self.place, self.blocks, cells):
-            evaluate = blocks.log_peak_values if maximise else blocks.log_values
+        for place, group, part in zip(self.place, self.groups, cells):
+            evaluate = group.log_peak_values if maximise else group.log_values
             values[:, place] = evaluate(part, self.columns)
         return values
 
     def add_statistics(self, rows: Floats, flow: Floats, statistic: Floats) -> None:
-        """Add the statistics of rows; ``flow`` has what reached the blocks, (n_rows, n_blocks)."""
-        for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
-            blocks.add_statistics(self.leaves, cells, flow[:, place], statistic)
+        """Add the statistics of rows; ``flow`` has what reached the leaves, (n_rows, n_leaves)."""
+        for place, group, cells in zip(self.place, self.groups, self.cells(rows)):
+            group.add_statistics(self.leaves, cells, flow[:, place], statistic)
 
     def draw(self, owner: Ints, streams: Streams, rows: Floats) -> None:
-        """Fill the missing cells of rows by draws from the blocks that they have reached.
+        """Fill the missing cells of rows by draws from the leaves that they have reached.
 
-        ``owner[j, v]`` is the block of row ``j`` whose first variable is ``v``, or -1;
+        ``owner[j, v]`` is the leaf of row ``j`` whose first variable is ``v``, or -1;
         ``streams[j]`` is the random stream of the row.
         """
-        for reached, blocks, cells in self._reached(owner, rows):
-            draw_missing(blocks, self.columns, cells, reached, streams, rows)
+        for reached, group, cells in self._reached(owner, rows):
+            draw_missing(group, self.columns, cells, reached, streams, rows)
 
     def fill_modes(self, owner: Ints, rows: Floats) -> None:
         """The same with the most probable cells."""
-        for reached, blocks, cells in self._reached(owner, rows):
-            fill_modes(blocks, self.columns, cells, reached, rows)
+        for reached, group, cells in self._reached(owner, rows):
+            fill_modes(group, self.columns, cells, reached, rows)
 
     def _reached(
         self, owner: Ints, rows: Floats
     ) -> list[tuple[Ints, MultivariateGaussian, ScoredCells]]:
-        """For each scope, the block that each row has reached, or -1."""
+        """For each scope, the leaf that each row has reached, or -1."""
         reached = []
-        for blocks, cells in zip(self.blocks, self.cells(rows)):
+        for group, cells in zip(self.groups, self.cells(rows)):
             of_leaf = np.full(len(self.leaves.node) + 1, -1)
-            of_leaf[blocks.leaf] = np.arange(len(blocks.leaf))
-            reached.append((of_leaf[owner[:, blocks.variables[0]]], blocks, cells))
+            of_leaf[group.leaf] = np.arange(len(group.leaf))
+            reached.append((of_leaf[owner[:, group.variables[0]]], group, cells))
         return reached
 
     def add_without_cells(self, rows: Floats, derivative: Floats, rest: Floats) -> None:
-        """Add what each block says of a row without each of its cells.
+        """Add what each leaf says of a row without each of its cells.
 
-        ``derivative`` has logs of the derivatives by the blocks, shape (n_blocks, n_rows); the sums
+        ``derivative`` has logs of the derivatives by the leaves, shape (n_leaves, n_rows); the sums
         are added, in logs too, to ``rest``, shape (n_features, n_rows).
         """
-        for place, blocks, cells in zip(self.place, self.blocks, self.cells(rows)):
-            whole = blocks.log_values(cells, self.columns) - self._evidence[place]
-            parts = blocks.cell_values(cells, self.columns)
+        for place, group, cells in zip(self.place, self.groups, self.cells(rows)):
+            whole = group.log_values(cells, self.columns) - self._evidence[place]
+            parts = group.cell_values(cells, self.columns)
             above = derivative[place].T + whole
-            for at, var in enumerate(blocks.variables):
+            for at, var in enumerate(group.variables):
                 # Rows that are impossible leave NaN here, and are refused by those who ask.
                 with np.errstate(invalid="ignore"):
                     without = logsumexp(above - parts[:, :, at], axis=1)
                     rest[var] = np.logaddexp(rest[var], without)
 
     def conditionals(self, rows: Floats, probs: list[Floats]) -> list[tuple[Floats, Floats]]:
-        """Means and standard deviations of the scores of missing cells under the blocks.
+        """Means and standard deviations of the scores of missing cells under the leaves.
 
-        For each scope two arrays of shape (n_blocks, n_rows, n_columns), from the probabilities of
-        its blocks given each row: those of blocks that hardly made a row are left out.
+        For each scope two arrays of shape (n_leaves, n_rows, n_columns), from the probabilities of
+        its leaves given each row: those of leaves that hardly made a row are left out.
         """
         return [
-            conditionals(blocks.gaussians, *cells[1:], np.ascontiguousarray(prob > NOTHING))
-            for blocks, cells, prob in zip(self.blocks, self.cells(rows), probs)
+            conditionals(group.gaussians, *cells[1:], np.ascontiguousarray(prob > NOTHING))
+            for group, cells, prob in zip(self.groups, self.cells(rows), probs)
         ]
 
     def of_variable(
@@ -136,12 +136,12 @@ class MultivariateReader:
     ) -> tuple[Ints, Floats, Floats] | None:
         """From these, those of a variable: places among all its leaves, means, deviations.
 
-        None where no block has it.
+        None where no such leaf has it.
         """
         among, parts = self.leaves.with_variable(var), []
-        for blocks, (mean, sd) in zip(self.blocks, given):
-            for at in np.flatnonzero(blocks.variables == var):
-                parts.append((np.searchsorted(among, blocks.leaf), mean[:, :, at], sd[:, :, at]))
+        for group, (mean, sd) in zip(self.groups, given):
+            for at in np.flatnonzero(group.variables == var):
+                parts.append((np.searchsorted(among, group.leaf), mean[:, :, at], sd[:, :, at]))
         if not parts:
             return None
         place, means, sds = map(np.concatenate, zip(*parts))
@@ -153,23 +153,23 @@ class MultivariateReader:
     ) -> None:
         """Add means and mean squares of missing cells around ``centre``, (n_rows, n_features).
 
-        ``prob`` has the probabilities of the blocks given each row, shape (n_blocks, n_rows).
+        ``prob`` has the probabilities of the leaves given each row, shape (n_leaves, n_rows).
         """
 
         def add(part: Floats, start: int) -> None:
-            for place, blocks, cells in zip(self.place, self.blocks, self.cells(part)):
+            for place, group, cells in zip(self.place, self.groups, self.cells(part)):
                 of_rows = prob[place, start : start + len(part)]
                 wanted = np.ascontiguousarray(of_rows > NOTHING)
-                mean, sd = conditionals(blocks.gaussians, *cells[1:], wanted)
-                for at, var in enumerate(blocks.variables.tolist()):
+                mean, sd = conditionals(group.gaussians, *cells[1:], wanted)
+                for at, var in enumerate(group.variables.tolist()):
                     some = np.flatnonzero(np.isnan(part[:, var]))
                     of_cells = mean[:, some, at], sd[:, some, at]
                     moments = cell_moments(
-                        blocks, self.columns, of_cells, at, of_rows[:, some], centre[var]
+                        group, self.columns, of_cells, at, of_rows[:, some], centre[var]
                     )
                     first[start + some, var] += moments[0]
                     second[start + some, var] += moments[1]
 
-        if self.blocks:
-            most = max(blocks.gaussians.mean.size for blocks in self.blocks)
+        if self.groups:
+            most = max(group.gaussians.mean.size for group in self.groups)
             over_chunks(rows, add, min(CHUNK, max(1, _NUMBERS // most)))

@@ -91,14 +91,14 @@ class Cells(NamedTuple):
 
     Attributes
     ----------
-    codes, values : int16 and float64 arrays of shape (n_features + 2 n_blocks, size)
+    codes, values : int16 and float64 arrays of shape (n_features + 2 n_leaves, size)
         State (the number of states where missing) of each cell, and the number that leaves with
         formulas read: NaN without a number, as in a missing cell. Behind the variables each
-        block has two lines of values: its log density, and the flow that has reached it.
+        leaf of several variables has two: its log density, and the flow that has reached it.
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
-    incomplete : int8 array of shape (n_features + 2 n_blocks,)
-        Whether a variable is missing in any row; blocks are taken to be.
+    incomplete : int8 array of shape (n_features + 2 n_leaves,)
+        Whether a variable is missing in any row; leaves of several variables always are.
     """
 
     codes: NDArray[np.int16]
@@ -118,7 +118,7 @@ def new_cells(n_lines: int, size: Any) -> Cells:
 def read_batch(
     columns: Columns, rows: Floats, joint: Floats, start: int, n: int, cells: Cells
 ) -> int:
-    """Transpose a part of the rows, and the log densities of blocks, into states and values.
+    """Transpose a part of the rows, and log densities of leaves, into states and values.
 
     Returns the flat position of the first unreadable cell, or -1.
     """
