@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from skpc._arrays import Floats, Ints
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import flow_down, sums_over_rows
-from skpc.queries.passes.induced import induced_statistics, walkable
+from skpc.queries.passes.induced import EDGES_OF_A_COUNT, induced_statistics, walkable
 from skpc.queries.passes.rows import check_rows, over_chunks
 from skpc.queries.passes.upward import Evaluator, refuse_impossible
 from skpc.variables import Columns, Leaves
@@ -90,7 +90,7 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
         and the weighted sum of the rows' log-likelihoods (nats).
     """
     complete = np.array(~np.isnan(rows).any(axis=1), dtype=np.bool_)
-    if walkable(circuit) is None:
+    if walkable(circuit, EDGES_OF_A_COUNT) is None:
         complete[:] = False
     parts = []
     if complete.any():

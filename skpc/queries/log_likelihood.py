@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
-from skpc.queries.passes.induced import log_joint, walkable
+from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_joint, walkable
 from skpc.queries.passes.rows import check_rows
 from skpc.queries.passes.upward import feed_forward, refuse_impossible
 
@@ -52,7 +52,7 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     array([0.2, 0.5, 1. ])
     """
     rows = check_rows(circuit, X)
-    if walkable(circuit) is None:
+    if walkable(circuit, EDGES_OF_A_VALUE) is None:
         return feed_forward(circuit, rows)
     joint = log_joint(circuit, rows)
     out = joint[:, 0] if joint.shape[1] == 1 else logsumexp(joint, axis=1)

@@ -1,5 +1,7 @@
 """log_likelihood against recursion over nodes, one row at a time."""
 
+import sys
+
 import joblib
 import numpy as np
 import pytest
@@ -28,7 +30,7 @@ def test_log_likelihood_equals_the_recursion_over_nodes(make, kinds, missing):
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_a_mixture_of_deterministic_circuits_is_walked_part_by_part(missing, monkeypatch):
     """Its complete rows are; the others take a pass over all edges."""
-    monkeypatch.setattr(induced, "_EDGES_OF_A_STOP", 0)
+    monkeypatch.setattr(sys.modules["skpc.queries.log_likelihood"], "EDGES_OF_A_VALUE", 0)
     for seed, kinds in enumerate(["binary", "discrete", "histogram", "atoms"]):
         circuit = random_deterministic_circuit(seed, n_features=4, kinds=kinds)
         evened = fit_parameters(circuit, random_rows(9, circuit, 10, 0.0), pseudo_count=5.0)

@@ -1,5 +1,7 @@
 """flows and fit_parameters."""
 
+import sys
+
 import joblib
 import numpy as np
 import pytest
@@ -39,7 +41,7 @@ def test_flows_equal_weighted_posterior_shares(make, kinds):
 @pytest.mark.parametrize("n_parts", [1, 2])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_rows_that_are_walked_count_as_in_a_pass_over_all_edges(n_parts, missing, monkeypatch):
-    monkeypatch.setattr(induced, "_EDGES_OF_A_STOP", 0)
+    monkeypatch.setattr(sys.modules["skpc.queries.flows"], "EDGES_OF_A_COUNT", 0)
     for seed, kinds in enumerate(["discrete", "histogram", "atoms", "discrete"]):
         circuit = random_deterministic_circuit(seed, n_features=5, kinds=kinds)
         rows = random_rows(seed, circuit, 40, missing)

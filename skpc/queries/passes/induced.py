@@ -29,9 +29,9 @@ from skpc.variables.families import read_cell
 from skpc.variables.leaf_queries import only_possible_states, only_states
 from skpc.variables.leaves import states_of_leaves
 
-#: A mixture of deterministic parts is walked if it has more edges than this for each stop of a row.
-#: With fewer, a pass over all edges for many rows at a time is as fast.
-_EDGES_OF_A_STOP = 8
+#: A mixture of deterministic parts is walked for values, and for counts, if it has more edges than
+#: this for each stop of a row. With fewer, a pass over all edges for many rows at a time is faster.
+EDGES_OF_A_VALUE, EDGES_OF_A_COUNT = 32, 8
 
 
 class InducedPlan(NamedTuple):
@@ -51,9 +51,16 @@ class InducedPlan(NamedTuple):
     n_roots: int
 
 
-def walkable(circuit: Circuit) -> InducedPlan | None:
-    """The plan of a circuit whose complete rows can be walked; None for other circuits."""
-    return induced_plan(circuit.structure) if np.isnan(circuit.observed).all() else None
+def walkable(circuit: Circuit, least_edges: float = 0.0) -> InducedPlan | None:
+    """The plan of a circuit whose complete rows can be walked; None for other circuits.
+
+    Mixtures are left out if they have fewer edges than this for each stop of a row.
+    """
+    plan = induced_plan(circuit.structure) if np.isnan(circuit.observed).all() else None
+    if plan is not None and plan.n_roots > 1:
+        n_stops = circuit.n_features * plan.n_roots
+        return plan if circuit.n_edges > least_edges * n_stops else None
+    return plan
 
 
 @remembered
@@ -67,8 +74,6 @@ def induced_plan(structure: Structure) -> InducedPlan | None:
     roots = np.array([structure.n_nodes - 1])
     if divides[-1]:
         roots = structure.child[structure.child_ptr[-2] :].copy()
-        if structure.n_edges <= _EDGES_OF_A_STOP * structure.n_features * len(roots):
-            return None
     if divides[:-1].any():
         return None
     passes = (structure.kind == PRODUCT) | (~is_leaf & (n_children == 1))
