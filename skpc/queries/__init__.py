@@ -1,10 +1,9 @@
 """Questions to a circuit; a file answers those that share a pass."""
 
 from skpc.queries.completions import mpe, sample, sample_missing
-from skpc.queries.condition import condition
 from skpc.queries.expectation import KernelExpansion, expected_gram, expected_kernel
 from skpc.queries.flows import PseudoCounts, bd_score, flows, uniform_pseudo_counts
-from skpc.queries.log_likelihood import log_conditional, log_likelihood
+from skpc.queries.log_likelihood import condition, log_conditional, log_likelihood
 from skpc.queries.parameters import fit_parameters
 from skpc.queries.posteriors import marginals, moments, posteriors, quantiles
 from skpc.queries.score_cells import score_cells

@@ -1,4 +1,4 @@
-"""How probable is a row, or some of its cells given others?"""
+"""How probable is a row, or some of its cells given others? What is the rest, given some?"""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skpc._arrays import Floats
-from skpc.circuit import Circuit
+from skpc._validation import unmasked
+from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_joint, walkable
 from skpc.queries.passes.rows import check_rows
-from skpc.queries.passes.upward import feed_forward, refuse_impossible
+from skpc.queries.passes.upward import Evaluator, feed_forward, refuse_impossible
 
 
 def log_likelihood(circuit: Circuit, X: Any) -> Floats:
@@ -102,3 +103,85 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     log_known = log_likelihood(circuit, known)
     refuse_impossible(log_known, np.arange(len(rows)))
     return log_likelihood(circuit, rows) - log_known
+
+
+def condition(circuit: Circuit, evidence: Any) -> Circuit:
+    """The conditional distribution given the values of some variables.
+
+    The conditional shares its structure with the given circuit; only parameters change. So plans
+    for the structure serve the conditional too. A leaf of an observed variable becomes a
+    constant, and ``observed`` holds the value. The weights of the sums change with how well each
+    child explains the evidence.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    evidence : array-like of shape (n_features,)
+        The known values, encoded; NaN where a variable is not known.
+
+    Returns
+    -------
+    Circuit
+        A normalised circuit over the remaining variables. Queries do not read the cells of the
+        observed variables, and fill them with the values given here.
+
+    Raises
+    ------
+    ValueError
+        If the evidence has probability zero, has the wrong length, or contradicts what the
+        circuit has been conditioned on before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import condition, log_likelihood
+    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
+    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
+    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> given = condition(builder.build(), [1.0, np.nan])
+    >>> np.exp(log_likelihood(given, [[np.nan, 1.0]]))
+    array([0.6])
+    """
+    wanted = np.array(unmasked(evidence), dtype=np.float64)
+    if wanted.shape != (circuit.n_features,):
+        raise ValueError(
+            f"evidence must have shape ({circuit.n_features},), one value (or NaN) a variable, "
+            f"got {wanted.shape}"
+        )
+    if np.any(np.isinf(wanted)):
+        raise ValueError(f"evidence must be finite or NaN, got {wanted[np.isinf(wanted)][0]}")
+    row = _with_known(circuit, wanted)
+    value, possible = Evaluator(circuit).log_values(row)
+    if not possible:
+        known = np.flatnonzero(~np.isnan(wanted))
+        listed = ", ".join(f"variable {var} = {wanted[var]:g}" for var in known[:8])
+        raise ValueError(f"the evidence has probability zero under the circuit: {listed}")
+    structure = circuit.structure
+    log_weight = circuit.log_weight.copy()
+    parent = structure.edge_parent
+    edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
+    log_weight[edge] += value[structure.child[edge]]
+    # Far from every leaf, the value of a sum is too large for what its weights must sum to.
+    peak = np.full(structure.n_nodes, -np.inf)
+    np.maximum.at(peak, parent[edge], log_weight[edge])
+    log_weight[edge] -= peak[parent[edge]]
+    total = np.bincount(parent[edge], np.exp(log_weight[edge]), structure.n_nodes)
+    log_weight[edge] -= np.log(total[parent[edge]])
+    observed = np.where(np.isnan(wanted), circuit.observed, wanted)
+    return circuit.with_parameters(log_weight=log_weight, observed=observed)
+
+
+def _with_known(circuit: Circuit, evidence: Floats) -> Floats:
+    """The evidence and what the circuit has been conditioned on, as one row."""
+    read = check_rows(circuit, evidence[np.newaxis])
+    differs = np.flatnonzero(~np.isnan(evidence) & (read[0] != evidence))
+    if len(differs):
+        var = int(differs[0])
+        raise ValueError(
+            f"the circuit has been conditioned on variable {var} = {read[0, var]:g}, so that "
+            f"{evidence[var]:g} has probability zero"
+        )
+    return read
