@@ -32,6 +32,8 @@ from skpc.variables.leaves import states_of_leaves
 #: A mixture of deterministic parts is walked for values, and for counts, if it has more edges than
 #: this for each stop of a row. With fewer, a pass over all edges for many rows at a time is faster.
 EDGES_OF_A_VALUE, EDGES_OF_A_COUNT = 32, 8
+#: A row is not counted in a part that made it with less than this probability: rounding.
+_NEGLIGIBLE = 1e-15
 
 
 class InducedPlan(NamedTuple):
@@ -228,7 +230,8 @@ def walk(
         Only entries of variables that are shown, and whose variable above is shown, are counted;
         empty if all are.
     out : array of shape (n_rows, n_roots)
-        Takes the log densities; NaN for rows with missing cells.
+        Takes the log densities; NaN for rows with missing cells. Not set where a row of a mixture
+        is counted with weight zero.
     count : array of shape (n_entries,)
         The weights are added to it; empty if nothing is to be counted.
     """
@@ -246,6 +249,9 @@ def walk(
             out[r] = np.nan
             continue
         for k in range(n_roots):
+            if counts and n_roots > 1 and weight[r, k] == 0.0:
+                # The densities of a mixture are known before its rows are counted.
+                continue
             total, depth, root = base, 0, first_root + k
             for s in range(ptr[root], ptr[root + 1]):
                 pending[depth], decided[depth] = stop[s], -1
@@ -351,6 +357,7 @@ def induced_statistics(
     possible = log_density > -np.inf
     share = np.zeros_like(joint)
     share[possible] = np.exp(joint[possible] - log_density[possible, np.newaxis])
+    share[share < _NEGLIGIBLE] = 0.0
     share *= weight[:, np.newaxis]
     count = _walk_rows(circuit, rows, share)[1]
     return *_spread(circuit, count, share.sum(axis=0)), log_density
