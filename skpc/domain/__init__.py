@@ -1,6 +1,6 @@
 """What each column of a table is, and the rows that learners and circuits see."""
 
-from skpc.domain._decoding import one_hot
+from skpc.domain._coding import one_hot
 from skpc.domain._domain import Domain
 from skpc.domain._rows import (
     column_moments,

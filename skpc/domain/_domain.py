@@ -10,20 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc._validation import check_magnitude, describe_column, refuse_rounded
-from skpc.domain._decoding import TableWriter
+from skpc._validation import check_magnitude, describe_column
+from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import axes_of_others, fit_axes, fit_numbers
-from skpc.domain._rows import all_are_cells
 from skpc.domain._states import (
     MAX_STATES,
     choose_categories,
     column_numbers,
-    encode_numbers,
-    encode_strings,
     refuse_too_many,
 )
-from skpc.domain._tables import Cells, Form, read_table
-from skpc.domain._unseen import LogMass, Unseen
+from skpc.domain._tables import Form, read_table
+from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Number
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
@@ -31,7 +28,7 @@ _FEW_VALUES = 5
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Domain(TableWriter):
+class Domain(TableCoder):
     """What each column of a table is; translates tables to encoded rows and back.
 
     A column is categorical, with a finite list of states, or numeric, with or without a histogram
@@ -180,11 +177,6 @@ class Domain(TableWriter):
             f"{self.n_features - n_categorical} {kind})"
         )
 
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self.categories)
-
     def columns(self, chosen: Any, parameter: str) -> NDArray[np.intp]:
         """Numbers of the columns that a user chose by a mask, by numbers, or by names.
 
@@ -212,11 +204,6 @@ class Domain(TableWriter):
         return column_numbers(
             np.atleast_1d(np.asarray(chosen)), self.n_features, self.feature_names, parameter
         )
-
-    @cached_property
-    def is_categorical(self) -> NDArray[np.bool_]:
-        """Which columns are categorical, shape (n_features,)."""
-        return np.array([states is not None for states in self.categories])
 
     @cached_property
     def n_states(self) -> Ints:
@@ -270,84 +257,6 @@ class Domain(TableWriter):
                 cells = slice(None) if rows is None else np.isnan(rows[:, column])
                 drawn[cells, column] = number.snapped(drawn[cells, column])
         return drawn
-
-    def encode(self, table: Any) -> Floats:
-        """Translate a table to encoded rows.
-
-        Parameters
-        ----------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-            As ``check_table`` returns it. It is never modified.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
-            State codes of categories, the values of numeric columns, NaN where missing; 0 in a
-            column that no learner sees. A float64 array that is encoded already is returned
-            itself: treat the result as read-only.
-
-        Raises
-        ------
-        ValueError
-            If a column holds strings where it held numbers in ``fit`` or the other way round, an
-            integer beyond 2**53 as a category, or an unknown category while
-            ``handle_unknown="error"``.
-        """
-        return self._encode_cells(read_table(table))[0]
-
-    def checked(self, rows: Any) -> Floats:
-        """Encoded rows as kernels read them, every cell being one that its column can have.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_features)
-            As :meth:`encode` returns them.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
-
-        Raises
-        ------
-        ValueError
-            If this is no array of numbers of as many columns, a category is no code of a state, or
-            a number is infinite.
-        """
-        is_numbers = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"
-        if not is_numbers or rows.shape[1:] != (self.n_features,):
-            shape = getattr(rows, "shape", np.shape(rows))
-            kind = f" of {rows.dtype}" if isinstance(rows, np.ndarray) else ""
-            raise ValueError(
-                "rows must be encoded rows (domain.encode makes them), an array of numbers of "
-                f"shape (n_rows, {self.n_features}), got {type(rows).__name__}{kind} of shape "
-                f"{shape}"
-            )
-        rows = np.require(rows, np.float64, ("C", "W"))
-        if not all_are_cells(rows, self._n_codes):
-            self._refuse_cells(rows)
-        return rows
-
-    def encode_with_mass(self, table: Any) -> tuple[Floats, LogMass]:
-        """Translate a table to encoded rows, and say what the states do not.
-
-        Parameters
-        ----------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-            As for :meth:`encode`.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_rows, n_features), float64
-            As from :meth:`encode`.
-        mass : LogMass
-            What the cells add to log densities of the encoded rows. With
-            ``handle_unknown="unseen"`` a warning names the first category that was not seen.
-        """
-        cells = read_table(table)
-        rows, unknown = self._encode_cells(cells)
-        if self.handle_unknown == "unseen":
-            self.unseen.warn_of_unseen(unknown, cells, self.feature_names)
-        return rows, self.unseen.log_mass(unknown, cells)
 
     def codes(self, rows: Floats) -> NDArray[np.int16]:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
@@ -437,56 +346,9 @@ class Domain(TableWriter):
         return Domain, tuple(getattr(self, field.name) for field in fields(self))
 
     @cached_property
-    def _n_codes(self) -> Floats:
-        """Upper limit of the codes of each column, 0 for a numeric one."""
-        return np.where(self.is_categorical, self.n_states, 0.0)
-
-    @cached_property
     def axis_table(self) -> AxisTable:
         """The axes of all columns, as kernels read them."""
         return AxisTable.from_axes(self.axes or [None] * self.n_features)
-
-    def _encode_cells(self, cells: Cells) -> tuple[Floats, dict[int, NDArray[np.bool_]]]:
-        """Encoded rows, and which rows hold an unknown category in which columns."""
-        unknown: dict[int, NDArray[np.bool_]] = {}
-        if not cells.strings and self._holds_codes and all_are_cells(cells.numbers, self._n_codes):
-            return cells.numbers, unknown
-        rows = cells.numbers.copy()
-        rows[:, self.unseen.is_hidden] = 0.0
-        for column in np.flatnonzero(~self.unseen.is_empty).tolist():
-            names, strings = self.unseen.names[column], cells.strings.get(column)
-            states = self.categories[column] if names is None else names
-            if names is None:
-                self._refuse_other_kind(cells, column)
-            if states is None or (strings is None and states.dtype == object):
-                continue
-            if strings is None:
-                refuse_rounded(cells.rounded.get(column), column, self.feature_names)
-                codes = encode_numbers(cells.numbers[:, column], states)
-            else:
-                codes = encode_strings(strings, states)
-            is_unknown = np.isnan(codes) & cells.observed(column)
-            if is_unknown.any():
-                unknown[column] = is_unknown
-            if names is None:
-                rows[:, column] = codes
-        if self.handle_unknown == "error":
-            self._refuse_unknown(cells, unknown)
-        return rows, unknown
-
-    def _refuse_cells(self, rows: Floats) -> None:
-        is_code = (rows >= 0.0) & (rows < self._n_codes) & (rows == np.floor(rows))
-        is_cell = np.where(self.is_categorical, is_code, np.isfinite(rows)) | np.isnan(rows)
-        row, column = np.argwhere(~is_cell)[0].tolist()
-        states = self.categories[column]
-        wanted = (
-            "finite" if states is None else f"the codes 0, ..., {len(states) - 1} of its states"
-        )
-        raise ValueError(
-            f"Encoded rows (domain.encode makes them) must be {wanted} in "
-            f"{describe_column(column, self.feature_names)}, NaN where missing; found "
-            f"{rows[row, column]} in row {row}."
-        )
 
     def _refuse_empty_columns(self, rows: Floats) -> None:
         empty = np.flatnonzero(np.isnan(rows).all(axis=0))
@@ -494,32 +356,8 @@ class Domain(TableWriter):
             column = int(empty[0])
             raise ValueError(
                 f"No value of {describe_column(column, self.feature_names)} is one of its declared "
-                f"categories {_shorten(self.categories[column])}; correct them or drop the column."
+                f"categories {shorten(self.categories[column])}; correct them or drop the column."
             )
-
-    def _refuse_other_kind(self, cells: Cells, column: int) -> None:
-        states = self.categories[column]
-        was_string = states is not None and states.dtype == object
-        is_string = column in cells.strings
-        if was_string == is_string or (not is_string and np.isnan(cells.numbers[:, column]).all()):
-            return
-        kinds = ("numbers", "strings")
-        value = cells.value(int(cells.observed(column).argmax()), column)
-        raise ValueError(
-            f"{describe_column(column, self.feature_names)} must hold {kinds[was_string]} as in "
-            f"fit (or in its declared categories); found {kinds[is_string]} such as {value!r}."
-        )
-
-    def _refuse_unknown(self, cells: Cells, unknown: Mapping[int, NDArray[np.bool_]]) -> None:
-        for column, is_unknown in unknown.items():
-            if self.unseen.names[column] is None:
-                row = int(is_unknown.argmax())
-                raise ValueError(
-                    f"Found the unknown category {cells.value(row, column)!r} in "
-                    f"{describe_column(column, self.feature_names)}, row {row}; its categories are "
-                    f"{_shorten(self.categories[column])}. Declare it in categories, or use "
-                    "handle_unknown='unseen' or 'missing'."
-                )
 
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:
@@ -534,9 +372,3 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )
-
-
-def _shorten(states: NDArray[Any] | None) -> str:
-    shown = [] if states is None else states.tolist()
-    more = ", ..." if len(shown) > 8 else ""
-    return "[" + ", ".join(map(repr, shown[:8])) + more + "]"
