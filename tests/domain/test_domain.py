@@ -777,7 +777,7 @@ def test_a_memory_mapped_domain_compiles_no_kernel_again(tmp_path):
     mapped = joblib.load(tmp_path / "domain.joblib", mmap_mode="r")
     np.testing.assert_array_equal(mapped.encode(X), rows)
     np.testing.assert_array_equal(mapped.codes(rows), codes)
-    for kernel in (_rows.all_are_cells, axis._bin_rows):
+    for kernel in (_rows.all_are_cells, axis._read_rows):
         # Without the JIT a kernel is a plain function and has no signatures.
         assert len(getattr(kernel, "signatures", ["plain"])) == 1
 
