@@ -4,8 +4,7 @@ Internal: it may change in any version.
 """
 
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
-from skpc.counting.pairs import count_state_pairs
-from skpc.counting.rows import Rows, WeightedRows, node_rows
+from skpc.counting.rows import Rows, WeightedRows, count_state_pairs, node_rows
 from skpc.counting.tables import (
     BayesDirichlet,
     Bic,

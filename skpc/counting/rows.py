@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, check_memory
+from skpc._arrays import Floats, Ints, check_memory, offsets
 from skpc.counting.bit_rows import BitRows, fits_bits
 from skpc.counting.pairs import Places, Smoothing, Sums, count_pairs, inform, list_edges
 from skpc.counting.tables import CountTables, Score
@@ -177,3 +177,62 @@ def node_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variable
     if fits_bits(codes, weight, n_states):
         return BitRows.pack(codes, weight, variables)
     return WeightedRows(codes, weight, variables, n_states)
+
+
+def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints) -> Floats:
+    """Weight of the rows in every two states of all columns.
+
+    Parameters
+    ----------
+    codes : array of shape (n_rows, n_columns)
+        State of each cell, -1 where missing: a pair of columns is counted in the rows that show
+        both.
+    weight : array of shape (n_rows,)
+        Weights of the rows.
+    n_states : array of shape (n_columns,)
+        Number of states of each column.
+
+    Returns
+    -------
+    ndarray of shape (n_all_states, n_all_states)
+        Symmetric; the states of all columns are numbered through.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.counting import count_state_pairs
+    >>> codes = np.array([[0, 1], [1, 1], [0, -1]])
+    >>> count_state_pairs(codes, np.array([1.0, 2.0, 4.0]), np.array([2, 2]))
+    array([[5., 0., 0., 1.],
+           [0., 2., 0., 2.],
+           [0., 0., 0., 0.],
+           [1., 2., 0., 3.]])
+    """
+    check_memory(
+        2.0 * float(n_states.sum()) ** 2,
+        f"The pairs of {n_states.sum():,} states of {len(n_states):,} columns",
+        "Choose fewer columns, merge rare states or take fewer bins.",
+    )
+    cells = np.require(codes, np.int16, ("C", "W"))
+    places = Places.from_codes(cells, weight, n_states)
+    n_places, n_all_states = len(places.weight), int(n_states.sum())
+    counts = np.zeros((n_places, n_places))
+    count_pairs(cells, weight, places, 0, counts)
+    counts += counts.T
+    np.fill_diagonal(counts, places.weight)
+    # What concerns the usual state of a column is what its other places leave.
+    if n_places > 0:
+        counts[places.usual] = 0.0
+        counts[:, places.usual] = places.weight[:, np.newaxis] - np.add.reduceat(
+            counts, places.first[:-1], axis=1
+        )
+        # The rows of the usual places still hold what the columns got; they are made anew.
+        counts[places.usual] = 0.0
+        counts[places.usual] = places.weight - np.add.reduceat(counts, places.first[:-1], axis=0)
+    pairs = np.zeros((n_all_states, n_all_states))
+    is_state = places.state >= 0
+    state = (places.state + offsets(n_states)[places.column])[is_state]
+    # Rounding must not leave less than nothing.
+    pairs[np.ix_(state, state)] = np.maximum(counts[np.ix_(is_state, is_state)], 0.0)
+    # Rounding depends on the order of the subtractions, but the result is symmetric.
+    return np.tril(pairs) + np.tril(pairs, -1).T

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.counting import Rows, WeightedRows, node_rows
-from skpc.learning._levels import trees_along_shared_edges
+from skpc.learning.cutset import trees_along_shared_edges
 from skpc.learning.network import CutsetNetwork, cutset_circuit, node_priors
 from skpc.queries import uniform_pseudo_counts
 from skpc.queries.passes.induced import count_entries, entries_of
