@@ -34,7 +34,7 @@ _LEAST = 1e-12
 _ROWS = 8
 
 
-@kernel
+@kernel(new_arrays=True)
 def _mean_field_start(tables: TreeTables, edge: Floats, codes: Ints, belief: Floats) -> None:
     """Guess the states of all variables: each hears its parents, on average over trees.
 
@@ -44,11 +44,13 @@ def _mean_field_start(tables: TreeTables, edge: Floats, codes: Ints, belief: Flo
     ptr, conditional = tables
     n = codes.shape[1]
     heard = np.empty(ptr[n])
+    # A row starts from its own cells alone, so that it does not depend on others.
     for row in range(len(codes)):
         code, state = codes[row], belief[row]
         state[ptr[n]] = 1.0
         for v in range(n):
             for b in range(ptr[v], ptr[v + 1]):
+                # Before anything is heard, a variable is as if it were the root.
                 state[b] = 0.0 if code[v] >= 0 else conditional[b, ptr[n]]
             if code[v] >= 0:
                 state[ptr[v] + code[v]] = 1.0
@@ -59,6 +61,7 @@ def _mean_field_start(tables: TreeTables, edge: Floats, codes: Ints, belief: Flo
                 total = 0.0
                 for b in range(ptr[v], ptr[v + 1]):
                     heard[b] = 0.0
+                    # The expected conditional: over parents, by the weights of their edges.
                     for u in range(n + 1):
                         if edge[v, u] > 0.0:
                             first, last = span(ptr, code, u)
@@ -102,6 +105,7 @@ def _messages_to_parents(
     for row in range(n_rows):
         code = codes[row]
         for v in range(n):
+            # One message serves all parents: it is read at their states.
             sent = message[row, v]
             sent[:] = 0.0
             begin, end = span(ptr, code, v)
@@ -153,7 +157,7 @@ def _hear_children(
             heard[n + 1, b] = max(heard[n + 1, b] / largest, _LEAST)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _update_beliefs(
     trees: PreparedTrees,
     codes: Ints,
@@ -177,9 +181,11 @@ def _update_beliefs(
         group, lane = inverse[row // n_lanes], row % n_lanes
         for v in range(n):
             for u in range(n + 1):
+                # The probability of an edge over random trees is its weight times a resistance.
                 resistance = group[v, v, lane] - (group[u, v, lane] if u < n else 0.0)
                 probability = trees.into[v, u] * average[row, v, u] * resistance
                 edge[v, u] = min(max(probability, 0.0), 1.0) if u != v else 0.0
+        # All beliefs hear the old ones: the order of the variables does not matter.
         updated[:] = old
         for v in range(n):
             if code[v] >= 0:

@@ -38,6 +38,7 @@ _ENTRIES = 2e5
 @inlined
 def _couple_binary(theta: Floats, single: Floats, u: int, v: int, ratio: Floats) -> None:
     """The ratios of two binary variables whose states begin at u and v."""
+    # Two states each: the odds ratio says all, and the coupling is the root of a quadratic.
     log_odds = theta[u, v] + theta[u + 1, v + 1] - theta[u, v + 1] - theta[u + 1, v]
     # States of v are exchanged where the odds ratio is below one, which leaves it above.
     first, second = (v, v + 1) if log_odds >= 0.0 else (v + 1, v)
@@ -56,6 +57,7 @@ def _couple_binary(theta: Floats, single: Floats, u: int, v: int, ratio: Floats)
 
 @inlined
 def _off_diagonal(inverse: float, rest: float, gap: float, root: float, product: float) -> float:
+    # Either form is exact where the other one loses its digits.
     if gap <= inverse:
         return 2.0 * inverse / (inverse - gap + root)
     return (root - inverse + gap) / (2.0 * rest * product)
@@ -68,6 +70,7 @@ def _fit_rows(theta: Floats, p: Floats, q: Floats, scale: Floats, ratio: Floats)
     for t in range(len(q)):
         dual += q[t] * scale[t]
     for s in range(len(p)):
+        # Less the largest exponent of the row, no exponential overflows.
         largest, total = -math.inf, 0.0
         for t in range(len(q)):
             largest = max(largest, theta[s, t] + scale[t])
@@ -104,6 +107,7 @@ def _solve(p: Floats, q: Floats, ratio: Floats, link: Floats, x: Floats) -> None
             x[i] += through * x[k]
             for j in range(i + 1, n_v):
                 link[i, j] += through * link[k, j]
+    # The scale of all columns together is free: the last one stays.
     x[n_v - 1] = 0.0
     for k in range(n_v - 2, -1, -1):
         for j in range(k + 1, n_v):
@@ -128,13 +132,16 @@ def _couple_states(
                 total += p[s] * ratio[s, t]
             error = max(error, abs(1.0 - total))
             step[t] = rest[t] = q[t] * (1.0 - total)
+        # Rows are exact after each fit: only columns can be off.
         if error < _TOLERANCE:
             return
+        # A Newton step: the Hessian of the dual is the Laplacian of a graph over the columns.
         _solve(p, q, ratio, link, step)
         for t in range(n_v):
             slope += rest[t] * step[t]
             longest = max(longest, abs(step[t]))
         length, before = min(1.0, _LONGEST_STEP / max(longest, _SMALLEST)), dual
+        # Halved until the dual rises as a concave function must.
         while True:
             for t in range(n_v):
                 tried[t] = scale[t] + length * step[t]
@@ -146,7 +153,7 @@ def _couple_states(
             scale[t] = tried[t]
 
 
-@kernel
+@kernel(new_arrays=True)
 def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio: Floats) -> None:
     """The tables of some variables with all earlier ones; see :func:`couple`."""
     widest = np.diff(ptr).max()
@@ -160,12 +167,13 @@ def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio
             else:
                 pair, fitted = theta[u:end, v:last], ratio[u:end, v:last]
                 _couple_states(pair, single[u:end], single[v:last], fitted, link, lines)
+            # Both halves are filled: kernels read the one whose rows they have.
             for s in range(u, end):
                 for t in range(v, last):
                     ratio[t, s] = ratio[s, t]
 
 
-@kernel
+@kernel(new_arrays=True)
 def _differentiate_some(
     single: Floats,
     ratio: Floats,

@@ -53,6 +53,7 @@ def _gather(factor: Floats, index: Ints, graphs: Floats) -> None:
     for v in range(n):
         for group in range(len(graphs)):
             into = graphs[group, v]
+            # Lanes beyond the last row repeat it: kernels have no case for fewer rows.
             for lane in range(n_lanes):
                 states = index[min(group * n_lanes + lane, n_rows - 1)]
                 of_state = factor[states[v]]
@@ -67,12 +68,14 @@ def _load_panel(
 ) -> None:
     """Copy the columns (``old``) and the rows (``new``) of the vertices of a panel."""
     n = len(into)
+    # A last panel of fewer columns is filled up with zeros, which change nothing.
     old[n_panel:, low:] = 0.0
     new[n_panel:, low:] = 0.0
     for b in range(n_panel):
         k = start + b
         for j in range(low, n + 1):
             for lane in range(LANES):
+                # A symmetric matrix is kept below its diagonal only.
                 new[b, j, lane] = into[j, k, lane] if symmetric and k < j < n else into[k, j, lane]
         for j in range(low, n):
             for lane in range(LANES):
@@ -87,7 +90,9 @@ def _start_block(start: int, n_panel: int, before: Floats, block: Floats) -> Non
     for b in range(n_panel):
         for j in range(start + n_panel, width):
             for lane in range(LANES):
+                # Of the edges out of the panel, its pivots need the sum alone.
                 block[b, last, lane] += before[b, j, lane]
+        # Beside the panel stands a unit matrix, which becomes its inverse.
         for lane in range(LANES):
             block[b, _PANEL + b, lane] = 1.0
         for c in range(n_panel):
@@ -105,6 +110,7 @@ def _reduce_panel(n_panel: int, block: Floats, log_weight: Floats) -> None:
     last = 2 * _PANEL
     for b in range(n_panel):
         for lane in range(LANES):
+            # Sums of weights in place of differences: nothing cancels, however small a weight.
             pivot = block[b, last, lane]
             for c in range(b + 1, n_panel):
                 pivot += block[b, c, lane]
@@ -117,6 +123,7 @@ def _reduce_panel(n_panel: int, block: Floats, log_weight: Floats) -> None:
             if c == b:
                 continue
             for lane in range(LANES):
+                # What leads through the eliminated vertex leads on to where that led.
                 through = block[c, b, lane]
                 block[c, b, lane] = 0.0
                 for m in range(last + 1):
@@ -135,6 +142,7 @@ def _finish_panel(
         for c in range(n_panel):
             for lane in range(LANES):
                 share[c, b, lane] = block[b, _PANEL + c, lane]
+    # Two rows at a time share what they fetch.
     for b in range(0, n_panel, 2):
         pair = 1 if b + 1 < n_panel else 0
         add_products(new, share, before, b, low, width - low, pair)
@@ -144,7 +152,7 @@ def _finish_panel(
                 new[b, start + c, lane] = block[b, c, lane]
 
 
-@inlined
+@inlined(new_arrays=True)
 def _eliminate_lanes(
     into: Floats, symmetric: bool, invert: bool, panel: Floats, log_weight: Floats
 ) -> None:
@@ -175,12 +183,14 @@ def _eliminate_lanes(
         _finish_panel(start, n_panel, low, block, before, share, new)
         for i in range(low, n, 2):
             pair = 1 if i + 1 < n else 0
+            # The rows of the panel itself are done: they are copied back.
             if start <= i < start + n_panel:
                 for b in range(i - start, i - start + pair + 1):
                     for j in range(low, n + 1):
                         for lane in range(LANES):
                             into[start + b, j, lane] = new[b, j, lane]
                 continue
+            # The columns of the panel are eliminated from the other rows.
             for row in range(i, i + pair + 1):
                 for k in range(start, start + n_panel):
                     for lane in range(LANES):
@@ -191,7 +201,7 @@ def _eliminate_lanes(
             add_products(into, old, new, i, n, 1, pair)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _eliminate_groups(graphs: Floats, symmetric: bool, invert: bool, log_weight: Floats) -> None:
     """Eliminate all vertices of groups of eight graphs; see :func:`eliminate_graphs`."""
     n, total = graphs.shape[1], np.empty(LANES)
@@ -199,6 +209,7 @@ def _eliminate_groups(graphs: Floats, symmetric: bool, invert: bool, log_weight:
     for group in range(len(graphs)):
         total[:] = 0.0
         _eliminate_lanes(graphs[group], symmetric, invert, panel, total)
+        # Lanes that repeat the last row have no place in the result.
         for lane in range(min(LANES, len(log_weight) - group * LANES)):
             log_weight[group * LANES + lane] = total[lane]
 
@@ -338,6 +349,7 @@ def eliminate_graphs(graphs: Floats, n_rows: int, symmetric: bool, invert: bool)
 @inlined
 def _probability(weight: float, resistance: float) -> float:
     """Probability of an edge, whatever rounding has left of its resistance."""
+    # Rounding may leave it a little outside.
     return min(max(weight * resistance, 0.0), 1.0)
 
 
@@ -363,6 +375,7 @@ def _add_edges(
             to_v, states = of_group[v, v, lane], index[row]
             state, root = states[v], states[n]
             of_state, into = factor[state], expected[state]
+            # The root is one more vertex, which has resistance zero.
             of_root = w * _probability(of_state[root], to_v)
             if symmetric:
                 expected[root, state] += of_root

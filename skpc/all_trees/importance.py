@@ -65,7 +65,7 @@ _PRIOR, _JOINT_PRIOR = 30.0, 1.0
 _ROWS = 32
 
 
-@kernel
+@kernel(new_arrays=True)
 def _propose(
     codes: Ints, ptr: Ints, proposal: Floats, streams: Streams, log_q: Floats, completions: Ints
 ) -> None:
@@ -83,12 +83,14 @@ def _propose(
             if codes[row, v] >= 0:
                 completions[row, :, v] = codes[row, v]
                 continue
+            # A new order for each variable keeps their strata independent of each other.
             for i in range(size - 1, 0, -1):
                 j = int(uniform(streams, row) * (i + 1))
                 order[i], order[j] = order[j], order[i]
             state, last = ptr[v], ptr[v + 1] - 1
             reached = proposal[row, state]
             for i in range(size):
+                # One draw in each stratum: the states come nearly as often as they should.
                 height = (i + uniform(streams, row)) / size
                 while state < last and reached < height:
                     state += 1
@@ -214,6 +216,7 @@ def adjust(
     for v in range(n):
         for u in range(n + 1):
             expected = 1.0
+            # Only observed cells say something about their parents.
             if code[v] >= 0:
                 row = conditional[ptr[v] + code[v]]
                 first, last = span(ptr, code, u)
@@ -237,7 +240,7 @@ def _log_product(factor: Floats, parent: Ints) -> float:
     return log_product + math.log(product)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _average(
     tables: TreeTables,
     parents: Ints,
@@ -294,12 +297,14 @@ def _average(
             pass_down(tables, parent, code, workspace)
             for s in range(len(marginals)):
                 marginals[s] += weight * workspace.belief[s]
+        # The same trees answer for more cells, so that the ratio has less noise than either.
         if is_extended:
             log_whole = pass_up(tables, parent, extended, workspace)
             further += weight * math.exp(log_whole - log_evidence)
     marginals /= total
     cumulated = np.cumsum(np.exp(log_weight - largest))
     for draw in range(len(draws)):
+        # A tree by its weight, then the missing cells given this tree.
         height = uniform(streams, ZERO) * cumulated[-1]
         parent = parents[np.searchsorted(cumulated, height)]
         tree_order(parent, workspace)

@@ -168,7 +168,7 @@ def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomSt
     return rows
 
 
-@kernel
+@kernel(new_arrays=True)
 def _redraw(trees: PreparedTrees, codes: Ints, streams: Streams, filled: Ints) -> None:
     """Take a step of a Markov chain: a tree given all cells, then missing cells given the tree."""
     n = codes.shape[1]
@@ -178,12 +178,14 @@ def _redraw(trees: PreparedTrees, codes: Ints, streams: Streams, filled: Ints) -
     workspace.belief[:] = 1.0
     for row in range(len(codes)):
         state = filled[row]
+        # A tree given all cells, then the missing cells given this tree: a step of Gibbs sampling.
         adjust(trees.tables, trees.into, workspace.belief, state, factor, graph.into)
         scale_rows(graph.into)
         eliminate_graph(graph)
         split_trees(graph, streams[row : row + 1], parents)
         tree_order(parents[0], workspace)
         pass_up(trees.tables, parents[0], codes[row], workspace)
+        # Observed cells stay: only the missing ones are drawn.
         state[:] = codes[row]
         draw_down(trees.tables, parents[0], workspace, streams, row, state)
 

@@ -138,7 +138,7 @@ def probabilities(logit: Floats, ptr: Ints) -> Floats:
     return weight / per_state(block_sums(weight, ptr, 0), ptr)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _weigh(
     logit: Floats, ptr: Ints, parent: Ints, weight: Floats, children: Ints, factor: Floats
 ) -> None:
@@ -156,6 +156,7 @@ def _weigh(
             for a in range(n_columns):
                 factor[s, a] = fast_exp(logit[s, a] - largest[a])
                 total[a] += factor[s, a]
+        # One division for each column, and none for each of its states.
         for a in range(n_columns):
             total[a] = weight[v, parent[a]] / total[a]
         for s in range(ptr[v], ptr[v + 1]):
@@ -163,7 +164,7 @@ def _weigh(
                 factor[s, a] *= total[a]
 
 
-@kernel
+@kernel(new_arrays=True)
 def _differentiate(
     factor: Floats,
     ptr: Ints,
@@ -177,6 +178,7 @@ def _differentiate(
     """Derivatives by the logits of the tables of some vertices; see :func:`table_gradient`."""
     per_weight = np.empty(len(parent))
     for v in range(children[0], children[1]):
+        # A loop: the copy of a slice would need numba to count references.
         total = of_parent[v]
         for a in range(len(total)):
             total[a] = 0.0
@@ -189,6 +191,7 @@ def _differentiate(
             per_weight[a] = total[a] / w if w > 0.0 else 0.0
         for s in range(ptr[v], ptr[v + 1]):
             for a in range(len(total)):
+                # The gradient of a softmax: what was seen, less what was expected.
                 gradient[s, a] = edge[s, a] - per_weight[a] * factor[s, a]
 
 

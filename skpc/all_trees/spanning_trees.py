@@ -202,7 +202,7 @@ class PreparedTrees(NamedTuple):
         return cls(tables, into, edge[:-1], float(log_total[0]))
 
 
-@kernel
+@kernel(new_arrays=True)
 def new_elimination(n: int) -> Elimination:
     """The arrays for the elimination of n vertices."""
     of_edges = np.empty((3, n, n + 1))
@@ -262,7 +262,7 @@ def _first_reaching(cumulative: Floats, k: int, before: int, target: float) -> i
     return low
 
 
-@kernel
+@kernel(new_arrays=True)
 def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
     """Draw trees by splitting, one for each stream.
 
@@ -315,7 +315,7 @@ def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
                 parent[v] = -1
 
 
-@kernel
+@kernel(new_arrays=True)
 def walk_trees(into: Floats, streams: Streams, parents: Ints) -> None:
     """Draw trees by random walks, one for each stream; see :func:`split_trees`."""
     n = len(into)

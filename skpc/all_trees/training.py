@@ -57,9 +57,11 @@ def _step(
 ) -> None:
     """Do what :meth:`Adam.step` does, in one pass over memory."""
     for i in range(len(vector)):
+        # One loop in place of four arrays: vectors are far larger than the cache.
         mean[i] += (1.0 - _BETA1) * (gradient[i] - mean[i])
         square[i] += (1.0 - _BETA2) * (gradient[i] * gradient[i] - square[i])
         vector[i] += rate * mean[i] / (math.sqrt(square[i] * share) + _EPS)
+        # The average over the way is nearer to the optimum than its end.
         visited[i] += vector[i]
 
 

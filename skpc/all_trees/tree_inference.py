@@ -55,7 +55,7 @@ class TreeWorkspace(NamedTuple):
     belief: Floats
 
 
-@kernel
+@kernel(new_arrays=True)
 def new_tree_workspace(ptr: Ints) -> TreeWorkspace:
     """A workspace for the trees of tables whose states begin at ``ptr``."""
     n, n_states = len(ptr) - 2, ptr[-1]
@@ -147,6 +147,7 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
     n = len(parent)
     below[:] = 1.0
     log_scale = 0.0
+    # Children before parents: what is below a vertex is complete when its turn comes.
     for at in range(n - 1, -1, -1):
         v = workspace.order[at]
         u = parent[v] if parent[v] >= 0 else n
@@ -157,6 +158,7 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
         for a in range(first, last):
             below[a] *= message[a]
         log_scale += _scaled_up(below, first, last)
+        # The cells exclude each other on this tree: nothing above can help.
         if log_scale == -math.inf:
             return log_scale
     return log_scale + math.log(below[ptr[n]])
@@ -183,6 +185,7 @@ def pass_down(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorks
         first, last = span(ptr, code, u)
         _send(conditional, below, begin, end, first, last, message)
         for a in range(first, last):
+            # What the parent believes without this child.
             message[a] = belief[a] / message[a] if message[a] > 0.0 else 0.0
         for b in range(begin, end):
             expected = 0.0
@@ -217,7 +220,7 @@ def draw_down(
         code[v] = draw_index(score, ptr[v], ptr[v + 1] - ptr[v], height)
 
 
-@kernel
+@kernel(new_arrays=True)
 def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) -> None:
     """Fill the missing cells of each row by a joint draw, each row in a tree of its own.
 

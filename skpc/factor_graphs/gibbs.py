@@ -184,7 +184,7 @@ def _flatten(graph: FactorGraph) -> _FlatFactors:
     return _FlatFactors(np.concatenate(tables), *arrays)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _run_chain(
     factors: _FlatFactors,
     moving: Ints,
