@@ -167,23 +167,13 @@ class Axis(NamedTuple):
 
     def modes(self) -> Floats:
         """A most probable value of each state: an atom, the middle of a cell, a tail's edge."""
-        return self._values_by(self.log_densities)
-
-    def typical_values(self) -> Floats:
-        """A value of each state whose log density there is near the mean one."""
-        log_density = np.where(self.shares > 0.0, self.log_densities, 0.0)
-        mean = self.mixing @ log_density
-        return self._values_by(-np.abs(log_density - mean[self.states]))
-
-    def _values_by(self, merit: Floats) -> Floats:
-        """The middle, or atom, of the cell of greatest merit in each state; of tails their edge."""
         edges, points = self.edges, self.points
         # The upper edge of the lower tail belongs to the next cell already.
         below = np.nextafter(edges[:1], -np.inf)
         of_cells = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         of_cells = np.where(np.isnan(points), of_cells, points)
         # The best comes last and stays; among equals the first.
-        order = np.lexsort((-np.arange(len(merit)), merit))
+        order = np.lexsort((-np.arange(len(of_cells)), self.log_densities))
         values = np.empty(self.n_states)
         values[self.states[order]] = of_cells[order]
         return values
