@@ -52,11 +52,12 @@ def test_the_lattice_of_a_column_is_found(name):
 
 
 @every_column
-@pytest.mark.parametrize("unusual", [0.123456789, 17.31, -1234.5, 1e20, -1e30])
-def test_one_unusual_value_changes_nothing(name, unusual):
-    plain, changed = fit(COLUMNS[name]), fit(np.append(COLUMNS[name], unusual))
-    assert (changed.step, changed.origin) == (plain.step, plain.origin)
-    assert_array_equal(changed.atoms, plain.atoms)
+def test_one_unusual_value_changes_nothing(name):
+    plain = fit(COLUMNS[name])
+    for unusual in (0.123456789, 17.31, -1234.5, 1e20, -1e30):
+        changed = fit(np.append(COLUMNS[name], unusual))
+        assert (changed.step, changed.origin) == (plain.step, plain.origin), unusual
+        assert_array_equal(changed.atoms, plain.atoms)
 
 
 def test_rounding_makes_no_new_values():
