@@ -192,14 +192,13 @@ def mode_tables(
     for formula, leaf, _ in formula_params(leaves, param):
         mode[leaf], best[leaf] = formula.mode(table[_entry_places(leaves, leaf, formula)])
     states = states_of_leaves(leaves, columns.n_states)
-    if len(states.leaf):
-        log_peak, middle = peaks_and_modes(columns)
-        density = param[states.param] + log_peak[states.state]
-        greatest = np.maximum.reduceat(density, states.begin)
-        is_best = density == np.repeat(greatest, states.size)
-        position = np.where(is_best, np.arange(len(density)), len(density))
-        mode[states.leaf] = middle[states.state[np.minimum.reduceat(position, states.begin)]]
-        best[states.leaf] = greatest
+    log_peak, middle = peaks_and_modes(columns)
+    density = param[states.param] + log_peak[states.state]
+    greatest = np.maximum.reduceat(density, states.begin)
+    is_best = density == np.repeat(greatest, states.size)
+    position = np.where(is_best, np.arange(len(density)), len(density))
+    mode[states.leaf] = middle[states.state[np.minimum.reduceat(position, states.begin)]]
+    best[states.leaf] = greatest
     for var, leaf in _scored(leaves):
         form = _scored_form(leaves, param, columns, var, alone=True)
         relative = table[_entry_places(leaves, leaf, gaussian)][2]
@@ -218,11 +217,10 @@ def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) 
     for formula, leaf, rows in formula_params(leaves, param):
         moments[leaf] = np.transpose(formula.moments(*rows, centre[leaves.var[leaf]]))
     states = states_of_leaves(leaves, columns.n_states)
-    if len(states.leaf):
-        prob = np.exp(param[states.param])
-        for power, moment in enumerate(state_moments(columns, centre)):
-            total = np.add.reduceat(prob * moment[states.state], states.begin)
-            moments[states.leaf, power] = total
+    prob = np.exp(param[states.param])
+    for power, moment in enumerate(state_moments(columns, centre)):
+        total = np.add.reduceat(prob * moment[states.state], states.begin)
+        moments[states.leaf, power] = total
     for var, leaf in _scored(leaves):
         form = _scored_form(leaves, param, columns, var, alone=True)
         moments[leaf] = np.transpose(form.moments_of_parts(centre[var]))
@@ -244,17 +242,16 @@ def updated_param(
     """
     updated = param.copy()
     states = states_of_leaves(leaves, columns.n_states)
-    if len(states.leaf):
-        # The counts of leaves of several variables have what is missing among them.
-        of_leaf = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
-        updated[states.param] = updated_log_prob(
-            statistic[states.entry],
-            np.repeat(of_leaf[states.leaf], states.size),
-            param[states.param],
-            pseudo_count[states.param],
-            states.begin,
-            states.size,
-        )
+    # The counts of leaves of several variables have what is missing among them.
+    of_leaf = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
+    updated[states.param] = updated_log_prob(
+        statistic[states.entry],
+        np.repeat(of_leaf[states.leaf], states.size),
+        param[states.param],
+        pseudo_count[states.param],
+        states.begin,
+        states.size,
+    )
     for formula, leaf, rows in formula_params(leaves, param):
         position, var = _param_places(leaves, leaf, formula), leaves.var[leaf]
         counts = statistic[_entry_places(leaves, leaf, formula)]
@@ -279,10 +276,9 @@ def updated_param(
 def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
     """Parameters with equal probabilities of the possible states; those of formulas stay."""
     states, uniform = states_of_leaves(leaves, columns.n_states), param.copy()
-    if len(states.leaf):
-        possible = param[states.param] > -np.inf
-        count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
-        uniform[states.param] = np.where(possible, -np.log(count), -np.inf)
+    possible = param[states.param] > -np.inf
+    count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
+    uniform[states.param] = np.where(possible, -np.log(count), -np.inf)
     return uniform
 
 
