@@ -36,7 +36,7 @@ class Design(NamedTuple):
     smallest_sd: Floats
 
     @classmethod
-    def of(
+    def from_cells(
         cls,
         codes: NDArray[np.int16],
         numbers: Floats,

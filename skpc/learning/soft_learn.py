@@ -397,7 +397,7 @@ class _Learner:
             self.codes[np.ix_(part.rows, columns)],
             self.scores[np.ix_(part.rows, numbers)],
         )
-        return Design.of(codes, scores, self.n_states[columns], part.row_weight, moments)
+        return Design.from_cells(codes, scores, self.n_states[columns], part.row_weight, moments)
 
     def _codes(self, part: _Part) -> NDArray[np.int16]:
         """States of the cells; numbers other than atoms are binned at quantiles of the part."""

@@ -88,6 +88,7 @@ def measure(
         # Rows of a pattern stand together, so that the last factor is all that is kept.
         if p != factorised:
             factorised, of_block = p, factorise(matrix, block, root)
+        # The precision maps what is observed to the missing cells.
         rows = mapped if by_missing else distance
         for s in range(len(block)):
             solved[s] = rows[r, block[s]]

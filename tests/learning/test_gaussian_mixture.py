@@ -17,7 +17,7 @@ def design_of(numbers, weight=None):
     d = numbers.shape[1]
     codes = np.where(np.isnan(numbers), -1, 0).astype(np.int16)
     moments = np.zeros(d), np.ones(d), np.full(d, 0.01)
-    return Design.of(codes, numbers, np.ones(d, dtype=int), weight, moments)
+    return Design.from_cells(codes, numbers, np.ones(d, dtype=int), weight, moments)
 
 
 def rows_of(numbers):

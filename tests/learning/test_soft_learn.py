@@ -73,7 +73,7 @@ def design_of(rows, n_states, row_weight, mean=0.0, sd=1.0):
     codes = np.where(np.isnan(rows) | (n_states == 0), -1, rows).astype(np.int16)
     numbers = rows[:, n_states == 0]
     moments = (np.full(numbers.shape[1], part) for part in (mean, sd, 0.01 * sd))
-    return Design.of(codes, numbers, n_states, row_weight, tuple(moments))
+    return Design.from_cells(codes, numbers, n_states, row_weight, tuple(moments))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
