@@ -38,8 +38,8 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
 
     Notes
     -----
-    Complete rows of a deterministic circuit, or of a mixture of such circuits, follow their induced
-    trees, at the cost of one visit a variable. Other rows take a pass over all edges.
+    Complete rows of a deterministic circuit of many edges, or of a mixture of such circuits, follow
+    their induced trees, at the cost of one visit a variable. Other rows take a pass over all edges.
 
     Examples
     --------
