@@ -22,54 +22,16 @@ from skpc._jit import internal_kernel, kernel
 from skpc._threads import slices
 from skpc.all_trees.determinants import eliminate_graphs, new_graphs
 from skpc.all_trees.spanning_trees import PreparedTrees
-from skpc.all_trees.tree_inference import TreeTables, span
+from skpc.all_trees.tree_inference import span
 
-#: Sweeps of the start, and rounds that improve it.
-_SWEEPS, _ROUNDS = 2, 2
+#: Rounds of messages.
+_ROUNDS = 2
 #: Edges that are less probable tell nothing.
 _FAINT = 1e-4
 #: The least that a child may say of a state, and the least room that others leave an edge.
 _LEAST = 1e-12
 #: Rows whose messages are in memory together.
 _ROWS = 8
-
-
-@kernel(new_arrays=True)
-def _mean_field_start(tables: TreeTables, edge: Floats, codes: Ints, belief: Floats) -> None:
-    """Guess the states of all variables: each hears its parents, on average over trees.
-
-    ``edge`` has the probabilities of the edges, ``belief`` of shape (n_rows, n_states + 1) is
-    overwritten.
-    """
-    ptr, conditional = tables
-    n = codes.shape[1]
-    heard = np.empty(ptr[n])
-    # A row starts from its own cells alone, so that it does not depend on others.
-    for row in range(len(codes)):
-        code, state = codes[row], belief[row]
-        state[ptr[n]] = 1.0
-        for v in range(n):
-            for b in range(ptr[v], ptr[v + 1]):
-                # Before anything is heard, a variable is as if it were the root.
-                state[b] = 0.0 if code[v] >= 0 else conditional[b, ptr[n]]
-            if code[v] >= 0:
-                state[ptr[v] + code[v]] = 1.0
-        for _ in range(_SWEEPS):
-            for v in range(n):
-                if code[v] >= 0:
-                    continue
-                total = 0.0
-                for b in range(ptr[v], ptr[v + 1]):
-                    heard[b] = 0.0
-                    # The expected conditional: over parents, by the weights of their edges.
-                    for u in range(n + 1):
-                        if edge[v, u] > 0.0:
-                            first, last = span(ptr, code, u)
-                            for a in range(first, last):
-                                heard[b] += edge[v, u] * conditional[b, a] * state[a]
-                    total += heard[b]
-                for b in range(ptr[v], ptr[v + 1]):
-                    state[b] = heard[b] / total
 
 
 @kernel
@@ -225,8 +187,11 @@ def belief_propagation(trees: PreparedTrees, codes: Ints) -> Floats:
         The state of the root is last.
     """
     n, n_states = codes.shape[1], int(trees.tables.ptr[-1])
-    belief = np.empty((len(codes), n_states))
-    _mean_field_start(trees.tables, trees.edge, codes, belief)
+    # They start as those of roots; observed cells are what they are.
+    belief = np.repeat(np.append(trees.tables.conditional[:, -1], 1.0)[np.newaxis], len(codes), 0)
+    belief[:, :-1][np.repeat(codes >= 0, np.diff(trees.tables.ptr)[:-1], axis=1)] = 0.0
+    row, column = np.nonzero(codes >= 0)
+    belief[row, trees.tables.ptr[column] + codes[row, column]] = 1.0
     message, average = np.empty((_ROWS, n, n_states)), np.empty((_ROWS, n, n + 1))
     for rows in slices(len(codes), _ROWS):
         few, of_rows = codes[rows], belief[rows]

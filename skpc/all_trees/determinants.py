@@ -9,10 +9,10 @@ So neither weights that differ by many orders of magnitude nor a Laplacian that 
 working precision cost the sum of the weights any accuracy. LAPACK loses all digits there.
 
 Rows of up to 200 vertices are eliminated side by side, eight of them as the innermost axis, so that
-every step is one of whole vectors: inverses of 16 to 180 vertices are 1.3 to 2.5x as fast as by
-products of matrices. Rows of more vertices are halved: the first half of the vertices is eliminated
-with the second as part of its root, what goes through it is added to the second half, and so on
-(:func:`_invert`). That is all products of matrices.
+every step is one of whole vectors: 5.0x as fast on 2,000 x 69 binary as by products of matrices.
+Rows of more vertices are halved: the first half of the vertices is eliminated with the second as
+part of its root, what goes through it is added to the second half, and so on (:func:`_invert`).
+That is all products of matrices.
 The plain twins of both are the enumerations of tests/naive/spanning_trees.py.
 """
 

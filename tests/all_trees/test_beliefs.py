@@ -27,7 +27,7 @@ def test_beliefs_are_those_of_messages_one_by_one(n_states):
     _, _, _, tables, into = random_mixture(n_states, seed=3)
     trees, codes = PreparedTrees.from_tables(tables, into), ROWS[n_states]
     for found, code in zip(believed(trees, codes), codes):
-        expected = np.concatenate(naive.beliefs(tables, into, trees.edge, code))
+        expected = np.concatenate(naive.beliefs(tables, into, code))
         assert_allclose(found, expected, atol=1e-3)
 
 

@@ -96,7 +96,8 @@ def test_samples_score_as_those_of_a_sampled_circuit():
     rows = density.draw(3000, np.random.RandomState(0))
     circuit = density.sampled_circuit(3000, np.random.RandomState(1))
     gap = density.log_density(rows) - log_likelihood(circuit, rows)
-    assert 0.0 <= gap.mean() < 0.01
+    # The mean over all rows there may be is a divergence, and positive.
+    assert -3 * gap.std() / np.sqrt(3000) <= gap.mean() < 0.01
 
 
 def test_equal_rows_have_equal_answers_whatever_the_others():

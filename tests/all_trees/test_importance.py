@@ -176,7 +176,7 @@ def test_what_is_not_needed_changes_nothing_else(estimates):
 def test_many_draws_of_a_row_follow_its_marginals(estimates):
     _, _, _, tables, into = random_mixture((3, 2, 4), seed=7)
     codes, n_draws = [[-1, 1, -1], [0, -1, -1]], np.array([4000, 1])
-    found = estimates(tables, into, codes, [1, 2], 2000, Request(n_draws=n_draws))
+    found = estimates(tables, into, codes, [1, 2], 20_000, Request(n_draws=n_draws))
     assert found.draws.shape == (4001, 3)
     assert (found.draws[:4000, 1] == 1).all()
     assert found.draws[4000, 0] == 0

@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def beliefs(tables, into, edge, code, sweeps=2, rounds=2):
+def beliefs(tables, into, code, rounds=2):
     """Probabilities of the states of each variable, the root last, as lists of arrays."""
     n = len(into)
     states = [np.arange(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
@@ -17,10 +17,6 @@ def beliefs(tables, into, edge, code, sweeps=2, rounds=2):
         np.ones(len(s)) if v in missing else np.eye(len(s))[code[v]] for v, s in enumerate(states)
     ]
     belief = [given[v][n][:, 0] if v in missing else below[v] for v in range(n + 1)]
-    for _ in range(sweeps):
-        for v in missing:
-            heard = sum(edge[v, u] * given[v][u] @ belief[u] for u in range(n + 1) if u != v)
-            belief[v] = heard / heard.sum()
     for _ in range(rounds):
         told = [[below[v] @ given[v][u] for u in range(n + 1)] for v in range(n)]
         average = np.array([[told[v][u] @ belief[u] for u in range(n + 1)] for v in range(n)])
