@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,6 +257,8 @@ def _walk(
     d = len(order)
     choice, inside = np.zeros(d + 1, np.int64), np.empty((d, 2), np.bool_)
     prob, height, factor = np.ones(d + 1), np.ones(d + 1), np.empty((d, d))
+    # Columns in which a side is in its Gaussian, and how many of them there are at each depth.
+    active, n_active = np.empty(d, np.int64), np.zeros(d + 1, np.int64)
     n_visits, k = 0, 0
     while k >= 0:
         if k == d:
@@ -280,21 +282,29 @@ def _walk(
         if likely < _NOTHING:
             continue
         inside[k, 0], inside[k, 1] = p.missing[s, v] and a < 0, q.missing[t, v] and b < 0
-        # Sides at atoms and known sides have no covariance with other columns.
-        for m in range(k + 1):
-            u, rest = order[m], 0.0
-            if inside[k, 0] and inside[m, 0]:
-                rest += p.covariance[s, v, u]
-            if inside[k, 1] and inside[m, 1]:
-                rest += q.covariance[t, v, u]
-            rest *= root[v] * root[u]
-            for i in range(m):
-                rest -= factor[k, i] * factor[m, i]
-            factor[k, m] = rest * factor[m, m] if m < k else 1.0 / math.sqrt(1.0 + rest)
         # Both sides are whitened by themselves: members share the work of their sets.
-        _whiten(p, s, v, a, root[v], factor[k, : k + 1], white[0])
-        _whiten(q, t, v, b, root[v], factor[k, : k + 1], white[1])
-        prob[k + 1], height[k + 1] = likely, height[k] * factor[k, k]
+        _fill(p, s, v, a, root[v], white[0, k])
+        _fill(q, t, v, b, root[v], white[1, k])
+        prob[k + 1], height[k + 1], n = likely, height[k], n_active[k]
+        # Sides at atoms and known sides have no covariance with other columns.
+        if inside[k, 0] or inside[k, 1]:
+            active[n] = k
+            n += 1
+            for j in range(n):
+                m = active[j]
+                u, rest = order[m], 0.0
+                if inside[k, 0] and inside[m, 0]:
+                    rest += p.covariance[s, v, u]
+                if inside[k, 1] and inside[m, 1]:
+                    rest += q.covariance[t, v, u]
+                rest *= root[v] * root[u]
+                for i in range(j):
+                    rest -= factor[k, active[i]] * factor[m, active[i]]
+                factor[k, m] = rest * factor[m, m] if m < k else 1.0 / math.sqrt(1.0 + rest)
+            _whiten(factor[k], active[:n], p.set_ptr[s + 1] - p.set_ptr[s], white[0])
+            _whiten(factor[k], active[:n], q.set_ptr[t + 1] - q.set_ptr[t], white[1])
+            height[k + 1] *= factor[k, k]
+        n_active[k + 1] = n
         k += 1
         choice[k] = 0
     return True
@@ -317,19 +327,20 @@ def _probability(side: _Side, s: int, v: int, a: int) -> float:
 
 
 @internal_kernel
-def _whiten(
-    side: _Side, s: int, v: int, a: int, root: float, factor: Floats, white: Floats
-) -> None:
-    """Whiten the scores of a set in one more column, or an atom in their place."""
-    k, first = len(factor) - 1, side.set_ptr[s]
-    n = side.set_ptr[s + 1] - first
-    for e in range(n):
-        white[k, e] = root * (side.mean[first + e, v] if a < 0 else side.atom[side.atom_ptr[v] + a])
-    for m in range(k):
-        # Columns in which a side is known do not depend on others.
-        if factor[m] != 0.0:
-            for e in range(n):
-                white[k, e] -= factor[m] * white[m, e]
+def _fill(side: _Side, s: int, v: int, a: int, root: float, white: Floats) -> None:
+    """Write the scores of a set in a column, or an atom in their place, in units of the kernel."""
+    first = side.set_ptr[s]
+    for e in range(side.set_ptr[s + 1] - first):
+        white[e] = root * (side.mean[first + e, v] if a < 0 else side.atom[side.atom_ptr[v] + a])
+
+
+@internal_kernel
+def _whiten(factor: Floats, active: Ints, n: Any, white: Floats) -> None:
+    """Whiten the last of the active rows of ``n`` scores by a row of the factor."""
+    k = active[-1]
+    for m in active[:-1]:
+        for e in range(n):
+            white[k, e] -= factor[m] * white[m, e]
     for e in range(n):
         white[k, e] *= factor[k]
 
