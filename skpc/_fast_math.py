@@ -27,6 +27,7 @@ def fast_exp(x: float) -> float:
     """
     # Below, the exponent of the result would leave the range of a float.
     clipped = max(x, -708.0)
+    # exp(x) = 2**n exp(r)
     n = np.floor(clipped * _LOG2_E + 0.5)
     # ln 2 in two parts: the products of the high one and of integers are exact.
     r = (clipped - n * _LN2_HIGH) - n * _LN2_LOW
@@ -56,6 +57,7 @@ def fast_log(x: float) -> float:
 
     Unlike the one of the C library it vectorises.
     """
+    # x = 2**exponent m, read from the bits of the float.
     bits = float_to_bits(x)
     # The exponent becomes the low bits of a float of known exponent: no conversion is needed.
     exponent = bits_to_float((bits >> 52) | _EXPONENT_OF_2_52) - (4503599627370496.0 + 1023.0)
@@ -67,6 +69,7 @@ def fast_log(x: float) -> float:
     # log(m) = 2 artanh(s), whose series has odd powers only.
     s = (m - 1.0) / (m + 1.0)
     z = s * s
+    # From the last term on: the small ones are added up before they meet a large one.
     p = 1.0 / 21.0
     p = p * z + 1.0 / 19.0
     p = p * z + 1.0 / 17.0
@@ -77,4 +80,5 @@ def fast_log(x: float) -> float:
     p = p * z + 1.0 / 7.0
     p = p * z + 1.0 / 5.0
     p = p * z + 1.0 / 3.0
+    # The exponent is the largest part, and comes last for the same reason.
     return exponent * _LN2 + (2.0 * s + 2.0 * s * (z * p))

@@ -23,6 +23,7 @@ _SHIFT = np.uint64(29)
 @inlined
 def mix_bits(word: Any) -> Any:
     """Scramble a uint64: the finaliser of the SplitMix64 generator."""
+    # A change of one bit of the input changes half of the bits of the result.
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
@@ -57,6 +58,7 @@ def row_seeds(codes: NDArray[np.integer], seed: int) -> Streams:
 @inlined
 def uniform(streams: Streams, j: int) -> float:
     """Draw from (0, 1) and advance stream ``j`` of an array of uint64 states."""
+    # All states are visited once before any comes again.
     streams[j] += _GOLDEN
     # The 53 bits of a float, in the middle of their interval: never zero, never one.
     return (np.float64(mix_bits(streams[j]) >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16
@@ -81,6 +83,7 @@ def draw_index(score: Floats, first: Any, n: int, u: float) -> int:
     for k in range(n):
         if score[first + k] > 0.0:
             last = k
+            # Only positive scores count: a state of probability zero is never drawn.
             u -= score[first + k]
             if u < 0.0:
                 return k

@@ -181,7 +181,7 @@ def test_kernels_are_the_same_where_numba_has_changed_inside(monkeypatch):
     def twice(x):
         return x + x
 
-    @kernel
+    @kernel(new_arrays=True)
     def repeat(x, n):
         out = np.empty(n)
         for i in range(n):

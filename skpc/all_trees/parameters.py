@@ -175,7 +175,25 @@ def _differentiate(
     gradient: Floats,
     of_parent: Floats,
 ) -> None:
-    """Derivatives by the logits of the tables of some vertices; see :func:`table_gradient`."""
+    """Derivatives by the logits of the tables of some vertices; see :func:`table_gradient`.
+
+    Parameters
+    ----------
+    factor : array of shape (n_states, n_columns)
+        Weights of edges times conditional probabilities, for all states of parents.
+    ptr, parent : arrays of shape (n_vertices + 2,) and (n_columns,)
+        Where the states of each vertex begin, and the vertex of each column.
+    weight : array of shape (n_vertices, n_vertices + 1)
+        Weights of the edges.
+    edge : array of shape (n_states, n_columns)
+        Expected edges from the state of each column to each state.
+    children : array of shape (2,)
+        The first of the vertices, and the one behind the last.
+    gradient : array of shape (n_states, n_columns)
+        Takes the derivatives.
+    of_parent : array of shape (n_vertices, n_columns)
+        Takes the expected edges, summed over the states of each vertex.
+    """
     per_weight = np.empty(len(parent))
     for v in range(children[0], children[1]):
         # A loop: the copy of a slice would need numba to count references.

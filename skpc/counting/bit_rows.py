@@ -236,7 +236,7 @@ def _count_pairs(
                 pairs[v, u] = pairs[u, v]
 
 
-@kernel
+@kernel(new_arrays=True)
 def _select_rows(
     words: NDArray[np.uint64], mask: NDArray[np.uint64], out: NDArray[np.uint64]
 ) -> None:
@@ -290,7 +290,7 @@ def _select_rows(
         filled += n_kept
 
 
-@kernel
+@kernel(new_arrays=True)
 def _binary_spanning_tree(
     pairs: NDArray[np.uint32],
     ones: NDArray[np.uint32],

@@ -151,7 +151,7 @@ def _count_states(
             counts[state_ptr[v] + codes[r, v] + 1] += weight[r]
 
 
-@kernel
+@kernel(new_arrays=True)
 def count_pairs(
     codes: NDArray[np.int16], weight: Floats, places: Places, begin: int, counts: Floats
 ) -> None:

@@ -195,7 +195,7 @@ def _table_score(tables: CountTables, score: Score, marginal: bool) -> float:
     return float(_sum_terms(tables, pseudo_count, marginal))
 
 
-@kernel
+@kernel(new_arrays=True)
 def _sum_terms(tables: CountTables, pseudo_count: Floats, marginal: bool) -> float:
     """Sum over the rows of all tables of eq. 11, or of the smoothed log-likelihood."""
     most = np.int64(0)

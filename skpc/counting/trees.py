@@ -61,7 +61,7 @@ class ScoredTree(NamedTuple):
     entropy: Floats
 
 
-@kernel
+@kernel(new_arrays=True)
 def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
     """Find the maximum spanning tree of a complete graph by Prim's algorithm.
 

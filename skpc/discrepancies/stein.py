@@ -226,6 +226,7 @@ def _fill_rows(
     """Rows ``start .. stop`` of the matrix from the diagonal on, and their mirror images."""
     for a in range(start, stop):
         for b in range(a, len(gram)):
+            # The kernel is symmetric: half of the pairs are enough.
             gram[a, b] = _entry(rows, terms, space, a, b)
             gram[b, a] = gram[a, b]
 
@@ -241,15 +242,18 @@ def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int)
     total = 0.0
     for i in range(len(n_states)):
         x, y, size = state[a, i], state[b, i], n_states[i]
+        # Collapsed in one of the rows: no step changes it.
         if x < 0 or y < 0:
             continue
         of_variable = 0.0
+        # Either row steps or stays: four terms of the operator, applied on both sides.
         for term in range(4):
             left, right = term < 2, term % 2 == 0
             p = terms.move_measure[a, i] if left else terms.stay_measure[a, i]
             q = terms.move_measure[b, i] if right else terms.stay_measure[b, i]
             c = terms.move[a, i] if left else terms.stay[a, i]
             d = terms.move[b, i] if right else terms.stay[b, i]
+            # A step leads to the state before, from the first one to the last.
             u = (x + size - 1) % size if left else x
             v = (y + size - 1) % size if right else y
             mean = of_rows
@@ -265,6 +269,7 @@ def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int)
 def _multiply_others(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> None:
     """For each variable the product of the kernels of all others that are sampled in both rows."""
     state, n, tables, others = rows.state, len(rows.n_states), space.tables, space.others
+    # Products before and behind each variable: a division would fail where a kernel is zero.
     product = 1.0
     for i in range(n):
         others[i] = product
@@ -299,6 +304,7 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
         x, y = state[a, v], state[b, v]
         wide_b = n_contexts[b, v]
         width = n_contexts[a, v] * wide_b
+        # Sampled in both rows, and nothing below depends on it.
         if x >= 0 and y >= 0 and width == 1:
             continue
         begin = used
@@ -314,10 +320,12 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
             for f in range(wide_b * size_b):
                 t = y if y >= 0 else f % size_b
                 value = weights[table_a + e] * weights[table_b + f]
+                # The kernel of a variable that is sampled in both rows stands before the sum.
                 if x < 0 or y < 0:
                     value *= tables.value[tables.first[v] + s * rows.n_states[v] + t]
                 for c in range(rows.child_ptr[v], rows.child_ptr[v + 1]):
                     w = child[c]
+                    # Messages of width one have been multiplied into the result.
                     if n_contexts[a, w] * n_contexts[b, w] > 1:
                         at = places[rows.place[a, w] + e] * n_contexts[b, w]
                         value *= message[first[w] + at + places[rows.place[b, w] + f]]

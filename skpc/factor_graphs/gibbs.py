@@ -226,6 +226,7 @@ def _run_chain(
             # A draw is below one, so that the product rounds to a variable that exists.
             turn = int(uniform(streams, ZERO) * len(moving))
         _update(factors, moving[turn], state, streams, log_prob)
+        # A random scan overwrites it.
         turn = turn + 1 if turn + 1 < len(moving) else 0
         due -= 1
 
@@ -249,6 +250,7 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
         peak = max(peak, log_prob[s])
     total = 0.0
     for s in range(n_states):
+        # The line of logs is used again for the probabilities.
         log_prob[s] = math.exp(log_prob[s] - peak)
         total += log_prob[s]
     left = uniform(streams, ZERO) * total

@@ -218,7 +218,7 @@ def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
     return column.score.transform(column.atoms)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: Floats) -> int:
     """Add expectations, set by set; the first pair of sets with too many choices, or -1."""
     n_sets, most = len(q.leaf), 1
@@ -234,12 +234,13 @@ def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: 
             # Rows increase within a set, so that these two say whether any pair is wanted.
             if is_empty or (upper and p.row[first] > q.row[last]):
                 continue
+            # Sets of leaves that differ in their means only share all factors.
             if not _walk(p, q, s, t, order, root, white, out):
                 return s * n_sets + t
     return -1
 
 
-@internal_kernel
+@internal_kernel(new_arrays=True)
 def _walk(
     p: _Side, q: _Side, s: int, t: int, order: Ints, root: Floats, white: Floats, out: Floats
 ) -> bool:
@@ -261,6 +262,7 @@ def _walk(
     active, n_active = np.empty(d, np.int64), np.zeros(d + 1, np.int64)
     n_visits, k = 0, 0
     while k >= 0:
+        # All columns have a choice: their terms are known.
         if k == d:
             _add_term(p, q, s, t, d, prob[k] * height[k], white, out)
             k -= 1
@@ -279,6 +281,7 @@ def _walk(
             return False
         a, b = c // n_right - 1, c % n_right - 1
         likely = prob[k] * _probability(p, s, v, a) * _probability(q, t, v, b)
+        # What follows can only be less likely.
         if likely < _NOTHING:
             continue
         inside[k, 0], inside[k, 1] = p.missing[s, v] and a < 0, q.missing[t, v] and b < 0
@@ -342,10 +345,11 @@ def _whiten(factor: Floats, active: Ints, n: Any, white: Floats) -> None:
         for e in range(n):
             white[k, e] -= factor[m] * white[m, e]
     for e in range(n):
+        # The factor holds reciprocals on its diagonal.
         white[k, e] *= factor[k]
 
 
-@internal_kernel
+@internal_kernel(new_arrays=True)
 def _add_term(
     p: _Side, q: _Side, s: int, t: int, d: int, weight: float, white: Floats, out: Floats
 ) -> None:

@@ -336,7 +336,7 @@ def _test_pairs(pairs: Floats, ptr: Ints, cautious: bool, statistic: Floats, fre
             statistic[a, b], freedom[a, b] = _test_table(table, cautious)
 
 
-@internal_kernel
+@internal_kernel(new_arrays=True)
 def _test_table(table: Floats, cautious: bool) -> tuple[float, int]:
     """Statistic and degrees of freedom; zero if either column has only one state."""
     n_rows, n_columns = table.shape
@@ -346,6 +346,7 @@ def _test_table(table: Floats, cautious: bool) -> tuple[float, int]:
             row[s] += table[s, t]
             column[t] += table[s, t]
     total = row.sum()
+    # States that no row shows have no part in the degrees of freedom.
     nothing = _NOTHING * total
     freedom = ((row > nothing).sum() - 1) * ((column > nothing).sum() - 1)
     chi_square, log_ratio = 0.0, 0.0
@@ -356,6 +357,7 @@ def _test_table(table: Floats, cautious: bool) -> tuple[float, int]:
                     expected = row[s] * column[t] / total
                     difference = abs(table[s, t] - expected)
                     # Yates' correction, of tables of two rows and two columns.
+                    # The correction of Yates: one degree of freedom approximates counts worst.
                     if freedom == 1:
                         difference = max(difference - 0.5, 0.0)
                     chi_square += difference * difference / expected

@@ -102,16 +102,20 @@ def patterns_of(
         if scope not in grouped:
             member = [bool(scope >> var & 1) for var in range(circuit.n_features)]
             part = np.ascontiguousarray(points[:, member].reshape(len(points), -1))
+            # Points that agree on the scope share all that happens below it.
             pattern = group_rows(part)[1]
             grouped[scope] = pattern, np.unique(pattern, return_index=True)[1]
         return grouped[scope]
 
+    # What depends on points alone is laid out once, for all rows that are asked about.
     leaves = circuit.structure.leaves
     map_at, pattern = _maps(plan, scopes, circuit.structure.scopes, leaves, grouped_by)
     leaf_at, of_leaves, cells = np.empty(len(plan.leaves.var), np.int64), [], []
     filled = 0
     for var, alone in enumerate(variables_of_leaves(circuit)):
+        # A variable that only leaves of several have needs no values of its own.
         cells.append(points[grouped_by(1 << var)[1] if alone else slice(0), var])
+        # A pattern of a variable is one of its distinct cells.
         values = leaf_values(var, cells[-1])
         leaf_at[leaves.with_variable(var)] = filled + np.arange(len(values)) * values.shape[1]
         of_leaves.append(values.ravel())
@@ -147,11 +151,13 @@ def _maps(
     begin: dict[tuple[int, int], int] = {}
     patterns: list[Floats] = [np.empty(0, np.int64)]
     filled = 0
+    # Children of a sum have its scope, and so its patterns: only products need a map.
     for i in np.flatnonzero(plan.is_sum == 0).tolist():
         for a in range(plan.ptr[i], plan.ptr[i + 1]):
             child = int(plan.arg[a])
             below = scopes[child] if child >= 0 else scope_of_node[leaves.node[~child]]
             key = (scopes[i], below)
+            # Products that split one scope alike share their maps.
             if key not in begin:
                 patterns.append(grouped_by(below)[0][grouped_by(scopes[i])[1]])
                 begin[key] = filled
@@ -223,10 +229,12 @@ def expected_at_points(
     ndarray of shape (n_rows, n_root_patterns)
     """
     program = plan_of(circuit.structure)
+    # Kernel values of points and known cells depend on no leaf: they are computed once.
     known_at, of_cells = _known_values(given.cells, patterns, cell_values)
     alone = np.concatenate([patterns.of_leaves, of_cells])
     sizes = [len(n.row) * len(p.height) for n, p in zip(given.joint, patterns.joint)]
     lines_at = len(alone) + sum(sizes)
+    # One array for all: a kernel that chose between several would be compiled for each.
     work = np.empty(lines_at + program.n_slots * patterns.width.max())
     work[: len(alone)] = alone
     joint, joint_at = _fill_joint(circuit, given, patterns, factors, len(alone), work)
@@ -272,6 +280,7 @@ def _known_values(
     parts = [np.empty(0)]
     for var in range(cells.shape[1]):
         observed = ~np.isnan(cells[:, var])
+        # Many rows have few different cells: the kernel is evaluated once for each of them.
         distinct, which = np.unique(cells[observed, var], return_inverse=True)
         values = cell_values(var, distinct)
         known_at[observed, var] = filled + which * values.shape[1]
@@ -318,15 +327,18 @@ def _follow(
     """
     ptr, node, arg_ptr = given.ptr, given.node, given.arg_ptr
     arg, posterior = given.arg, given.weight
+    # Lines are as wide as the widest node, so that one may take the place of another.
     stride = 0
     for i in range(len(width)):
         stride = max(stride, width[i])
+    # Row by row: the lines of one row are all that has to be kept.
     for r in range(len(ptr) - 1):
         for e in range(ptr[r], ptr[r + 1]):
             i = node[e]
             n = width[i]
             target = work[lines_at + plan.slot[i] * stride :][:n]
             # Children stand before their parents, so that their lines are filled.
+            # Only children that the row reaches take part.
             for k in range(arg_ptr[e], arg_ptr[e + 1]):
                 a = arg[k]
                 child = plan.arg[a]

@@ -212,6 +212,7 @@ def _words(marks: NDArray[np.bool_], n_words: int) -> NDArray[np.uint64]:
 def _meets(scope: NDArray[np.uint64], i: int, missing: NDArray[np.uint64], j: int) -> bool:
     """Whether any variable of scope i is missing in row j."""
     common = np.uint64(0)
+    # Sets of variables as bits, 64 at a time, without a way out of the loop.
     for w in range(scope.shape[1]):
         common |= scope[i, w] & missing[j, w]
     return common != 0
@@ -233,7 +234,7 @@ def _divide(plan: Plan, score: Floats, alive: NDArray[np.int8], i: int, total: f
         score[a] /= total
 
 
-@kernel
+@kernel(new_arrays=True)
 def _reach(
     plan: Plan,
     tables: Tables,
@@ -272,6 +273,7 @@ def _reach(
     n_entries = 0
     n_args = 0
     for j in range(len(column)):
+        # From the root down: a node is alive if an alive parent gives it a positive weight.
         alive[:] = 0
         alive[n_inner - 1] = 1
         for i in range(n_inner - 1, -1, -1):
@@ -283,6 +285,7 @@ def _reach(
             total = 0.0
             for a in range(plan.ptr[i], plan.ptr[i + 1]):
                 score[a] = 0.0
+                # All children of a product are reached.
                 if plan.is_sum[i] == 0:
                     score[a] = 1.0
                 elif total == 0.0 or not one_for_all:
@@ -297,10 +300,12 @@ def _reach(
                     alive[plan.arg[a]] = 1
             if plan.is_sum[i] == 1:
                 _divide(plan, score, alive, i, total)
+        # Entered children first, as those who follow the entries need them.
         for i in range(n_inner):
             if alive[i] == 1:
                 node[n_entries] = i
                 for a in range(plan.ptr[i], plan.ptr[i + 1]):
+                    # Children of weight zero are left out: few may remain.
                     if score[a] > 0.0:
                         arg[n_args] = a
                         posterior[n_args] = score[a]

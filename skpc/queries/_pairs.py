@@ -132,7 +132,7 @@ class PairEvaluator:
         return tables
 
 
-@kernel
+@kernel(new_arrays=True)
 def _evaluate(
     p: Ranked,
     q: Ranked,
@@ -434,7 +434,7 @@ def _rank_of_child(
     return ranking.of_leaf[~child] if is_leaf else ranking.of_cell[var]
 
 
-@kernel
+@kernel(new_arrays=True)
 def _sort(
     plan: Plan,
     ranking: Ranking,

@@ -221,6 +221,7 @@ def _descend(
     """
     is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
     root = len(is_sum) - 1
+    # All rows begin at the root; each node is handed those that have come to it.
     for j in range(len(rows)):
         visitors[slot[root], j] = j
     n_visitors[slot[root]] = len(rows)
@@ -230,9 +231,11 @@ def _descend(
             # Going down, the last use is the first: the line still holds another node's rows.
             if plan.last_use[a] == 1:
                 n_visitors[slot[arg[a]]] = 0
+        # All rows at a node one after the other, while its arguments are in the cache.
         for k in range(n_visitors[slot[i]]):
             j = visitors[slot[i], k]
             first, last = begin, end
+            # A sum sends its row on to one child, a product to all of them.
             if is_sum[i] == 1:
                 settings = plan, tables, cells, lines, in_logs, maximise
                 first = _chosen_child(*settings, i, column[j], score, streams, j)
@@ -244,9 +247,11 @@ def _descend(
                     n_visitors[slot[child]] += 1
                     continue
                 leaf, var = ~child, leaves.var[~child]
+                # The cells of a leaf of several variables are drawn together, after the walk.
                 if leaves.line[leaf] != var:
                     owner[j, var] = leaf
                 elif np.isnan(rows[j, var]):
+                    # Observed cells stay as they are, whatever leaf they have come to.
                     if maximise:
                         rows[j, var] = mode[leaf]
                     else:
@@ -283,13 +288,16 @@ def _chosen_child(
     weight = tables.log_weight if in_logs else tables.weight
     for a in range(begin, end):
         value = argument_value(plan, table, cells, lines, a, r, in_logs)
+        # Draws need probabilities, maxima only an order.
         if maximise:
             # Lines of maxima are in logs.
             score[a - begin] = weight[a] + value
         elif in_logs:
+            # Relative to the value of the sum, no exponential overflows.
             score[a - begin] = fast_exp(weight[a] + value - lines[i, r])
         else:
             score[a - begin] = weight[a] * value
+        # Scores of draws need not sum to one: their total takes part in the draw.
         total += score[a - begin]
     if maximise:
         return begin + np.argmax(score[: end - begin])

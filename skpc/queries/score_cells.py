@@ -142,9 +142,12 @@ def _differentiate(
     table = tables.log_table if in_logs else tables.table
     sent, value, after = lines.shape[0] - FLOW, lines.shape[0] - VALUE, lines.shape[0] - QUOTIENT
     zero, one = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
+    # Several leaves may read one cell: their derivatives add up.
     out[:, :n] = zero
     last = len(is_sum) - 1
+    # The derivative of the root by itself.
     derivative[slot[last], :n] = one
+    # Parents before children: a derivative is complete when its node passes it on.
     for i in range(last, -1, -1):
         begin, end = ptr[i], ptr[i + 1]
         if is_sum[i] == 0:
@@ -157,6 +160,7 @@ def _differentiate(
                     leaf_values(leaves, ~arg[a], table, codes, values, n, in_logs, lines, value)
                 source = arg[a] if arg[a] >= 0 else value
                 _times(before, a - begin + 1, before, a - begin, lines, source, n, in_logs)
+            # Products before each argument are kept, those behind it grow on the way.
             lines[after, :n] = one
         for a in range(end - 1, begin - 1, -1):
             child = arg[a]
@@ -167,6 +171,7 @@ def _differentiate(
                     lines[sent, r] = above + factor if in_logs else above * factor
             else:
                 _times(lines, sent, before, a - begin, lines, after, n, in_logs)
+                # Nobody reads the product of all arguments.
                 if a > begin:
                     if child < 0:
                         leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, value)
@@ -214,6 +219,7 @@ def _times(
 def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -> None:
     if in_logs:
         for r in range(n):
+            # The greater one is taken out, so that the exponential cannot overflow.
             high, low = max(target[t, r], lines[a, r]), min(target[t, r], lines[a, r])
             more = math.log1p(math.exp(low - high)) if low > -np.inf else 0.0
             target[t, r] = high + more
@@ -234,6 +240,7 @@ def _compare(
         first, last = ptr[var], ptr[var + 1]
         for r in range(n):
             x = values[var, r]
+            # A missing cell has no score.
             if x != x:
                 out[var, r] = np.nan
                 continue

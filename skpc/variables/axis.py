@@ -294,6 +294,7 @@ def cell_of(axis: Floats, first: int, last: int, x: float) -> int:
     low = first + 4
     # An axis has five numbers for each edge, and eight more.
     high = low + (last - first - 8) // 5
+    # Bisection: bins differ in width, so that no division leads to the right one.
     while low < high:
         middle = (low + high) >> 1
         if axis[middle] <= x:
@@ -337,6 +338,7 @@ def draw_in_cell(axis: Floats, first: int, last: int, cell: int, u: float) -> fl
         end = axis[begin + n_edges - 1]
         least = math.exp(min((end - axis[first + 3]) / axis[first + 1], 0.0))
         return min(end - axis[first + 1] * math.log(least + (1.0 - least) * u), axis[first + 3])
+    # Within a bin the density is flat.
     low = axis[begin + cell - 1]
     return low + u * (axis[begin + cell] - low)
 
@@ -344,6 +346,7 @@ def draw_in_cell(axis: Floats, first: int, last: int, cell: int, u: float) -> fl
 @inlined
 def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> float:
     """Turn a uniform draw into one from a state."""
+    # The layout is that of the flat array: edges first, then the cells.
     n_edges = (last - first - 8) // 5
     at = first + 4 + n_edges
     # One random number chooses the cell, and what is left of it the place within.
@@ -377,7 +380,7 @@ def _read_rows(ptr: Ints, axis: Floats, rows: Floats, codes: np.ndarray, density
                 density[row] += log_density
 
 
-@kernel
+@kernel(new_arrays=True)
 def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floats) -> None:
     """Replace NaN by the code of the cell, or by a draw from its state."""
     streams = np.empty(1, dtype=np.uint64)

@@ -80,6 +80,7 @@ def log_gaussian(first: int, n_states: int, table: Floats, code: Any, z: float) 
     """Log density of a cell relative to the highest peak of the variable."""
     # One entry for each state and one for a missing cell stand before the Gaussian.
     at = first + n_states + 1
+    # A cell that holds an atom has no score: the Gaussian takes it as missing.
     value = _log_normal(table[at], table[at + 1], table[at + 2], table[at + 3], z)
     return value + table[first + code] if n_states > 1 else value
 
@@ -151,6 +152,7 @@ def add_gaussian(
     =========  =====================  =====================================================
     """
     # A state alone takes all that is observed: nobody needs its count.
+    # A state alone needs no count of its own: the Gaussian has it.
     if n_states > 1:
         add_states(first, n_states, line, codes, n, lines, flow, statistic)
     at = first + n_states + 1
@@ -175,6 +177,7 @@ def add_gaussian(
 @inlined
 def is_atom(column: Floats, begin: int, n_states: int, x: float) -> bool:
     """Whether a value belongs to one of the atoms of a column of ``n_states`` states."""
+    # Atoms are few: a loop over them is faster than a search.
     for at in range(begin + ATOMS, begin + ATOMS + n_states - 1):
         if abs(x - column[at]) <= column[begin + 2]:
             return True
@@ -215,12 +218,14 @@ def draw_gaussian(
     # Without states numbers are their own scores, and nothing bounds their draws.
     if n_states == 0:
         return table[at] + normal(streams, j) / table[at + 1]
+    # The atoms share the interval with all other values, which come last.
     u = uniform(streams, j)
     for state in range(n_states - 1):
         # The tables of formulas stay logs in the linear domain too.
         u -= math.exp(table[first + state])
         if u < 0.0:
             return column[begin + ATOMS + state]
+    # No atom was drawn: a score, whose value must not hold one either.
     return draw_score(column, begin, n_states, table[at], 1.0 / table[at + 1], streams, j)[0]
 
 

@@ -94,7 +94,7 @@ def draw_missing(
     _draw(*states, columns.axis, axis_at, cells.scores, reached, streams, rows)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _draw(
     prob: Floats,
     state_ptr: Ints,

@@ -28,6 +28,7 @@ def factorise(matrix: Floats, index: Ints, root: Floats) -> float:
             for s in range(j):
                 rest -= root[i, s] * root[j, s]
             root[i, j] = rest * root[j, j]
+        # Reciprocals on the diagonal: solving multiplies, which is faster than division.
         rest = matrix[index[i], index[i]]
         for s in range(i):
             rest -= root[i, s] * root[i, s]
@@ -47,7 +48,7 @@ def _solve(root: Floats, begin: Any, size: Any, vector: Floats) -> None:
         vector[i] = rest * root[i, i]
 
 
-@kernel
+@kernel(new_arrays=True)
 def measure(
     covariance: Floats,
     precision: Floats,
@@ -79,6 +80,7 @@ def measure(
     for r in range(len(pattern)):
         p = pattern[r]
         m = n_missing[p]
+        # The precision has answered for complete rows.
         if m == 0:
             continue
         # The smaller block: that of the missing cells, or that of the observed ones.
@@ -86,6 +88,7 @@ def measure(
         block = columns[p, :m] if by_missing else columns[p, m:]
         matrix = precision if by_missing else covariance
         # Rows of a pattern stand together, so that the last factor is all that is kept.
+        # Rows of one pattern stand together, so that each factor is made once.
         if p != factorised:
             factorised, of_block = p, factorise(matrix, block, root)
         # The precision maps what is observed to the missing cells.
@@ -104,7 +107,7 @@ def measure(
             square[r], log_det[r] = total, of_block
 
 
-@kernel
+@kernel(new_arrays=True)
 def complete(
     covariance: Floats,
     precision: Floats,
@@ -138,6 +141,7 @@ def complete(
     while begin < n_rows:
         # What a pattern needs is found once for all of its rows.
         p, end, weights = pattern[begin], begin, 0.0
+        # The spread of a pattern is the same for all its rows: it is added once, with their weight.
         while end < n_rows and pattern[end] == p:
             weights += weight[end]
             end += 1
@@ -153,6 +157,7 @@ def complete(
             _add_spread(covariance, missing, len(block), by_missing, weights, half, spread, rows)
             for r in range(begin, end):
                 # Half of the solution for the row; the other half is that of each missing cell.
+                # Either block gives the same expectation, by other factors.
                 for s in range(len(block)):
                     solved[s] = -mapped[r, block[s]] if by_missing else distance[r, block[s]]
                 _solve(root, 0, len(block), solved)
@@ -175,6 +180,7 @@ def _halve(
     for i in range(len(missing)):
         for s in range(len(block)):
             half[i, s] = 0.0 if by_missing else covariance[missing[i], block[s]]
+        # The inverse of the block of the precision is the covariance of the missing cells.
         if by_missing:
             half[i, i] = 1.0
         # The first entries of a column of the unit matrix stay zero.
@@ -215,6 +221,7 @@ def _add_spread(
             right, total = half[j, first:size], 0.0
             for s in range(len(left)):
                 total += left[s] * right[s]
+            # What the observed cells explain is taken away.
             if not by_missing:
                 total = covariance[v, missing[j]] - total
             # Half of the symmetric sum; the caller mirrors it once for all patterns.

@@ -165,11 +165,13 @@ def add_states(
             zero += lines[flow, r] if code == 0 else 0.0
             one += lines[flow, r] if code == 1 else 0.0
             missing += lines[flow, r] if code == 2 else 0.0
+        # One write for each state: the statistics of all leaves share an array.
         statistic[first] += zero
         statistic[first + 1] += one
         statistic[first + 2] += missing
     else:
         for r in range(n):
+            # A missing cell has the number of states as its state, and a place of its own.
             statistic[first + codes[var, r]] += lines[flow, r]
 
 

@@ -227,6 +227,7 @@ def _unbound(lower: float, upper: float, x: float) -> float:
 @inlined
 def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]:
     """Score of a value, and the log slope there; the score is ``score[at : at + 7]``."""
+    # Numbers of one array, so that kernels take the score of any column alike.
     lower, upper, spread, power = score[at], score[at + 1], score[at + 3], score[at + 4]
     low, high = score[at + 5], score[at + 6]
     slope = -math.log(spread)
@@ -253,6 +254,7 @@ def value_of(score: Floats, at: int | np.int64, z: float) -> float:
     power, low, high = score[at + 4], score[at + 5], score[at + 6]
     u = z
     # The ends of the range as scores say which piece a score belongs to.
+    # A power of one is the identity, and most columns have it.
     if power != 1.0:
         bottom, top = _power(low, power), _power(high, power)
         if z < bottom:
@@ -288,7 +290,7 @@ def _values(score: Floats, z: Floats, x: Floats) -> None:
         x[i] = value_of(score, np.int64(0), z[i]) if z[i] == z[i] else np.nan
 
 
-@kernel
+@kernel(new_arrays=True)
 def _quadrature(
     score: Floats,
     knots: Floats,

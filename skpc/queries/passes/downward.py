@@ -93,10 +93,12 @@ def flow_down(
     weight = tables.log_weight if in_logs else tables.weight
     table = log_table if in_logs else tables.table
     sums_rows, incomplete = len(into.edge_flow) > 0, cells.incomplete
+    # Parents before children: the flow of a node is complete when its turn comes.
     for i in range(len(is_sum) - 1, -1, -1):
         line, total = slot[i], _begin(lines, flows, slot[i], i, is_sum[i] == 1, in_logs, n)
         for a in range(ptr[i + 1] - 1, ptr[i] - 1, -1):
             child = arg[a]
+            # An observed cell has no average to fill.
             if child < 0 and not sums_rows and incomplete[leaves.line[~child]] == 0:
                 continue
             if is_sum[i] == 1:
@@ -105,6 +107,7 @@ def flow_down(
                     source = lines.shape[0] - VALUE
                     leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, source)
                 total = _send(lines, flows, line, i, source, weight[a], in_logs, n)
+            # Children of a product have the flow, and its total, of the product.
             if sums_rows:
                 into.edge_flow[a] += total
             if child >= 0:
@@ -123,6 +126,7 @@ def _begin(
     """Prepare what node i sends; the total flow that each child of a product gets."""
     flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
     total = 0.0
+    # All children of a product get its whole flow.
     if not is_sum:
         for r in range(n):
             lines[flow, r] = flows[line, r]
@@ -163,6 +167,7 @@ def _send(
     """
     flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
     total = 0.0
+    # In logs a quotient is a difference, so that each child divides by itself.
     if in_logs:
         for r in range(n):
             sent = flows[line, r] * fast_exp(weight + lines[source, r] - lines[i, r])
@@ -180,6 +185,7 @@ def _send(
 def _receive(lines: Floats, flows: Floats, out: int, is_first: bool, n: int) -> None:
     """Add the line FLOW to the flow of an inner child."""
     flow = lines.shape[0] - FLOW
+    # The line still holds the flow of a node that is done with.
     if is_first:
         for r in range(n):
             flows[out, r] = lines[flow, r]
@@ -194,6 +200,7 @@ def _add_features(lines: Floats, into: Collected, leaf: int, n: int) -> None:
     flow = lines.shape[0] - FLOW
     begin, end = into.feature_ptr[leaf], into.feature_ptr[leaf + 1]
     for f in range(begin, end):
+        # One loop over rows for each feature: both lines stand together in memory.
         factor, out = into.feature[f], into.first[leaf] + f - begin
         for r in range(n):
             into.average[out, r] += factor * lines[flow, r]
@@ -224,6 +231,7 @@ def _add_statistics(
         Takes the statistics.
     """
     flow = lines.shape[0] - FLOW
+    # The facts of this leaf alone: numba would pass all arrays of all leaves, one by one.
     family, first = leaves.family[leaf], leaves.first[leaf]
     n_states, line = leaves.n_states[leaf], leaves.line[leaf]
     add_statistics(family, first, n_states, line, table, codes, values, n, lines, flow, statistic)

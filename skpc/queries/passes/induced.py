@@ -126,7 +126,7 @@ def _entry_sources(
     return source, below
 
 
-@kernel
+@kernel(new_arrays=True)
 def _next_stops(
     child_ptr: Ints,
     child: Ints,
@@ -157,15 +157,18 @@ def _next_stops(
     counting = len(stop) == 0
     pending = np.empty(len(number), np.int64)
     for entry in range(len(below)):
+        # A leaf, or a state that is impossible, has nothing below it.
         if below[entry] < 0:
             continue
         at = 0 if counting else ptr[entry]
+        # Products are passed through: nothing happens at them on the way of a row.
         pending[0] = below[entry]
         depth = 1
         while depth > 0:
             depth -= 1
             node = pending[depth]
             if number[node] < 0:
+                # Backwards, so that the stops come off the stack in their order.
                 for edge in range(child_ptr[node + 1] - 1, child_ptr[node] - 1, -1):
                     pending[depth] = child[edge]
                     depth += 1
@@ -186,9 +189,11 @@ def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int,
     axis, ptr = columns.axis, columns.axis_ptr
     for var in range(rows.shape[1]):
         x = rows[r, var]
+        # A bad cell further on must still be found, so that the row is read to its end.
         if np.isnan(x):
             state_of_row = -2
             continue
+        # Scalars, as a call that took the arrays would cost more than the look-up.
         first, last = ptr[var], ptr[var + 1]
         facts = (n_states[var], family[var], log_peak[var])
         state, _, density = read_cell(*facts, axis, first, last, x)
@@ -199,7 +204,7 @@ def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int,
     return state_of_row, base
 
 
-@kernel
+@kernel(new_arrays=True)
 def walk(
     plan: InducedPlan,
     value: Floats,
@@ -243,6 +248,7 @@ def walk(
     stop_var, first, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
     for r in range(len(rows)):
         bad, base = _read_row(columns, rows, r, codes)
+        # An error is raised by the caller: kernels only say where.
         if bad >= 0:
             return bad
         if bad == -2:
@@ -253,12 +259,14 @@ def walk(
                 # The densities of a mixture are known before its rows are counted.
                 continue
             total, depth, root = base, 0, first_root + k
+            # Nothing decides above the first stops.
             for s in range(ptr[root], ptr[root + 1]):
                 pending[depth], decided[depth] = stop[s], -1
                 depth += 1
             while depth > 0:
                 depth -= 1
                 at, above = pending[depth], decided[depth]
+                # The state decides, so that one entry of the stop is taken and no sum is formed.
                 var = stop_var[at]
                 entry = first[at] + codes[var]
                 total += value[entry]

@@ -129,7 +129,7 @@ def tables_with(circuit: Circuit, log_table: Floats) -> Tables:
     return Tables(log_weight, np.exp(log_weight), log_table, table)
 
 
-@kernel
+@kernel(new_arrays=True)
 def _post_order(kind: NDArray[np.int8], child_ptr: Ints, child: Ints, order: Ints) -> int:
     """List the inner nodes below the root depth first, children before parents."""
     n_nodes = len(kind)
@@ -142,9 +142,11 @@ def _post_order(kind: NDArray[np.int8], child_ptr: Ints, child: Ints, order: Int
         waiting[0] = n_nodes - 1
         upcoming[0] = child_ptr[n_nodes - 1]
         depth = 1
+    # A stack in place of recursion, which has a limit: chains may be a million nodes deep.
     while depth > 0:
         node = waiting[depth - 1]
         edge = upcoming[depth - 1]
+        # All children are listed: it is the turn of the node.
         if edge == child_ptr[node + 1]:
             order[count] = node
             count += 1
@@ -153,6 +155,7 @@ def _post_order(kind: NDArray[np.int8], child_ptr: Ints, child: Ints, order: Int
             continue
         upcoming[depth - 1] = edge + 1
         below = child[edge]
+        # Nodes with several parents are listed once; leaves have no place in the order.
         if kind[below] != 0 and done[below] == 0:
             waiting[depth] = below
             upcoming[depth] = child_ptr[below]
@@ -160,11 +163,12 @@ def _post_order(kind: NDArray[np.int8], child_ptr: Ints, child: Ints, order: Int
     return count
 
 
-@kernel
+@kernel(new_arrays=True)
 def _assign_slots(ptr: Ints, arg: Ints, slot: Ints, last_use: NDArray[np.int8]) -> int:
     """Give every inner node a line of the working set for as long as it is alive."""
     n_inner = len(slot)
     is_read = np.zeros(n_inner, np.int8)
+    # From behind, the first sight of a node is its last use.
     for a in range(len(arg) - 1, -1, -1):
         if arg[a] >= 0 and is_read[arg[a]] == 0:
             is_read[arg[a]] = 1
@@ -182,6 +186,7 @@ def _assign_slots(ptr: Ints, arg: Ints, slot: Ints, last_use: NDArray[np.int8]) 
             slot[i] = n_slots
             n_slots += 1
         for a in range(ptr[i], ptr[i + 1]):
+            # Few nodes are alive together, so that their lines stay in the cache.
             if arg[a] >= 0 and last_use[a] == 1:
                 free[n_free] = slot[arg[a]]
                 n_free += 1

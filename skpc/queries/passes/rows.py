@@ -107,7 +107,7 @@ class Cells(NamedTuple):
     incomplete: NDArray[np.int8]
 
 
-@kernel
+@kernel(new_arrays=True)
 def new_cells(n_lines: int, size: Any) -> Cells:
     """Arrays for parts of up to ``size`` rows."""
     codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
@@ -126,25 +126,32 @@ def read_batch(
     codes, values, base, incomplete = cells.codes, cells.values, cells.base, cells.incomplete
     n_states, families, log_peaks = columns.n_states, columns.family, columns.log_peak
     axis, ptr = columns.axis, columns.axis_ptr
+    # Each row has a density that all leaves of its numbers have in common.
     for r in range(n):
         base[r] = 0.0
     for var in range(n_features):
         missing, family, log_peak = n_states[var], families[var], log_peaks[var]
         first, last, ignored = ptr[var], ptr[var + 1], columns.ignored[var]
+        # Passes skip what is complete in all rows of a batch.
         incomplete[var] = 0
         for r in range(n):
             x = rows[start + r, var]
+            # A variable that the circuit has been conditioned on is read from the circuit.
             if np.isnan(x) or ignored:
+                # Tables have an entry for a missing cell behind those of the states.
                 codes[var, r] = missing
                 values[var, r] = np.nan
                 incomplete[var] = 1
             else:
                 state, value, density = read_cell(missing, family, log_peak, axis, first, last, x)
+                # An error is raised by the caller: kernels only say where.
                 if state < 0:
                     return (start + r) * n_features + var
                 codes[var, r] = state
                 values[var, r] = value
+                # What all leaves of the variable share is not repeated in their tables.
                 base[r] += density
+    # Leaves of several variables have lines as variables do, which passes read alike.
     for b in range(joint.shape[1]):
         line = n_features + 2 * b
         for r in range(n):

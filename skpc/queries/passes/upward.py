@@ -74,10 +74,12 @@ def argument_value(
     plan: Plan, table: Floats, cells: Cells, lines: Floats, a: int, r: int, in_logs: bool
 ) -> float:
     """Value of argument a of the plan in column r of an evaluated batch."""
+    # Negative arguments are leaves, which are evaluated where they are read.
     child = plan.arg[a]
     if child >= 0:
         return lines[child, r]
     leaf = ~child
+    # One cell of a leaf is cheaper to evaluate again than to keep for all rows.
     line, n_states = plan.leaves.line[leaf], plan.leaves.n_states[leaf]
     family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
     code, x = cells.codes[line, r], cells.values[line, r]
@@ -89,6 +91,7 @@ def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: 
     """Evaluate all inner nodes in the linear domain; the last of the lines is scratch."""
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
     weight, table, codes, values = tables.weight, tables.table, cells.codes, cells.values
+    # Children stand before their parents, so that one pass in order is enough.
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
         out, begin = slot[i], ptr[i]
@@ -103,6 +106,7 @@ def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: 
             factor = weight[a]
             if a == begin:
                 if is_sum[i] == 1 or source != out:
+                    # Leaves of a product are where they should be: their factor is one.
                     for r in range(n):
                         lines[out, r] = factor * lines[source, r]
             elif is_sum[i] == 1:
@@ -135,19 +139,23 @@ def upward_log(
         out, begin = slot[i], ptr[i]
         for a in range(begin, ptr[i + 1]):
             child, source, shift = arg[a], scratch, log_weight[a]
+            # Leaves have no line of their own: there are many, and each is read once or twice.
             if child >= 0:
                 source = slot[child]
             else:
                 leaf_values(leaves, ~child, table, codes, values, n, TRUE, lines, source)
+            # The first child overwrites what the line held for another node.
             if a == begin:
                 for r in range(n):
                     lines[out, r] = shift + lines[source, r]
+            # Products of values are sums of logs.
             elif is_sum[i] == 0:
                 for r in range(n):
                     lines[out, r] += lines[source, r]
             else:
                 for r in range(n):
                     lines[out, r] = max(lines[out, r], shift + lines[source, r])
+        # The maximum comes first: less it, no exponential overflows.
         if is_sum[i] == 1 and not maximise:
             _log_of_sum(plan, slot, tables, cells, n, lines, i)
 
@@ -159,6 +167,7 @@ def _log_of_sum(
     """Turn the maximum over the children of sum ``i`` into the log of their sum."""
     table, codes, values = tables.log_table, cells.codes, cells.values
     scratch, total, out = lines.shape[0] - 1, lines.shape[0] - 2, slot[i]
+    # The maximum is read until the sum is complete, which so has a line of its own.
     for r in range(n):
         lines[total, r] = 0.0
     for a in range(plan.ptr[i], plan.ptr[i + 1]):
@@ -177,7 +186,7 @@ def _log_of_sum(
             lines[out, r] += math.log(lines[total, r])
 
 
-@kernel
+@kernel(new_arrays=True)
 def _evaluate(
     plan: Plan,
     n_slots: int,
@@ -207,6 +216,7 @@ def _evaluate(
     in_logs : bool
         Whether to evaluate in the log domain.
     """
+    # Made once for all batches: making arrays takes longer than a small batch does.
     cells = new_cells(rows.shape[1] + 2 * joint.shape[1], np.int64(_BATCH))
     base = cells.base
     # A node takes the line of one that nobody reads any more.
@@ -214,6 +224,7 @@ def _evaluate(
     root = plan.slot[len(plan.slot) - 1]
     for start in range(0, len(rows), _BATCH):
         n = min(_BATCH, len(rows) - start)
+        # Transposed: the loops over rows then run over contiguous memory.
         bad = read_batch(columns, rows, joint, start, n, cells)
         if bad >= 0:
             return bad
@@ -223,6 +234,7 @@ def _evaluate(
                 out[start + r] = base[r] + lines[root, r]
         else:
             upward(plan, plan.slot, tables, cells, n, lines)
+            # NaN asks for the row again, in logs: rare, and several times as slow.
             for r in range(n):
                 value = lines[root, r]
                 out[start + r] = base[r] + math.log(value) if value >= TINY else np.nan
@@ -239,6 +251,7 @@ def feed_forward(circuit: Circuit, rows: Floats) -> Floats:
         settings = (program.plan, program.n_slots, tables, columns)
         bad = _evaluate(*settings, part, joint, target, False)
         refuse_cell(columns, part, bad, start)
+        # Only the rows whose values are too small for the linear domain are evaluated in logs.
         again = np.flatnonzero(np.isnan(target))
         if len(again):
             log_density = np.empty(len(again))
