@@ -28,8 +28,9 @@ class Places(NamedTuple):
         Numbers of states of the columns.
     state_ptr : array of shape (m + 1,)
         Where the states of each column begin in ``counted``, missing first.
-    counted : array of shape (n_all_states,)
-        Place of each state; -1 for one that does not occur or is the most frequent one.
+    of_state, counted : arrays of shape (n_all_states,)
+        Place of each state, -1 for one that does not occur; in ``counted`` also for the most
+        frequent one.
     first : array of shape (m + 1,)
         The places of column v are ``first[v] .. first[v + 1]``.
     observed : array of shape (m,)
@@ -42,6 +43,7 @@ class Places(NamedTuple):
 
     n_states: Ints
     state_ptr: Ints
+    of_state: Ints
     counted: Ints
     first: Ints
     observed: Ints
@@ -63,12 +65,12 @@ class Places(NamedTuple):
         place = np.where(occurs, np.cumsum(occurs) - 1, -1)
         # If several states are most frequent, the first one is the usual one.
         most_frequent = np.lexsort((-in_state, column))[state_ptr[:-1]]
-        usual = place[most_frequent]
-        place[most_frequent] = -1
+        usual, counted = place[most_frequent], place.copy()
+        counted[most_frequent] = -1
         first = offsets(occurs)[state_ptr]
         observed = first[:-1] + occurs[state_ptr[:-1]]
         at_places = column[occurs], state[occurs], in_state[occurs]
-        return cls(n_states, state_ptr, place, first, observed, usual, *at_places)
+        return cls(n_states, state_ptr, place, counted, first, observed, usual, *at_places)
 
 
 class Smoothing(NamedTuple):
@@ -192,7 +194,7 @@ def inform(
 
     ``counts`` are those of the places from ``begin`` on; the next call takes the places after them.
     """
-    first, usual, left = places.first, places.usual, sums.left
+    first, usual, left, weight = places.first, places.usual, sums.left, places.weight
     for i in range(len(counts)):
         place, row = begin + i, counts[i]
         a = places.column[place]
@@ -201,8 +203,8 @@ def inform(
             _begin_column(a, places, smoothing, sums)
         if place != usual[a]:
             for b in range(a):
-                rest = places.weight[place]
-                for t in range(first[b], first[b + 1]):
+                rest = weight[place]
+                for t in range(np.uint64(first[b]), np.uint64(first[b + 1])):
                     rest -= row[t]
                 # Rounding must not leave less than nothing.
                 row[usual[b]] = max(rest, 0.0)
@@ -238,29 +240,35 @@ def _add_place(a: np.int64, row: Floats, places: Places, smoothing: Smoothing, s
     """Add the cells of a place of a column; the entropies of the columns before it, given it."""
     first, observed, n_states, size = places.first, places.observed, places.n_states, smoothing.size
     term, scale, cell = sums.term, sums.scale, sums.cell
+    place_weight, place_term = sums.place_weight, sums.place_term
+    row_weight, row_term, width = sums.row_weight, sums.row_term, sums.width
+    joint, margins, pair_scale = sums.joint, sums.margins, smoothing.scale
     # Loops of their own over all places, and over all columns, vectorise.
     for t in range(first[a]):
         smoothed = row[t] * scale[t] + cell[t]
         term[t] = smoothed * fast_log(smoothed)
-        sums.place_weight[t] += row[t]
-        sums.place_term[t] += term[t]
+    for t in range(first[a]):
+        place_weight[t] += row[t]
+    for t in range(first[a]):
+        place_term[t] += term[t]
     for b in range(a):
         weight, terms = 0.0, 0.0
-        for t in range(observed[b], first[b + 1]):
+        # Indices without a sign: nothing tests whether they count from the end.
+        for t in range(np.uint64(observed[b]), np.uint64(first[b + 1])):
             weight += row[t]
             terms += term[t]
         # States without a place have empty cells only.
         n_empty = n_states[b] - (first[b + 1] - observed[b])
-        sums.row_weight[b] = weight * smoothing.scale[a, b]
-        sums.row_term[b] = terms + n_empty * smoothing.empty_cell[size[a], size[b]]
+        row_weight[b] = weight * pair_scale[a, b]
+        row_term[b] = terms + n_empty * smoothing.empty_cell[size[a], size[b]]
     gained = 0.0
     for b in range(a):
-        weight, terms = sums.row_weight[b], sums.row_term[b]
-        smoothed = weight + sums.width[b]
+        smoothed = row_weight[b] + width[b]
         log = fast_log(smoothed)
-        sums.joint[b] += terms
-        sums.margins[b] += smoothed * log
-        gained += weight * (log - terms / smoothed)
+        margins[b] += smoothed * log
+        gained += row_weight[b] * (log - row_term[b] / smoothed)
+    for b in range(a):
+        joint[b] += row_term[b]
     return gained
 
 
@@ -277,9 +285,10 @@ def _compare(
     first, observed, n_states, size = places.first, places.observed, places.n_states, smoothing.size
     empty_a = n_states[a] - (first[a + 1] - observed[a])
     # The terms of the last place are done with.
-    log = sums.term
+    log, place_weight, place_term = sums.term, sums.place_weight, sums.place_term
+    place_scale, row = sums.scale, sums.row
     for t in range(first[a]):
-        log[t] = fast_log(sums.place_weight[t] * sums.scale[t] + sums.row[t])
+        log[t] = fast_log(place_weight[t] * place_scale[t] + row[t])
     for b in range(a):
         i, j, scale = size[a], size[b], smoothing.scale[a, b]
         no_rows = empty_a * smoothing.empty_cell[i, j]
@@ -287,11 +296,13 @@ def _compare(
         joint = sums.joint[b] + n_states[b] * no_rows
         margins = sums.margins[b] + empty_a * smoothing.empty_row[i, j]
         margins += empty_b * smoothing.empty_row[j, i]
-        for t in range(observed[b], first[b + 1]):
-            weight = sums.place_weight[t] * scale
-            smoothed = weight + sums.row[t]
+        gained = 0.0
+        for t in range(np.uint64(observed[b]), np.uint64(first[b + 1])):
+            weight = place_weight[t] * scale
+            smoothed = weight + row[t]
             margins += smoothed * log[t]
-            entropy[b] += weight * (log[t] - (sums.place_term[t] + no_rows) / smoothed)
+            gained += weight * (log[t] - (place_term[t] + no_rows) / smoothed)
+        entropy[b] += gained
         information = (joint - margins) / smoothing.total[i, j] + smoothing.log_total[i, j]
         # Columns that are never observed together have no table.
         information = information if scale > 0.0 else 0.0
@@ -302,7 +313,7 @@ def _compare(
 
 @kernel
 def list_edges(
-    codes: NDArray[np.int16],
+    columns: NDArray[np.int16],
     weight: Floats,
     parent: Ints,
     places: Places,
@@ -316,8 +327,8 @@ def list_edges(
 
     Parameters
     ----------
-    codes : array of shape (n_rows, m)
-        State of each cell, -1 where missing.
+    columns : array of shape (m, n_rows)
+        State of each cell, -1 where missing, column by column.
     weight : array of shape (n_rows,)
         Weights of the rows.
     parent : array of shape (m,)
@@ -332,7 +343,7 @@ def list_edges(
         The cells: states of parent and child, weight scaled up to that of all rows.
     """
     total = weight.sum()
-    state_ptr, counted, usual = places.state_ptr, places.counted, places.usual
+    state_ptr, of_state = places.state_ptr, places.of_state
     for v in range(1, len(parent)):
         above = parent[v]
         first_row, first_cell = places.observed[above], places.observed[v]
@@ -341,11 +352,9 @@ def list_edges(
         # A table that is too large takes several passes over the rows.
         for begin in range(0, n_rows, at_once):
             end = min(begin + at_once, n_rows)
-            for r in range(codes.shape[0]):
-                i = counted[state_ptr[above] + codes[r, above] + 1]
-                j = counted[state_ptr[v] + codes[r, v] + 1]
-                i = (i if i >= 0 else usual[above]) - first_row
-                j = (j if j >= 0 else usual[v]) - first_cell
+            for r in range(columns.shape[1]):
+                i = of_state[state_ptr[above] + columns[above, r] + 1] - first_row
+                j = of_state[state_ptr[v] + columns[v, r] + 1] - first_cell
                 # The place of missing cells is before the first one.
                 if begin <= i < end and j >= 0:
                     table[(i - begin) * k + j] += weight[r]

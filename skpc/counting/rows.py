@@ -95,7 +95,8 @@ class WeightedRows:
         count[: ptr[1]] = self.state_counts(0)
         table = np.zeros(max(min(_MAX_COUNTS, int(n_cells.max())), int(n_places.max()), 1))
         cells = parent_state, state, count
-        list_edges(self._codes, self._weight, parent, places, table, ptr, *cells)
+        columns = np.ascontiguousarray(self._codes.T)
+        list_edges(columns, self._weight, parent, places, table, ptr, *cells)
         n = ptr[-1]
         # Copies, as the arrays have space for many more cells than occur.
         parent_state, state, count = parent_state[:n].copy(), state[:n].copy(), count[:n].copy()
