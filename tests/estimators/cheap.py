@@ -30,8 +30,8 @@ WITH_CIRCUIT: dict[str, BaseEstimator] = {
     "network": CutsetNetworkBD(random_state=0),
     "mixture of networks": CutsetNetworkBD(n_components=2, max_iter=3, random_state=0),
     "soft": SoftLearnSPN(n_refine=3, random_state=0),
-    "table mixture": TableMixture(n_components=2, random_state=0),
-    "hidden": HiddenChowLiuTree(n_hidden=2, random_state=0),
+    "table mixture": TableMixture(n_components=3, random_state=0),
+    "hidden": HiddenChowLiuTree(n_hidden=3, random_state=0),
 }
 DENSITIES: dict[str, BaseEstimator] = {
     **WITH_CIRCUIT,
