@@ -252,7 +252,7 @@ def test_an_observed_atom_tells_nothing_of_the_other_scores():
 def test_no_value_is_above_the_peak():
     """Values inside a circuit then lie in [0, 1]."""
     circuit = one_block(0, SCORED_COLUMNS)
-    (blocks,) = circuit.blocks
+    (blocks,) = circuit.multivariate
     rng = np.random.default_rng(0)
     scores = blocks.gaussians.mean[0] + 0.3 * rng.normal(size=(300, 4))
     scores[rng.random(scores.shape) < 0.5] = np.nan
@@ -307,7 +307,7 @@ def test_the_structure_tells_the_scope_of_a_block():
     assert circuit.smooth
     assert circuit.decomposable
     assert circuit.deterministic
-    (blocks,) = circuit.blocks
+    (blocks,) = circuit.multivariate
     assert blocks.variables.tolist() == [0, 1, 2, 3]
     assert len(circuit.leaf_forms(2).mean) == 1
 
