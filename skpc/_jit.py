@@ -30,9 +30,6 @@ ZERO: Any = np.int64(0)
 #: Every kernel that has been declared, in order of declaration.
 KERNELS: list[Any] = []
 
-#: What kernels call to make arrays, beside kernels whose names begin with ``new_``.
-_MAKERS = {"empty", "zeros", "ones", "full", "arange", "copy", "cumsum", "dot", "sort"}
-
 
 class _Decorator(Protocol):
     @overload
@@ -45,8 +42,7 @@ def _decorator(inline: bool) -> _Decorator:
     def decorate(func: Any = None, *, new_arrays: bool = False) -> Any:
         if func is None:
             return lambda func: decorate(func, new_arrays=new_arrays)
-        makes = any(name in _MAKERS or name[:4] == "new_" for name in func.__code__.co_names)
-        KERNELS.append(dispatcher(func, inline, new_arrays or makes))
+        KERNELS.append(dispatcher(func, inline, new_arrays))
         return KERNELS[-1]
 
     return cast(_Decorator, decorate)
