@@ -64,6 +64,7 @@ PUBLIC = {
         "Predictive",
         "ScoredColumn",
         "ScoredNormals",
+        "ScaleMixture",
         "Margin",
         "plain_axis",
     ],

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import signature
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.utils import gen_batches
 
@@ -20,17 +19,17 @@ from skpc.pooling.folds import Fold
 from skpc.pooling.masking import MaskingEnsemble, with_categories
 from skpc.pooling.pool import NEEDED, Member, OutOfFold
 from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, LinearPool
-from skpc.variables import Normals, Number, Points, Predictive
+from skpc.variables import Normals, Number, Points, Predictive, ScaleMixture
 
-#: The scale mixture around the prediction of a regressor: how many times as wide its components
-#: are as the noise. Residuals are mostly small and a few times large.
-SCALES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
+#: How many times as wide the copies of the prediction of a density, and of a regressor, are: a pool
+#: of densities is too wide, and none should go beyond the range of the target; residuals are mostly
+#: small and a few times large.
+DENSITY_SCALES = np.array([0.35, 0.5, 0.7, 0.85, 1.0])
+REGRESSOR_SCALES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
-#: A member, or a component of one, is left out if its weight is less than this.
+#: A member, or a copy of one, is left out if its weight is less than this.
 _SMALLEST = 1e-3
-#: A smaller probability of a point of a lattice is taken from the density there.
-_SMALLEST_MASS = 1e-10
 
 
 class Target(NamedTuple):
@@ -156,66 +155,79 @@ class TargetRegressor(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Distributions by a regressor: atoms, and a scale mixture of normals around its predictions.
+    """Distributions of targets by a member: atoms, and copies of the rest of several widths.
 
     Attributes
     ----------
     target : Target
     atoms : ndarray of shape (n_rows, n_atoms)
         Probabilities of the atoms.
-    mean : ndarray of shape (n_rows,)
-    sd : ndarray of shape (n_rows, n_scales)
+    copies : ScaleMixture
+        The distributions of other values, with the probability that these have; each copy has it.
     """
 
     target: Target
     atoms: Floats
-    mean: Floats
-    sd: Floats
+    copies: ScaleMixture
 
-    @property
-    def rest(self) -> Floats:
-        """Probability that the target is no atom, shape (n_rows, 1)."""
-        return np.maximum(1.0 - self.atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    @classmethod
+    def from_density(
+        cls, target: Target, predictive: Predictive, atoms: Floats, scales: Floats
+    ) -> Prediction:
+        """Copies of the distributions by a density."""
+        term: Any = predictive.terms[0]
+        ones = np.ones((len(atoms), len(scales)))
+        return cls(target, atoms, ScaleMixture.from_form(term.without_atoms(), scales, ones))
+
+    @classmethod
+    def from_normals(
+        cls, target: Target, mean: Floats, sd: Floats, atoms: Floats, scales: Floats
+    ) -> Prediction:
+        """Normals around the predictions of a regressor."""
+        rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        normals = Normals(mean[:, np.newaxis], sd[:, np.newaxis], rest)
+        ones = np.ones((len(atoms), len(scales)))
+        return cls(target, atoms, ScaleMixture.from_form(normals, scales, ones))
 
     def means(self) -> Floats:
         """Mean of the target of each row."""
-        return np.asarray(self.atoms @ self.target.atoms + self.rest[:, 0] * self.mean)
+        return np.asarray(self.atoms @ self.target.atoms + self.copies.form.means())
 
     def log_densities(self, values: Floats) -> Floats:
-        """Log density (nats) of each component at a value for each row, (n_rows, n_scales)."""
-        u = (values - self.mean)[:, np.newaxis] / self.sd
-        log_density = norm.logpdf(u) - np.log(self.sd)
+        """Log density (nats) of each copy at a value for each row, (n_rows, n_scales)."""
         number, atom = self.target.number, self.target.atom_of(values)
         if number is not None and number.step > 0.0:
-            half = 0.5 * number.step / self.sd
-            mass = ndtr(u + half) - ndtr(u - half)
-            # Differences of numbers close to one are rounding.
-            log_mass = np.log(np.maximum(mass, _SMALLEST_MASS) / number.step)
-            log_density = np.where(mass > _SMALLEST_MASS, log_mass, log_density)
-        log_density += np.log(self.rest)
+            log_density = self.copies.log_masses(values, number.step)
+        else:
+            log_density = self.copies.log_densities(values)
         at_atom = np.flatnonzero(atom >= 0)
         of_atom = log_or_inf(self.atoms[at_atom, atom[at_atom]]) - np.log(self.target.cell)
         log_density[at_atom] = of_atom[:, np.newaxis]
         return log_density
 
     def predictive(self, shares: Floats) -> Predictive:
-        """The distributions, with shares of the components: shape (n_rows, n_scales)."""
+        """The distributions, with shares of the copies: shape (n_rows, n_scales)."""
         points = [Points(self.target.atoms, self.atoms)] if len(self.target.atoms) else []
-        mean = np.repeat(self.mean[:, np.newaxis], shares.shape[1], axis=1)
-        normals, unknown = Normals(mean, self.sd, self.rest * shares), np.full(len(mean), np.nan)
-        return Predictive([*points, normals], unknown, number=self.target.number)
+        copies, unknown = self.copies._replace(prob=shares), np.full(len(shares), np.nan)
+        terms: list[Any] = [*points, copies]
+        return Predictive(terms, unknown, number=self.target.number)
 
-    def draw(self, row: Ints, component: int, random_state: np.random.RandomState) -> Floats:
-        """Draws for some rows, from a component."""
-        noise = random_state.standard_normal(len(row))
-        drawn = self.mean[row] + self.sd[row, component] * noise
-        number, n_atoms = self.target.number, len(self.target.atoms)
-        if number is not None:
-            drawn = number.snapped(np.clip(drawn, *number.range_of_draws))
+    def draw_normals(self, row: Ints, random_state: np.random.RandomState) -> Floats:
+        """Draws for some rows by a regressor, from the copy that is as wide as the noise."""
+        normals, n_atoms = self.copies.form, len(self.target.atoms)
+        drawn = normals.mean[row, 0] + normals.sd[row, 0] * random_state.standard_normal(len(row))
         if n_atoms:
-            (atom,) = _draw_columns(np.hstack([self.atoms, self.rest])[row], 1, random_state).T
+            (atom,) = _draw_columns(np.hstack([self.atoms, normals.prob])[row], 1, random_state).T
             drawn = np.where(atom < n_atoms, np.append(self.target.atoms, np.nan)[atom], drawn)
         return np.asarray(drawn)
+
+    def scaled(self, drawn: Floats, row: Ints, scale: float) -> Floats:
+        """Draws for some rows, moved as in a copy; atoms stay."""
+        middle, number = self.copies.middle[row], self.target.number
+        moved = middle + scale * (drawn - middle)
+        if number is not None:
+            moved = number.snapped(np.clip(moved, *number.range_of_draws))
+        return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
 
 
 class NumberData(NamedTuple):
@@ -283,7 +295,7 @@ class NumberData(NamedTuple):
         return TargetRegressor(ensemble, centre, scale, False)
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
-        """Means and variances of the test targets, their log density, probabilities of atoms.
+        """Means and variances of the test targets, log densities of copies, probabilities of atoms.
 
         A regressor knows the variance over missing cells only. Its other answers are NaN, as its
         noise is not known yet; so are all where it could not be learned.
@@ -296,15 +308,17 @@ class NumberData(NamedTuple):
         mean = sd = unknown
         if fitted is not None:
             mean, sd = fitted.mean_and_sd(fold.test_rows)
-        return mean, sd**2, unknown, np.full((len(unknown), len(self.target.atoms)), np.nan)
+        no_copies = np.full((len(unknown), len(DENSITY_SCALES)), np.nan)
+        return mean, sd**2, no_copies, np.full((len(unknown), len(self.target.atoms)), np.nan)
 
     def _predict_by_density(
         self, density: TargetDensity, fold: Fold, part: slice
     ) -> tuple[Floats, ...]:
         with without_warnings():
             predictive = density.predictive(fold.test_rows[part])
-        log_density = _log_density(predictive, self.values[fold.test_index[part]])
         atoms = _atom_probabilities(predictive, self.target)
+        copies = Prediction.from_density(self.target, predictive, atoms, DENSITY_SCALES)
+        log_density = copies.log_densities(self.values[fold.test_index[part]])
         return predictive.mean(), predictive.variance(), log_density, atoms
 
     def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> NumberPool:
@@ -319,19 +333,22 @@ class NumberData(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """What the weights of the components of members depend on, and how they do.
+    """What the weights of the copies of members depend on, and how they do.
 
     Attributes
     ----------
     features : GatingFeatures
     pool : LinearPool
-    member : ndarray of shape (n_components,), int
-        The member that each component belongs to. A density has a single one.
+    member : ndarray of shape (n_copies,), int
+        The member that each copy belongs to.
+    scale : ndarray of shape (n_copies,)
+        How many times as wide as the member it is.
     """
 
     features: GatingFeatures
     pool: LinearPool
     member: Ints
+    scale: Floats
 
 
 class NumberPool(NamedTuple):
@@ -377,10 +394,10 @@ class NumberPool(NamedTuple):
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
-        members, log_weight = self._components(rows)
+        members, log_weight = self._copies(rows)
         predictives, weights = [], []
         for m, one in zip(self.used, members):
-            log_share = log_weight[:, self._member_of_components == m]
+            log_share = log_weight[:, self._member_of_copies == m]
             log_total = np.logaddexp.reduce(log_share, axis=1)
             if isinstance(one, Prediction):
                 one = one.predictive(np.exp(log_share - log_total[:, np.newaxis]))
@@ -390,7 +407,7 @@ class NumberPool(NamedTuple):
 
     def log_density_at(self, rows: Floats, values: Floats) -> Floats:
         """Log density (nats) of the target of each row at a value of its own."""
-        members, log_weight = self._components(rows)
+        members, log_weight = self._copies(rows)
         log_density = [
             one.log_densities(values)
             if isinstance(one, Prediction)
@@ -408,43 +425,49 @@ class NumberPool(NamedTuple):
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:
         """Targets for each row, shape (n_rows, n_draws)."""
-        members, log_weight = self._components(rows)
+        members, log_weight = self._copies(rows)
         by_number = dict(zip(self.used, members))
         source = _draw_columns(np.exp(log_weight), n_draws, random_state)
         drawn = np.empty(source.shape)
-        for component in np.unique(source).tolist():
-            row, place = np.nonzero(source == component)
-            m = int(self._member_of_components[component])
+        for copy in np.unique(source).tolist():
+            row, place = np.nonzero(source == copy)
+            m = int(self._member_of_copies[copy])
             if isinstance(self.fitted[m], TargetDensity):
-                drawn[row, place] = self.fitted[m].draw(rows[row], random_state)
+                of_member = self.fitted[m].draw(rows[row], random_state)
             else:
-                scale = component - int(np.argmax(self._member_of_components == m))
-                drawn[row, place] = by_number[m].draw(row, scale, random_state)
+                of_member = by_number[m].draw_normals(row, random_state)
+            if self.gate is not None:
+                of_member = by_number[m].scaled(of_member, row, float(self.gate.scale[copy]))
+            drawn[row, place] = of_member
         return drawn
 
-    def _components(self, rows: Floats) -> tuple[list[Any], Floats]:
-        """Distributions by the members that are used, and log weights of their components.
+    def _copies(self, rows: Floats) -> tuple[list[Any], Floats]:
+        """Distributions by the members that are used, and log weights of their copies.
 
-        A Predictive by each density, a Prediction by each regressor; weights of shape
-        (n_rows, n_components).
+        A Prediction by each member, or a Predictive by each density where nothing has weighed them;
+        weights of shape (n_rows, n_copies).
         """
         with without_warnings(len(self.used) > 1):
             predictives = [density.predictive(rows) for density in self.densities.values()]
-        if self.gate is None:
+        gate, target = self.gate, self.target
+        if gate is None:
             return predictives, np.tile(np.log(self.mixture), (len(rows), 1))
         variance = Predictive.mixture(predictives, self.mixture).variance()
-        features = self.gate.features.transform(rows, variance)
-        of_densities = [_atom_probabilities(one, self.target) for one in predictives]
+        features = gate.features.transform(rows, variance)
+        of_densities = [_atom_probabilities(one, target) for one in predictives]
+        members = [
+            Prediction.from_density(target, one, atoms, gate.scale[gate.member == m])
+            for m, one, atoms in zip(self.used, predictives, of_densities)
+        ]
         atoms = np.tensordot(self.mixture, of_densities, axes=1)
-        members: list[Any] = list(predictives)
         for m, noise in (self.noise or {}).items():
             mean, sd = self.fitted[m].mean_and_sd(rows)
-            sds = noise.sds(sd, features)[:, np.newaxis] * SCALES
-            members.append(Prediction(self.target, atoms, mean, sds))
-        return members, self.gate.pool.log_weights(features)
+            sds, scales = noise.sds(sd, features), gate.scale[gate.member == m]
+            members.append(Prediction.from_normals(target, mean, sds, atoms, scales))
+        return members, gate.pool.log_weights(features)
 
     @property
-    def _member_of_components(self) -> Ints:
+    def _member_of_copies(self) -> Ints:
         return np.array(self.used) if self.gate is None else self.gate.member
 
 
@@ -453,7 +476,7 @@ def _weigh(data: NumberData, out_of_fold: OutOfFold) -> NumberPool:
     is_density, weight = out_of_fold.is_density, out_of_fold.test_weight
     values, n_members = data.values[out_of_fold.test_index], len(out_of_fold.is_density)
     mean, variance, log_density, atoms = out_of_fold.predictions
-    mixture = mixture_weights(log_density[:, is_density], weight)
+    mixture = mixture_weights(log_density[:, is_density, -1], weight)
     spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
     spread = spread[:, is_density] @ mixture
     gating = GatingFeatures.fit(
@@ -463,34 +486,35 @@ def _weigh(data: NumberData, out_of_fold: OutOfFold) -> NumberPool:
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
     no_atom = data.target.atom_of(values) < 0
     noise: dict[int, HeteroscedasticNoise] = {}
-    components: list[tuple[int, float, Floats, Floats]] = []
+    copies: list[tuple[int, float, Floats, Floats]] = []
     for m in range(n_members):
-        if is_density[m]:
-            components.append((m, 1.0, mean[:, m], log_density[:, m]))
-        elif no_atom.any() and not np.isnan(mean[:, m]).any():
-            residual, sd = values - mean[:, m], np.sqrt(variance[:, m])
+        scales, means, log_densities = DENSITY_SCALES, mean[:, m], log_density[:, m]
+        if not is_density[m]:
+            if not no_atom.any() or np.isnan(means).any():
+                continue
+            residual, sd, scales = values - means, np.sqrt(variance[:, m]), REGRESSOR_SCALES
             of_rest = residual[no_atom], sd[no_atom], features[no_atom], weight[no_atom]
-            noise[m] = HeteroscedasticNoise.fit(*of_rest, SCALES)
-            sds = noise[m].sds(sd, features)[:, np.newaxis] * SCALES
-            scaled = Prediction(data.target, atoms, mean[:, m], sds)
-            of_scales = zip(SCALES.tolist(), scaled.log_densities(values).T)
-            components += [(m, scale, scaled.means(), column) for scale, column in of_scales]
-    member, scale = (np.array([one[k] for one in components]) for k in (0, 1))
-    means, log_density = (np.column_stack([one[k] for one in components]) for k in (2, 3))
+            noise[m] = HeteroscedasticNoise.fit(*of_rest, scales)
+            sds = noise[m].sds(sd, features)
+            prediction = Prediction.from_normals(data.target, means, sds, atoms, scales)
+            means, log_densities = prediction.means(), prediction.log_densities(values)
+        copies += [(m, *of_copy) for of_copy in zip(scales, repeat(means), log_densities.T)]
+    member, scale = (np.array([copy[k] for copy in copies]) for k in (0, 1))
+    means, log_density = (np.column_stack([copy[k] for copy in copies]) for k in (2, 3))
     is_unscaled, share = scale == 1.0, weight / weight.sum()
     pool = LinearPool.fit(log_density, means, values, features, weight, is_unscaled)
     log_weight = pool.log_weights(features)
-    of_components = share @ np.exp(log_weight)
-    pool.coef[0, (of_components < _SMALLEST) & ~is_unscaled] = -np.inf
-    weights = np.bincount(member, of_components, n_members).astype(np.float64)
+    of_copies = share @ np.exp(log_weight)
+    weights = np.bincount(member, of_copies, n_members).astype(np.float64)
     scores = np.full(n_members, np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
     counts = weights >= _SMALLEST
     weights[~counts] = 0.0
     counts[is_density] |= mixture > 0.0
-    used, kept = np.flatnonzero(counts).tolist(), counts[member]
-    gate = Gate(gating, LinearPool(pool.coef[:, kept]), member[kept])
+    used = np.flatnonzero(counts).tolist()
+    kept = counts[member] & (is_unscaled | (of_copies >= _SMALLEST))
+    gate = Gate(gating, LinearPool(pool.coef[:, kept]), member[kept], scale[kept])
     noise = {m: one for m, one in noise.items() if counts[m]}
     mixture = mixture[counts[is_density]]
     return NumberPool(data.target, mixture, weights, scores, pooled, used, gate, noise)

@@ -203,7 +203,7 @@ def _fraction_and_variance(domain: Domain, rows: Floats, variance: Floats, least
 class LinearPool(NamedTuple):
     """Weights of the components of members, which depend on the row: ``softmax(features @ coef)``.
 
-    A density is a component, a regressor has several of other scales around the same mean.
+    The components of a member are copies of its predictions, of several widths around one mean.
 
     Attributes
     ----------

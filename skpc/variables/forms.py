@@ -26,6 +26,8 @@ _REACH, _FARTHEST = 8.0, 1e300
 _TINY = 1e-300
 #: Parts less probable than this add nothing to a mean.
 NOTHING = 1e-12
+#: A smaller probability of a cell is taken from the density in its middle.
+_SMALLEST_MASS = 1e-10
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
 
@@ -131,6 +133,10 @@ class Normals(NamedTuple):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.rows.sum(axis=1)
 
+    def without_atoms(self) -> Normals:
+        """The part without atoms: all."""
+        return self
+
     @property
     def rows(self) -> Floats:
         """Probabilities of the parts under each distribution."""
@@ -186,6 +192,16 @@ class Bins(NamedTuple):
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.prob.sum(axis=1)
+
+    def without_atoms(self) -> Bins:
+        """The part without atoms, with its probability."""
+        state = self.axis.states
+        share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
+        left = np.bincount(state, share)
+        if not left.any():
+            return self._replace(prob=np.full(self.prob.shape, _TINY))
+        axis = self.axis._replace(state=state, share=share / np.where(left > 0.0, left, 1.0)[state])
+        return Bins(axis, np.where(left > 0.0, self.prob * left + _TINY, 0.0))
 
 
 class ScoredNormals(NamedTuple):
@@ -285,6 +301,12 @@ class ScoredNormals(NamedTuple):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.rows @ self.state_prob.sum(axis=1)
 
+    def without_atoms(self) -> ScoredNormals:
+        """The part without atoms, with its probability."""
+        column, prob = self.column._replace(atoms=np.empty(0)), self.rows * self.state_prob[:, -1]
+        one = np.ones((len(self.state_prob), 1))
+        return self._replace(column=column, state_prob=one, prob=prob + _TINY)
+
     def in_scores(self) -> Normals:
         """The same distributions on the scale of the score, atoms as known numbers."""
         atoms = self.column.score.transform(self.column.atoms)
@@ -352,8 +374,102 @@ def _with_atoms(
     return ScoredNormals(column, state_prob, mean, sd, np.hstack([of_atoms, rest]))
 
 
-#: What the distribution of a cell is made of.
+class ScaleMixture(NamedTuple):
+    """Scale mixtures: copies of a distribution, stretched around its mean, which does not change.
+
+    Only pools of predictions use them.
+
+    Parameters
+    ----------
+    form : Form
+        The distributions.
+    factors : ndarray of shape (n_factors,)
+        How many times as wide each copy is; positive.
+    prob : ndarray of shape (n, n_factors)
+        Weights of the copies of each distribution; they sum to one, unless the distribution is a
+        part of a mixture.
+    middle : ndarray of shape (n,)
+        Means of the distributions, as :meth:`from_form` computes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Normals, ScaleMixture
+    >>> one = Normals(np.array([5.0]), np.array([1.0]))
+    >>> heavy = ScaleMixture.from_form(one, np.array([0.5, 4.0]), np.array([[0.9, 0.1]]))
+    >>> heavy.means(), heavy.mean_squares(heavy.means()), heavy.quantiles(0.5)
+    (array([5.]), array([1.825]), array([5.]))
+    """
+
+    form: Any
+    factors: Floats
+    prob: Floats
+    middle: Floats
+
+    @classmethod
+    def from_form(cls, form: Any, factors: Floats, prob: Floats) -> ScaleMixture:
+        """Stretch distributions around their means, which may take a quadrature each."""
+        return cls(form, factors, prob, form.means() / form.total())
+
+    def means(self) -> Floats:
+        """Mean of each distribution."""
+        return self.total() * self.middle
+
+    def mean_squares(self, centre: Floats) -> Floats:
+        """Mean square of each distribution around its own centre."""
+        middle = self.middle
+        around = self.form.mean_squares(middle) * (self.prob @ self.factors**2)
+        return around + self.total() * (middle - centre) ** 2
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is at most its own ``x``."""
+        middle = self.middle
+        copies = [self.form.below(middle + (x - middle) / factor) for factor in self.factors]
+        return (self.prob * np.array(copies).T).sum(axis=1)
+
+    def quantiles(self, level: float) -> Floats:
+        """The number below which each distribution has ``level`` of its mass."""
+        middle = self.middle
+        offset = self.form.quantiles(level) - middle
+        ends = middle + self.factors[:, np.newaxis] * offset
+        return _quantiles(self, level, ends.min(axis=0), ends.max(axis=0))
+
+    def log_density(self, x: Floats) -> Floats:
+        """Log density (nats) of each distribution at its own ``x``."""
+        copies = self.log_densities(x) + log_or_inf(self.prob)
+        return np.asarray(np.logaddexp.reduce(copies, axis=1))
+
+    def log_densities(self, x: Floats) -> Floats:
+        """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors)."""
+        middle = self.middle
+        copies = [
+            self.form.log_density(middle + (x - middle) / factor) - math.log(factor)
+            for factor in self.factors
+        ]
+        return np.array(copies).T
+
+    def log_masses(self, x: Floats, step: float) -> Floats:
+        """Log of the mean density (nats) of each copy in the cell of a lattice around ``x``.
+
+        Shape (n, n_factors). Over all cells the densities times ``step`` sum to one.
+        """
+        middle, log_density = self.middle, self.log_densities(x)
+        for column, factor in zip(log_density.T, self.factors):
+            low, high = (middle + (x + side - middle) / factor for side in (-step / 2, step / 2))
+            mass = self.form.below(high) - self.form.below(low)
+            # Differences of numbers close to one are rounding.
+            exact = mass > _SMALLEST_MASS
+            column[exact] = np.log(mass[exact] / step)
+        return log_density
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.prob.sum(axis=1) * self.form.total()
+
+
 Form = Points | Normals | Bins | ScoredNormals
+#: What the distribution of a cell is made of.
+Term = Form | ScaleMixture
 
 
 def _averages(prob: Floats, values: Floats) -> Floats:

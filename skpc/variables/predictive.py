@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.forms import Bins, Form, Points, ScoredNormals, bisected
+from skpc.variables.forms import Bins, Points, ScoredNormals, Term, bisected
 from skpc.variables.number import Number
 
 
@@ -22,7 +22,7 @@ class Predictive:
 
     Parameters
     ----------
-    terms : sequence of Points, Normals, Bins or ScoredNormals
+    terms : sequence of Points, Normals, Bins, ScoredNormals or ScaleMixture
         Forms with one row of probabilities for each cell. Over all terms these sum to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
@@ -56,7 +56,7 @@ class Predictive:
 
     def __init__(
         self,
-        terms: Sequence[Form],
+        terms: Sequence[Term],
         known: Floats,
         labels: Any = None,
         index: Any = None,
@@ -219,7 +219,7 @@ class Predictive:
         bins = pd.IntervalIndex.from_breaks(limits, closed="left")
         return pd.DataFrame(prob, columns=bins, index=self.index)
 
-    def _numbers(self) -> tuple[tuple[Form, ...], Floats]:
+    def _numbers(self) -> tuple[tuple[Term, ...], Floats]:
         """Terms and known cells as numbers: the labels in place of their codes."""
         if self.labels is None:
             return self.terms, self.known
@@ -236,7 +236,7 @@ class Predictive:
         return (Points(value[order], prob),), known
 
 
-def _atoms_of(term: Form) -> Floats:
+def _atoms_of(term: Term) -> Floats:
     if isinstance(term, Bins):
         return term.axis.atoms
     if isinstance(term, Points):
@@ -260,9 +260,9 @@ def _refuse_other_cells(members: Sequence[Predictive]) -> None:
             )
 
 
-def _joined(terms: list[Form]) -> list[Form]:
+def _joined(terms: list[Term]) -> list[Term]:
     """Add up the probabilities of terms over the same points or the same axis."""
-    joined: list[Form] = []
+    joined: list[Term] = []
     for term in terms:
         for place, other in enumerate(joined):
             if _same_parts(term, other):
@@ -273,7 +273,7 @@ def _joined(terms: list[Form]) -> list[Form]:
     return joined
 
 
-def _same_parts(term: Form, other: Form) -> bool:
+def _same_parts(term: Term, other: Term) -> bool:
     if isinstance(term, Points) and isinstance(other, Points):
         return np.array_equal(term.value, other.value)
     if isinstance(term, Bins) and isinstance(other, Bins):

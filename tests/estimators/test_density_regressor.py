@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_regressor
-from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
@@ -150,13 +149,13 @@ def test_densities_of_the_target_are_those_of_the_joint_density(density, target)
 
 
 def test_a_pool_does_better_than_each_of_its_members():
-    X, y = make_friedman1(600, 5, noise=1.0, random_state=0)
-    X, y, test, y_test = X[:300], y[:300], X[300:], y[300:]
+    X, y = mixed(400)
     model = clone(POOL).fit(X, y)
     assert model.member_names_ == ["cutset", "soft", "fast"]
     assert model.log_density_ > model.member_log_densities_.max()
     assert model.weights_.sum() == pytest.approx(1.0, abs=1e-2)
     assert list(model.densities_) == ["cutset", "soft"]
+    test, y_test = mixed(400, seed=1)
     scores = [
         DensityRegressor(density, regressors=None).fit(X, y).score_samples(test, y_test).mean()
         for density in (CUTSET, SOFT)

@@ -10,6 +10,7 @@ from skpc.variables import (
     Normals,
     Points,
     Predictive,
+    ScaleMixture,
     ScoredColumn,
     ScoredNormals,
 )
@@ -35,15 +36,23 @@ FORMS = {
     ),
     "normals of each": Normals(np.array([[0.0], [3.0]]), np.array([[1.0], [2.0]]), np.ones((2, 1))),
 }
+FORMS["scale mixture"] = ScaleMixture.from_form(
+    FORMS["scored"], np.array([0.5, 1.0, 3.0]), np.full((2, 3), 1 / 3)
+)
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 
 
 def log_density_on_grid(form, row):
     """Log density of one of the distributions on the whole grid."""
-    of_row = {"prob": np.repeat(form.prob[[row]], len(GRID) - 1, axis=0)}
-    if isinstance(form, Normals) and form.mean.ndim == 2:
-        of_row |= {"mean": form.mean[[row]], "sd": form.sd[[row]]}
-    return form._replace(**of_row).log_density(GRID[:-1])
+    inner = form.form if isinstance(form, ScaleMixture) else form
+    of_row = {"prob": np.repeat(inner.prob[[row]], len(GRID) - 1, axis=0)}
+    if isinstance(inner, Normals) and inner.mean.ndim == 2:
+        of_row |= {"mean": inner.mean[[row]], "sd": inner.sd[[row]]}
+    alone = inner._replace(**of_row)
+    if isinstance(form, ScaleMixture):
+        prob = np.repeat(form.prob[[row]], len(GRID) - 1, axis=0)
+        alone = ScaleMixture(alone, form.factors, prob, form.middle[[row]])
+    return alone.log_density(GRID[:-1])
 
 
 @every_form
@@ -63,6 +72,56 @@ def test_densities_integrate_to_the_other_answers(form, row):
 def test_points_have_log_probabilities():
     coin = Points(np.array([0.0, 1.0]), np.array([[0.25, 0.75], [0.0, 1.0]]))
     assert_allclose(np.exp(coin.log_density(np.array([1.0, 0.0]))), [0.75, 0.0])
+
+
+def test_what_is_left_without_atoms_has_the_rest_of_the_probability_and_no_atoms():
+    column = ScoredColumn(SCORE, np.array([0.0]), reach=1e-9)
+    prob = np.array([[0.4, 0.6], [0.1, 0.9]])
+    scored = ScoredNormals(column, prob, np.array([-0.5, 1.0]), np.array([0.5, 1.0]), PARTS)
+    axis = Axis(
+        np.array([-1.0, -0.0, np.nextafter(0.0, 1.0), 2.0]),
+        1.0,
+        1.0,
+        np.array([0, 1, 2, 1, 3]),
+        np.array([1.0, 0.4, 1.0, 0.6, 1.0]),
+        np.array([np.nan, np.nan, 0.0, np.nan, np.nan]),
+    )
+    binned = Bins(axis, np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.4, 0.1, 0.1]]))
+    x, zeros = np.array([0.7, 1.5]), np.zeros(2)
+    for form in (scored, binned):
+        rest = form.without_atoms()
+        of_atom = np.exp(form.log_density(zeros))
+        assert_allclose(rest.total() + of_atom, 1.0)
+        assert_allclose(rest.means(), form.means(), atol=1e-12)
+        assert_allclose(rest.log_density(x), form.log_density(x))
+        assert_allclose(rest.below(x) + of_atom, form.below(x))
+
+
+def test_a_distribution_of_atoms_alone_leaves_something_that_has_quantiles():
+    column = ScoredColumn(SCORE, np.array([0.0]))
+    form = ScoredNormals(column, np.array([[1.0, 0.0]]), np.zeros(1), np.ones(1), np.ones((1, 1)))
+    rest = form.without_atoms()
+    assert_allclose(rest.total(), 0.0, atol=1e-200)
+    assert np.isfinite(
+        ScaleMixture.from_form(rest, np.ones(1), np.ones((1, 1))).quantiles(0.3)
+    ).all()
+
+
+def test_scale_mixtures_are_copies_drawn_and_moved():
+    rng = np.random.default_rng(0)
+    form = ScaleMixture.from_form(
+        FORMS["normals"], np.array([0.5, 2.0]), np.array([[0.8, 0.2], [0.3, 0.7]])
+    )
+    part = (rng.random(100_000) < 0.7).astype(int)
+    drawn = np.where(part == 1, 3.0, -1.0) + np.where(part == 1, 0.5, 1.0) * rng.normal(
+        size=100_000
+    )
+    middle = 0.3 * -1.0 + 0.7 * 3.0
+    moved = middle + np.where(rng.random(100_000) < 0.8, 0.5, 2.0) * (drawn - middle)
+    assert form.means()[0] == pytest.approx(middle)
+    assert form.mean_squares(form.means())[0] == pytest.approx(moved.var(), rel=0.02)
+    for level in (0.05, 0.5, 0.9):
+        assert (moved <= form.quantiles(level)[0]).mean() == pytest.approx(level, abs=0.006)
 
 
 def test_mixtures_of_all_kinds_have_quantiles_that_the_distribution_function_reaches():
