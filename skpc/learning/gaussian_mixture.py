@@ -372,6 +372,9 @@ def fit_gaussian_mixture(
     -------
     MixtureFit
     """
+    if not isinstance(start, GaussianMixture):
+        # Few distinct rows have fewer clusters than components that were asked for.
+        params = params._replace(n_components=len(start))
     before = start if isinstance(start, GaussianMixture) else _first(rows, weight, prior, params)
     model, sums = before, Sums.from_model(before, 0.0)
     responsibility = np.ones((1, len(weight)))

@@ -154,7 +154,8 @@ class _Learner:
         A value of a number that is an atom has a state; it is a point, but no score. All others
         have the last state.
         """
-        self.points, self.codes = rows.copy(), np.where(np.isnan(rows), -1, rows).astype(np.int16)
+        is_state = ~np.isnan(rows) & ~self.is_number
+        self.points, self.codes = rows.copy(), np.where(is_state, rows, -1).astype(np.int16)
         self.n_atoms = np.zeros(len(numbers), dtype=np.int64)
         for v in np.flatnonzero(self.is_number).tolist():
             number, self.codes[:, v] = numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)

@@ -47,6 +47,6 @@ def test_parts_of_the_rows_give_the_parameters_of_all_rows(
     X[np.random.default_rng(2).random(X.shape) < missing] = np.nan
     found = []
     for size in (170, 10_000):
-        monkeypatch.setattr("skpc.learning.table_search._ROWS_OF_PART", size)
+        monkeypatch.setattr("skpc.learning.table_search._ROWS_OF_CHUNK", size)
         found.append(TableMixture(n_components=2, random_state=0).fit(X).circuit_.param)
     np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-11)

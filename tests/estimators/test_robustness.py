@@ -128,7 +128,9 @@ REFUSED = {
 @every_estimator
 def test_unusual_tables_work(kind):
     for name, X in WORKS.items():
-        for answer in answers(learn(kind, X), X):
+        # A mixture has at most as many components as there are rows.
+        few = {"n_components": 2} if kind == "table mixture" else {}
+        for answer in answers(learn(kind, X, **few), X):
             assert not pd.isna(answer).any(), name
             assert not np.isposinf(answer.astype(float)).any(), name
 
