@@ -378,9 +378,10 @@ class TableMixture(CircuitDensity):
 
 def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:
     """Deal the rows into parts to learn from and parts that are held out."""
-    n_rows = len(rows)
-    n_folds = next((n for most, n in _FOLDS if n_rows < most), 0)
-    n_dealt = n_folds or max(1 + _N_LEARNED, n_rows // _MOST_HELD_OUT)
+    # A row of weight n is n rows, but no more parts are dealt than distinct rows are worth.
+    total = float(weight.sum())
+    n_folds = next((n for most, n in _FOLDS if total < most), 0)
+    n_dealt = n_folds or max(1 + _N_LEARNED, len(rows) // _MOST_HELD_OUT)
     dealt = deal(weight, np.zeros(len(weight), dtype=np.int64), n_dealt, random_state)
     splits = [(weight - held, held) for held in dealt[:n_folds]]
     if not n_folds:

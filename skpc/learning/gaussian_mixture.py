@@ -136,9 +136,13 @@ class MixtureRows(NamedTuple):
     @property
     def are_costly(self) -> bool:
         """Whether filling in missing cells is what takes the time."""
-        n_rows, d = self.scores.shape
-        are_many = d >= _MANY and len(self.patterns.observed) > _PATTERNS * n_rows
-        return are_many and not np.isnan(self.scores).all(axis=0).any()
+        is_costly = self.scores.shape[1] >= _MANY and self.have_many_patterns
+        return is_costly and not np.isnan(self.scores).all(axis=0).any()
+
+    @property
+    def have_many_patterns(self) -> bool:
+        """Whether few rows share a missingness pattern."""
+        return len(self.patterns.observed) > _PATTERNS * len(self.scores)
 
     def only(self, rows: NDArray[np.bool_]) -> MixtureRows:
         """Some of the rows."""
@@ -358,7 +362,7 @@ def fit_gaussian_mixture(
         Positive.
     start : GaussianMixture or ndarray of shape (n_components, n_rows)
         Where to begin: a model of the same parameters, or the responsibility of each component for
-        each row.
+        each row, which may be fewer components than those of ``params``.
     prior : MixturePrior
         What is known before the rows.
     params : MixtureParams

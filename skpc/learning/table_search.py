@@ -57,6 +57,9 @@ _PASSES, _ROWS_OF_CHUNK = 2, 16_384
 #: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
 #: ``_COLUMNS`` numbers the tolerance grows in proportion.
 _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
+#: What is left of the tolerance where chosen mixtures are learned from rows of many missingness
+#: patterns: missing cells make the steps of EM short.
+_FINER = 0.25
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
@@ -249,6 +252,8 @@ def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) 
     weights, candidates = choices
     columns = _columns_for(table, candidates[0])
     whole = _Learner(columns, table.rows, table.weight, seed)
+    if whole.cells.rows.have_many_patterns:
+        whole.tol *= _FINER
     if start > 0:
         scale = np.random.RandomState(seed + start).standard_exponential(whole.points.shape[1])
         whole.points *= scale**2
@@ -272,6 +277,7 @@ class _Learner:
     def __init__(self, columns: TableColumns, rows: Floats, weight: Floats, seed: int):
         self.columns, self.weight, self.seed = columns, weight, seed
         self.cells, self.points = columns.cells(rows), columns.points(rows, weight)
+        self.tol = _TOL * max(1.0, len(columns.numbers) / _COLUMNS)
         self.starts: dict[int, Floats] = {}
         self.fitted: dict[MixtureParams, GaussianMixture] = {}
 
@@ -293,9 +299,8 @@ class _Learner:
         return model
 
     def _fit_from(self, start: GaussianMixture | Floats, params: MixtureParams) -> GaussianMixture:
-        tol = _TOL * max(1.0, len(self.columns.numbers) / _COLUMNS)
-        rows, prior = self.cells.rows, self.columns.prior
-        return fit_gaussian_mixture(rows, self.weight, start, prior, params, _MAX_ITER, tol).model
+        rows, prior, limits = self.cells.rows, self.columns.prior, (_MAX_ITER, self.tol)
+        return fit_gaussian_mixture(rows, self.weight, start, prior, params, *limits).model
 
     def test(self, cells: TableCells, params: MixtureParams) -> Floats:
         """Log densities (nats) of held-out rows."""

@@ -184,7 +184,7 @@ def test_a_mixture_that_was_fitted_with_given_choices_chooses_anew():
     assert_allclose(again.fit(other).score_samples(X), clone(model).fit(other).score_samples(X))
 
 
-def test_rows_are_held_out_by_their_number_not_their_weight():
+def test_heavy_rows_are_dealt_into_no_more_parts_than_others():
     X, weight = np.random.default_rng(0).normal(size=(300, 2)), np.full(300, 1e6)
     model = TableMixture(n_components=1, random_state=0).fit(X, sample_weight=weight)
     assert_allclose(model.score(X), TableMixture(n_components=1).fit(X).score(X), atol=0.05)

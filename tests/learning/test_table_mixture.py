@@ -239,3 +239,10 @@ def test_cells_given_the_rest_follow_the_chain_rule(params):
             without = np.where(np.arange(len(scores)) == v, np.nan, scores)
             truth = log_density(scores, states) - log_density(without, states)
             assert_allclose(found[r, v], truth, rtol=1e-7, atol=1e-7)
+
+
+def test_fewer_clusters_than_components_are_fitted_as_they_are():
+    columns, cells, weight, *_ = cells_of(table(40))
+    start = (np.arange(2)[:, np.newaxis] == np.arange(len(weight)) % 2) * 1.0
+    three, two = (fit(columns, cells, weight, start, MixtureParams(k), 3, -np.inf) for k in (3, 2))
+    assert_allclose(three.gaussians.mean, two.gaussians.mean, rtol=0.0, atol=0.0)
