@@ -26,9 +26,9 @@ class Workspace:
         return f"Workspace({sorted(name for name, _ in self._arrays)})"
 
     def array(self, name: str, shape: tuple[int, ...]) -> Floats:
-        """An array with whatever is in it."""
+        """An array of zeros, or with whatever its last user left in it."""
         if (name, shape) not in self._arrays:
-            self._arrays[name, shape] = np.empty(shape)
+            self._arrays[name, shape] = np.zeros(shape)
         return self._arrays[name, shape]
 
 

@@ -375,7 +375,8 @@ class UndirectedParameters(NamedTuple):
         weight += weight.T
         single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr)
         theta = np.ascontiguousarray(vector[n_pairs + n_states :].reshape(self.shape))
-        factor = np.empty(self.shape) if factor is None else factor
+        # Places that no pair fills are multiplied below: what memory holds by chance may overflow.
+        factor = np.zeros(self.shape) if factor is None else factor
         couple(theta, single, self.ptr, factor)
         of_states = self._of_states(weight)
         factor *= of_states
