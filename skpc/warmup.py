@@ -62,6 +62,7 @@ def warmup() -> None:
     _samplers()
     _blocks()
     _many_columns()
+    _many_states()
 
 
 def _tables() -> list[np.ndarray]:
@@ -133,6 +134,12 @@ def _many_columns() -> None:
     """Trees over many columns are eliminated another way."""
     X = np.random.default_rng(0).integers(0, 2, (20, 201))
     models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(X)
+
+
+def _many_states() -> None:
+    """Rows of circuits with many edges a column are counted along their induced trees."""
+    X = np.repeat(np.arange(20.0), 10)[:, np.newaxis] + np.zeros(2)
+    models.CutsetNetworkBD(categorical_features=[0, 1]).fit(X).partial_fit(X)
 
 
 def _main() -> None:
