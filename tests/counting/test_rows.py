@@ -55,7 +55,7 @@ def test_information_and_entropies_equal_their_definitions(score, missing, at_on
         information = weight.sum() * chow_liu.mutual_information(smoothed)
         assert units[i, j] / UNITS_PER_NAT == pytest.approx(information, abs=1e-6)
         expected[i] += chow_liu.conditional_entropy(table, pseudo_count)
-    np.testing.assert_allclose(entropy, expected, rtol=1e-10)
+    np.testing.assert_allclose(entropy, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
