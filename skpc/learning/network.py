@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -114,10 +114,6 @@ class CutsetNetwork:
     def branch_counts(self, node: int) -> Floats:
         """Weight of the rows in each branch of a cut."""
         return self.child_count[self.child_ptr[node] : self.child_ptr[node + 1]]
-
-    def with_counts(self, child_count: Floats, trees: tuple[ChowLiuTree, ...]) -> CutsetNetwork:
-        """The same cuts with other counts and trees."""
-        return replace(self, child_count=child_count, trees=trees)
 
     def __repr__(self) -> str:
         return (

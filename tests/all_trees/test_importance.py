@@ -6,7 +6,7 @@ import pytest
 from skpc.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
 from skpc.all_trees.completions import Request
-from skpc.all_trees.importance import METHODS, _average, _Drawn, adjust, estimate_rows
+from skpc.all_trees.importance import METHODS, _average, _Drawn, _marginals, adjust, estimate_rows
 from skpc.all_trees.spanning_trees import PreparedTrees
 from skpc.all_trees.tree_inference import TreeTables
 from tests.all_trees.test_spanning_trees import edges_into, log_weights
@@ -270,6 +270,14 @@ def test_a_bad_proposal_changes_the_error_but_not_the_answer():
     found = drawn(tables, into, 100_000, even)
     evidence = naive.mixture_evidence(forests, CODE, root, given)
     assert found.log_mean[0] == pytest.approx(np.log(evidence), abs=6 * np.sqrt(found.error[0]))
+    n_drawn = found.size[0]
+    weight = np.exp(found.log_weight[0, :n_drawn] - found.log_mean[0])
+    ptr = directed_model(tables, into).ptr
+    marginals = _marginals(
+        np.array(CODE), ptr, found.proposal[0], found.completions[0, :n_drawn], weight
+    )
+    expected = naive.mixture_marginals(forests, CODE, root, given)
+    np.testing.assert_allclose(marginals, expected, atol=0.03)
 
 
 def test_states_that_are_not_drawn_keep_a_probability():
