@@ -1,21 +1,20 @@
-"""What estimators of tables, and densities of tables, have in common."""
+"""What densities of tables have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.base import DensityMixin, clone
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, check_memory
-from skpc._fitting import all_or_nothing, announce, with_some_cell
+from skpc._fitting import all_or_nothing, with_some_cell
 from skpc._validation import (
-    N_JOBS,
     StrOptions,
     check_n_samples,
     check_table,
@@ -25,7 +24,8 @@ from skpc._validation import (
 )
 from skpc._warnings import warn
 from skpc.densities import Density
-from skpc.domain import Domain, LogMass, group_rows, merge_rows, present_rows
+from skpc.domain import Domain, group_rows, merge_rows, present_rows
+from skpc.estimators._estimator import TableEstimator
 from skpc.estimators.chunks import EncodedChunks, by_chunks, sampled
 from skpc.variables import Predictive
 
@@ -36,46 +36,31 @@ _STRATEGIES = ("mean", "mpe", "sample")
 _ROWS = 1024
 
 
-class TableEstimator(BaseEstimator):
-    """An estimator that learns from tables of numbers and categories with missing cells."""
+class TrainingData(NamedTuple):
+    """What a density learns from.
 
-    domain_: Domain
-    verbose: int
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    rows_val : ndarray of shape (n_validation_rows, n_features) or None
+        Encoded rows that make choices; None holds out some of the training rows.
+    like : TableDensity or None
+        A fitted density of the same kind, whose choices hold here too.
+    is_compared : bool
+        Whether the density will be compared with others under the same domain.
+    """
 
-    def _training_rows(
-        self,
-        X: Any,
-        sample_weight: Any,
-        y: Any = None,
-        check_y: Callable[[Any, Any, int], Any] | None = None,
-        reset: bool = True,
-    ) -> tuple[Any, Floats, Any]:
-        """The checked table, its weights and its targets, without the rows of weight zero."""
-        table = check_table(self, X, reset=reset)
-        target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
-        weight = check_weight(sample_weight, len(table))
-        rows, of_rows = present_rows(table, weight)
-        n_columns = self.n_features_in_
-        text = f"{type(self).__name__}: {len(of_rows):,} rows of {n_columns:,} columns"
-        announce(text, self.verbose if reset else 0)
-        return rows, of_rows, target[weight > 0.0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
-
-    def _encode(self, X: Any) -> tuple[Any, Floats]:
-        return self._encode_with_mass(X)[:2]
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        """The checked table, its encoded rows, and what its cells add to their log densities."""
-        check_is_fitted(self)
-        table = check_table(self, X, reset=False)
-        return table, *self.domain_.encode_with_mass(table)
+    rows: Floats
+    weight: Floats
+    rows_val: Floats | None = None
+    like: Any = None
+    is_compared: bool = True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableDensity(DensityMixin, TableEstimator, ABC):
     """Density estimation on tables of numbers and categories.
 
@@ -84,18 +69,24 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
     ``_density`` of each.
     """
 
-    #: Constraints on the parameters that all densities have.
-    _parameter_constraints: dict[str, list[Any]] = {
+    categorical_features: Any = "auto"
+    categories: Any = "auto"
+    atoms: Any = "auto"
+    bounds: Any = None
+    handle_unknown: str = "unseen"
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TableEstimator._parameter_constraints,
         "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
         "categories": [StrOptions({"auto"}), list],
         "margins": [StrOptions({"auto", "plain"})],
         "atoms": [StrOptions({"auto"}), dict],
         "bounds": [dict, None],
         "handle_unknown": [StrOptions({"unseen", "missing", "error"})],
-        "n_jobs": N_JOBS,
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
+
+    #: Weight of the rows that have been learned from: partial_fit goes on from here.
+    _n_learned: float = field(init=False)
 
     @property
     def _n_bins(self) -> int | None:
@@ -110,8 +101,8 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         """The distribution of encoded rows."""
 
     @abstractmethod
-    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
-        """Learn from encoded rows under ``domain_``; see :meth:`fit_rows`."""
+    def _learn(self, data: TrainingData) -> None:
+        """Learn from encoded rows under ``domain_``."""
 
     def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
         with all_or_nothing(self):
@@ -119,7 +110,7 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             domain, rows, weight = self._prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
-            self.fit_rows(domain, rows, weight, X_val)
+            self._learn_rows(domain, TrainingData(rows, weight, X_val, is_compared=False))
             if chunks is not None:
                 self._refit(EncodedChunks.from_table(chunks, self, domain), rows, weight)
         return self
@@ -149,9 +140,35 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         )
         return domain, *merge_rows(domain.encode(table), weight)
 
+    def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
+        """Learn from checked rows; those without any cell that a learner sees are left out."""
+        self.domain_, self.n_features_in_ = domain, domain.n_features
+        names = domain.feature_names or ()
+        if names and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._n_learned = float(data.weight.sum())
+        rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
+        self._learn(data._replace(rows=rows, weight=weight))
+
+    def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
+        """More rows of the columns that are known: distinct encoded rows and their weights."""
+        table, weight, _ = self._training_rows(X, sample_weight, reset=False)
+        rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
+        rows, weight = with_some_cell(self.domain_, rows, weight)
+        if not len(rows):
+            raise ValueError(
+                "Every value of X is missing, or a category that fit has not seen; learning needs "
+                "at least one known value."
+            )
+        return rows, weight
+
     def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> Self:
         """A clone that has learned from other rows, with what this one has chosen, if anything."""
-        return clone(self).fit_rows(domain, rows, weight)
+        again = clone(self)
+        again._learn_rows(domain, TrainingData(rows, weight, like=self))
+        return again
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit_rows(
@@ -200,16 +217,10 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
         array([1.])
         """
         rows = domain.checked(rows)
-        rows, weight = present_rows(rows, check_weight(weight, len(rows), "weight"))
+        weight = check_weight(weight, len(rows), "weight")
         rows_val = None if rows_val is None else domain.checked(rows_val)
         with all_or_nothing(self):
-            self.domain_, self.n_features_in_ = domain, domain.n_features
-            names = domain.feature_names or ()
-            if names and all(isinstance(name, str) for name in names):
-                self.feature_names_in_ = np.array(names, dtype=object)
-            elif hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            self._learn(*with_some_cell(domain, rows, weight), rows_val)
+            self._learn_rows(domain, TrainingData(rows, weight, rows_val))
         return self
 
     @by_chunks
@@ -502,14 +513,3 @@ class TableDensity(DensityMixin, TableEstimator, ABC):
             return cells
         states = self.domain_.categories[chosen]
         return cells.astype(np.float64 if states is None else states.dtype)
-
-
-def with_some_known_cell(domain: Domain, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Leave out the rows without any cell that a learner sees, and refuse to have no row left."""
-    rows, weight = with_some_cell(domain, rows, weight)
-    if not len(rows):
-        raise ValueError(
-            "Every value of X is missing, or a category that fit has not seen; learning needs at "
-            "least one known value."
-        )
-    return rows, weight

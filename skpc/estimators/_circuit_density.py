@@ -14,8 +14,8 @@ from skpc._validation import fit_context
 from skpc.circuit import Circuit
 from skpc.counting import as_numbers
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import Domain, column_moments, merge_rows
-from skpc.estimators._base import TableDensity, with_some_known_cell
+from skpc.domain import Domain, column_moments
+from skpc.estimators._base import TableDensity
 from skpc.estimators.chunks import EncodedChunks
 from skpc.queries import PseudoCounts, fit_parameters
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
@@ -31,8 +31,6 @@ class CircuitDensity(TableDensity):
     """Density estimation by a circuit over encoded rows, which a subclass learns."""
 
     circuit_: Circuit
-    #: Weight of the rows that the parameters have been learned from.
-    _n_learned: float
 
     @property
     def _density(self) -> Density:
@@ -77,9 +75,7 @@ class CircuitDensity(TableDensity):
         if not hasattr(self, "circuit_"):
             return cast("Self", cast("Any", self).fit(X, sample_weight=sample_weight))
         with all_or_nothing(self):
-            table, weight, _ = self._training_rows(X, sample_weight, reset=False)
-            rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
-            self._take_step(*with_some_known_cell(self.domain_, rows, weight))
+            self._take_step(*self._learn_more(X, sample_weight))
         return self
 
     def _take_step(self, rows: Floats, weight: Floats) -> None:
@@ -94,15 +90,6 @@ class CircuitDensity(TableDensity):
             tol=0.0,
         )
         self._n_learned += weight.sum()
-
-    def fit_rows(
-        self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
-    ) -> Self:
-        """Learn from encoded rows under a domain that is known."""
-        super().fit_rows(domain, rows, weight, rows_val)
-        # partial_fit goes on from here.
-        self._n_learned = float(np.sum(weight))
-        return self
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
         self._fit_parameters(chunks, rows, weight)

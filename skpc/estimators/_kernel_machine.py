@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import combinations
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,12 @@ from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, check_memory
 from skpc._fitting import announce
-from skpc._validation import N_JOBS, POSITIVE, Interval, StrOptions
+from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
-from skpc.estimators._base import TableDensity, TableEstimator
+from skpc.estimators._base import TableDensity
 from skpc.estimators._defaults import fit_for_kernels
+from skpc.estimators._estimator import TableEstimator
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows
@@ -33,13 +35,24 @@ _SMALLEST = 1e-150
 _FARTHEST = 1e200
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelMachine(TableEstimator):
     """A machine of libsvm, with a density of the features for missing cells.
 
     A subclass gives the solver its parameters and puts coefficients on the support vectors.
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    density: Any = field(default=None, kw_only=False)
+    standardize: bool = True
+    gamma: Any = "scale"
+    C: float = 1.0
+    tol: float = 1e-3
+    cache_size: float = 200
+    max_iter: int = -1
+    categorical_features: Any = "auto"
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TableEstimator._parameter_constraints,
         "density": [None, BaseEstimator],
         "standardize": ["boolean"],
         "gamma": [StrOptions({"scale"}), POSITIVE],
@@ -47,10 +60,7 @@ class ExpectedKernelMachine(TableEstimator):
         "tol": [POSITIVE],
         "cache_size": [POSITIVE],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "n_jobs": N_JOBS,
-    } | {
-        name: TableDensity._parameter_constraints[name]
-        for name in ("categorical_features", "random_state", "verbose")
+        "categorical_features": TableDensity._parameter_constraints["categorical_features"],
     }
 
     def _learn(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from skpc._arrays import Floats
-from skpc._validation import N_JOBS
 from skpc.domain import Domain, group_rows, merge_rows
-from skpc.estimators._base import TableEstimator
+from skpc.estimators._estimator import TableEstimator
 from skpc.pooling.folds import given_splits
 from skpc.pooling.pool import Member
 
@@ -27,21 +27,20 @@ _DECLARATIONS = (
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PoolEstimator(TableEstimator):
     """A pool of densities, and of models that learn from masked copies of rows."""
 
-    _parameter_constraints: dict[str, list[Any] | str] = {
+    density: Any = field(default=None, kw_only=False)
+    cv: Any = 5
+    missing_rates: Sequence[float] = (0.0, 0.3, 0.6)
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **TableEstimator._parameter_constraints,
         "density": "no_validation",
         "cv": ["cv_object"],
         "missing_rates": ["array-like"],
-        "n_jobs": N_JOBS,
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
-
-    density: Any
-    cv: Any
-    missing_rates: Sequence[float]
 
     def _labelled_rows(
         self, densities: list[tuple[str, Any]], X: Any, y: Any, sample_weight: Any, checked: Any

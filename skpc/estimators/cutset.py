@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any, cast
@@ -16,6 +17,7 @@ from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
+from skpc.estimators._base import TrainingData
 from skpc.estimators._circuit_density import CircuitDensity, complete_points, root_weights
 from skpc.estimators.chunks import EncodedChunks
 from skpc.learning import (
@@ -46,6 +48,7 @@ _EM_TOL = 3e-4
 _EM_ROWS = 200_000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CutsetNetworkBD(CircuitDensity):
     """Cutset network learned greedily by a Bayesian-Dirichlet or BIC structure score.
 
@@ -206,6 +209,21 @@ class CutsetNetworkBD(CircuitDensity):
     array([[1., 1., 0.]])
     """
 
+    criterion: str = "bd"
+    ess: float = 0.1
+    alpha: float = 0.01
+    param_ess: float | str | None = "auto"
+    n_candidates: int = 10
+    max_depth: int | None = None
+    structured: bool = False
+    n_components: int = 1
+    max_iter: int = 100
+    tol: float = 1e-2
+    n_init: int = 1
+    em: str = "auto"
+    n_bins: int | None = None
+    margins: str = "auto"
+
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "criterion": [StrOptions({"bd", "bic"})],
@@ -222,55 +240,6 @@ class CutsetNetworkBD(CircuitDensity):
         "em": [StrOptions({"auto", "plain"})],
         "n_bins": [None, AT_LEAST_ONE],
     }
-
-    def __init__(
-        self,
-        *,
-        criterion: str = "bd",
-        ess: float = 0.1,
-        alpha: float = 0.01,
-        param_ess: float | str | None = "auto",
-        n_candidates: int = 10,
-        max_depth: int | None = None,
-        structured: bool = False,
-        n_components: int = 1,
-        max_iter: int = 100,
-        tol: float = 1e-2,
-        n_init: int = 1,
-        em: str = "auto",
-        categorical_features: Any = "auto",
-        categories: Any = "auto",
-        n_bins: int | None = None,
-        margins: str = "auto",
-        atoms: Any = "auto",
-        bounds: Any = None,
-        handle_unknown: str = "unseen",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.criterion = criterion
-        self.ess = ess
-        self.alpha = alpha
-        self.param_ess = param_ess
-        self.n_candidates = n_candidates
-        self.max_depth = max_depth
-        self.structured = structured
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.em = em
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.n_bins = n_bins
-        self.margins = margins
-        self.atoms = atoms
-        self.bounds = bounds
-        self.handle_unknown = handle_unknown
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetNetworkBD:
@@ -298,7 +267,8 @@ class CutsetNetworkBD(CircuitDensity):
         """
         return self._fit(X, sample_weight)
 
-    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+    def _learn(self, data: TrainingData) -> None:
+        rows, weight = data.rows, data.weight
         if self.structured and self.n_components > 1:
             raise ValueError(
                 "structured=True needs n_components=1, got n_components="

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from skpc.pooling.pool import Member, learn_pool
 _CLASSIFIERS = {"boosting": "classifier", "logistic": "logistic"}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DensityClassifier(ClassifierMixin, PoolEstimator):
     """Classifier by a pool of densities, for rows with any cells missing.
 
@@ -151,35 +152,16 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     array([[0.33, 0.33, 0.33]])
     """
 
-    _parameter_constraints: dict[str, list[Any] | str] = {
+    priors: Any = None
+    joint: bool | str = "auto"
+    classifiers: Any = ("boosting", "logistic")
+
+    _parameter_constraints = {
         **PoolEstimator._parameter_constraints,
         "priors": ["array-like", None],
         "joint": ["boolean", StrOptions({"auto"})],
         "classifiers": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        density: Any = None,
-        *,
-        priors: Any = None,
-        joint: bool | str = "auto",
-        classifiers: Any = ("boosting", "logistic"),
-        cv: int = 5,
-        missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.density = density
-        self.priors = priors
-        self.joint = joint
-        self.classifiers = classifiers
-        self.cv = cv
-        self.missing_rates = missing_rates
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _REGRESSORS = {"boosting": "regressor", "ridge": "ridge"}
 _ROWS = 1024
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DensityRegressor(RegressorMixin, PoolEstimator):
     """Regressor by a pool of densities, for rows with any cells missing.
 
@@ -133,29 +135,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     (array([2., 1.]), array([0., 1.]))
     """
 
-    _parameter_constraints: dict[str, list[Any] | str] = {
+    regressors: Any = ("boosting", "ridge")
+
+    _parameter_constraints = {
         **PoolEstimator._parameter_constraints,
         "regressors": ["array-like", None],
     }
-
-    def __init__(
-        self,
-        density: Any = None,
-        *,
-        regressors: Any = ("boosting", "ridge"),
-        cv: Any = 5,
-        missing_rates: Sequence[float] = (0.0, 0.3, 0.6),
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.density = density
-        self.regressors = regressors
-        self.cv = cv
-        self.missing_rates = missing_rates
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityRegressor:

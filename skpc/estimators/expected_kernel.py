@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from skpc.estimators.chunks import by_chunks
 from skpc.queries import sample_missing
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     """Support vector regression whose predictions are exact expectations over missing features.
 
@@ -136,39 +138,12 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     array([0. , 0.9])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    epsilon: float = 0.1
+
+    _parameter_constraints = {
         **ExpectedKernelMachine._parameter_constraints,
         "epsilon": [NOT_NEGATIVE],
     }
-
-    def __init__(
-        self,
-        density: Any = None,
-        *,
-        standardize: bool = True,
-        gamma: Any = "scale",
-        C: float = 1.0,  # noqa: N803
-        epsilon: float = 0.1,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        max_iter: int = -1,
-        categorical_features: Any = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.density = density
-        self.standardize = standardize
-        self.gamma = gamma
-        self.C = C
-        self.epsilon = epsilon
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:

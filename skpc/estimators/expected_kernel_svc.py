@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -131,6 +132,7 @@ def _calibrates(machine: Any) -> bool:
     return True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     """Support vector classification by exact expected margins over missing features.
 
@@ -241,39 +243,12 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
            [0.95, 0.05]])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    calibration: str | None = None
+
+    _parameter_constraints = {
         **ExpectedKernelMachine._parameter_constraints,
         "calibration": [StrOptions(set(_CALIBRATIONS)), None],
     }
-
-    def __init__(
-        self,
-        density: Any = None,
-        *,
-        calibration: str | None = None,
-        standardize: bool = True,
-        gamma: Any = "scale",
-        C: float = 1.0,  # noqa: N803
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        max_iter: int = -1,
-        categorical_features: Any = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.density = density
-        self.calibration = calibration
-        self.standardize = standardize
-        self.gamma = gamma
-        self.C = C
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.categorical_features = categorical_features
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVC:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
 from skpc._fitting import progress
 from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
-from skpc.domain import Domain
+from skpc.estimators._base import TrainingData
 from skpc.estimators._circuit_density import CircuitDensity, complete_points
 from skpc.learning import (
     MAX_EPOCHS,
@@ -30,6 +30,7 @@ from skpc.pooling.folds import hold_out
 _HELD_OUT = 0.1
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenChowLiuTree(CircuitDensity):
     """Chow-Liu tree of hidden variables, one above each column.
 
@@ -127,6 +128,9 @@ class HiddenChowLiuTree(CircuitDensity):
     array([[1., 1., 1., 1.]])
     """
 
+    n_hidden: int | str = "auto"
+    n_bins: int | None = None
+
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "n_hidden": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -134,35 +138,6 @@ class HiddenChowLiuTree(CircuitDensity):
     }
     #: Bins know atoms and the space between them.
     margins = "auto"
-
-    _choice: TreeChoice
-    #: What another tree has chosen, where this one need not.
-    _chosen: TreeChoice | None = None
-
-    def __init__(
-        self,
-        *,
-        n_hidden: int | str = "auto",
-        categorical_features: Any = "auto",
-        categories: Any = "auto",
-        n_bins: int | None = None,
-        atoms: Any = "auto",
-        bounds: Any = None,
-        handle_unknown: str = "unseen",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_hidden = n_hidden
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.n_bins = n_bins
-        self.atoms = atoms
-        self.bounds = bounds
-        self.handle_unknown = handle_unknown
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -193,26 +168,20 @@ class HiddenChowLiuTree(CircuitDensity):
         """
         return self._fit(X, sample_weight, X_val)
 
-    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> HiddenChowLiuTree:
-        again = clone(self)
-        again._chosen = self._choice
-        again.fit_rows(domain, rows, weight)
-        # A later fit chooses anew.
-        del again._chosen
-        return again
-
-    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+    def _learn(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        if self._chosen is None:
-            tree, self._choice = self._choose(rows, weight, rows_val, seed, random_state)
+        if data.like is None:
+            tree, choice = self._choose(data.rows, data.weight, data.rows_val, seed, random_state)
         else:
-            self._choice = self._chosen
-        if rows_val is None:
-            tree = learn_hidden_tree(self._table(rows, weight), self._choice, seed, self.n_jobs)
+            choice = data.like._choice
+        if data.rows_val is None:
+            table = self._table(data.rows, data.weight)
+            tree = learn_hidden_tree(table, choice, seed, self.n_jobs)
+        self._choice: TreeChoice = choice
         self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
         self.n_hidden_, self.parent_ = tree.n_hidden, tree.parent
-        self.n_iter_ = len(self._choice.batches)
+        self.n_iter_ = len(choice.batches)
 
     def _choose(
         self,

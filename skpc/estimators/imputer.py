@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
 from skpc._validation import (
-    N_JOBS,
     StrOptions,
     check_table,
     column_of,
@@ -23,10 +23,11 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import TableEstimator
 from skpc.estimators._defaults import fit_for_cells
+from skpc.estimators._estimator import TableEstimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     """Fill missing cells by what a density says of them, given the observed cells of their row.
 
@@ -123,34 +124,18 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     1   car   35.0
     """
 
-    _parameter_constraints: dict[str, list[Any] | str] = {
+    density: Any = field(default=None, kw_only=False)
+    strategy: str = "mean"
+    keep_empty_features: bool = False
+    add_indicator: bool = False
+
+    _parameter_constraints = {
+        **TableEstimator._parameter_constraints,
         "density": "no_validation",
         "strategy": [StrOptions({"mean", "mpe", "sample"})],
         "keep_empty_features": ["boolean"],
         "add_indicator": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": N_JOBS,
-        "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        density: Any = None,
-        *,
-        strategy: str = "mean",
-        keep_empty_features: bool = False,
-        add_indicator: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.density = density
-        self.strategy = strategy
-        self.keep_empty_features = keep_empty_features
-        self.add_indicator = add_indicator
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_array, check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -25,6 +26,7 @@ from skpc._validation import (
     fit_context,
     unmasked,
 )
+from skpc.estimators._estimator import Estimator
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
@@ -44,7 +46,8 @@ _NUMBERS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finit
 _FEATURE_ROWS = 4096
 
 
-class KernelEPOperator(RegressorMixin, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelEPOperator(RegressorMixin, Estimator):
     """Bayesian regression on distributions with a kernel on their mean embeddings.
 
     A row holds the parameters of the messages that come into a factor of a graphical model, and
@@ -151,7 +154,20 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
     (np.float64(1.28), array([0. , 2.5]))
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    input_distributions: Sequence[str] | None = None
+    n_inner: int = 300
+    n_outer: int = 500
+    inner_length_scale_sq: Any = "mean-variance"
+    outer_length_scale_sq: Any = "median"
+    noise_variance: Any = 1e-4
+    prior_variance: float = 1.0
+    standardize: bool = True
+    keep_rows: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "input_distributions": ["array-like", None],
         "n_inner": [AT_LEAST_ONE],
         "n_outer": [AT_LEAST_ONE],
@@ -165,35 +181,6 @@ class KernelEPOperator(RegressorMixin, BaseEstimator):
         "n_jobs": N_JOBS,
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        *,
-        input_distributions: Sequence[str] | None = None,
-        n_inner: int = 300,
-        n_outer: int = 500,
-        inner_length_scale_sq: Any = "mean-variance",
-        outer_length_scale_sq: Any = "median",
-        noise_variance: Any = 1e-4,
-        prior_variance: float = 1.0,
-        standardize: bool = True,
-        keep_rows: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.input_distributions = input_distributions
-        self.n_inner = n_inner
-        self.n_outer = n_outer
-        self.inner_length_scale_sq = inner_length_scale_sq
-        self.outer_length_scale_sq = outer_length_scale_sq
-        self.noise_variance = noise_variance
-        self.prior_variance = prior_variance
-        self.standardize = standardize
-        self.keep_rows = keep_rows
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,6 +23,7 @@ from skpc._validation import (
     eager,
     fit_context,
 )
+from skpc.estimators._estimator import Estimator
 from skpc.estimators._targets import check_labels
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
@@ -32,7 +34,8 @@ _LEAST_VARIANCE = 1e-20
 _LEAST_PROBABILITY = 1e-300
 
 
-class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogisticEPClassifier(ClassifierMixin, Estimator):
     """Binary classifier: logistic regression with weights w ~ N(0, I), by expectation propagation.
 
     The messages from the logistic factors may come from quadrature, from a sampler or from an
@@ -89,28 +92,19 @@ class LogisticEPClassifier(ClassifierMixin, BaseEstimator):
            [0.11, 0.89]])
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    operator: Any = None
+    n_iter: int = 10
+    damping: float = 0.0
+    schedule: str = "parallel"
+    fit_intercept: bool = True
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "operator": [HasMethods("project"), None],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "damping": [Interval(Real, 0, 1, closed="left")],
         "schedule": [StrOptions({"parallel", "serial"})],
         "fit_intercept": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        operator: Any = None,
-        n_iter: int = 10,
-        damping: float = 0.0,
-        schedule: str = "parallel",
-        fit_intercept: bool = True,
-    ):
-        self.operator = operator
-        self.n_iter = n_iter
-        self.damping = damping
-        self.schedule = schedule
-        self.fit_intercept = fit_intercept
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LogisticEPClassifier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,11 +31,12 @@ from skpc.all_trees import (
 )
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
-from skpc.estimators._base import TableDensity, with_some_known_cell
+from skpc.estimators._base import TableDensity, TrainingData
 from skpc.estimators._tree_costs import TreeCosts
 from skpc.pooling.folds import hold_out
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MixtureOfAllTrees(TableDensity):
     """Mixture of all trees over the columns, a determinant (MoAT).
 
@@ -182,6 +184,22 @@ class MixtureOfAllTrees(TableDensity):
     array([[1., 1., 0.]])
     """
 
+    orientation: str = "directed"
+    n_components: int = 1
+    solver: str = "adam"
+    learning_rate_init: float = 0.05
+    batch_size: int | str = "auto"
+    max_iter: int = 50
+    tol: float = 1e-4
+    early_stopping: bool = True
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    alpha: float = 1.0
+    inference: str = "auto"
+    n_inference_samples: int = 1000
+    n_bins: int | None = None
+    margins: str = "auto"
+
     _parameter_constraints = {
         **TableDensity._parameter_constraints,
         "orientation": [StrOptions({"directed", "undirected"})],
@@ -200,58 +218,7 @@ class MixtureOfAllTrees(TableDensity):
         "n_bins": [None, AT_LEAST_ONE],
     }
 
-    _adam: Adam
-
-    def __init__(
-        self,
-        *,
-        orientation: str = "directed",
-        n_components: int = 1,
-        solver: str = "adam",
-        learning_rate_init: float = 0.05,
-        batch_size: int | str = "auto",
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        early_stopping: bool = True,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        alpha: float = 1.0,
-        inference: str = "auto",
-        n_inference_samples: int = 1000,
-        categorical_features: Any = "auto",
-        categories: Any = "auto",
-        n_bins: int | None = None,
-        margins: str = "auto",
-        atoms: Any = "auto",
-        bounds: Any = None,
-        handle_unknown: str = "unseen",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.orientation = orientation
-        self.n_components = n_components
-        self.solver = solver
-        self.learning_rate_init = learning_rate_init
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.alpha = alpha
-        self.inference = inference
-        self.n_inference_samples = n_inference_samples
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.n_bins = n_bins
-        self.margins = margins
-        self.atoms = atoms
-        self.bounds = bounds
-        self.handle_unknown = handle_unknown
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _adam: Adam = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -284,10 +251,10 @@ class MixtureOfAllTrees(TableDensity):
         """
         return self._fit(X, sample_weight, X_val)
 
-    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+    def _learn(self, data: TrainingData) -> None:
         self._warn_of_former_inference()
-        codes, weight, random_state = self._training_codes(rows, weight)
-        validation, n_held = None, 0.0
+        codes, weight, random_state = self._training_codes(data.rows, data.weight)
+        rows_val, validation, n_held = data.rows_val, None, 0.0
         if self.early_stopping and rows_val is not None:
             merged = merge_codes(self.domain_.codes(rows_val), np.ones(len(rows_val)))
             validation = IncompleteRows(*merged, random_state)
@@ -352,9 +319,7 @@ class MixtureOfAllTrees(TableDensity):
         self._warn_of_former_inference()
         with all_or_nothing(self):
             if hasattr(self, "domain_"):
-                table, weight, _ = self._training_rows(X, sample_weight, reset=False)
-                rows, _ = self.domain_.encode_with_mass(table)
-                rows, weight = with_some_known_cell(self.domain_, rows, weight)
+                rows, weight = self._learn_more(X, sample_weight)
             else:
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +15,7 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
+from skpc.estimators._base import TrainingData
 from skpc.estimators._circuit_density import CircuitDensity
 from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.pooling.folds import hold_out
@@ -41,6 +42,7 @@ _COVARIANCES = 40.0
 _TOL = 4e-5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SoftLearnSPN(CircuitDensity):
     """Sum-product network learned by LearnSPN with soft row memberships (SoftLearn).
 
@@ -189,6 +191,21 @@ class SoftLearnSPN(CircuitDensity):
     array([ -2., -12.,  -1.])
     """
 
+    assignment: str = "soft"
+    clusterer: str = "auto"
+    n_clusters: int = 2
+    beta: float = 30.0
+    significance: float | str = "auto"
+    root_test: str | None = "any"
+    alpha: float = 0.1
+    min_weight: float = 8.0
+    prune: float = 1e-2
+    max_iter: int = 100
+    smallest_sd: float = 1e-2
+    leaves: str = "block"
+    n_refine: int | str = "auto"
+    margins: str = "auto"
+
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "assignment": [StrOptions({"soft", "hard"})],
@@ -205,55 +222,6 @@ class SoftLearnSPN(CircuitDensity):
         "leaves": [StrOptions({"block", "univariate"})],
         "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        assignment: str = "soft",
-        clusterer: str = "auto",
-        n_clusters: int = 2,
-        beta: float = 30.0,
-        significance: float | str = "auto",
-        root_test: str | None = "any",
-        alpha: float = 0.1,
-        min_weight: float = 8.0,
-        prune: float = 1e-2,
-        max_iter: int = 100,
-        smallest_sd: float = 1e-2,
-        leaves: str = "block",
-        n_refine: int | str = "auto",
-        categorical_features: Any = "auto",
-        categories: Any = "auto",
-        margins: str = "auto",
-        atoms: Any = "auto",
-        bounds: Any = None,
-        handle_unknown: str = "unseen",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.assignment = assignment
-        self.clusterer = clusterer
-        self.n_clusters = n_clusters
-        self.beta = beta
-        self.significance = significance
-        self.root_test = root_test
-        self.alpha = alpha
-        self.min_weight = min_weight
-        self.prune = prune
-        self.max_iter = max_iter
-        self.smallest_sd = smallest_sd
-        self.leaves = leaves
-        self.n_refine = n_refine
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.margins = margins
-        self.atoms = atoms
-        self.bounds = bounds
-        self.handle_unknown = handle_unknown
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -285,9 +253,9 @@ class SoftLearnSPN(CircuitDensity):
         """
         return self._fit(X, sample_weight, X_val)
 
-    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+    def _learn(self, data: TrainingData) -> None:
         with threads(self.n_jobs):
-            self._learn_circuit(rows, weight, rows_val)
+            self._learn_circuit(data.rows, data.weight, data.rows_val)
 
     def _learn_circuit(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.

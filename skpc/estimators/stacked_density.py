@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +18,7 @@ from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import Domain, group_rows
-from skpc.estimators._base import TableDensity
+from skpc.estimators._base import TableDensity, TrainingData
 from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._pools import named, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
@@ -34,6 +33,7 @@ from skpc.pooling.pool import Member, learn_pool
 _N_COMPONENTS = 5
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class StackedDensity(BaseComposition, TableDensity):
     """Mixture of densities of several kinds, weighed by rows that they have not seen.
 
@@ -124,6 +124,9 @@ class StackedDensity(BaseComposition, TableDensity):
     array([[1., 1., 1.]])
     """
 
+    estimators: Any = field(default=None, kw_only=False)
+    cv: Any = 5
+
     _parameter_constraints = {
         **TableDensity._parameter_constraints,
         "estimators": [None, list],
@@ -132,39 +135,12 @@ class StackedDensity(BaseComposition, TableDensity):
     #: Scores and atoms are what the members have in common.
     margins = "auto"
 
-    weights_: Floats
-    scores_: Floats
-    estimators_: list[Any]
-    _names: list[str]
+    weights_: Floats = field(init=False)
+    scores_: Floats = field(init=False)
+    estimators_: list[Any] = field(init=False)
+    _names: list[str] = field(init=False)
     #: Folds that are given, while they are used.
-    _splits: list[Split] | None = None
-    #: A stack whose choices and weights this one keeps.
-    _like: StackedDensity | None = None
-
-    def __init__(
-        self,
-        estimators: Any = None,
-        *,
-        cv: Any = 5,
-        categorical_features: Any = "auto",
-        categories: Any = "auto",
-        atoms: Any = "auto",
-        bounds: Any = None,
-        handle_unknown: str = "unseen",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.estimators = estimators
-        self.cv = cv
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.atoms = atoms
-        self.bounds = bounds
-        self.handle_unknown = handle_unknown
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _splits: list[Split] | None = field(default=None, init=False)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the stack, and of its members as ``name__parameter``.
@@ -233,14 +209,6 @@ class StackedDensity(BaseComposition, TableDensity):
             self._fit(X, sample_weight, X_val)
             self._splits = None
         return self
-
-    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> StackedDensity:
-        again = clone(self)
-        again._like = self
-        again.fit_rows(domain, rows, weight)
-        # A later fit weighs the members anew.
-        del again._like
-        return again
 
     def _given_splits(self, X: Any, sample_weight: Any) -> list[Split]:
         """The folds of a splitter, or those given, as weights of the rows that are learned from."""
@@ -318,8 +286,8 @@ class StackedDensity(BaseComposition, TableDensity):
             members.append(("mixture", TableMixture(random_state=seeds[4])))
         return members
 
-    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
-        like = self._like
+    def _learn(self, data: TrainingData) -> None:
+        rows, weight, rows_val, like, _ = data
         if like is not None:
             self._names, self.weights_, self.scores_ = like._names, like.weights_, like.scores_
             with progress(len(like.estimators_), "fits", self.verbose) as advance:

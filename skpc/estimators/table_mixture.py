@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, added, check_memory
 from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import Interval, StrOptions, fit_context
-from skpc.domain import Domain
+from skpc.estimators._base import TrainingData
 from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
 from skpc.estimators.chunks import EncodedChunks, by_chunks
 from skpc.learning import (
     N_STAGES,
-    Choices,
     HeldOutRows,
     LearnedMixture,
     TableRows,
@@ -38,6 +36,7 @@ _FOLDS, _MOST_HELD_OUT = ((300, 8), (600, 4), (1500, 2)), 2500
 _N_LEARNED = 3
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableMixture(CircuitDensity):
     """Gaussian mixture for real tables: numbers, categories and missing cells.
 
@@ -144,41 +143,14 @@ class TableMixture(CircuitDensity):
     array([[1., 2.]])
     """
 
+    n_components: int | str = "auto"
+
     _parameter_constraints = {
         **CircuitDensity._parameter_constraints,
         "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
     #: Scores and atoms are what the model is made for.
     margins = "auto"
-
-    _mixture: LearnedMixture
-    #: Whether atoms stay states of their own: in other hands densities are compared.
-    _keeps_atoms = True
-    #: What another mixture has chosen, where this one need not.
-    _choices: Choices | None = None
-
-    def __init__(
-        self,
-        *,
-        n_components: int | str = "auto",
-        categorical_features: Any = "auto",
-        categories: Any = "auto",
-        atoms: Any = "auto",
-        bounds: Any = None,
-        handle_unknown: str = "unseen",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.categorical_features = categorical_features
-        self.categories = categories
-        self.atoms = atoms
-        self.bounds = bounds
-        self.handle_unknown = handle_unknown
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -208,21 +180,10 @@ class TableMixture(CircuitDensity):
             If all cells are missing, one is infinite, the weights are negative or all zero, or
             there are fewer rows than components.
         """
-        self._keeps_atoms = self.atoms != "auto"
-        try:
-            return self._fit(X, sample_weight, X_val)
-        finally:
-            del self._keeps_atoms
+        return self._fit(X, sample_weight, X_val)
 
-    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> TableMixture:
-        again = clone(self)
-        again._choices = self._mixture.choices
-        again.fit_rows(domain, rows, weight)
-        # A later fit chooses anew.
-        del again._choices
-        return again
-
-    def _learn(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+    def _learn(self, data: TrainingData) -> None:
+        rows, weight, rows_val = data.rows, data.weight, data.rows_val
         n_components = None if self.n_components == "auto" else int(self.n_components)
         check_n_components(n_components or 1, weight)
         domain = replace(self.domain_, axes=None)
@@ -235,12 +196,13 @@ class TableMixture(CircuitDensity):
         )
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        table = TableRows(rows, weight, domain.n_states, numbers, self._keeps_atoms)
+        keeps_atoms = data.is_compared or self.atoms != "auto"
+        table = TableRows(rows, weight, domain.n_states, numbers, keeps_atoms)
         with threads(self.n_jobs):
             some = table.sampled(seed)
             rows, weight = some.rows, some.weight
-            if self._choices is not None:
-                mixture = learn_chosen(some, self._choices, seed)
+            if data.like is not None:
+                mixture = learn_chosen(some, data.like._mixture.choices, seed)
             else:
                 parts = _parts(rows, weight, random_state)
                 if rows_val is not None:

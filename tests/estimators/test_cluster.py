@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from skpc import CutsetNetworkBD, TableMixture
 from skpc.estimators import chunks
 
+base = pytest.importorskip("dask.base", reason="dask is optional")
 distributed = pytest.importorskip("distributed", reason="dask is optional")
 
 
@@ -35,6 +36,14 @@ def test_components_learned_on_a_dask_cluster_are_the_same():
         tasks = list(cluster.scheduler.task_prefixes)
     assert any("learn_cutset_network" in task for task in tasks)
     np.testing.assert_array_equal(on_cluster, at_home)
+
+
+def test_dask_tells_models_apart_by_what_they_have_learned():
+    """Parameters are fields of a dataclass, and dask takes other dataclasses for their fields."""
+    first, second = np.repeat(np.eye(4), 9, axis=0), np.repeat(np.ones((4, 4)), 9, axis=0)
+    models = [CutsetNetworkBD().fit(X) for X in (first, second, first)]
+    tokens = [base.tokenize(model.score_samples) for model in models]
+    assert tokens[0] == tokens[2] != tokens[1]
 
 
 @pytest.mark.slow  # Two processes are started, and import everything.
