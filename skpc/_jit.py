@@ -93,14 +93,12 @@ def _float_to_bits(typingctx: Any, number: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-def _add_products(
-    typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: Any, n: Any, pair: Any
-) -> Any:
-    """Add products of a panel of four rows to n neighbouring vectors of eight numbers of a row.
+def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: Any, n: Any) -> Any:
+    """Add products of a panel of four rows to n neighbouring vectors of eight numbers of two rows.
 
-    ``out[i, t] += sum over b < 4 of left[b, i] * right[b, t]`` for t from j to j + n, in arrays of
-    float64 of three dimensions whose last two have the same sizes. If ``pair`` is 1 and not 0, the
-    row after ``i`` too. The compiler would take such lanes one by one, and fetch those of ``left``
+    ``out[i, t] += sum over b < 4 of left[b, i] * right[b, t]`` for t from j to j + n, and the same
+    for the row after i, in arrays of float64 of three dimensions whose last two have the same
+    sizes. The compiler would take such lanes one by one, and fetch those of ``left``
     again for each t, as it cannot know that ``out`` is neither of the factors.
     """
 
@@ -111,7 +109,7 @@ def _add_products(
             for of, array in zip(signature.args[:3], args[:3])
         ]
         out, left, right = (array.data for array in arrays)
-        i, j, n, pair = args[3:]
+        i, j, n = args[3:]
         lanes = ir.Constant(i.type, LANES)
         step = builder.mul(builder.extract_value(arrays[0].shape, 1), lanes)
 
@@ -122,13 +120,12 @@ def _add_products(
             places = (builder.add(position, builder.mul(step, i.type(b))) for b in range(4))
             return [builder.load(pointer(array, place), align=8) for place in places]
 
-        rows = i, builder.add(i, pair)
+        rows = i, builder.add(i, i.type(1))
         factors = [of_panel(left, builder.mul(row, lanes)) for row in rows]
         with cgutils.for_range(builder, n) as loop:
             column = builder.mul(builder.add(j, loop.index), lanes)
             others = of_panel(right, column)
             targets = [pointer(out, builder.add(builder.mul(row, step), column)) for row in rows]
-            # Both are read before either is written: without a pair they are the same.
             totals = [builder.load(target, align=8) for target in targets]
             for target, total, mine in zip(targets, totals, factors):
                 for one, other in zip(mine, others):
@@ -137,7 +134,7 @@ def _add_products(
                 builder.store(total, target, align=8)
         return context.get_dummy_value()
 
-    return types.void(out, left, right, i, j, n, pair), codegen
+    return types.void(out, left, right, i, j, n), codegen
 
 
 popcount: Any = intrinsic(_popcount)

@@ -58,7 +58,7 @@ def _messages_to_parents(
         Overwritten in the states in which a parent may be.
     average : array of shape (n_rows, n, n + 1)
         Overwritten with its averages over the beliefs of parents.
-    graphs : array of shape (n_groups, n, n + 1, n_lanes)
+    graphs : array of shape (n_groups, size, size + 1, n_lanes)
         Overwritten with the weights of the edges given the row, each row a lane.
     """
     ptr, conditional = trees.tables
@@ -88,7 +88,7 @@ def _messages_to_parents(
         for v in range(n):
             for u in range(n + 1):
                 weight = trees.into[v, u] * average[row, v, u] if u != v else 0.0
-                graphs[lane // n_lanes, v, u, lane % n_lanes] = weight
+                graphs[lane // n_lanes, v, u if u < n else -1, lane % n_lanes] = weight
 
 
 @internal_kernel

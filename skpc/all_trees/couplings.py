@@ -8,7 +8,7 @@ for any number of states (the paper leaves that open). Of interest is the ratio
 
 For two states, a and b are known (Plackett): the log odds ratio, ``theta[0, 0] + theta[1, 1] -
 theta[0, 1] - theta[1, 0]``, fixes P by a quadratic equation, solved here without cancellation or
-overflow. For more they follow from Newton's method on the concave dual of Sinkhorn's problem.
+overflow. For more, rows and columns are scaled in turn (Sinkhorn).
 Derivatives are those of the implicit function in both cases: they need one linear system, a
 weighted Laplacian.
 """
@@ -24,11 +24,8 @@ from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
 from skpc._threads import in_threads, slices
 
-_MAX_ITER = 100
-#: Relative error of a marginal at which Newton's method has converged.
-_TOLERANCE = 1e-13
-#: No scaling changes by more than this factor's log in one step.
-_LONGEST_STEP = 4.0
+#: Sinkhorn's iterations end at this number, or when marginals have this relative error.
+_MAX_ITER, _TOLERANCE = 10_000, 1e-13
 #: A state that is linked to the others by less is not moved.
 _SMALLEST = 1e-280
 #: Entries of tables that are worth a thread.
@@ -64,26 +61,6 @@ def _off_diagonal(inverse: float, rest: float, gap: float, root: float, product:
 
 
 @inlined
-def _fit_rows(theta: Floats, p: Floats, q: Floats, scale: Floats, ratio: Floats) -> float:
-    """Scale the columns of a pair by exponentials, and the rows to fit; return the dual's value."""
-    dual = 0.0
-    for t in range(len(q)):
-        dual += q[t] * scale[t]
-    for s in range(len(p)):
-        # Less the largest exponent of the row, no exponential overflows.
-        largest, total = -math.inf, 0.0
-        for t in range(len(q)):
-            largest = max(largest, theta[s, t] + scale[t])
-        for t in range(len(q)):
-            ratio[s, t] = fast_exp(theta[s, t] + scale[t] - largest)
-            total += q[t] * ratio[s, t]
-        for t in range(len(q)):
-            ratio[s, t] /= total
-        dual -= p[s] * (math.log(total) + largest)
-    return dual
-
-
-@inlined
 def _solve(p: Floats, q: Floats, ratio: Floats, link: Floats, x: Floats) -> None:
     """Solve the Laplacian system of a pair for the states of v; the last unknown is zero.
 
@@ -116,48 +93,43 @@ def _solve(p: Floats, q: Floats, ratio: Floats, link: Floats, x: Floats) -> None
 
 
 @internal_kernel
-def _couple_states(
-    theta: Floats, p: Floats, q: Floats, ratio: Floats, link: Floats, lines: Floats
-) -> None:
-    """The ratios of two variables by Newton's method, with the scales of the rows eliminated."""
-    n_v = len(q)
-    scale, step, tried, rest = lines[0, :n_v], lines[1, :n_v], lines[2, :n_v], lines[3, :n_v]
-    scale[:] = 0.0
-    dual = _fit_rows(theta, p, q, scale, ratio)
+def _couple_states(theta: Floats, p: Floats, q: Floats, ratio: Floats, total: Floats) -> None:
+    """The ratios of two variables by Sinkhorn's iterations; ``total`` is memory for columns."""
+    total[:] = -math.inf
+    for s in range(len(p)):
+        largest = -math.inf
+        for t in range(len(q)):
+            largest = max(largest, theta[s, t])
+        for t in range(len(q)):
+            ratio[s, t] = theta[s, t] - largest
+            total[t] = max(total[t], ratio[s, t])
+    # The largest entries of each row and of each column become one: none overflows.
+    for s in range(len(p)):
+        for t in range(len(q)):
+            ratio[s, t] = fast_exp(ratio[s, t] - total[t])
     for _ in range(_MAX_ITER):
-        error, slope, longest = 0.0, 0.0, 0.0
-        for t in range(n_v):
-            total = 0.0
+        total[: len(q)] = 0.0
+        for s in range(len(p)):
+            of_row = 0.0
+            for t in range(len(q)):
+                of_row += q[t] * ratio[s, t]
+            for t in range(len(q)):
+                ratio[s, t] /= of_row
+                total[t] += p[s] * ratio[s, t]
+        error = 0.0
+        for t in range(len(q)):
+            error = max(error, abs(1.0 - total[t]))
             for s in range(len(p)):
-                total += p[s] * ratio[s, t]
-            error = max(error, abs(1.0 - total))
-            step[t] = rest[t] = q[t] * (1.0 - total)
-        # Rows are exact after each fit: only columns can be off.
+                ratio[s, t] /= total[t]
         if error < _TOLERANCE:
             return
-        # A Newton step: the Hessian of the dual is the Laplacian of a graph over the columns.
-        _solve(p, q, ratio, link, step)
-        for t in range(n_v):
-            slope += rest[t] * step[t]
-            longest = max(longest, abs(step[t]))
-        length, before = min(1.0, _LONGEST_STEP / max(longest, _SMALLEST)), dual
-        # Halved until the dual rises as a concave function must.
-        while True:
-            for t in range(n_v):
-                tried[t] = scale[t] + length * step[t]
-            dual = _fit_rows(theta, p, q, tried, ratio)
-            if dual >= before + 0.25 * length * slope or length * slope < _TOLERANCE:
-                break
-            length *= 0.5
-        for t in range(n_v):
-            scale[t] = tried[t]
 
 
 @kernel(new_arrays=True)
 def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio: Floats) -> None:
     """The tables of some variables with all earlier ones; see :func:`couple`."""
     widest = np.diff(ptr).max()
-    link, lines = np.empty((widest, widest)), np.empty((4, widest))
+    total = np.empty(widest)
     for i in range(children[0], children[1]):
         u, end = ptr[i], ptr[i + 1]
         for j in range(i):
@@ -166,7 +138,7 @@ def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio
                 _couple_binary(theta, single, u, v, ratio)
             else:
                 pair, fitted = theta[u:end, v:last], ratio[u:end, v:last]
-                _couple_states(pair, single[u:end], single[v:last], fitted, link, lines)
+                _couple_states(pair, single[u:end], single[v:last], fitted, total)
             # Both halves are filled: kernels read the one whose rows they have.
             for s in range(u, end):
                 for t in range(v, last):

@@ -8,12 +8,12 @@ Vertices are eliminated without a subtraction: each pivot is summed from the wei
 So neither weights that differ by many orders of magnitude nor a Laplacian that is singular to
 working precision cost the sum of the weights any accuracy. LAPACK loses all digits there.
 
-Rows of up to 200 vertices are eliminated side by side, eight of them as the innermost axis, so that
-every step is one of whole vectors: 5.0x as fast on 2,000 x 69 binary as by products of matrices.
-Rows of more vertices are halved: the first half of the vertices is eliminated with the second as
-part of its root, what goes through it is added to the second half, and so on (:func:`_invert`).
-That is all products of matrices.
-The plain twins of both are the enumerations of tests/naive/spanning_trees.py.
+A panel of vertices is eliminated with all that follow as its root, and what goes through it is
+added to the other rows. Rows of up to 200 vertices are eliminated side by side, eight of them as
+the innermost axis, in panels of four, so that every step is one of whole vectors: 5.0x as fast on
+2,000 x 69 binary as by products of matrices. Rows of more vertices are eliminated one by one, in
+panels of 48, by products of matrices. The plain twins of both are the enumerations of
+tests/naive/spanning_trees.py.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from skpc._fast_math import fast_log
 from skpc._jit import LANES, add_products, inlined, kernel
 from skpc._threads import in_threads, n_threads, slices
 
-#: Vertices eliminated together.
-_PANEL = 4
+#: Vertices eliminated together, of rows side by side and of single rows.
+_PANEL, _WIDE_PANEL = 4, 48
 #: A smaller pivot is taken as this: its inverse may overflow.
 _SMALLEST = 1e-300
 #: With more vertices, products of matrices are faster.
 _WIDEST = 200
-#: Halves of no more vertices are eliminated one by one.
-_SMALL = 16
 #: Entries of inverses that are worth a thread.
 _ENTRIES = 3e5
 #: Numbers of inverses that are held together: they fit the cache.
@@ -45,10 +43,10 @@ _HELD = 2**17
 def _gather(factor: Floats, index: Ints, graphs: Floats) -> None:
     """Look up the weights into each vertex.
 
-    ``graphs`` has shape (n_groups, n, n + 1, n_lanes), one row of ``index`` a lane; lanes beyond
-    the last row repeat it.
+    ``graphs`` is as :func:`new_graphs` makes it, one row of ``index`` a lane; lanes beyond the last
+    row repeat it.
     """
-    n_rows, n, n_lanes = len(index), graphs.shape[1], graphs.shape[3]
+    n_rows, n, n_lanes = len(index), index.shape[1] - 1, graphs.shape[3]
     # Tables are far larger than the cache: what one child needs is fetched once for all rows.
     for v in range(n):
         for group in range(len(graphs)):
@@ -57,21 +55,19 @@ def _gather(factor: Floats, index: Ints, graphs: Floats) -> None:
             for lane in range(n_lanes):
                 states = index[min(group * n_lanes + lane, n_rows - 1)]
                 of_state = factor[states[v]]
-                for u in range(n + 1):
+                for u in range(n):
                     into[u, lane] = of_state[np.uint64(states[u])]
                 into[v, lane] = 0.0
+                into[-1, lane] = of_state[states[n]]
 
 
 @inlined
 def _load_panel(
-    into: Floats, start: int, n_panel: int, low: int, symmetric: bool, old: Floats, new: Floats
+    into: Floats, start: int, low: int, symmetric: bool, old: Floats, new: Floats
 ) -> None:
     """Copy the columns (``old``) and the rows (``new``) of the vertices of a panel."""
     n = len(into)
-    # A last panel of fewer columns is filled up with zeros, which change nothing.
-    old[n_panel:, low:] = 0.0
-    new[n_panel:, low:] = 0.0
-    for b in range(n_panel):
+    for b in range(_PANEL):
         k = start + b
         for j in range(low, n + 1):
             for lane in range(LANES):
@@ -83,71 +79,58 @@ def _load_panel(
 
 
 @inlined
-def _start_block(start: int, n_panel: int, before: Floats, block: Floats) -> None:
-    """The rows of a panel before elimination; see :func:`_reduce_panel`."""
-    last, width = 2 * _PANEL, before.shape[1]
+def _load_block(start: int, before: Floats, block: Floats) -> None:
+    """Copy a panel of the rows ``before``, and the sums of what follows: that is its root."""
     block[:] = 0.0
-    for b in range(n_panel):
-        for j in range(start + n_panel, width):
-            for lane in range(LANES):
-                # Of the edges out of the panel, its pivots need the sum alone.
-                block[b, last, lane] += before[b, j, lane]
-        # Beside the panel stands a unit matrix, which becomes its inverse.
-        for lane in range(LANES):
-            block[b, _PANEL + b, lane] = 1.0
-        for c in range(n_panel):
+    for b in range(_PANEL):
+        for c in range(_PANEL):
             for lane in range(LANES):
                 block[b, c, lane] = before[b, start + c, lane]
+        for j in range(start + _PANEL, before.shape[1]):
+            for lane in range(LANES):
+                block[b, _PANEL, lane] += before[b, j, lane]
 
 
 @inlined
-def _reduce_panel(n_panel: int, block: Floats, log_weight: Floats) -> None:
-    """Eliminate the vertices of a panel from each other's rows, as far as the panel shows them.
-
-    ``block`` has a row for each vertex: its entries within the panel, by how much the rows before
-    go into it, and the sum of its entries to the right of the panel.
-    """
-    last = 2 * _PANEL
-    for b in range(n_panel):
+def _invert_block(block: Floats, log_weight: Floats) -> None:
+    """Invert the Laplacian of a panel in place, as :func:`_invert_one` does for one graph."""
+    for b in range(_PANEL):
         for lane in range(LANES):
             # Sums of weights in place of differences: nothing cancels, however small a weight.
-            pivot = block[b, last, lane]
-            for c in range(b + 1, n_panel):
+            pivot = block[b, _PANEL, lane]
+            for c in range(b + 1, _PANEL):
                 pivot += block[b, c, lane]
             pivot = max(pivot, _SMALLEST)
             log_weight[lane] += fast_log(pivot)
             block[b, b, lane] = 1.0
-            for m in range(last + 1):
+            for m in range(_PANEL + 1):
                 block[b, m, lane] /= pivot
-        for c in range(n_panel):
+        for c in range(_PANEL):
             if c == b:
                 continue
             for lane in range(LANES):
                 # What leads through the eliminated vertex leads on to where that led.
                 through = block[c, b, lane]
                 block[c, b, lane] = 0.0
-                for m in range(last + 1):
+                for m in range(_PANEL + 1):
                     block[c, m, lane] += through * block[b, m, lane]
 
 
 @inlined
-def _finish_panel(
-    start: int, n_panel: int, low: int, block: Floats, before: Floats, share: Floats, new: Floats
+def _multiply_block(
+    start: int, low: int, block: Floats, before: Floats, share: Floats, new: Floats
 ) -> None:
-    """The rows of a panel after elimination."""
-    width = before.shape[1]
+    """The rows of a panel after elimination: the inverse, and its product with those before."""
     new[:, low:] = 0.0
-    share[n_panel:] = 0.0
-    for b in range(n_panel):
-        for c in range(n_panel):
+    for b in range(_PANEL):
+        for c in range(_PANEL):
             for lane in range(LANES):
-                share[c, b, lane] = block[b, _PANEL + c, lane]
+                share[c, b, lane] = block[b, c, lane]
     # Two rows at a time share what they fetch.
-    for b in range(0, n_panel, 2):
-        pair = 1 if b + 1 < n_panel else 0
-        add_products(new, share, before, b, low, width - low, pair)
-    for b in range(n_panel):
-        for c in range(n_panel):
+    for b in range(0, _PANEL, 2):
+        add_products(new, share, before, b, low, before.shape[1] - low)
+    for b in range(_PANEL):
+        for c in range(_PANEL):
             for lane in range(LANES):
                 new[b, start + c, lane] = block[b, c, lane]
 
@@ -161,9 +144,10 @@ def _eliminate_lanes(
     Parameters
     ----------
     into : array of shape (n, n + 1, LANES)
-        Weights into each vertex; the last column is the root. If symmetric, only the columns below
-        the diagonal and the last one are read. With ``invert`` overwritten with the inverse of
-        the Laplacian whose rows are those of the weights; else with nothing of use.
+        Weights into each vertex, a multiple of four; the last column is the root. If symmetric,
+        only the columns below the diagonal and the last one are read. With ``invert`` overwritten
+        with the inverse of the Laplacian whose rows are those of the weights; else with nothing of
+        use.
     symmetric, invert : bool
         Whether the weights are, and whether the inverse is wanted.
     panel : array of shape (4, 4, n + 1, LANES)
@@ -173,32 +157,30 @@ def _eliminate_lanes(
     """
     n = len(into)
     old, before, share, new = panel[0], panel[1], panel[2], panel[3]
-    block = np.empty((_PANEL, 2 * _PANEL + 1, LANES))
+    block = np.empty((_PANEL, _PANEL + 1, LANES))
     for start in range(0, n, _PANEL):
-        n_panel = min(_PANEL, n - start)
         low = 0 if invert else start
-        _load_panel(into, start, n_panel, low, symmetric, old, before)
-        _start_block(start, n_panel, before, block)
-        _reduce_panel(n_panel, block, log_weight)
-        _finish_panel(start, n_panel, low, block, before, share, new)
+        _load_panel(into, start, low, symmetric, old, before)
+        _load_block(start, before, block)
+        _invert_block(block, log_weight)
+        _multiply_block(start, low, block, before, share, new)
         for i in range(low, n, 2):
-            pair = 1 if i + 1 < n else 0
-            # The rows of the panel itself are done: they are copied back.
-            if start <= i < start + n_panel:
-                for b in range(i - start, i - start + pair + 1):
+            if start <= i < start + _PANEL:
+                # The rows of the panel itself are done: they are copied back.
+                for b in range(i - start, i - start + 2):
                     for j in range(low, n + 1):
                         for lane in range(LANES):
                             into[start + b, j, lane] = new[b, j, lane]
                 continue
             # The columns of the panel are eliminated from the other rows.
-            for row in range(i, i + pair + 1):
-                for k in range(start, start + n_panel):
+            for row in range(i, i + 2):
+                for k in range(start, start + _PANEL):
                     for lane in range(LANES):
                         into[row, k, lane] = 0.0
-            # A pair of rows share what is fetched; above the diagonal nothing is read.
-            high = min(i + 2, n) if symmetric else n
-            add_products(into, old, new, i, low, high - low, pair)
-            add_products(into, old, new, i, n, 1, pair)
+            # Above the diagonal of a symmetric matrix nothing is read.
+            high = i + 2 if symmetric else n
+            add_products(into, old, new, i, low, high - low)
+            add_products(into, old, new, i, n, 1)
 
 
 @kernel(new_arrays=True)
@@ -215,102 +197,73 @@ def _eliminate_groups(graphs: Floats, symmetric: bool, invert: bool, log_weight:
 
 
 @kernel
-def _invert_small(weight: Floats, to_root: Floats, log_weight: Floats) -> None:
-    """Invert the Laplacians of graphs of few vertices in place; see :func:`_invert`."""
-    n = weight.shape[1]
-    for graph in range(len(weight)):
-        into, root, total = weight[graph], to_root[graph], 0.0
-        for k in range(n):
-            line, pivot = into[k], root[k]
-            # What is left decides on the pivot: nothing is subtracted from the first sum.
-            for u in range(k + 1, n):
-                pivot += line[u]
-            pivot = max(pivot, _SMALLEST)
-            total += math.log(pivot)
-            line[k] = 1.0
-            for u in range(n):
-                line[u] /= pivot
-            root[k] /= pivot
-            for v in range(n):
-                if v != k:
-                    row, through = into[v], into[v, k]
-                    row[k] = 0.0
-                    for u in range(n):
-                        row[u] += through * line[u]
-                    root[v] += through * root[k]
-        log_weight[graph] = total
+def _invert_one(into: Floats) -> float:
+    """Invert the Laplacian of a graph in place; return the log weight of all trees.
 
-
-def _invert(
-    weight: Floats, to_root: Floats, symmetric: bool, out: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Invert Laplacians by halves, and find the logs of their determinants.
-
-    Parameters
-    ----------
-    weight : array of shape (n_graphs, n, n)
-        Weights into each vertex; the diagonal is not read.
-    to_root : array of shape (n_graphs, n)
-        Those from the root.
-    symmetric : bool
-        Whether the weights are.
-    out : array of shape (n_graphs, n, n) or None, default=None
-        Where to write the inverses.
-
-    Returns
-    -------
-    inverse : array of shape (n_graphs, n, n)
-        Of the matrices whose rows are minus the weights into a vertex, their sum on the diagonal.
-    log_weight : array of shape (n_graphs,)
+    ``into`` has shape (n, n + 1): the weights into each vertex, those from the root last.
     """
-    n = weight.shape[1]
-    inverse = np.empty(weight.shape) if out is None else out
-    if n <= _SMALL:
-        small, log_weight = weight.copy(), np.empty(len(weight))
-        _invert_small(small, to_root.copy(), log_weight)
-        inverse[:] = small
-        return inverse, log_weight
-    half = n // 2
-    up, down = weight[:, :half, half:], weight[:, half:, :half]
-    first, log_first = _invert(weight[:, :half, :half], to_root[:, :half] + up.sum(2), symmetric)
-    through, rest, rest_to_root = _without_half(weight, to_root, first)
-    last, log_last = _invert(rest, rest_to_root, symmetric, inverse[:, half:, half:])
-    upper = np.matmul(through, last, out=inverse[:, :half, half:])
-    back = through.swapaxes(1, 2) if symmetric else down @ first
-    inverse[:, half:, :half] = upper.swapaxes(1, 2) if symmetric else last @ back
-    inverse[:, :half, :half] = first + upper @ back
-    return inverse, log_first + log_last
+    n, log_weight = len(into), 0.0
+    for k in range(n):
+        line, pivot = into[k], 0.0
+        # What is left decides on the pivot: nothing is subtracted from the first sum.
+        for u in range(k + 1, n + 1):
+            pivot += line[u]
+        pivot = max(pivot, _SMALLEST)
+        log_weight += math.log(pivot)
+        line[k] = 1.0
+        for u in range(n + 1):
+            line[u] /= pivot
+        for v in range(n):
+            if v != k:
+                row, through = into[v], into[v, k]
+                row[k] = 0.0
+                for u in range(n + 1):
+                    row[u] += through * line[u]
+    return log_weight
 
 
-def _without_half(weight: Floats, to_root: Floats, first: Floats) -> tuple[Floats, Floats, Floats]:
-    """Eliminate the first half of the vertices, whose inverse is given.
+def _eliminate_wide(into: Floats, symmetric: bool, invert: bool, memory: Floats) -> float:
+    """Do for one graph of shape (n, n + 1) what :func:`_eliminate_lanes` does for eight.
 
-    Returns the ways from the second half through the first, and the graph of the second half.
+    ``memory`` for the products has the shape of the graph: to ask for new takes half as long.
     """
-    half = first.shape[1]
-    down = weight[:, half:, :half]
-    through = first @ weight[:, :half, half:]
-    rest = down @ through
-    rest += weight[:, half:, half:]
-    by_root = down @ (first @ to_root[:, :half, np.newaxis])
-    return through, rest, to_root[:, half:] + by_root[:, :, 0]
-
-
-def _log_determinants(weight: Floats, to_root: Floats, symmetric: bool) -> Floats:
-    """The logs that :func:`_invert` finds, without the inverses."""
-    half = weight.shape[1] // 2
-    if weight.shape[1] <= _SMALL:
-        return _invert(weight, to_root, symmetric)[1]
-    first_root = to_root[:, :half] + weight[:, :half, half:].sum(2)
-    first, log_first = _invert(weight[:, :half, :half], first_root, symmetric)
-    _, rest, rest_to_root = _without_half(weight, to_root, first)
-    return log_first + _log_determinants(rest, rest_to_root, symmetric)
+    n, log_weight = len(into), 0.0
+    # Of a symmetric matrix, blocks below the diagonal and on it are kept.
+    end, width = (n, _WIDE_PANEL) if symmetric else (n + 1, n + 1)
+    for start in range(0, n, _WIDE_PANEL):
+        low, stop = 0 if invert else start, min(start + _WIDE_PANEL, n)
+        row, column = into[start:stop, low:].copy(), into[low:, start:stop].copy()
+        if symmetric:
+            column[: start - low] = row[:, : start - low].T
+            row[:, :-1] = column.T
+        within = slice(start - low, stop - low)
+        panel = np.column_stack([row[:, within], row[:, stop - low :].sum(axis=1)])
+        log_weight += _invert_one(panel)
+        row = panel[:, :-1] @ row
+        row[:, within] = panel[:, :-1]
+        into[low:, start:stop] = 0.0
+        for first in range(low, n, width):
+            last = min(first + width, end)
+            product = memory[first:, first:last]
+            np.matmul(column[first - low :], row[:, first - low : last - low], out=product)
+            into[first:, first:last] += product
+        if symmetric:
+            into[low:, n] += column @ row[:, -1]
+        into[start:stop, low:] = row
+    return log_weight
 
 
 def new_graphs(n_rows: int, n: int) -> Floats:
-    """Memory for the graphs of some rows of ``n`` vertices, for :func:`eliminate_graphs`."""
+    """Memory for the graphs of some rows of ``n`` vertices, for :func:`eliminate_graphs`.
+
+    It has shape (n_groups, size, size + 1, n_lanes). Vertices beyond ``n`` fill up a panel: they
+    hang from the root, which is last.
+    """
     n_lanes = 1 if n > _WIDEST else LANES
-    return np.empty((-(-n_rows // n_lanes), n, n + 1, n_lanes))
+    size = n if n_lanes == 1 else -(-n // _PANEL) * _PANEL
+    graphs = np.empty((-(-n_rows // n_lanes), size, size + 1, n_lanes))
+    graphs[:, :, n:-1], graphs[:, n:], graphs[:, n:, -1] = 0.0, 0.0, 1.0
+    return graphs
 
 
 def eliminate_graphs(graphs: Floats, n_rows: int, symmetric: bool, invert: bool) -> Floats:
@@ -318,11 +271,11 @@ def eliminate_graphs(graphs: Floats, n_rows: int, symmetric: bool, invert: bool)
 
     Parameters
     ----------
-    graphs : array of shape (n_groups, n, n + 1, n_lanes)
+    graphs : array of shape (n_groups, size, size + 1, n_lanes)
         Weights into each vertex, those from the root last; zero on the diagonal. A row is a lane
-        of a group. With ``invert`` overwritten with the inverses of the Laplacians whose rows are
-        the weights into a vertex; else with nothing of use. Where they are symmetric the inverses
-        are read below the diagonal and on it.
+        of a group (:func:`new_graphs`). With ``invert`` overwritten with the inverses of the
+        Laplacians whose rows are the weights into a vertex; else with nothing of use. Where they
+        are symmetric the inverses are read below the diagonal and on it.
     n_rows : int
         Number of rows.
     symmetric, invert : bool
@@ -333,16 +286,12 @@ def eliminate_graphs(graphs: Floats, n_rows: int, symmetric: bool, invert: bool)
     ndarray of shape (n_rows,)
         Log of the weight of all trees of each row.
     """
-    n = graphs.shape[1]
-    if graphs.shape[3] == LANES:
-        log_weight = np.empty(n_rows)
-        _eliminate_groups(graphs, symmetric, invert, log_weight)
-        return log_weight
-    weight, to_root = graphs[:, :, :n, 0], graphs[:, :, n, 0]
-    if not invert:
-        return _log_determinants(weight, to_root, symmetric)
-    inverse, log_weight = _invert(weight, to_root, symmetric)
-    weight[:] = inverse
+    if graphs.shape[3] == 1:
+        memory = np.empty(graphs.shape[1:3])
+        weights = [_eliminate_wide(graph, symmetric, invert, memory) for graph in graphs[..., 0]]
+        return np.array(weights)
+    log_weight = np.empty(n_rows)
+    _eliminate_groups(graphs, symmetric, invert, log_weight)
     return log_weight
 
 
@@ -365,10 +314,10 @@ def _add_edges(
 ) -> None:
     """Add the probabilities of the edges into some vertices, times the weights of the rows.
 
-    ``inverse`` has shape (n_groups, n, n + 1, n_lanes), one row of ``index`` a lane. If symmetric,
+    ``inverse`` is what elimination leaves of the graphs, one row of ``index`` a lane. If symmetric,
     an edge counts at the state of its later vertex first.
     """
-    n, n_lanes = inverse.shape[1], inverse.shape[3]
+    n, n_lanes = index.shape[1] - 1, inverse.shape[3]
     for v in range(children[0], children[1]):
         for row in range(len(index)):
             of_group, lane, w = inverse[row // n_lanes], row % n_lanes, weight[row]

@@ -23,9 +23,7 @@ with them by construction (:mod:`skpc.all_trees.couplings`), and the weight w_uv
 where L*(x) is the Laplacian, without the row and the column of one vertex, of the weights w_uv
 times P_uv(x_u, x_v) / (P_u(x_u) P_v(x_v)), and Z is the same determinant without these factors.
 
-There is a number for every two states, which makes millions in wide tables: each is read and
-written as few times as can be, and children are dealt out to threads. The plain twins of the
-kernels are in the tests of this module and in tests/naive/all_trees.py.
+The plain twins are in tests/naive/all_trees.py.
 """
 
 from __future__ import annotations
@@ -38,9 +36,6 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._fast_math import fast_exp
-from skpc._jit import kernel
-from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees, Components, Expectation, Workspace
 from skpc.all_trees.couplings import couple, couple_gradient
 from skpc.counting import count_state_pairs
@@ -49,8 +44,6 @@ _Number = TypeVar("_Number", bound=np.number)
 
 #: Information that no two variables fall short of, in nats.
 _FAINT = 1e-6
-#: Entries of tables that are worth a thread.
-_ENTRIES = 5e5
 #: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
 #: roots make for small trees, and training leaves these slowly: on plants, a root as likely as the
 #: average parent costs 0.4 nats.
@@ -126,11 +119,6 @@ def per_state(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Nu
     return np.repeat(values, np.diff(ptr), axis=axis)
 
 
-def vertices(ptr: Ints) -> Ints:
-    """The vertex of each state."""
-    return per_state(np.arange(len(ptr) - 1), ptr)
-
-
 def probabilities(logit: Floats, ptr: Ints) -> Floats:
     """Softmax over the states of each vertex, along the first axis."""
     largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)
@@ -138,88 +126,7 @@ def probabilities(logit: Floats, ptr: Ints) -> Floats:
     return weight / per_state(block_sums(weight, ptr, 0), ptr)
 
 
-@kernel(new_arrays=True)
-def _weigh(
-    logit: Floats, ptr: Ints, parent: Ints, weight: Floats, children: Ints, factor: Floats
-) -> None:
-    """Weights of the edges into some vertices times their tables; see :func:`edge_factors`."""
-    n_columns = logit.shape[1]
-    largest, total = np.empty(n_columns), np.empty(n_columns)
-    for v in range(children[0], children[1]):
-        # State by state: the columns of a table lie far apart.
-        largest[:] = logit[ptr[v]]
-        for s in range(ptr[v] + 1, ptr[v + 1]):
-            for a in range(n_columns):
-                largest[a] = max(largest[a], logit[s, a])
-        total[:] = 0.0
-        for s in range(ptr[v], ptr[v + 1]):
-            for a in range(n_columns):
-                factor[s, a] = fast_exp(logit[s, a] - largest[a])
-                total[a] += factor[s, a]
-        # One division for each column, and none for each of its states.
-        for a in range(n_columns):
-            total[a] = weight[v, parent[a]] / total[a]
-        for s in range(ptr[v], ptr[v + 1]):
-            for a in range(n_columns):
-                factor[s, a] *= total[a]
-
-
-@kernel(new_arrays=True)
-def _differentiate(
-    factor: Floats,
-    ptr: Ints,
-    parent: Ints,
-    weight: Floats,
-    edge: Floats,
-    children: Ints,
-    gradient: Floats,
-    of_parent: Floats,
-) -> None:
-    """Derivatives by the logits of the tables of some vertices; see :func:`table_gradient`.
-
-    Parameters
-    ----------
-    factor : array of shape (n_states, n_columns)
-        Weights of edges times conditional probabilities, for all states of parents.
-    ptr, parent : arrays of shape (n_vertices + 2,) and (n_columns,)
-        Where the states of each vertex begin, and the vertex of each column.
-    weight : array of shape (n_vertices, n_vertices + 1)
-        Weights of the edges.
-    edge : array of shape (n_states, n_columns)
-        Expected edges from the state of each column to each state.
-    children : array of shape (2,)
-        The first of the vertices, and the one behind the last.
-    gradient : array of shape (n_states, n_columns)
-        Takes the derivatives.
-    of_parent : array of shape (n_vertices, n_columns)
-        Takes the expected edges, summed over the states of each vertex.
-    """
-    per_weight = np.empty(len(parent))
-    for v in range(children[0], children[1]):
-        # A loop: the copy of a slice would need numba to count references.
-        total = of_parent[v]
-        for a in range(len(total)):
-            total[a] = 0.0
-        for s in range(ptr[v], ptr[v + 1]):
-            for a in range(len(total)):
-                total[a] += edge[s, a]
-        for a in range(len(total)):
-            # Nothing is expected of an edge without weight.
-            w = weight[v, parent[a]]
-            per_weight[a] = total[a] / w if w > 0.0 else 0.0
-        for s in range(ptr[v], ptr[v + 1]):
-            for a in range(len(total)):
-                # The gradient of a softmax: what was seen, less what was expected.
-                gradient[s, a] = edge[s, a] - per_weight[a] * factor[s, a]
-
-
-def _children(ptr: Ints, n_columns: int) -> list[slice]:
-    """Vertices whose tables are worth a thread."""
-    of_child = float(ptr[-1]) * n_columns / (len(ptr) - 1)
-    return slices(len(ptr) - 1, max(1, round(_ENTRIES / of_child)))
-
-
-def edge_factors(logit: Floats, ptr: Ints, parent: Ints, weight: Floats, factor: Floats) -> None:
+def edge_factors(logit: Floats, ptr: Ints, weight: Floats, factor: Floats) -> None:
     """Weights of edges times the conditional tables that some logits stand for.
 
     Parameters
@@ -228,31 +135,27 @@ def edge_factors(logit: Floats, ptr: Ints, parent: Ints, weight: Floats, factor:
         Logits of each state (first axis) of a vertex given each state of a parent.
     ptr : array of shape (n + 1,)
         The states of vertex v are ``ptr[v] .. ptr[v + 1]``.
-    parent : array of shape (n_parent_states,)
-        The vertex of each state of a parent.
-    weight : array of shape (n, n_parents)
-        Weight of the edge into the first vertex from the second.
-    factor : array of shape (n_states or more, n_parent_states)
+    weight : array of shape (n, n_parent_states)
+        Weight of the edge into a vertex from the vertex of a state.
+    factor : array of shape (n_states, n_parent_states)
         Overwritten.
     """
-
-    def work(children: slice) -> None:
-        span = np.array([children.start, children.stop])
-        _weigh(logit, ptr, parent, weight, span, factor)
-
-    in_threads(work, _children(ptr, logit.shape[1]))
+    largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)
+    np.subtract(logit, per_state(largest, ptr), out=factor)
+    np.exp(factor, out=factor)
+    factor *= per_state(weight / block_sums(factor, ptr, 0), ptr)
 
 
 def table_gradient(
-    factor: Floats, ptr: Ints, parent: Ints, weight: Floats, edge: Floats, gradient: Floats
+    factor: Floats, ptr: Ints, weight: Floats, edge: Floats, gradient: Floats
 ) -> Floats:
     """Derivatives of expected log tables by their logits.
 
     Parameters
     ----------
-    factor, ptr, parent, weight
+    factor, ptr, weight
         See :func:`edge_factors`, which has filled in the factors.
-    edge : array of shape (n_states or more, n_parent_states)
+    edge : array of shape (n_states, n_parent_states)
         Expected weight of the rows with an edge between two states.
     gradient : array of shape (n_states, n_parent_states)
         Overwritten with the derivatives.
@@ -262,13 +165,12 @@ def table_gradient(
     ndarray of shape (n, n_parent_states)
         Expected weight of the rows with an edge into a vertex from a state of its parent.
     """
-    of_parent = np.empty((len(ptr) - 1, len(parent)))
-
-    def work(children: slice) -> None:
-        span = np.array([children.start, children.stop])
-        _differentiate(factor, ptr, parent, weight, edge, span, gradient, of_parent)
-
-    in_threads(work, _children(ptr, len(parent)))
+    of_parent = block_sums(edge, ptr, 0)
+    # Nothing is expected of an edge without weight.
+    ratio = np.divide(of_parent, weight, out=np.zeros_like(weight), where=weight > 0.0)
+    # The gradient of a softmax: what was observed, less what was expected.
+    np.multiply(factor, per_state(ratio, ptr), out=gradient)
+    np.subtract(edge, gradient, out=gradient)
     return of_parent
 
 
@@ -311,7 +213,7 @@ class DirectedParameters(NamedTuple):
         weight[:-1] = softmax(logit, axis=1)
         factor = np.empty(self.shape) if factor is None else factor
         factor[-1] = 0.0
-        edge_factors(table, self.ptr, vertices(ptr), weight, factor)
+        edge_factors(table, self.ptr, per_state(weight[:-1], ptr, 1), factor[:-1])
         return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
 
     def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
@@ -321,14 +223,8 @@ class DirectedParameters(NamedTuple):
         and the counts of a table with the counts expected of those of the parent's state.
         """
         of_choice, of_table = self._parts(out)
-        of_parent = table_gradient(
-            model.edge_factor,
-            self.ptr,
-            vertices(model.ptr),
-            model.weight,
-            expectation.edge,
-            of_table,
-        )
+        weight, factor = per_state(model.weight[:-1], model.ptr, 1), model.edge_factor[:-1]
+        of_parent = table_gradient(factor, self.ptr, weight, expectation.edge[:-1], of_table)
         of_choice[:] = block_sums(of_parent, model.ptr, 1) - expectation.prior_edge[:-1]
 
     def _parts(self, vector: Floats) -> tuple[Floats, Floats]:

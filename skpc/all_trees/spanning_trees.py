@@ -353,9 +353,10 @@ def walk_trees(into: Floats, streams: Streams, parents: Ints) -> None:
 def expected_steps(into: Floats) -> float:
     """Expected number of steps of the walks that make a tree."""
     graphs = new_graphs(1, len(into))
-    graphs[:] = into[:, :, np.newaxis]
+    n = len(into)
+    graphs[:, :n, :n], graphs[:, :n, -1] = into[:, :n, np.newaxis], into[:, n, np.newaxis]
     eliminate_graphs(graphs, 1, False, True)
-    return float(into.sum(axis=1) @ graphs[0, :, :-1, 0].diagonal())
+    return float(into.sum(axis=1) @ graphs[0, :n, :n, 0].diagonal())
 
 
 def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float]:

@@ -39,15 +39,15 @@ def work_is_worth_threads(monkeypatch):
     monkeypatch.setattr(determinants, "_ENTRIES", 1.0)
 
 
-def all_are_halved(monkeypatch):
+def all_are_wide(monkeypatch):
     monkeypatch.setattr(determinants, "_WIDEST", 0)
-    monkeypatch.setattr(determinants, "_SMALL", 2)
+    monkeypatch.setattr(determinants, "_WIDE_PANEL", 2)
 
 
-@pytest.fixture(params=["side by side", "by halves", "side by side in threads"])
+@pytest.fixture(params=["side by side", "one by one", "side by side in threads"])
 def way(request, monkeypatch):
-    if request.param == "by halves":
-        all_are_halved(monkeypatch)
+    if request.param == "one by one":
+        all_are_wide(monkeypatch)
     if "in threads" in request.param:
         work_is_worth_threads(monkeypatch)
     with threads(2 if "in threads" in request.param else None):
@@ -127,13 +127,13 @@ def test_vertices_out_of_reach_give_a_finite_number():
     assert np.all(np.isfinite(expected))
 
 
-@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_threads_change_no_bit(symmetric, halved, monkeypatch):
+def test_threads_change_no_bit(symmetric, wide, monkeypatch):
     factor, index = random_factors(21, 2, symmetric, seed=3)
     index, weight = np.repeat(index, 3, axis=0), np.linspace(0.5, 2.0, 33)
-    if halved:
-        all_are_halved(monkeypatch)
+    if wide:
+        all_are_wide(monkeypatch)
     alone = expected_edges(factor, index, weight, symmetric)
     forward = log_tree_weights(factor, index, symmetric)
     work_is_worth_threads(monkeypatch)
@@ -145,11 +145,11 @@ def test_threads_change_no_bit(symmetric, halved, monkeypatch):
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_rows_by_halves_and_side_by_side_have_the_same_edges(symmetric, monkeypatch):
+def test_rows_one_by_one_and_side_by_side_have_the_same_edges(symmetric, monkeypatch):
     factor, index = random_factors(61, 3, symmetric, seed=4)
     weight = np.linspace(0.5, 2.0, len(index))
     side_by_side = expected_edges(factor, index, weight, symmetric)
-    all_are_halved(monkeypatch)
-    halved = expected_edges(factor, index, weight, symmetric)
-    assert_allclose(halved[0], side_by_side[0], rtol=1e-13)
-    assert_allclose(halved[1], side_by_side[1], rtol=1e-10, atol=1e-14)
+    all_are_wide(monkeypatch)
+    one_by_one = expected_edges(factor, index, weight, symmetric)
+    assert_allclose(one_by_one[0], side_by_side[0], rtol=1e-13)
+    assert_allclose(one_by_one[1], side_by_side[1], rtol=1e-10, atol=1e-14)

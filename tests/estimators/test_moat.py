@@ -264,7 +264,6 @@ def test_former_ways_to_estimate_warn_and_mean_auto(inference):
 def test_threads_change_no_bit_of_fits_and_answers(orientation, n_components, monkeypatch):
     for place in ("determinants._HELD", "determinants._ENTRIES", "training._PARAMETERS"):
         monkeypatch.setattr(f"skpc.all_trees.{place}", 1000)
-    monkeypatch.setattr("skpc.all_trees.parameters._ENTRIES", 1)
     for place in ("incomplete", "importance"):
         monkeypatch.setattr(f"skpc.all_trees.{place}._ROWS", 3)
     X = with_missing_cells(chain_rows(150, 9), 0.3)
