@@ -19,7 +19,7 @@ from skpc.discrepancies._collapsed import patterns
 from skpc.discrepancies._quadratic import least_on_simplex
 from skpc.discrepancies.stein import check_kernel, check_stein_operator, stein_gram
 from skpc.domain import group_rows
-from skpc.factor_graphs import FactorGraph, min_fill_vtree
+from skpc.factor_graphs import FactorGraph
 from skpc.factor_graphs.elimination import ConditionalTables, draw_free, eliminate, table_marginals
 from skpc.kernels import Kernel
 
@@ -128,10 +128,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         ConvergenceWarning
             If the weights may be far from optimal.
         """
-        rows = self.target.check_rows(samples)
-        if not len(rows):
-            raise ValueError("samples must have one row or more, got none")
-        rows = self._collapsed(rows)
+        rows = self._collapsed(self.target.check_rows(samples))
         # Equal rows would make the matrix singular and their weights arbitrary.
         distinct, group = group_rows(rows)
         gram = stein_gram(distinct, self.target, self.kernel, stein_operator=self.stein_operator)
@@ -200,7 +197,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
                     f"sample {members[0]} has {math.prod(shape)} completions, more than "
                     f"{_MOST_COMPLETIONS}; give n_draws to average over random ones"
                 )
-            states = np.indices(shape).reshape(len(shape), -1).T
+            states = np.array(list(np.ndindex(*shape)))
             for member, row, log_total in zip(members, rows, conditionals.log_partition):
                 complete = np.repeat(row[np.newaxis], len(states), axis=0)
                 complete[:, free] = states
@@ -248,7 +245,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         target, rows = self.target, self.samples_
         return [
             (members, rows[members], eliminate(target, plan, rows[members]))
-            for members, plan in patterns(target, min_fill_vtree(target), rows)
+            for members, plan in patterns(target, rows)
         ]
 
     def _completed(self, chosen: Ints, random_state: Any) -> Floats:
@@ -256,8 +253,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         random = check_random_state(random_state)
         out = np.empty((len(chosen), self.target.n_variables))
         for members, rows, conditionals in self._conditionals():
-            position = np.full(len(self.samples_), -1)
-            position[members] = np.arange(len(members))
-            drawn = np.flatnonzero(position[chosen] >= 0)
-            out[drawn] = draw_free(conditionals, rows, position[chosen[drawn]], random)
+            drawn = np.flatnonzero(np.isin(chosen, members))
+            place = np.searchsorted(members, chosen[drawn])
+            out[drawn] = draw_free(conditionals, rows, place, random)
         return out

@@ -159,52 +159,46 @@ def _neighbour_measure(q: Circuit, p: Circuit, variable: int) -> tuple[Circuit, 
         The measure ``q(x) p(n_i x) / p(x)``, normalised.
     log_mass : float
         Log of its constant.
-
     """
     circuits = (q, _stepped(p, variable), p)
-    root = (q.n_nodes - 1, p.n_nodes - 1, p.n_nodes - 1)
-    nodes, log_mass = _explored(circuits, root)
-    return _built(q, nodes, log_mass, root), log_mass[root]
-
-
-def _explored(
-    circuits: tuple[Circuit, ...], root: _Triple
-) -> tuple[dict[_Triple, _Node], dict[_Triple, float]]:
-    """All triples that matter, and the log of the mass of each, children first."""
+    root: _Triple = (q.n_nodes - 1, p.n_nodes - 1, p.n_nodes - 1)
     nodes: dict[_Triple, _Node] = {}
-    log_mass: dict[_Triple, float] = {}
     pending = [root]
     while pending:
-        triple = pending[-1]
-        if triple in log_mass:
-            pending.pop()
-            continue
+        triple = pending.pop()
         if triple not in nodes:
             nodes[triple] = _node(circuits, triple)
-        node = nodes[triple]
-        waiting = [part for part in node.parts if part not in log_mass]
-        if node.kind == PRODUCT:
-            # One part without mass settles it: contradictory decisions end here, at a leaf.
-            if any(log_mass.get(part) == -np.inf for part in node.parts):
-                waiting = []
-                log_mass[triple] = -np.inf
-            else:
-                waiting = waiting[:1]
-        if waiting:
-            pending += waiting
-        elif triple not in log_mass:
-            log_mass[triple] = _mass(node, log_mass)
-    return nodes, log_mass
-
-
-def _mass(node: _Node, log_mass: dict[_Triple, float]) -> float:
-    if node.kind == LEAF:
-        return float(logsumexp(node.log_value))
-    masses = np.array([log_mass[part] for part in node.parts])
-    return float(masses.sum() if node.kind == PRODUCT else logsumexp(node.log_value + masses))
+            pending += nodes[triple].parts
+    # A part is before its whole in one of the circuits, and behind it in none.
+    order = sorted(nodes, key=sum)
+    log_mass: dict[_Triple, float] = {}
+    for triple in order:
+        kind, parts, log_value = nodes[triple]
+        masses = np.array([log_mass[part] for part in parts] or [0.0])
+        total = masses.sum() if kind == PRODUCT else logsumexp(log_value + masses)
+        log_mass[triple] = float(total)
+    reached = {root}
+    for triple in reversed(order):
+        if triple in reached:
+            reached.update(part for part in nodes[triple].parts if log_mass[part] > -np.inf)
+    builder = CircuitBuilder(q.n_states)
+    made: dict[_Triple, int] = {}
+    for triple in (triple for triple in order if triple in reached):
+        kind, parts, log_value = nodes[triple]
+        if kind == LEAF:
+            log_prob = log_value - log_mass[triple]
+            made[triple] = builder.discrete(int(q.leaf_var[triple[0]]), log_prob)
+        elif kind == PRODUCT:
+            made[triple] = builder.product([made[part] for part in parts])
+        else:
+            terms = [(made[p], w + log_mass[p]) for p, w in zip(parts, log_value) if p in made]
+            children, log_weight = zip(*terms)
+            made[triple] = builder.sum(children, np.array(log_weight) - log_mass[triple])
+    return builder.build(), log_mass[root]
 
 
 def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
+    """Every combination of terms where there is a sum; else the parts of one scope, or a table."""
     kinds = [int(c.kind[node]) for c, node in zip(circuits, triple)]
     below = [
         c.child[c.child_ptr[node] : c.child_ptr[node + 1]].tolist()
@@ -212,115 +206,78 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
     ]
     # A product of one child passes for a sum of one term.
     opens = [kind == SUM or len(parts) == 1 for kind, parts in zip(kinds, below)]
-    if any(opens):
-        return _sum(circuits, triple, below, opens)
-    if PRODUCT in kinds:
+    if not any(opens):
+        if PRODUCT not in kinds:
+            return _Node(LEAF, [], _log_table(circuits, triple))
         return _Node(PRODUCT, _matched(circuits, below), np.empty(0))
-    tables = [
-        c.param[c.param_ptr[node] : c.param_ptr[node + 1]] for c, node in zip(circuits, triple)
-    ]
-    possible = np.all(np.isfinite(tables), axis=0)
-    log_table = np.full(len(possible), -np.inf)
-    above, stepped_table, under = (table[possible] for table in tables)
-    log_table[possible] = above + stepped_table - under
-    return _Node(LEAF, [], log_table)
-
-
-def _sum(
-    circuits: tuple[Circuit, ...], triple: _Triple, below: list[list[int]], opens: list[bool]
-) -> _Node:
-    """Every combination of terms; the weights of p divide."""
     options = []
+    # The weights of p divide.
     for c, node, parts, opened, sign in zip(circuits, triple, below, opens, (1.0, 1.0, -1.0)):
-        if opened:
-            weights = c.log_weight[c.child_ptr[node] : c.child_ptr[node + 1]]
-            options.append([(p, sign * w) for p, w in zip(parts, weights.tolist()) if w > -np.inf])
-        else:
-            options.append([(node, 0.0)])
-    terms = list(product(*options))
-    triples = [tuple(part for part, _ in term) for term in terms]
-    return _Node(SUM, triples, np.array([sum(weight for _, weight in term) for term in terms]))
+        weights = c.log_weight[c.child_ptr[node] : c.child_ptr[node + 1]]
+        terms = [(p, sign * w) for p, w in zip(parts, weights.tolist()) if w > -np.inf]
+        options.append(terms if opened else [(node, 0.0)])
+    combinations = list(product(*options))
+    triples = [tuple(part for part, _ in terms) for terms in combinations]
+    return _Node(SUM, triples, np.array([sum(w for _, w in terms) for terms in combinations]))
+
+
+def _log_table(circuits: tuple[Circuit, ...], triple: _Triple) -> Floats:
+    """The table of three leaves, that of p dividing; -inf where one of them is zero."""
+    of_q, of_stepped, of_p = (
+        c.param[c.param_ptr[node] : c.param_ptr[node + 1]] for c, node in zip(circuits, triple)
+    )
+    with np.errstate(invalid="ignore"):
+        return np.where(of_p > -np.inf, of_q + of_stepped - of_p, -np.inf)
 
 
 def _matched(circuits: tuple[Circuit, ...], below: list[list[int]]) -> list[_Triple]:
-    """Children of three products by their scopes, leaves first."""
+    """Children of three products by their scopes; a contradiction of leaves stands for all."""
     by_scope = [{c.scopes[part]: part for part in parts} for c, parts in zip(circuits, below)]
-    scopes = sorted(by_scope[0], key=int.bit_count)
-    return [tuple(children[scope] for children in by_scope) for scope in scopes]
-
-
-def _built(
-    q: Circuit, nodes: dict[_Triple, _Node], log_mass: dict[_Triple, float], root: _Triple
-) -> Circuit:
-    """The normalised circuit of the triples with mass that the root reaches."""
-    used = {root}
-    for triple in reversed(log_mass):
-        if triple in used:
-            used.update(part for part in nodes[triple].parts if log_mass[part] > -np.inf)
-    builder = CircuitBuilder(q.n_states)
-    made: dict[_Triple, int] = {}
-    for triple in (triple for triple in log_mass if triple in used):
-        node, mass = nodes[triple], log_mass[triple]
-        parts = [part for part in node.parts if part in made]
-        if node.kind == LEAF:
-            variable = int(q.leaf_var[triple[0]])
-            made[triple] = builder.discrete(variable, node.log_value - mass)
-        elif node.kind == PRODUCT:
-            made[triple] = builder.product([made[part] for part in parts])
-        else:
-            weights = zip(node.parts, node.log_value)
-            log_weight = [w + log_mass[part] - mass for part, w in weights if part in made]
-            made[triple] = builder.sum([made[part] for part in parts], log_weight)
-    return builder.build()
+    triples = [tuple(children[scope] for children in by_scope) for scope in by_scope[0]]
+    for triple in triples:
+        are_leaves = all(c.kind[node] == LEAF for c, node in zip(circuits, triple))
+        if are_leaves and not np.isfinite(_log_table(circuits, triple)).any():
+            return [triple]
+    return triples
 
 
 def _refuse_zeros(p: Circuit) -> None:
     """Refuse a deterministic circuit that gives some state probability zero, and name the state."""
-    least, choice = [0.0] * p.n_nodes, [0] * p.n_nodes
-    kind, child_ptr = p.kind.tolist(), p.child_ptr.tolist()
-    below = [p.child[child_ptr[n] : child_ptr[n + 1]].tolist() for n in range(p.n_nodes)]
+    # The part of a state on which a node is zero; None for a node that is positive everywhere.
+    zeros: list[dict[int, int] | None] = []
     for node in range(p.n_nodes):
-        if kind[node] == LEAF:
+        edges = slice(p.child_ptr[node], p.child_ptr[node + 1])
+        if p.kind[node] == LEAF:
             table = p.param[p.param_ptr[node] : p.param_ptr[node + 1]]
-            choice[node] = int(np.argmin(table))
-            least[node] = float(table[choice[node]])
+            least = int(np.argmin(table))
+            zeros.append({int(p.leaf_var[node]): least} if table[least] == -np.inf else None)
         elif p.decision_var[node] < 0:
-            least[node] = sum(least[part] for part in below[node])
+            zeros.append(next((zeros[part] for part in p.child[edges] if zeros[part]), None))
         else:
-            values = np.full(p.n_states[p.decision_var[node]], -np.inf)
-            for edge in range(child_ptr[node], child_ptr[node + 1]):
-                rest = _undecided(p, node, edge, below)
-                values[p.decision_state[edge]] = p.log_weight[edge] + sum(least[r] for r in rest)
-            choice[node] = int(np.argmin(values))
-            least[node] = float(values[choice[node]])
-    if least[-1] == -np.inf:
+            zeros.append(_zero_of_decision(p, node, zeros))
+    if zeros[-1] is not None:
+        state = [zeros[-1].get(variable, 0) for variable in range(p.n_features)]
         raise ValueError(
-            "a Stein operator needs a p that is positive everywhere, but the state "
-            f"{_least_state(p, choice, below)} has probability zero. Sum out variables that are "
-            "functions of others (skpc.factor_graphs.sum_out), or compare collapsed samples "
-            "(stein_gram)"
+            f"a Stein operator needs a p that is positive everywhere, but the state {state} "
+            "has probability zero. Sum out variables that are functions of others "
+            "(skpc.factor_graphs.sum_out), or compare collapsed samples (stein_gram)"
         )
 
 
-def _undecided(p: Circuit, node: int, edge: int, below: list[list[int]]) -> list[int]:
-    """The parts of a term of a deciding sum, without the indicator that decides."""
-    term = int(p.child[edge])
-    parts = below[term] if p.kind[term] == PRODUCT else [term]
-    return [part for part in parts if p.leaf_var[part] != p.decision_var[node]]
-
-
-def _least_state(p: Circuit, choice: list[int], below: list[list[int]]) -> list[int]:
-    state = [0] * p.n_features
-    pending = [p.n_nodes - 1]
-    while pending:
-        node = pending.pop()
-        if p.kind[node] == LEAF:
-            state[p.leaf_var[node]] = choice[node]
-        elif p.decision_var[node] < 0:
-            pending += below[node]
-        else:
-            state[p.decision_var[node]] = choice[node]
-            for edge in range(p.child_ptr[node], p.child_ptr[node + 1]):
-                if p.decision_state[edge] == choice[node]:
-                    pending += _undecided(p, node, edge, below)
-    return state
+def _zero_of_decision(
+    p: Circuit, node: int, zeros: list[dict[int, int] | None]
+) -> dict[int, int] | None:
+    """The part of a state on which a sum that decides on a variable is zero."""
+    variable = int(p.decision_var[node])
+    edges = range(p.child_ptr[node], p.child_ptr[node + 1])
+    terms = {int(p.decision_state[edge]): edge for edge in edges if p.log_weight[edge] > -np.inf}
+    for state in range(p.n_states[variable]):
+        if state not in terms:
+            return {variable: state}
+        term = int(p.child[terms[state]])
+        parts = p.child[p.child_ptr[term] : p.child_ptr[term + 1]].tolist()
+        # The indicator of the state that has been decided on is zero elsewhere.
+        for part in parts:
+            if p.leaf_var[part] != variable and zeros[part]:
+                return {variable: state, **zeros[part]}
+    return None

@@ -13,20 +13,10 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import internal_kernel, kernel
 from skpc._threads import in_threads
-from skpc._validation import unmasked
 from skpc.circuit import Circuit
-from skpc.discrepancies._collapsed import (
-    CollapsedRows,
-    Terms,
-    collapse_rows,
-    complete_rows,
-    refuse_neighbour,
-    refuse_row,
-    terms_of,
-)
-from skpc.factor_graphs import FactorGraph, min_fill_vtree
+from skpc.discrepancies._collapsed import CollapsedRows, Terms, collapse_rows
+from skpc.factor_graphs import FactorGraph
 from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
-from skpc.queries import log_likelihood
 
 _OPERATORS = ("ratio", "barker")
 #: Rows of the matrix that a thread computes before it asks for more.
@@ -145,37 +135,18 @@ def discrete_states(circuit: Circuit) -> Ints:
 
 def _read_samples(samples: Any, target: Any, stein_operator: str) -> tuple[CollapsedRows, Terms]:
     if isinstance(target, FactorGraph):
-        rows = target.check_rows(samples)
-        return collapse_rows(target, min_fill_vtree(target), rows, stein_operator)
+        return collapse_rows(target, target.check_rows(samples), stein_operator, None)
     if not isinstance(target, Circuit):
         raise TypeError(f"target must be a FactorGraph or a Circuit, got {type(target).__name__}")
-    n_states = discrete_states(target)
-    rows = np.array(unmasked(samples), dtype=np.float64, order="C")
-    log_prob = log_likelihood(target, rows)
+    independent = FactorGraph(discrete_states(target).tolist(), [])
+    rows = independent.check_rows(samples)
     missing = np.argwhere(np.isnan(rows))
     if len(missing):
         raise ValueError(
             f"with a circuit the samples must be complete, but cell {missing[0].tolist()} is "
             "missing; collapsed rows need a FactorGraph"
         )
-    if np.isneginf(log_prob).any():
-        refuse_row(int(np.argmin(log_prob)), rows[np.argmin(log_prob)])
-    ahead, behind = (_log_ratios(target, rows, log_prob, step) for step in (1, -1))
-    terms = terms_of(ahead, behind, np.ones(rows.shape, bool), stein_operator)
-    return complete_rows(rows, n_states), terms
-
-
-def _log_ratios(circuit: Circuit, rows: Floats, log_prob: Floats, step: int) -> Floats:
-    """Log probabilities of the neighbours of all rows relative to the rows themselves."""
-    log_ratio = np.empty(rows.shape)
-    for v, size in enumerate(circuit.n_states.tolist()):
-        moved = rows.copy()
-        moved[:, v] = (moved[:, v] + step) % size
-        log_ratio[:, v] = log_likelihood(circuit, moved) - log_prob
-        impossible = np.flatnonzero(np.isneginf(log_ratio[:, v]))
-        if len(impossible):
-            refuse_neighbour(int(impossible[0]), v, moved[impossible[0]])
-    return log_ratio
+    return collapse_rows(independent, rows, stein_operator, target)
 
 
 class _KernelTables(NamedTuple):
@@ -200,7 +171,7 @@ def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[Column
     states = [np.arange(float(size)) for size in rows.n_states]
     parts = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
     tables = _KernelTables(np.concatenate(parts), offsets([len(part) for part in parts]))
-    n_messages = int(np.sum(rows.n_contexts.max(axis=0, initial=1) ** 2))
+    n_messages = int(np.sum(rows.n_contexts.max(axis=0) ** 2))
     if 8 * n_messages > _MOST_BYTES:
         raise ValueError(
             f"the conditionals of collapsed rows depend on up to {rows.n_contexts.max()} joint "
@@ -236,9 +207,8 @@ def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int)
     """The Stein kernel between two rows: a sum over the variables sampled in both."""
     state, n_states, tables = rows.state, rows.n_states, space.tables
     _multiply_others(rows, space, a, b)
-    complete = rows.size[a] == 0 and rows.size[b] == 0
     # The two rows' conditionals meet for every variable: once is enough.
-    of_rows = 1.0 if complete else -1.0
+    of_rows = _expected(rows, space, a, b, 0, 0)
     total = 0.0
     for i in range(len(n_states)):
         x, y, size = state[a, i], state[b, i], n_states[i]
@@ -256,10 +226,7 @@ def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int)
             # A step leads to the state before, from the first one to the last.
             u = (x + size - 1) % size if left else x
             v = (y + size - 1) % size if right else y
-            mean = of_rows
-            if not complete and (p + q > 0 or of_rows < 0.0):
-                mean = _expected(rows, space, a, b, p, q)
-                of_rows = mean if p + q == 0 else of_rows
+            mean = of_rows if p + q == 0 else _expected(rows, space, a, b, p, q)
             of_variable += c * d * mean * tables.value[tables.first[i] + u * size + v]
         total += space.others[i] * of_variable
     return total
@@ -295,6 +262,7 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
     Variables sampled in both rows are left out: their kernel is a number.
     """
     state, n_contexts, n_options = rows.state, rows.n_contexts, rows.n_options
+    of_a, of_b = rows.pattern[a], rows.pattern[b]
     weights, places, child = rows.weights, rows.places, rows.child
     message, first, tables = space.message, space.first, space.tables
     result = 1.0
@@ -302,8 +270,8 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
     for j in range(len(rows.order)):
         v = rows.order[j]
         x, y = state[a, v], state[b, v]
-        wide_b = n_contexts[b, v]
-        width = n_contexts[a, v] * wide_b
+        wide_b = n_contexts[of_b, v]
+        width = n_contexts[of_a, v] * wide_b
         # Sampled in both rows, and nothing below depends on it.
         if x >= 0 and y >= 0 and width == 1:
             continue
@@ -312,10 +280,10 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
         used += width
         for m in range(begin, used):
             message[m] = 0.0
-        table_a = rows.first[a] + p * rows.size[a] + rows.table[a, v]
-        table_b = rows.first[b] + q * rows.size[b] + rows.table[b, v]
-        size_a, size_b = n_options[a, v], n_options[b, v]
-        for e in range(n_contexts[a, v] * size_a):
+        table_a = rows.first[a] + p * rows.size[of_a] + rows.table[of_a, v]
+        table_b = rows.first[b] + q * rows.size[of_b] + rows.table[of_b, v]
+        size_a, size_b = n_options[of_a, v], n_options[of_b, v]
+        for e in range(n_contexts[of_a, v] * size_a):
             s = x if x >= 0 else e % size_a
             for f in range(wide_b * size_b):
                 t = y if y >= 0 else f % size_b
@@ -326,9 +294,9 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
                 for c in range(rows.child_ptr[v], rows.child_ptr[v + 1]):
                     w = child[c]
                     # Messages of width one have been multiplied into the result.
-                    if n_contexts[a, w] * n_contexts[b, w] > 1:
-                        at = places[rows.place[a, w] + e] * n_contexts[b, w]
-                        value *= message[first[w] + at + places[rows.place[b, w] + f]]
+                    if n_contexts[of_a, w] * n_contexts[of_b, w] > 1:
+                        at = places[rows.place[of_a, w] + e] * n_contexts[of_b, w]
+                        value *= message[first[w] + at + places[rows.place[of_b, w] + f]]
                 message[begin + (e // size_a) * wide_b + f // size_b] += value
         # A message that depends on nothing above is a factor of the whole.
         if width == 1:

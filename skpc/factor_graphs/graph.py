@@ -153,8 +153,8 @@ class FactorGraph:
             raise ValueError(f"X must hold rows of states 0, 1, ... or NaN ({error})") from error
         if rows.ndim != 2 or rows.shape[1] != self.n_variables:
             raise ValueError(
-                f"X must have shape (n_rows, {self.n_variables}), one column for each variable of "
-                f"the factor graph, got {rows.shape}"
+                f"X must have shape (n_rows, {self.n_variables}), one column for each variable, "
+                f"got {rows.shape}"
             )
         is_state = (rows >= 0) & (rows < self.n_states) & (rows == np.floor(rows))
         bad = np.argwhere(~is_state & ~np.isnan(rows))
