@@ -22,9 +22,9 @@ from skpc.learning import (
     TreeRows,
     choose_hidden_tree,
     hidden_tree_circuit,
+    hold_out,
     learn_hidden_tree,
 )
-from skpc.pooling.folds import hold_out
 
 #: Fraction of the rows that make the choices, where no others are given.
 _HELD_OUT = 0.1

@@ -33,7 +33,7 @@ from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
 from skpc.estimators._base import TableDensity, TrainingData
 from skpc.estimators._tree_costs import TreeCosts
-from skpc.pooling.folds import hold_out
+from skpc.learning import hold_out
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

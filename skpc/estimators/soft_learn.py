@@ -17,8 +17,7 @@ from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
 from skpc.estimators._base import TrainingData
 from skpc.estimators._circuit_density import CircuitDensity
-from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
-from skpc.pooling.folds import hold_out
+from skpc.learning import SoftLearnOptions, hold_out, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import PseudoCounts, fit_parameters
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
@@ -22,11 +23,11 @@ from skpc.learning import (
     LearnedMixture,
     TableRows,
     check_n_components,
+    deal,
     learn_chosen,
     learn_table_mixture,
     table_circuit,
 )
-from skpc.pooling.folds import deal
 
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
 #: which are held out in turn. A larger table holds out one part: a quarter of the rows, but at most
@@ -344,12 +345,11 @@ def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) ->
     total = float(weight.sum())
     n_folds = next((n for most, n in _FOLDS if total < most), 0)
     n_dealt = n_folds or max(1 + _N_LEARNED, len(rows) // _MOST_HELD_OUT)
-    dealt = deal(weight, np.zeros(len(weight), dtype=np.int64), n_dealt, random_state)
-    splits = [(weight - held, held) for held in dealt[:n_folds]]
+    splits = list(islice(deal(weight, n_dealt, random_state), n_folds or 1 + _N_LEARNED))
     if not n_folds:
-        splits = [(dealt[1 : 1 + _N_LEARNED].sum(axis=0), dealt[0])]
+        (_, test), *learned = splits
+        splits = [(np.sum([held for _, held in learned], axis=0), test)]
     return [
         HeldOutRows(rows[kept > 0.0], kept[kept > 0.0], rows[held > 0.0], held[held > 0.0])
         for kept, held in splits
-        if kept.any() and held.any()
     ]

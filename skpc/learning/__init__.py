@@ -6,6 +6,7 @@ Internal: it may change in any version.
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.factors import Factors
 from skpc.learning.filling import fill_missing
+from skpc.learning.held_out import Split, deal, hold_out
 from skpc.learning.hidden_tree import CodedRows, HiddenTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
     MAX_EPOCHS,
@@ -45,6 +46,7 @@ __all__ = [
     "MAX_EPOCHS",
     "N_STAGES",
     "SoftLearnOptions",
+    "Split",
     "TableRows",
     "TrainingRows",
     "TreeChoice",
@@ -53,8 +55,10 @@ __all__ = [
     "choose_hidden_tree",
     "choose_param_ess",
     "cutset_circuit",
+    "deal",
     "fill_missing",
     "hidden_tree_circuit",
+    "hold_out",
     "independent_groups",
     "learn_chosen",
     "learn_cutset_network",

@@ -13,6 +13,7 @@ from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.counting import Rows, WeightedRows, node_rows
 from skpc.learning.cutset import trees_along_shared_edges
+from skpc.learning.held_out import Split, deal
 from skpc.learning.network import CutsetNetwork, cutset_circuit, node_priors
 from skpc.queries import uniform_pseudo_counts
 from skpc.queries.passes.induced import count_entries, entries_of
@@ -178,17 +179,12 @@ def _without_one(tables: _Tables, count: Floats, of_one: Floats, param_ess: Floa
     return tables.log_likelihood(count, others, others_in_all, param_ess)
 
 
-def quarters(weight: Floats) -> Iterator[tuple[Floats, Floats]]:
+def quarters(weight: Floats) -> Iterator[Split]:
     """Weights of the rows to learn from and of those held out, each quarter in turn.
 
     The draws are always the same, so that learning is deterministic.
     """
-    copies = np.ceil(weight).astype(np.int64)
-    of_part = np.random.default_rng(0).multinomial(copies, np.full(_N_PARTS, 1.0 / _N_PARTS))
-    for part in of_part.T:
-        held = _weight_of_one(weight) * part
-        if (part > 0).any() and (part < copies).any():
-            yield np.where(part < copies, weight - held, 0.0), held
+    return deal(weight, _N_PARTS, np.random.RandomState(0))
 
 
 def relearned_trees(

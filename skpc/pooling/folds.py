@@ -1,14 +1,15 @@
 """Rows that are held out of learning, and asked with cells removed: what models are compared on.
 
-This is the one rule by which estimators hold rows out. Members of a pool are learned once for each
-fold, from the weight of the other folds, and asked about the rows of the fold: as they are, and
-with more of their cells removed at random. Default densities are compared on one part that is held
-out, by how well they predict its removed cells (:func:`fit_best`).
+Members of a pool are learned once for each fold, from the weight of the other folds, and asked
+about the rows of the fold: as they are, and with more of their cells removed at random. Default
+densities are compared on one part that is held out, by how well they predict its removed cells
+(:func:`fit_best`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -21,9 +22,8 @@ from skpc._arrays import Floats, Ints
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain
+from skpc.learning import Split, deal, hold_out
 
-#: Weights of the distinct rows to learn from, and to hold out.
-Split = tuple[Floats, Floats]
 #: Where distinct rows are more than this, one part is held out instead of folds ...
 _FOLDS_UNTIL = 10_000
 #: ... of about this many rows.
@@ -96,8 +96,7 @@ def make_folds(
     if not isinstance(splits, list):
         many = len(rows) > _FOLDS_UNTIL
         n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
-        dealt = deal(weight, group, n_folds, random_state)
-        splits = [(weight - held, held) for held in dealt[: 1 if many else n_folds]]
+        splits = list(islice(deal(weight, n_folds, random_state, group), 1 if many else None))
     folds = []
     for kept, held in splits:
         index = np.flatnonzero(held)
@@ -145,50 +144,6 @@ def given_splits(
 
     pairs = check_cv(cv, y, classifier=is_classifier).split(np.zeros((len(number), 1)), y)
     return [(total(train), total(test)) for train, test in pairs]
-
-
-def deal(weight: Floats, group: Ints, n_folds: int, random_state: np.random.RandomState) -> Floats:
-    """The weight of each row that each fold holds out, shape (n_folds, n_rows).
-
-    A row of weight n is dealt as n rows of weight one, one fold after another, and the rows of a
-    group after those of another. No group is held out as a whole. Where most weights are below one,
-    their mean is the unit.
-    """
-    order = random_state.permutation(len(weight))
-    order = order[np.argsort(group[order], kind="stable")]
-    unit = min(1.0, float(weight.mean()))
-    end = np.cumsum(weight[order]) / unit
-    begin = np.append(0.0, end[:-1])
-    dealt = np.empty((n_folds, len(weight)))
-    for fold, held in enumerate(dealt):
-        n_units = _units_of_fold(end, fold, n_folds) - _units_of_fold(begin, fold, n_folds)
-        # What is left of differences of sums of fractions is rounding.
-        held[order] = np.where(n_units > 1e-6 * (end - begin), n_units * unit, 0.0)
-        np.minimum(held, weight, out=held)
-        left = np.bincount(group, weight - held)
-        held[left[group] == 0.0] = 0.0
-    return dealt
-
-
-def _units_of_fold(total: Floats, fold: int, n_folds: int) -> Floats:
-    """How many of the first units a fold has."""
-    rounds, rest = np.divmod(total, n_folds)
-    return np.asarray(rounds + np.clip(rest - fold, 0.0, 1.0))
-
-
-def hold_out(
-    rows: Any, weight: Floats, fraction: float, random_state: np.random.RandomState
-) -> tuple[Any, ...]:
-    """Rows and weights for learning, and those held out: None where that would be all or nothing.
-
-    A row of weight n is dealt with as n rows of weight one: a part of its weight is held out.
-    """
-    copies = np.ceil(weight)
-    held = weight * (random_state.binomial(copies.astype(np.int64), fraction) / copies)
-    kept = weight - held
-    if not (held > 0).any() or not (kept > 0).any():
-        return rows, weight, None, None
-    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
 
 
 def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState) -> Floats:

@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from skpc._arrays import Floats
 from skpc.domain import Domain, one_hot
-from skpc.learning import Factors
-from skpc.pooling.folds import deal, remove_cells
+from skpc.learning import Factors, deal
+from skpc.pooling.folds import remove_cells
 
 #: Leaves and learning rates of boosting that compete on held-out rows.
 _CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
@@ -143,9 +143,10 @@ def _with_settings(
     """Boosting or a linear model, with settings chosen on held-out rows: one row in five."""
     of_classes, n_rows = kind in ("classifier", "logistic"), len(copies) // n_rates
     group = target[:n_rows].astype(np.int64) if of_classes else np.zeros(n_rows, np.int64)
-    dealt = deal(np.ones(n_rows), group, _HELD_OUT, random_state)
+    nothing = np.zeros(n_rows)
+    _, dealt = next(deal(np.ones(n_rows), _HELD_OUT, random_state, group), (nothing, nothing))
     seed = int(random_state.randint(2**31))
-    held = np.tile(dealt[0] > 0.0, n_rates)
+    held = np.tile(dealt > 0.0, n_rates)
     train, test = ((copies[some], target[some], weight[some]) for some in (~held, held))
     if kind in ("logistic", "ridge"):
         linear = LinearOnCompletions(domain, of_classes)

@@ -6,37 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold
 
 from skpc.domain import Domain
-from skpc.pooling.folds import deal, given_splits, make_folds, observed_fraction, remove_cells
+from skpc.pooling.folds import given_splits, make_folds, observed_fraction, remove_cells
 
 
 def state(seed: int = 0) -> np.random.RandomState:
     return np.random.RandomState(seed)
-
-
-def test_every_row_is_held_out_once_and_classes_are_spread_evenly():
-    group = np.repeat([0, 1, 2], [10, 3, 37])
-    held = deal(np.ones(50), group, 5, state())
-    assert_array_equal(held.sum(axis=0), 1.0)
-    assert_array_equal(np.sort(held, axis=0)[:-1], 0.0)
-    for label, n_rows in ((0, 10), (1, 3), (2, 37)):
-        of_folds = held[:, group == label].sum(axis=1)
-        assert of_folds.sum() == n_rows
-        assert of_folds.max() - of_folds.min() <= 1
-
-
-def test_a_row_of_weight_n_is_dealt_as_n_rows():
-    weight = np.array([1.0, 12.0, 3.0, 2.0])
-    held = deal(weight, np.zeros(4, int), 5, state())
-    assert_array_equal(held.sum(axis=0), weight)
-    assert set(held[:, 1]) == {2.0, 3.0}
-    assert_array_equal(held.sum(axis=1).max() - held.sum(axis=1).min(), 1.0)
-
-
-@pytest.mark.parametrize("scale", [1e-9, 0.013, 1 / 3])
-def test_weights_that_are_shares_are_dealt_like_their_multiples(scale):
-    held = deal(np.full(20, scale), np.zeros(20, int), 4, state())
-    assert_allclose(held.sum(axis=1), 5 * scale)
-    assert_allclose(held.max(axis=0), scale)
 
 
 def test_folds_ask_their_rows_at_each_rate_and_learn_from_the_others():

@@ -1,0 +1,88 @@
+"""The rule to hold rows out: for choices of parameters, early stopping, folds of pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+
+#: Weights of the rows to learn from, and to hold out.
+Split = tuple[Floats, Floats]
+#: A smaller part of a row is what differences of sums of fractions leave: rounding.
+_ROUNDING = 1e-6
+
+
+def deal(
+    weight: Floats, n_folds: float, random_state: np.random.RandomState, group: Ints | None = None
+) -> Iterator[Split]:
+    """Deal rows into folds that are held out in turn.
+
+    A row of weight n is dealt as n rows of weight one, one fold after another, and the rows of a
+    group after those of another. Where most weights are below one, their mean is the unit.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    n_folds : float
+        The first fold holds one row in so many; for several folds it is a whole number.
+    random_state : RandomState
+        Draws the order of the rows.
+    group : ndarray of shape (n_rows,), int, default=None
+        Groups that are spread evenly over the folds, such as classes. None is held out as a whole.
+
+    Yields
+    ------
+    Split
+        Weights that leave something to learn from, and hold something out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.learning.held_out import deal
+    >>> for kept, held in deal(np.array([1.0, 5.0]), 3, np.random.RandomState(0)):
+    ...     print(kept, held)
+    [1. 3.] [0. 2.]
+    [1. 3.] [0. 2.]
+    [0. 4.] [1. 1.]
+    """
+    if group is None:
+        group = np.zeros(len(weight), dtype=np.int64)
+    order = random_state.permutation(len(weight))
+    order = order[np.argsort(group[order], kind="stable")]
+    unit = min(1.0, float(weight.mean()))
+    end = np.cumsum(weight[order]) / unit
+    begin = np.append(0.0, end[:-1])
+    for fold in range(int(n_folds)):
+        n_units = _units_of_fold(end, fold, n_folds) - _units_of_fold(begin, fold, n_folds)
+        share = n_units / (end - begin)
+        share[share < _ROUNDING], share[share > 1.0 - _ROUNDING] = 0.0, 1.0
+        held = np.empty(len(weight))
+        held[order] = share * weight[order]
+        left = np.bincount(group, weight - held)
+        held[left[group] == 0.0] = 0.0
+        if held.any():
+            yield weight - held, held
+
+
+def _units_of_fold(total: Floats, fold: int, n_folds: float) -> Floats:
+    """How many of the first units a fold has; of a unit that is not whole it has a part."""
+    whole = np.floor(total)
+    before, after = (np.floor((n + n_folds - 1 - fold) / n_folds) for n in (whole, whole + 1.0))
+    return np.asarray(before + (total - whole) * (after - before))
+
+
+def hold_out(
+    rows: Any, weight: Floats, fraction: float, random_state: np.random.RandomState
+) -> tuple[Any, ...]:
+    """Rows and weights for learning, and those held out: None where that would be all or nothing.
+
+    See :func:`deal`.
+    """
+    kept, held = next(deal(weight, 1.0 / fraction, random_state), (weight, None))
+    if held is None:
+        return rows, weight, None, None
+    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
