@@ -147,7 +147,9 @@ class WeightedRows:
 Rows = BitRows | WeightedRows
 
 
-def node_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variables: Ints) -> Rows:
+def node_rows(
+    codes: NDArray[np.int16], weight: Floats, n_states: Ints, variables: Ints, as_bits: bool = True
+) -> Rows:
     """The rows of a node, ready to be counted: as bits where these suffice, else with weights.
 
     Parameters
@@ -158,6 +160,8 @@ def node_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variable
         Positive weights.
     n_states, variables : array of shape (m,)
         Number of states of each column, and the variable it shows.
+    as_bits : bool, default=True
+        Whether rows may be counted as bits, which have no :meth:`WeightedRows.tree_along`.
 
     Raises
     ------
@@ -175,7 +179,7 @@ def node_rows(codes: NDArray[np.int16], weight: Floats, n_states: Ints, variable
     """
     m = len(n_states)
     check_memory(3.0 * m**2, f"The pairs of {m:,} columns", "Choose fewer columns.")
-    if fits_bits(codes, weight, n_states):
+    if as_bits and fits_bits(codes, weight, n_states):
         return BitRows.pack(codes, weight, variables)
     return WeightedRows(codes, weight, variables, n_states)
 

@@ -5,13 +5,14 @@ Cuts of whole levels give structured-decomposable circuits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints, check_memory
 from skpc.counting import (
@@ -20,10 +21,8 @@ from skpc.counting import (
     Bic,
     ChowLiuTree,
     CountTables,
-    Rows,
     Score,
     ScoredTree,
-    WeightedRows,
     maximum_spanning_tree,
     node_rows,
 )
@@ -39,25 +38,38 @@ _ENTROPY_TOLERANCE = 2.0 / UNITS_PER_NAT
 _PAIRS_FOR_THREADS = 2e6
 
 
+class Trees(NamedTuple):
+    """Trees of nodes that are cut alike, their score, and what a cut on each column leaves over."""
+
+    trees: list[ChowLiuTree]
+    score: float
+    entropy: Floats
+
+    @classmethod
+    def of_node(cls, learned: ScoredTree) -> Trees:
+        """The tree of a single node."""
+        return cls([learned.tree], learned.score, learned.entropy)
+
+
+class _Group(NamedTuple):
+    """Nodes that are cut alike: one node, or a whole level; ``weight`` is that of their rows."""
+
+    nodes: list[Any]
+    weight: list[float]
+    trees: Trees
+    prior: Score
+    depth: int
+    above: list[int]
+
+
 class _Cut(NamedTuple):
-    """A cut at a node and the trees of its branches."""
+    """A cut of all nodes of a group, and the trees of the groups below."""
 
     column: int
-    counts: Floats
-    proportion: Floats
-    trees: list[ScoredTree]
+    counts: list[Floats]
+    proportions: list[Floats]
+    below: list[Trees]
     score: float
-
-
-class _Node(NamedTuple):
-    """A node that has a tree and may still be cut; ``weight`` is that of its rows."""
-
-    rows: Rows
-    weight: float
-    learned: ScoredTree
-    score: Score
-    depth: int
-    above: int
 
 
 def learn_cutset_network(
@@ -103,7 +115,6 @@ def learn_cutset_network(
         edges, so that the circuit of the network is structured-decomposable.
     n_jobs : int, default=None
         Number of cuts of a large node tried at a time, by threads; the network is the same.
-        ``structured`` does not use it.
     advance : callable, default=None
         Called with the weight of the rows that have just reached their leaf, to show progress.
 
@@ -137,140 +148,105 @@ def learn_cutset_network(
     known = (codes >= 0).any(axis=1)
     codes, weight = np.ascontiguousarray(codes[known]), weight[known]
     prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
-    if structured:
-        level = WeightedRows(codes, weight, varied, n_states[varied])
-        return _grow_levels(level, prior, n_states, n_candidates, max_depth, advance)
-    rows = node_rows(codes, weight, n_states[varied], varied)
-    root = _Node(rows, float(rows.state_counts(0).sum()), rows.tree(prior), prior, 0, above=-1)
-    visited, score = _grow(root, n_candidates, max_depth, n_jobs, advance)
+    rows = node_rows(codes, weight, n_states[varied], varied, as_bits=not structured)
+    total_weight = [float(rows.state_counts(0).sum())]
+    root = _Group([rows], total_weight, Trees.of_node(rows.tree(prior)), prior, 0, [-1])
+    search = _Search(n_candidates, max_depth, structured, effective_n_jobs(n_jobs))
+    visited, score = search.grow(root, advance)
     return frozen_network(visited, n_states, prior, score)
 
 
-def _grow(
-    root: _Node,
-    n_candidates: int,
-    max_depth: int | None,
-    n_jobs: int | None,
-    advance: Callable[[float], object],
-) -> tuple[list[Visited], float]:
-    """Cut depth first from the root; the nodes, and the score of the network."""
-    pending, visited, score = [root], list[Visited](), root.learned.score
-    while pending:
-        node = pending.pop()
-        cut = None if node.depth == max_depth else _best_cut(node, n_candidates, n_jobs)
-        if cut is None:
-            visited.append(Visited(node.above, -1, np.empty(0), node.learned.tree))
-            advance(node.weight)
-            continue
-        score += cut.score - node.learned.score
-        pending += reversed(_branches(node, cut, number=len(visited)))
-        variable = int(node.rows.variables[cut.column])
-        visited.append(Visited(node.above, variable, cut.counts, None))
-    return visited, score
+class _Search(NamedTuple):
+    """How networks are grown, see :func:`learn_cutset_network`."""
+
+    n_candidates: int
+    max_depth: int | None
+    structured: bool
+    n_threads: int
+
+    def grow(self, root: _Group, advance: Callable[[float], object]) -> tuple[list[Visited], float]:
+        """Cut from the root on; the nodes, and the score of the network."""
+        pending, visited, score = [root], list[Visited](), root.trees.score
+        while pending:
+            group = pending.pop()
+            cut = None if group.depth == self.max_depth else self._best_cut(group)
+            if cut is None:
+                for above, tree in zip(group.above, group.trees.trees):
+                    visited.append(Visited(above, -1, np.empty(0), tree))
+                advance(sum(group.weight))
+                continue
+            score += cut.score - group.trees.score
+            pending += reversed(_groups_below(group, cut, number=len(visited)))
+            variable = int(group.nodes[0].variables[cut.column])
+            for above, counts in zip(group.above, cut.counts):
+                visited.append(Visited(above, variable, counts, None))
+        return visited, score
+
+    def _best_cut(self, group: _Group) -> _Cut | None:
+        """The cut with the largest score among those that raise the score of the trees."""
+        total_weight = sum(group.weight)
+
+        def may_cut(column: int) -> bool:
+            counts = [node.state_counts(column) for node in group.nodes]
+            # A level is not cut into more branches than there are rows: all its nodes are cut,
+            # also those without rows, and their number multiplies at each level.
+            fits = not self.structured or len(counts) * len(counts[0]) <= total_weight
+            return fits and bool(np.count_nonzero(sum(counts)) > 1)
+
+        best, to_beat = None, group.trees.score
+        columns = _promising_columns(group.trees.entropy, self.n_candidates, may_cut)
+        for cut in self._try_cuts(group, columns):
+            if cut.score > to_beat + _TOLERANCE * abs(to_beat):
+                best, to_beat = cut, cut.score
+        return best
+
+    def _try_cuts(self, group: _Group, columns: list[int]) -> Iterable[_Cut]:
+        """The cuts on some columns, by threads where they pay."""
+        n_pairs = sum(group.weight) * len(group.trees.entropy) ** 2
+        if n_pairs < _PAIRS_FOR_THREADS or self.n_threads == 1:
+            return (self._try_cut(group, column) for column in columns)
+        # One after the other, as only the best is kept.
+        parallel = Parallel(n_jobs=self.n_threads, require="sharedmem", return_as="generator")
+        cuts: Iterable[_Cut] = parallel(delayed(self._try_cut)(group, column) for column in columns)
+        return cuts
+
+    def _try_cut(self, group: _Group, column: int) -> _Cut:
+        """A cut on a column."""
+        counts = [node.state_counts(column) for node in group.nodes]
+        smoothed = [one + group.prior.pseudo_count(1, len(one)) for one in counts]
+        proportions = [one / one.sum() for one in smoothed]
+        prior = group.prior.after_cut(len(counts[0]))
+        if self.structured:
+            below = [trees_along_shared_edges(_branches(group, column, proportions), prior)]
+        else:
+            (rows,), (proportion,) = group.nodes, proportions
+            below = list(map(Trees.of_node, rows.branch_trees(column, prior, proportion)))
+        score = sum(group.prior.of_tables(CountTables.from_states(one)) for one in counts)
+        score += sum(trees.score for trees in below)
+        return _Cut(column, counts, proportions, below, score)
 
 
-def _best_cut(node: _Node, n_candidates: int, n_jobs: int | None) -> _Cut | None:
-    """The cut with the largest score among those that raise the score of the node's tree."""
-
-    def may_cut(column: int) -> bool:
-        return bool(np.count_nonzero(node.rows.state_counts(column)) > 1)
-
-    best, to_beat = None, node.learned.score
-    columns = _promising_columns(node.learned.entropy, n_candidates, may_cut)
-    for cut in _try_cuts(node, columns, n_jobs):
-        if cut.score > to_beat + _TOLERANCE * abs(to_beat):
-            best, to_beat = cut, cut.score
-    return best
-
-
-def _try_cuts(node: _Node, columns: list[int], n_jobs: int | None) -> Iterable[_Cut]:
-    """The cuts on some columns, by threads where they pay."""
-    n_pairs = node.weight * len(node.learned.entropy) ** 2
-    n_threads = effective_n_jobs(n_jobs)
-    if n_pairs < _PAIRS_FOR_THREADS or n_threads == 1:
-        return (_try_cut(node, column) for column in columns)
-    # One after the other, as only the best is kept.
-    parallel = Parallel(n_jobs=n_threads, require="sharedmem", return_as="generator")
-    cuts: Iterable[_Cut] = parallel(delayed(_try_cut)(node, column) for column in columns)
-    return cuts
-
-
-def _try_cut(node: _Node, column: int) -> _Cut:
-    """A cut on a column."""
-    counts = node.rows.state_counts(column)
-    smoothed = counts + node.score.pseudo_count(1, len(counts))
-    proportion = smoothed / smoothed.sum()
-    trees = node.rows.branch_trees(column, node.score.after_cut(len(counts)), proportion)
-    score = node.score.of_tables(CountTables.from_states(counts))
-    return _Cut(column, counts, proportion, trees, score + sum(tree.score for tree in trees))
-
-
-def _branches(node: _Node, cut: _Cut, number: int) -> list[_Node]:
-    """The nodes below a cut, which gets a number."""
-    score, depth = node.score.after_cut(len(cut.trees)), node.depth + 1
-    below = (node.rows.branch(cut.column, i, cut.proportion) for i in range(len(cut.trees)))
+def _branches(group: _Group, column: int, proportions: list[Floats]) -> list[Any]:
+    """The rows of all branches of a cut."""
     return [
-        _Node(rows, weight, tree, score, depth, number)
-        for rows, weight, tree in zip(below, cut.counts.tolist(), cut.trees)
+        rows.branch(column, state, proportion)
+        for rows, proportion in zip(group.nodes, proportions)
+        for state in range(len(proportion))
     ]
 
 
-class _Level(NamedTuple):
-    """All nodes of one depth with trees of one structure.
-
-    ``score`` is that of the trees and of all cuts above, ``entropy`` what a cut on each column
-    would leave over in all nodes together, ``counts`` the branches of the cuts just above, one
-    array for each node there.
-    """
-
-    nodes: list[WeightedRows]
-    trees: list[ChowLiuTree]
-    prior: Score
-    score: float
-    entropy: Floats
-    counts: list[Floats]
-    score_of_cuts: float
-
-
-def _grow_levels(
-    rows: WeightedRows,
-    prior: Score,
-    n_states: Ints,
-    n_candidates: int,
-    max_depth: int | None,
-    advance: Callable[[float], object],
-) -> CutsetNetwork:
-    """Cut level by level for as long as that raises the score of the whole network."""
-    levels = [_with_trees([rows], prior, [], 0.0)]
-    variables: list[int] = []
-    while max_depth is None or len(variables) < max_depth:
-        best = _best_level(levels[-1], n_candidates, rows.total_weight)
-        if best is None:
-            break
-        column, level = best
-        variables.append(int(levels[-1].nodes[0].variables[column]))
-        levels.append(level)
-    advance(rows.total_weight)
-    return frozen_network(_depth_first(levels, variables), n_states, prior, levels[-1].score)
-
-
-def _best_level(level: _Level, n_candidates: int, total_weight: float) -> tuple[int, _Level] | None:
-    """The cut of a whole level with the largest score among those that raise it."""
-
-    def may_cut(column: int) -> bool:
-        # A cut that would make more branches than there are rows is not tried: all nodes are cut
-        # alike, also those without rows, and their number multiplies at each level.
-        counts = [node.state_counts(column) for node in level.nodes]
-        n_branches = len(counts) * len(counts[0])
-        return n_branches <= total_weight and bool(np.count_nonzero(sum(counts)) > 1)
-
-    best = None
-    to_beat = level.score
-    for column in _promising_columns(level.entropy, n_candidates, may_cut):
-        below = _cut(level, column)
-        if below.score > to_beat + _TOLERANCE * abs(to_beat):
-            best, to_beat = (column, below), below.score
-    return best
+def _groups_below(group: _Group, cut: _Cut, number: int) -> list[_Group]:
+    """The groups below a cut, whose nodes are numbered from a number on."""
+    branches = _branches(group, cut.column, cut.proportions)
+    weight, n_states = np.concatenate(cut.counts).tolist(), len(cut.counts[0])
+    above = [number + place // n_states for place in range(len(branches))]
+    prior, depth = group.prior.after_cut(n_states), group.depth + 1
+    size = len(branches) // len(cut.below)
+    parts = gen_batches(len(branches), size)
+    return [
+        _Group(branches[part], weight[part], trees, prior, depth, above[part])
+        for part, trees in zip(parts, cut.below)
+    ]
 
 
 def _promising_columns(
@@ -288,37 +264,8 @@ def _promising_columns(
     return list(islice(filter(may_cut, order.tolist()), n_candidates))
 
 
-def _cut(level: _Level, column: int) -> _Level:
-    """Cut all nodes of a level on a column."""
-    nodes, counts, score_of_cuts = [], [], level.score_of_cuts
-    for node in level.nodes:
-        counts.append(node.state_counts(column))
-        smoothed = counts[-1] + level.prior.pseudo_count(1, len(counts[-1]))
-        proportion = smoothed / smoothed.sum()
-        nodes += [node.branch(column, state, proportion) for state in range(len(proportion))]
-        score_of_cuts += level.prior.of_tables(CountTables.from_states(counts[-1]))
-    return _with_trees(nodes, level.prior.after_cut(len(counts[0])), counts, score_of_cuts)
-
-
-def _with_trees(
-    nodes: list[WeightedRows],
-    prior: Score,
-    counts: list[Floats],
-    score_of_cuts: float,
-) -> _Level:
-    """Give all nodes trees of the same edges."""
-    trees, entropy = trees_along_shared_edges(nodes, prior)
-    score = score_of_cuts + sum(prior.of_tables(tree.tables) for tree in trees)
-    return _Level(nodes, trees, prior, score, entropy, counts, score_of_cuts)
-
-
-def trees_along_shared_edges(
-    nodes: list[WeightedRows], prior: Score
-) -> tuple[list[ChowLiuTree], Floats]:
-    """Trees along the edges of greatest information in all nodes together.
-
-    The second result is the entropy that each column leaves over in all nodes together.
-    """
+def trees_along_shared_edges(nodes: Sequence[Any], prior: Score) -> Trees:
+    """Trees along the edges of greatest information in all nodes together."""
     m = len(nodes[0].variables)
     check_memory(3.0 * m**2, f"The pairs of {m:,} columns", "Choose fewer columns.")
     units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
@@ -337,21 +284,4 @@ def trees_along_shared_edges(
         # One tree serves all nodes without rows: there may be thousands.
         empty = node.tree_along(parent) if empty is None else empty
         trees.append(empty)
-    return trees, entropy
-
-
-def _depth_first(levels: list[_Level], variables: list[int]) -> list[Visited]:
-    """List the nodes of all levels depth first."""
-    visited: list[Visited] = []
-    pending = [(0, 0, -1)]
-    while pending:
-        depth, place, above = pending.pop()
-        if depth == len(variables):
-            visited.append(Visited(above, -1, np.empty(0), levels[depth].trees[place]))
-            continue
-        counts = levels[depth + 1].counts[place]
-        first = place * len(counts)
-        branches = [(depth + 1, first + state, len(visited)) for state in range(len(counts))]
-        pending += reversed(branches)
-        visited.append(Visited(above, variables[depth], counts, None))
-    return visited
+    return Trees(trees, sum(prior.of_tables(tree.tables) for tree in trees), entropy)

@@ -28,8 +28,8 @@ ScoreOrPrior = TypeVar("ScoreOrPrior", BayesDirichlet, Bic, Score)
 class CutsetNetwork:
     """A decision tree over variables with a Chow-Liu tree at each leaf, and its counts.
 
-    The nodes are numbered depth first from the root, node 0. A cut has one child for each
-    state of its variable.
+    The nodes are numbered from the root, node 0, parents before children. A cut has one child
+    for each state of its variable.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Visited(NamedTuple):
 def frozen_network(
     visited: list[Visited], n_states: Ints, prior: Score, score: float
 ) -> CutsetNetwork:
-    """The network of nodes that were visited depth first."""
+    """The network of nodes, parents before children, siblings in the order of their states."""
     trees = {id(node.tree): node.tree for node in visited if node.tree is not None}
     place = {key: i for i, key in enumerate(trees)}
     return CutsetNetwork(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
-from skpc.counting import Rows, WeightedRows, node_rows
+from skpc.counting import Rows, node_rows
 from skpc.learning.cutset import trees_along_shared_edges
 from skpc.learning.held_out import Split, deal
 from skpc.learning.network import CutsetNetwork, cutset_circuit, node_priors
@@ -191,20 +191,21 @@ def relearned_trees(
     network: CutsetNetwork, codes: Codes, weight: Floats, structured: bool
 ) -> CutsetNetwork:
     """The cuts of a network, above trees that are learned from other, complete rows."""
-    varied = network.varied
+    varied, priors = network.varied, node_priors(network, network.prior)
     codes, n_states = np.ascontiguousarray(codes[:, varied]), network.n_states[varied]
+    rows = node_rows(codes, weight, n_states, varied, as_bits=not structured)
+    at_leaves = (
+        (int(network.leaf[node]), node, rows) for node, rows in _rows_at_leaves(network, rows)
+    )
     if structured:
-        at_leaves = _rows_at_leaves(network, WeightedRows(codes, weight, varied, n_states))
-        nodes, leaves = zip(*at_leaves)
-        trees, _ = trees_along_shared_edges(list(leaves), node_priors(network, network.prior)[-1])
-        learned = dict(zip(network.leaf[list(nodes)].tolist(), trees))
+        leaves, _, groups = zip(*at_leaves)
+        learned = dict(zip(leaves, trees_along_shared_edges(groups, priors[-1]).trees))
     else:
-        priors = node_priors(network, network.prior)
         learned = {}
-        for node, rows in _rows_at_leaves(network, node_rows(codes, weight, n_states, varied)):
+        for leaf, node, rows in at_leaves:
             # One tree may serve many branches without rows.
-            if int(network.leaf[node]) not in learned:
-                learned[int(network.leaf[node])] = rows.tree(priors[node]).tree
+            if leaf not in learned:
+                learned[leaf] = rows.tree(priors[node]).tree
     return replace(network, trees=tuple(learned[i] for i in range(len(network.trees))))
 
 
