@@ -13,7 +13,7 @@ from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.counting import Rows, node_rows
 from skpc.learning.cutset import trees_along_shared_edges
-from skpc.learning.held_out import Split, deal
+from skpc.learning.held_out import Split
 from skpc.learning.network import CutsetNetwork, cutset_circuit, node_priors
 from skpc.queries import uniform_pseudo_counts
 from skpc.queries.passes.induced import count_entries, entries_of
@@ -184,7 +184,12 @@ def quarters(weight: Floats) -> Iterator[Split]:
 
     The draws are always the same, so that learning is deterministic.
     """
-    return deal(weight, _N_PARTS, np.random.RandomState(0))
+    copies = np.ceil(weight).astype(np.int64)
+    of_part = np.random.default_rng(0).multinomial(copies, np.full(_N_PARTS, 1.0 / _N_PARTS))
+    for part in of_part.T:
+        held = _weight_of_one(weight) * part
+        if (part > 0).any() and (part < copies).any():
+            yield np.where(part < copies, weight - held, 0.0), held
 
 
 def relearned_trees(

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.learning import choose_param_ess, cutset_circuit, learn_cutset_network
-from skpc.learning.smoothing import PARAM_ESS, leave_one_out, relearned_trees
+from skpc.learning.smoothing import PARAM_ESS, leave_one_out, quarters, relearned_trees
 from skpc.queries import log_likelihood
 from tests.naive import cutset as naive
 
@@ -68,6 +68,20 @@ def test_a_row_of_weight_three_is_left_out_as_three_rows():
     copies = np.repeat(codes, weight.astype(int), axis=0)
     expected = leave_one_out(network, copies, np.ones(len(copies)), PARAM_ESS)
     assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_every_unit_of_weight_is_held_out_once():
+    weight = np.array([1.0, 5.0, 0.3, 2.5, 40.0])
+    parts = list(quarters(weight))
+    for kept, held in parts:
+        assert_allclose(kept + held, weight)
+        assert np.all(kept >= 0)
+        assert np.all(held >= 0)
+    assert_allclose(sum(held for _, held in parts), weight)
+
+
+def test_a_single_row_cannot_be_held_out():
+    assert list(quarters(np.ones(1))) == []
 
 
 @pytest.mark.parametrize("structured", [False, True])
