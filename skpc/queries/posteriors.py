@@ -6,24 +6,19 @@ weighted by the posterior probability that it made the row: one pass up and one 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_average
 from skpc.queries.passes.multivariate import MultivariateReader
 from skpc.queries.passes.rows import check_rows
 from skpc.variables import Form, Predictive
-from skpc.variables.forms import stacked
-from skpc.variables.leaf_queries import (
-    leaf_means,
-    lines_of,
-    posterior_form,
-    posterior_lines,
-)
-from skpc.variables.leaves import Lines
+from skpc.variables.forms import likely_parts, stacked
+from skpc.variables.leaf_queries import lines_of, posterior_form, posterior_lines
 
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
@@ -65,8 +60,9 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     wanted = np.arange(circuit.n_features) if variables is None else np.asarray(variables, int)
     # Leaves of several variables say something else of a cell in each row, which takes room.
     step = _ROWS if circuit.multivariate else max(len(rows), 1)
+    every = [slice(None)] * len(wanted)
     parts = [
-        _forms(circuit, rows[start : start + step], wanted)
+        list(map(likely_parts, _forms(circuit, rows[start : start + step], wanted, every)))
         for start in range(0, max(len(rows), 1), step)
     ]
     predictives = []
@@ -151,11 +147,10 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     (array([[1.]]), array([[4.]]))
     """
     rows = check_rows(circuit, X)
-    everything = np.arange(circuit.n_features)
-    centre, (first, second), _ = _averages(circuit, rows, everything, everything[:0], 2)
-    missing = np.isnan(rows)
-    mean = np.where(missing, first + centre, rows)
-    variance = np.where(missing, np.maximum(second - first**2, 0.0), 0.0)
+    mean, variance = rows.copy(), np.zeros_like(rows)
+    for cell, form in _missing_cells(circuit, rows, np.arange(circuit.n_features)):
+        mean[cell] = form.means()
+        variance[cell] = np.maximum(form.mean_squares(mean[cell]), 0.0)
     return mean, variance
 
 
@@ -197,11 +192,10 @@ def expected_cells(circuit: Circuit, X: Any, numbers: Any, categories: Any) -> F
     """
     rows = check_rows(circuit, X)
     numbers, categories = np.asarray(numbers, int), np.asarray(categories, int)
-    centre, (first,), probable = _averages(circuit, rows, numbers, categories, 1)
-    filled = rows.copy()
-    filled[:, numbers] = (first + centre)[:, numbers]
-    filled[:, categories] = probable
-    return np.where(np.isnan(rows), filled, rows)
+    filled, is_number = rows.copy(), np.isin(np.arange(circuit.n_features), numbers)
+    for cell, form in _missing_cells(circuit, rows, np.concatenate([numbers, categories])):
+        filled[cell] = form.means() if is_number[cell[1]] else form.prob.argmax(axis=1)
+    return filled
 
 
 def quantiles(circuit: Circuit, X: Any, levels: Any) -> Floats:
@@ -252,15 +246,27 @@ def quantiles(circuit: Circuit, X: Any, levels: Any) -> Floats:
         )
     out = np.repeat(rows[np.newaxis], len(level), axis=0)
     numbers = np.flatnonzero(~circuit.structure.is_categorical)
-    for start in range(0, len(rows), _ROWS):
-        part = slice(start, start + _ROWS)
-        for var, cells in zip(numbers, posteriors(circuit, rows[part], numbers)):
-            out[:, part, var] = [cells.quantile(float(q)) for q in level]
+    for (row, var), form in _missing_cells(circuit, rows, numbers):
+        out[:, row, var] = [likely_parts(form).quantiles(q) for q in level.tolist()]
     return out
 
 
-def _forms(circuit: Circuit, rows: Floats, wanted: Ints) -> list[Form]:
-    """Distributions of the cells of some variables."""
+def _missing_cells(
+    circuit: Circuit, rows: Floats, wanted: Ints
+) -> Iterator[tuple[tuple[Ints, int], Form]]:
+    """The missing cells of some variables, and their distributions, some rows at a time."""
+    for start in range(0, len(rows), _ROWS):
+        part = rows[start : start + _ROWS]
+        missing = [np.flatnonzero(np.isnan(part[:, var])) for var in wanted]
+        forms = _forms(circuit, part, wanted, missing)
+        for var, row, form in zip(wanted.tolist(), missing, forms):
+            yield (start + row, var), form
+
+
+def _forms(
+    circuit: Circuit, rows: Floats, wanted: Ints, chosen: Sequence[Ints | slice]
+) -> Iterator[Form]:
+    """Distributions of the cells of some variables in the rows that are chosen for each."""
     columns, leaves = circuit.columns, circuit.structure.leaves
     marks = np.zeros(circuit.n_features, dtype=bool)
     marks[wanted] = True
@@ -272,62 +278,15 @@ def _forms(circuit: Circuit, rows: Floats, wanted: Ints) -> list[Form]:
         else np.zeros((len(group.leaf), len(rows)))
         for group in reader.groups
     ]
-    given, forms = reader.conditionals(rows, probs), []
-    for var in wanted.tolist():
-        of_var = average[lines_of(leaves, columns, lines, var)].T
-        prob = _normalised(np.ascontiguousarray(of_var), rows[:, var])
-        joint = reader.of_variable(given, var)
-        forms.append(posterior_form(leaves, circuit.param, columns, var, prob, joint))
-    return forms
+    given = reader.conditionals(rows, probs)
+    for var, some in zip(wanted.tolist(), chosen):
+        of_var = average[lines_of(leaves, columns, lines, var)][:, some].T
+        prob = _normalised(np.ascontiguousarray(of_var), rows[some, var])
+        joint = reader.of_variable(given, var, some)
+        yield posterior_form(leaves, circuit.param, columns, var, prob, joint)
 
 
 def _normalised(prob: Floats, column: Floats) -> Floats:
     """Normalise away rounding; an observed cell takes the first part, which nobody looks at."""
     prob[~np.isnan(column)] = np.arange(prob.shape[1]) == 0
     return prob / prob.sum(axis=1, keepdims=True)
-
-
-def _averages(
-    circuit: Circuit, rows: Floats, numbers: Ints, categories: Ints, n_moments: int
-) -> tuple[Floats, list[Floats], Floats]:
-    """Moments of some variables and the most probable states of others, in one pass.
-
-    Returns a typical value of each variable; the first moments of ``x`` less this value, shape
-    (n_rows, n_features) each, to be read where a cell of one of the numbers is missing; and the
-    states of the categories, shape (n_rows, n_categories).
-    """
-    leaves, columns, param = circuit.structure.leaves, circuit.columns, circuit.param
-    n_features, reader = circuit.n_features, MultivariateReader(circuit)
-    is_number, is_category = np.zeros((2, n_features), dtype=bool)
-    is_number[numbers], is_category[categories] = True, True
-    states = posterior_lines(leaves, param, columns, is_category)
-    # Around a typical value of the column, the mean square does not drown the variance.
-    alone = leaves.line == leaves.var
-    var, of_leaf = leaves.var[alone], leaf_means(leaves, param, columns, np.zeros(n_features))
-    total = np.bincount(var, of_leaf[alone, 0], n_features)
-    centre = total / np.maximum(np.bincount(var, minlength=n_features), 1)
-    of_leaf = leaf_means(leaves, param, columns, centre)[:, :n_moments]
-    # Each number has a line for each moment; a leaf of several variables has one, for the
-    # probability that it made the row.
-    wanted = np.logical_or.reduceat(is_number[leaves.scope], leaves.scope_ptr[:-1])
-    kept = np.repeat(wanted[:, np.newaxis], n_moments, axis=1)
-    kept[:, 1:] &= alone[:, np.newaxis]
-    moment = np.where(alone[:, np.newaxis], of_leaf, 1.0)[kept]
-    has_states = np.diff(states.feature_ptr) > 0
-    sizes = np.where(has_states, np.diff(states.feature_ptr), kept.sum(axis=1))
-    feature = np.empty(sizes.sum())
-    in_states = np.repeat(has_states, sizes)
-    feature[in_states], feature[~in_states] = states.feature, moment
-    n_alone, joint = n_moments * n_features, (leaves.line - n_features) // 2
-    first = states.n_lines + np.where(alone, n_moments * leaves.var, n_alone + joint)
-    first = np.where(has_states, states.first, first)
-    n_lines = states.n_lines + n_alone + reader.n_leaves
-    average = posterior_average(circuit, rows, Lines(offsets(sizes), feature, first, n_lines))
-    probable = np.empty((len(rows), len(categories)))
-    for place, category in enumerate(categories.tolist()):
-        probable[:, place] = average[lines_of(leaves, columns, states, category)].argmax(axis=0)
-    average = average[states.n_lines :]
-    moments = [average[power:n_alone:n_moments].T for power in range(n_moments)]
-    second = moments[1] if n_moments > 1 else np.zeros_like(moments[0])
-    reader.add_moments(rows, average[n_alone:], centre, moments[0], second)
-    return centre, moments, probable

@@ -330,11 +330,13 @@ class ScoredNormals(NamedTuple):
         return self.rows @ self.state_prob[:, :-1]
 
 
-def likely_parts(parts: ScoredNormals) -> ScoredNormals:
-    """The same distributions with a part for each atom, and the parts that are not negligible.
+def likely_parts(parts: Form) -> Form:
+    """The same distributions without parts that are negligible, where each has parts of its own.
 
-    The means of parts differ from row to row, and so do the parts that are kept.
+    Each atom becomes a part.
     """
+    if not isinstance(parts, ScoredNormals) or parts.mean.ndim == 1:
+        return parts
     rest = parts.rest.rows
     n_kept = max(int((rest > NOTHING).sum(axis=1).max(initial=0)), 1)
     kept = np.argpartition(-rest, n_kept - 1, axis=1)[:, :n_kept]

@@ -256,11 +256,6 @@ def mode(table: Floats) -> tuple[Floats, Floats]:
     return table[0], table[2]
 
 
-def moments(mean: Floats, sd: Floats, centre: Floats) -> tuple[Floats, Floats]:
-    """Mean and mean square around a centre."""
-    return mean - centre, (mean - centre) ** 2 + sd**2
-
-
 def form(mean: Floats, sd: Floats) -> Normals:
     """What kernels and predictive values see."""
     return Normals(mean, sd)

@@ -13,40 +13,11 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, uniform
-from skpc.variables.forms import NOTHING
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, draw_score
 from skpc.variables.gaussian_kernels import factorise
 from skpc.variables.gaussians import Gaussians, Patterns
 from skpc.variables.leaves import Columns
 from skpc.variables.score import ATOMS
-
-
-def cell_moments(
-    leaves: MultivariateGaussian,
-    columns: Columns,
-    scores: tuple[Floats, Floats],
-    place: int,
-    prob: Floats,
-    centre: float,
-) -> tuple[Floats, Floats]:
-    """Mean and mean square of missing cells of a column around a centre.
-
-    ``scores`` are the means and standard deviations of their scores, ``prob`` the probability of
-    each leaf given each row, shape (n_leaves, n_rows).
-    """
-    column = columns.scored(int(leaves.variables[place]))
-    mean, sd = scores
-    # Leaves that a row hardly comes from are not worth a quadrature.
-    k, row = np.nonzero(prob > NOTHING)
-    of_scores = column.score.moments(mean[k, row], sd[k, row], np.full(len(k), centre))
-    state_prob = np.exp(leaves.log_prob_of(place))
-    of_atoms = [state_prob[:, :-1] @ (column.atoms - centre) ** power for power in (1, 2)]
-    values = [
-        prob[k, row] * (atoms[k] + state_prob[k, -1] * rest)
-        for atoms, rest in zip(of_atoms, of_scores)
-    ]
-    first, second = (np.bincount(row, value, prob.shape[1]) for value in values)
-    return first.astype(np.float64), second.astype(np.float64)
 
 
 def fill_modes(

@@ -22,7 +22,7 @@ from skpc.variables.families import (
     SCORED,
     WITH_STATES_ALONE,
 )
-from skpc.variables.forms import Form, Normals, Points, ScoredNormals, likely_parts
+from skpc.variables.forms import Form, Normals, Points, ScoredNormals
 from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussians import Gaussians
 from skpc.variables.leaves import (
@@ -31,7 +31,6 @@ from skpc.variables.leaves import (
     Lines,
     over_states,
     peaks_and_modes,
-    state_moments,
     states_of_leaves,
     updated_log_prob,
 )
@@ -205,26 +204,6 @@ def mode_tables(
         mode[leaf], best[leaf] = form.modes(relative)
     table[_missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
     return table, mode
-
-
-def leaf_means(leaves: Leaves, param: Floats, columns: Columns, centre: Floats) -> Floats:
-    """Mean and mean square of ``x - centre[var]`` under each leaf; shape (n_leaves, 2).
-
-    States of a category count as the numbers 0, 1, ... Entries of leaves of several variables are
-    not set.
-    """
-    moments = np.empty((len(leaves.node), 2))
-    for formula, leaf, rows in formula_params(leaves, param):
-        moments[leaf] = np.transpose(formula.moments(*rows, centre[leaves.var[leaf]]))
-    states = states_of_leaves(leaves, columns.n_states)
-    prob = np.exp(param[states.param])
-    for power, moment in enumerate(state_moments(columns, centre)):
-        total = np.add.reduceat(prob * moment[states.state], states.begin)
-        moments[states.leaf, power] = total
-    for var, leaf in _scored(leaves):
-        form = _scored_form(leaves, param, columns, var, alone=True)
-        moments[leaf] = np.transpose(form.moments_of_parts(centre[var]))
-    return moments
 
 
 def updated_param(
@@ -441,7 +420,7 @@ def posterior_form(
     place, mean, sd = given
     all_means, all_sds = (np.tile(part, (len(prob), 1)) for part in (parts.mean, parts.sd))
     all_means[:, place], all_sds[:, place] = mean.T, sd.T
-    return likely_parts(parts._replace(mean=all_means, sd=all_sds, prob=prob))
+    return parts._replace(mean=all_means, sd=all_sds, prob=prob)
 
 
 def is_category(columns: Columns, var: int) -> bool:

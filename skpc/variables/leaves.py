@@ -248,14 +248,3 @@ def peaks_and_modes(columns: Columns) -> tuple[Floats, Floats]:
         peak.append(np.zeros(n_states) if axis is None else axis.log_peaks())
         mode.append(np.arange(float(n_states)) if axis is None else axis.modes())
     return np.concatenate(peak), np.concatenate(mode)
-
-
-def state_moments(columns: Columns, centre: Floats) -> tuple[Floats, Floats]:
-    """Mean and mean square around the centre within each state of all variables."""
-    means, squares = [], []
-    for var, n_states in enumerate(columns.n_states):
-        axis, state = axis_of(columns, var), np.arange(n_states) - centre[var]
-        both = (state, state**2) if axis is None else axis.moments(float(centre[var]))
-        means.append(both[0])
-        squares.append(both[1])
-    return np.concatenate(means), np.concatenate(squares)

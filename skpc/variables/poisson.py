@@ -122,11 +122,6 @@ def mode(table: Floats) -> tuple[Floats, Floats]:
     return count, xlogy(count, table[1]) - table[1] - gammaln(count + 1.0)
 
 
-def moments(rate: Floats, centre: Floats) -> tuple[Floats, Floats]:
-    """Mean and mean square around a centre."""
-    return rate - centre, (rate - centre) ** 2 + rate
-
-
 def form(rate: Floats) -> Points:
     """What kernels and predictive values see: the counts that any of the rates makes likely."""
     low, high = float(rate.min()), float(rate.max())

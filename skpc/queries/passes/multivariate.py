@@ -8,14 +8,11 @@ from scipy.special import logsumexp
 from skpc._arrays import Floats, Ints
 from skpc._random import Streams
 from skpc.circuit import Circuit
-from skpc.queries.passes.rows import CHUNK, over_chunks, read_cells
+from skpc.queries.passes.rows import read_cells
 from skpc.variables.forms import NOTHING
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
-from skpc.variables.gaussian_cells import cell_moments, draw_missing, fill_modes
+from skpc.variables.gaussian_cells import draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
-
-#: Means of cells under the leaves of a scope that are held at a time: what a cache holds.
-_NUMBERS = 2**20
 
 
 class MultivariateReader:
@@ -132,44 +129,19 @@ class MultivariateReader:
         ]
 
     def of_variable(
-        self, given: list[tuple[Floats, Floats]], var: int
+        self, given: list[tuple[Floats, Floats]], var: int, rows: Ints | slice
     ) -> tuple[Ints, Floats, Floats] | None:
-        """From these, those of a variable: places among all its leaves, means, deviations.
+        """From these, those of a variable in some rows: places among all its leaves, means, sds.
 
         None where no such leaf has it.
         """
         among, parts = self.leaves.with_variable(var), []
         for group, (mean, sd) in zip(self.groups, given):
             for at in np.flatnonzero(group.variables == var):
-                parts.append((np.searchsorted(among, group.leaf), mean[:, :, at], sd[:, :, at]))
+                of_cells = mean[:, :, at][:, rows], sd[:, :, at][:, rows]
+                parts.append((np.searchsorted(among, group.leaf), *of_cells))
         if not parts:
             return None
         place, means, sds = map(np.concatenate, zip(*parts))
         # An observed cell has no distribution; nobody looks at the one that it gets.
         return place, means, np.where(sds > 0.0, sds, 1.0)
-
-    def add_moments(
-        self, rows: Floats, prob: Floats, centre: Floats, first: Floats, second: Floats
-    ) -> None:
-        """Add means and mean squares of missing cells around ``centre``, (n_rows, n_features).
-
-        ``prob`` has the probabilities of the leaves given each row, shape (n_leaves, n_rows).
-        """
-
-        def add(part: Floats, start: int) -> None:
-            for place, group, cells in zip(self.place, self.groups, self.cells(part)):
-                of_rows = prob[place, start : start + len(part)]
-                wanted = np.ascontiguousarray(of_rows > NOTHING)
-                mean, sd = conditionals(group.gaussians, *cells[1:], wanted)
-                for at, var in enumerate(group.variables.tolist()):
-                    some = np.flatnonzero(np.isnan(part[:, var]))
-                    of_cells = mean[:, some, at], sd[:, some, at]
-                    moments = cell_moments(
-                        group, self.columns, of_cells, at, of_rows[:, some], centre[var]
-                    )
-                    first[start + some, var] += moments[0]
-                    second[start + some, var] += moments[1]
-
-        if self.groups:
-            most = max(group.gaussians.mean.size for group in self.groups)
-            over_chunks(rows, add, min(CHUNK, max(1, _NUMBERS // most)))
