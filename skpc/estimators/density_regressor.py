@@ -189,9 +189,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             self.member_names_ = [member.name for member in members]
             self.weights_, self.log_density_ = pool.weights, pool.log_density
             self.member_log_densities_ = pool.member_log_densities
-            self.densities_ = {
-                self.member_names_[m]: density.model for m, density in pool.densities.items()
-            }
+            self.densities_ = {self.member_names_[m]: one for m, one in pool.densities.items()}
         return self
 
     def _candidates(self, random_state: np.random.RandomState) -> tuple[list[Any], list[Member]]:

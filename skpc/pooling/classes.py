@@ -8,15 +8,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import noted, without_warnings
-from skpc.domain import Domain, merge_rows
+from skpc.domain import Domain
 from skpc.learning import mixture_weights
 from skpc.pooling.folds import Fold, observed_fraction
 from skpc.pooling.masking import MaskingEnsemble
-from skpc.pooling.pool import NEEDED, Member, OutOfFold, draw_by_source
+from skpc.pooling.pool import (
+    NEEDED,
+    Member,
+    OutOfFold,
+    blanked,
+    draw_by_source,
+    fit_density,
+    labelled,
+)
 from skpc.pooling.weights import LogPool
 
 #: To a single member no class is further below the most probable one than this, in nats.
@@ -48,10 +55,9 @@ class ClassDensities:
         """
         if self.joint:
             return self._log_density_of_one(rows)
-        log_density = np.full((len(rows), len(self.densities)), -np.inf)
-        for column, density in zip(log_density.T, self.densities):
-            if density is not None:
-                column[:] = density._density.log_density(rows)
+        nothing = np.full(len(rows), -np.inf)
+        of_classes = [d._density.log_density(rows) if d else nothing for d in self.densities]
+        log_density = np.column_stack(of_classes)
         # That of a class without rows does not matter.
         weight = np.where(self.class_count > 0.0, self._weight_of_all(), 0.5)
         log_share = log_or_inf(self._shares())
@@ -90,23 +96,19 @@ class ClassDensities:
         return 1.0 / (self.class_count + 1.0)
 
     def _log_density_of_one(self, rows: Floats) -> Floats:
-        density = self.densities[0]._density
-        unlabelled = np.column_stack([rows, np.full(len(rows), np.nan)])
-        log_density = density.log_density(unlabelled)
+        density, rows = self.densities[0]._density, labelled(rows)
+        log_density = density.log_density(rows)
         # One question about the class instead of one for each class; a row that is too far away
         # for its density to be positive has no answer.
-        near = ~np.isneginf(log_density)
-        posterior = np.zeros((len(rows), len(self.class_count)))
-        if near.any():
-            (label,) = density.posteriors(unlabelled[near], [rows.shape[1]])
-            posterior[near] = label.probabilities
-        return log_density[:, np.newaxis] + log_or_inf(posterior) - self.log_prior
+        near = blanked(rows, np.isneginf(log_density))
+        (label,) = density.posteriors(near, [rows.shape[1] - 1])
+        return log_density[:, np.newaxis] + log_or_inf(label.probabilities) - self.log_prior
 
     def _class_alone(self) -> Floats:
         """One row for each class, in which only the class is known."""
         n_classes = len(self.class_count)
         unknown = np.full((n_classes, self.densities[0].n_features_in_ - 1), np.nan)
-        return np.column_stack([unknown, np.arange(n_classes, dtype=np.float64)])
+        return labelled(unknown, np.arange(n_classes))
 
 
 class MaskingClassifier(NamedTuple):
@@ -184,32 +186,31 @@ class ClassData(NamedTuple):
         count = np.bincount(code, weight, len(self.classes)).astype(np.float64)
         if member.is_density:
             learn = self._fit_joint if member.joint else self._fit_each_class
-            return learn(member.model, rows, code, weight, count)
+            return ClassDensities(learn(member.model, rows, code, weight), member.joint, count)
         if (count > 0.0).sum() == 1:
             return MaskingClassifier(None, count)
         training_data = self.domain, rows, code, weight, self.rates, np.random.RandomState(seed)
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
             return MaskingClassifier(MaskingEnsemble.fit(member.model, *training_data), count)
 
-    def _fit_joint(
-        self, density: Any, rows: Floats, code: Ints, weight: Floats, count: Floats
-    ) -> ClassDensities:
+    def _fit_joint(self, model: Any, rows: Floats, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
-        labelled = merge_rows(np.column_stack([rows, code]), weight)
+        model = model.densities[0] if isinstance(model, ClassDensities) else model
         whole = self.domain.with_category(len(self.classes))
-        return ClassDensities([_fit(density, 0, whole, labelled)], True, count)
+        return [fit_density(model, whole, labelled(rows, code), weight)]
 
-    def _fit_each_class(
-        self, density: Any, rows: Floats, code: Ints, weight: Floats, count: Floats
-    ) -> ClassDensities:
-        """Learn a density of the rows of each class."""
-        densities = []
-        for c, (name, total) in enumerate(zip(self.classes.tolist(), count)):
+    def _fit_each_class(self, model: Any, rows: Floats, code: Ints, weight: Floats) -> list[Any]:
+        """Learn a density of the rows of each class; None of a class without rows."""
+        densities: list[Any] = []
+        for c, name in enumerate(self.classes.tolist()):
+            some = code == c
+            total = weight[some].sum()
             note = f"the density of class {name!r}, which has rows of total weight {total:g}."
             with noted(f"This came from {note}"):
-                of_class = merge_rows(*_rows_of_class(rows, weight, code == c))
-                densities.append(_fit(density, c, self.domain, of_class) if total else None)
-        return ClassDensities(densities, False, count)
+                start = model.densities[c] if isinstance(model, ClassDensities) else model
+                of_class = _rows_of_class(rows, weight, some)
+                densities.append(fit_density(start, self.domain, *of_class) if total else None)
+        return densities
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, Floats]:
         """Evidence for the classes, and the log density of the rows with their own classes.
@@ -226,24 +227,23 @@ class ClassData(NamedTuple):
 
     def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> ClassPool:
         """A log pool of the evidence, and a mixture of the densities."""
-        is_density = np.array([member.is_density for member in members])
-        pool, losses = LogPool.equal(len(members), len(self.classes)), np.full(len(members), np.nan)
-        counts, log_loss = np.ones(len(members), dtype=bool), np.nan
-        log_density, weight = np.zeros((1, len(members))), np.ones(1)
-        if out_of_fold is not None:
-            evidence, log_density = out_of_fold.predictions
-            weight = out_of_fold.test_weight
-            observed = observed_fraction(out_of_fold.test_rows, self.domain)
-            truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
-            pool = LogPool.fit(evidence, *truth)
-            alone, n_members = LogPool.equal(1, len(self.classes)), len(members)
-            losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
-            log_loss, counts = pool.log_loss(evidence, *truth), pool.weights.max(axis=0) > 0.0
+        is_density, n_members = np.array([m.is_density for m in members]), len(members)
+        if out_of_fold is None:
+            pool, losses = LogPool.equal(n_members, len(self.classes)), np.full(n_members, np.nan)
+            mixture = is_density / is_density.sum()
+            return ClassPool(self.domain, pool, mixture, losses, np.nan, list(range(n_members)))
+        (evidence, log_density), weight = out_of_fold.predictions, out_of_fold.test_weight
+        observed = observed_fraction(out_of_fold.test_rows, self.domain)
+        truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
+        pool, alone = LogPool.fit(evidence, *truth), LogPool.equal(1, len(self.classes))
+        losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
+        counts = pool.weights.max(axis=0) > 0.0
         # The mixture is of the densities that count for the classes, if any.
         some = is_density & counts if (is_density & counts).any() else is_density
-        mixture = np.zeros(len(members))
+        mixture = np.zeros(n_members)
         mixture[some] = mixture_weights(log_density[:, some], weight)
         used = np.flatnonzero(counts | (mixture > 0.0)).tolist()
+        log_loss = pool.log_loss(evidence, *truth)
         return ClassPool(self.domain, pool, mixture, losses, log_loss, used)
 
 
@@ -281,7 +281,7 @@ class ClassPool(NamedTuple):
             evidence = [self.fitted[m].evidence(rows) for m in used.tolist()]
         pool = LogPool(self.pool.weights[:, used], self.pool.offsets)
         observed = observed_fraction(rows, self.domain)
-        return pool.log_odds(np.array(evidence).transpose(1, 0, 2), observed)
+        return pool.log_odds(np.stack(evidence, axis=1), observed)
 
     def log_density(self, rows: Floats, log_prior: Floats) -> Floats:
         """Log density of encoded rows under the mixture of the densities, shape (n_rows,)."""
@@ -304,13 +304,6 @@ class ClassPool(NamedTuple):
             n_features,
             lambda m, some: self.fitted[m].draw(code[some], n_features, random_state),
         )
-
-
-def _fit(density: Any, place: int, domain: Domain, merged: tuple[Floats, Floats]) -> Any:
-    """Fit a clone of a density, or once more the one that has learned from all rows."""
-    if isinstance(density, ClassDensities):
-        return density.densities[place]._fit_again(domain, *merged)
-    return clone(density).fit_rows(domain, *merged)
 
 
 def _rows_of_class(

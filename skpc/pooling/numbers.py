@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
-from itertools import repeat
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from scipy.special import log_softmax
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import noted, without_warnings
-from skpc.domain import Domain, merge_rows
+from skpc.domain import Domain
 from skpc.learning import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.pooling.masking import MaskingEnsemble, with_categories
-from skpc.pooling.pool import NEEDED, Member, OutOfFold
-from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, LinearPool
+from skpc.pooling.pool import NEEDED, Member, OutOfFold, blanked, fit_density, labelled
+from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, fit_gate
 from skpc.variables import Normals, Number, Points, Predictive, ScaleMixture
 
 #: How many times as wide the copies of the prediction of a density, and of a regressor, are: a pool
@@ -70,62 +70,6 @@ class Target(NamedTuple):
         return np.where(near, distance.argmin(axis=1), -1)
 
 
-class TargetDensity(NamedTuple):
-    """A density of encoded rows and the target.
-
-    Attributes
-    ----------
-    model : fitted density estimator
-        Its last column is the target.
-    """
-
-    model: Any
-
-    def predictive(self, rows: Floats) -> Predictive:
-        """Distribution of the target of each row."""
-        unlabelled = _without_target(rows)
-        column = unlabelled.shape[1] - 1
-        # Rows are rarely too far away, and asking first would double the work.
-        try:
-            (cells,) = self.model._density.posteriors(unlabelled, [column])
-        except ValueError:
-            (cells,) = self.model._density.posteriors(self._near(unlabelled), [column])
-        return cells
-
-    def log_density(self, rows: Floats) -> Floats:
-        """Log density (nats) of each row, whatever its target."""
-        return np.asarray(self.model._density.log_density(_without_target(rows)))
-
-    def draw(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
-        """A target for each row."""
-        unlabelled = self._near(_without_target(rows))
-        return np.asarray(self.model._density.draw_missing(unlabelled, random_state)[:, -1])
-
-    def _near(self, unlabelled: Floats) -> Floats:
-        """Rows too far away for their density to be positive say nothing about their targets."""
-        far = np.isneginf(self.model._density.log_density(unlabelled))
-        return np.where(far[:, np.newaxis], np.nan, unlabelled)
-
-
-def _without_target(rows: Floats) -> Floats:
-    return np.column_stack([rows, np.full(len(rows), np.nan)])
-
-
-def _log_density(predictive: Predictive, values: Floats) -> Floats:
-    return np.asarray(predictive.terms[0].log_density(values))
-
-
-def _atom_probabilities(predictive: Predictive, target: Target) -> Floats:
-    """Probability of each atom of the target by a density, shape (n_rows, n_atoms)."""
-    n_rows = len(predictive.known)
-    probability = np.empty((n_rows, len(target.atoms)))
-    for place, atom in enumerate(target.atoms.tolist()):
-        probability[:, place] = np.exp(_log_density(predictive, np.full(n_rows, atom)))
-    probability *= target.cell
-    # The sum may exceed one by rounding.
-    return probability / np.maximum(probability.sum(axis=1, keepdims=True), 1.0)
-
-
 class TargetRegressor(NamedTuple):
     """What predicts the target where it is not an atom.
 
@@ -162,13 +106,14 @@ class Prediction(NamedTuple):
     target : Target
     atoms : ndarray of shape (n_rows, n_atoms)
         Probabilities of the atoms.
-    copies : ScaleMixture
+    copies : ScaleMixture or Form
         The distributions of other values, with the probability that these have; each copy has it.
+        A density alone has no copies, but its exact distributions with their atoms.
     """
 
     target: Target
     atoms: Floats
-    copies: ScaleMixture
+    copies: Any
 
     @classmethod
     def from_density(
@@ -176,8 +121,7 @@ class Prediction(NamedTuple):
     ) -> Prediction:
         """Copies of the distributions by a density."""
         term: Any = predictive.terms[0]
-        ones = np.ones((len(atoms), len(scales)))
-        return cls(target, atoms, ScaleMixture.from_form(term.without_atoms(), scales, ones))
+        return cls._from_form(target, term.without_atoms(), atoms, scales)
 
     @classmethod
     def from_normals(
@@ -186,15 +130,17 @@ class Prediction(NamedTuple):
         """Normals around the predictions of a regressor."""
         rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         normals = Normals(mean[:, np.newaxis], sd[:, np.newaxis], rest)
-        ones = np.ones((len(atoms), len(scales)))
-        return cls(target, atoms, ScaleMixture.from_form(normals, scales, ones))
+        return cls._from_form(target, normals, atoms, scales)
 
-    def means(self) -> Floats:
-        """Mean of the target of each row."""
-        return np.asarray(self.atoms @ self.target.atoms + self.copies.form.means())
+    @classmethod
+    def _from_form(cls, target: Target, form: Any, atoms: Floats, scales: Floats) -> Prediction:
+        ones = np.ones((len(atoms), len(scales)))
+        return cls(target, atoms, ScaleMixture.from_form(form, scales, ones))
 
     def log_densities(self, values: Floats) -> Floats:
         """Log density (nats) of each copy at a value for each row, (n_rows, n_scales)."""
+        if not isinstance(self.copies, ScaleMixture):
+            return np.asarray(self.copies.log_density(values)[:, np.newaxis])
         number, atom = self.target.number, self.target.atom_of(values)
         if number is not None and number.step > 0.0:
             log_density = self.copies.log_masses(values, number.step)
@@ -205,12 +151,13 @@ class Prediction(NamedTuple):
         log_density[at_atom] = of_atom[:, np.newaxis]
         return log_density
 
-    def predictive(self, shares: Floats) -> Predictive:
-        """The distributions, with shares of the copies: shape (n_rows, n_scales)."""
-        points = [Points(self.target.atoms, self.atoms)] if len(self.target.atoms) else []
-        copies, unknown = self.copies._replace(prob=shares), np.full(len(shares), np.nan)
-        terms: list[Any] = [*points, copies]
-        return Predictive(terms, unknown, number=self.target.number)
+    def terms(self, weights: Floats) -> list[Any]:
+        """What the distributions add to a mixture in which the copies of each row have weights."""
+        copies = self.copies._replace(prob=self.copies.prob * weights)
+        if not self.atoms.shape[1]:
+            return [copies]
+        atoms = self.atoms * weights.sum(axis=1, keepdims=True)
+        return [Points(self.target.atoms, atoms), copies]
 
     def draw_normals(self, row: Ints, random_state: np.random.RandomState) -> Floats:
         """Draws for some rows by a regressor, from the copy that is as wide as the noise."""
@@ -228,6 +175,31 @@ class Prediction(NamedTuple):
         if number is not None:
             moved = number.snapped(np.clip(moved, *number.range_of_draws))
         return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
+
+
+def target_distributions(density: Any, rows: Floats) -> Predictive:
+    """Distribution of the target of each row by a density of rows and targets."""
+    rows = labelled(rows)
+    # Rows are rarely too far away, and asking first would double the work.
+    try:
+        (cells,) = density.posteriors(rows, [rows.shape[1] - 1])
+    except ValueError:
+        (cells,) = density.posteriors(_possible(density, rows), [rows.shape[1] - 1])
+    return cells
+
+
+def _possible(density: Any, rows: Floats) -> Floats:
+    """Rows too far away for their density to be positive say nothing about their targets."""
+    return blanked(rows, np.isneginf(density.log_density(rows)))
+
+
+def _atom_probabilities(predictive: Predictive, target: Target) -> Floats:
+    """Probability of each atom of the target by a density, shape (n_rows, n_atoms)."""
+    n_rows, (term,) = len(predictive.known), predictive.terms
+    at_atoms = [term.log_density(np.full(n_rows, atom)) for atom in target.atoms.tolist()]
+    probability = np.exp(at_atoms).reshape(-1, n_rows).T * target.cell
+    # The sum may exceed one by rounding.
+    return probability / np.maximum(probability.sum(axis=1, keepdims=True), 1.0)
 
 
 class NumberData(NamedTuple):
@@ -253,23 +225,19 @@ class NumberData(NamedTuple):
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         # Axes follow only the rows that the fold leaves to learn from.
         some = fold.train_weight > 0.0
-        labelled = np.column_stack([self.rows, self.values])[some]
-        domain = self.target.domain.with_axes_of(labelled, fold.train_weight[some])
+        rows = labelled(self.rows, self.values)[some]
+        domain = self.target.domain.with_axes_of(rows, fold.train_weight[some])
         return self._replace(target=self.target._replace(domain=domain))
 
     def fit(self, member: Member, weight: Floats, seed: int) -> Any:
         """See :class:`~skpc.pooling.pool.TrainingData`; None where a regressor cannot learn."""
-        some = weight > 0.0
-        if not member.is_density:
-            some &= self.target.atom_of(self.values) < 0
-        rows, values, weight = self.rows[some], self.values[some], weight[some]
-        if not member.is_density:
-            with noted(f"This came from the member {member.name!r}. {NEEDED}"):
-                return self._fit_regressor(member.model, rows, values, weight, seed)
-        merged = merge_rows(np.column_stack([rows, values]), weight)
-        if isinstance(member.model, TargetDensity):
-            return TargetDensity(member.model.model._fit_again(self.target.domain, *merged))
-        return TargetDensity(clone(member.model).fit_rows(self.target.domain, *merged))
+        if member.is_density:
+            rows = labelled(self.rows, self.values)
+            return fit_density(member.model, self.target.domain, rows, weight)
+        some = (weight > 0.0) & (self.target.atom_of(self.values) < 0)
+        with noted(f"This came from the member {member.name!r}. {NEEDED}"):
+            training_data = self.rows[some], self.values[some], weight[some]
+            return self._fit_regressor(member.model, *training_data, seed)
 
     def _fit_regressor(
         self, model: Any, rows: Floats, values: Floats, weight: Floats, seed: int
@@ -288,11 +256,8 @@ class NumberData(NamedTuple):
         if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:
             model = with_categories(model, features).fit(rows, scaled, sample_weight=weight)
             return TargetRegressor(model, centre, scale, not np.isnan(rows).any())
-        random_state = np.random.RandomState(seed)
-        ensemble = MaskingEnsemble.fit(
-            model, features, rows, scaled, weight, self.rates, random_state
-        )
-        return TargetRegressor(ensemble, centre, scale, False)
+        training_data = features, rows, scaled, weight, self.rates, np.random.RandomState(seed)
+        return TargetRegressor(MaskingEnsemble.fit(model, *training_data), centre, scale, False)
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
         """Means and variances of the test targets, log densities of copies, probabilities of atoms.
@@ -300,22 +265,18 @@ class NumberData(NamedTuple):
         A regressor knows the variance over missing cells only. Its other answers are NaN, as its
         noise is not known yet; so are all where it could not be learned.
         """
-        if isinstance(fitted, TargetDensity):
-            parts = gen_batches(len(fold.test_rows), _ROWS)
-            of_parts = [self._predict_by_density(fitted, fold, part) for part in parts]
-            return tuple(np.concatenate(predictions) for predictions in zip(*of_parts))
-        unknown = np.full(len(fold.test_rows), np.nan)
-        mean = sd = unknown
-        if fitted is not None:
-            mean, sd = fitted.mean_and_sd(fold.test_rows)
-        no_copies = np.full((len(unknown), len(DENSITY_SCALES)), np.nan)
-        return mean, sd**2, no_copies, np.full((len(unknown), len(self.target.atoms)), np.nan)
+        n_rows, rows = len(fold.test_rows), fold.test_rows
+        if fitted is None or isinstance(fitted, TargetRegressor):
+            mean, sd = np.full((2, n_rows), np.nan) if fitted is None else fitted.mean_and_sd(rows)
+            no_copies = np.full((n_rows, len(DENSITY_SCALES)), np.nan)
+            return mean, sd**2, no_copies, np.full((n_rows, len(self.target.atoms)), np.nan)
+        parts = gen_batches(n_rows, _ROWS)
+        of_parts = [self._predict_by_density(fitted._density, fold, part) for part in parts]
+        return tuple(np.concatenate(predictions) for predictions in zip(*of_parts))
 
-    def _predict_by_density(
-        self, density: TargetDensity, fold: Fold, part: slice
-    ) -> tuple[Floats, ...]:
+    def _predict_by_density(self, density: Any, fold: Fold, part: slice) -> tuple[Floats, ...]:
         with without_warnings():
-            predictive = density.predictive(fold.test_rows[part])
+            predictive = target_distributions(density, fold.test_rows[part])
         atoms = _atom_probabilities(predictive, self.target)
         copies = Prediction.from_density(self.target, predictive, atoms, DENSITY_SCALES)
         log_density = copies.log_densities(self.values[fold.test_index[part]])
@@ -323,32 +284,34 @@ class NumberData(NamedTuple):
 
     def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> NumberPool:
         """A linear pool; without rows held out, the densities count equally."""
-        if out_of_fold is None:
-            is_density = np.array([member.is_density for member in members])
-            mixture = is_density / is_density.sum()
-            used = np.flatnonzero(is_density).tolist()
-            scores = np.full(len(members), np.nan)
-            return NumberPool(self.target, mixture[used], mixture, scores, np.nan, used)
-        return _weigh(self, out_of_fold)
+        if out_of_fold is not None:
+            return _weigh(self, out_of_fold)
+        is_density = np.array([member.is_density for member in members])
+        weights, used = is_density / is_density.sum(), np.flatnonzero(is_density)
+        mixture, scores = weights[used], np.full(len(members), np.nan)
+        gate = Gate(used, np.ones(len(used)), np.log(mixture)[np.newaxis], None)
+        return NumberPool(self.target, mixture, weights, scores, np.nan, used.tolist(), gate)
 
 
 class Gate(NamedTuple):
-    """What the weights of the copies of members depend on, and how they do.
+    """The weights of the copies of members: ``softmax(features @ coef)`` for each row.
 
     Attributes
     ----------
-    features : GatingFeatures
-    pool : LinearPool
     member : ndarray of shape (n_copies,), int
         The member that each copy belongs to.
     scale : ndarray of shape (n_copies,)
         How many times as wide as the member it is.
+    coef : ndarray of shape (n_features, n_copies)
+    features : GatingFeatures or None
+        What the weights depend on. None where nothing has weighed the densities, which are then
+        mixed as they are; the only feature is a constant one.
     """
 
-    features: GatingFeatures
-    pool: LinearPool
     member: Ints
     scale: Floats
+    coef: Floats
+    features: GatingFeatures | None
 
 
 class NumberPool(NamedTuple):
@@ -369,11 +332,10 @@ class NumberPool(NamedTuple):
         That of the pool.
     used : list of int
         The members that are learned from all rows, densities first.
-    gate : Gate or None
-        None where nothing has weighed the densities, which are then mixed as they are.
+    gate : Gate
     noise : dict of int to HeteroscedasticNoise
         How far the targets lie from the predictions of each regressor.
-    fitted : list of TargetDensity, TargetRegressor or None
+    fitted : list of density estimator, TargetRegressor or None
     """
 
     target: Target
@@ -382,141 +344,126 @@ class NumberPool(NamedTuple):
     member_log_densities: Floats
     log_density: float
     used: list[int]
-    gate: Gate | None = None
-    noise: dict[int, HeteroscedasticNoise] | None = None
+    gate: Gate
+    noise: Mapping[int, HeteroscedasticNoise] = {}
     fitted: Sequence[Any] = ()
 
     @property
-    def densities(self) -> dict[int, TargetDensity]:
-        """The densities that are used, by their numbers."""
-        fitted = ((m, self.fitted[m]) for m in self.used)
-        return {m: one for m, one in fitted if isinstance(one, TargetDensity)}
+    def densities(self) -> dict[int, Any]:
+        """The density estimators that are used, by their numbers."""
+        return {m: self.fitted[m] for m in self.used if m not in self.noise}
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
-        members, log_weight = self._copies(rows)
-        predictives, weights = [], []
-        for m, one in zip(self.used, members):
-            log_share = log_weight[:, self._member_of_copies == m]
-            log_total = np.logaddexp.reduce(log_share, axis=1)
-            if isinstance(one, Prediction):
-                one = one.predictive(np.exp(log_share - log_total[:, np.newaxis]))
-            predictives.append(one)
-            weights.append(np.exp(log_total))
-        return Predictive.mixture(predictives, np.column_stack(weights))
+        members, log_weight = self._predictions(rows)
+        weights = np.exp(log_weight)
+        terms = [m.terms(weights[:, self.gate.member == k]) for k, m in members.items()]
+        unknown = np.full(len(rows), np.nan)
+        return Predictive(list(chain.from_iterable(terms)), unknown, number=self.target.number)
 
     def log_density_at(self, rows: Floats, values: Floats) -> Floats:
         """Log density (nats) of the target of each row at a value of its own."""
-        members, log_weight = self._copies(rows)
-        log_density = [
-            one.log_densities(values)
-            if isinstance(one, Prediction)
-            else _log_density(one, values)[:, np.newaxis]
-            for one in members
-        ]
-        return np.asarray(np.logaddexp.reduce(np.hstack(log_density) + log_weight, axis=1))
+        members, log_weight = self._predictions(rows)
+        log_density = np.hstack([one.log_densities(values) for one in members.values()])
+        return np.asarray(np.logaddexp.reduce(log_density + log_weight, axis=1))
 
     def log_density_of_rows(self, rows: Floats) -> Floats:
         """Log density (nats) of the rows themselves, whatever their targets."""
-        with without_warnings(len(self.densities) > 1):
-            log_density = [density.log_density(rows) for density in self.densities.values()]
-        joint = np.column_stack(log_density) + log_or_inf(self.mixture)
-        return np.asarray(np.logaddexp.reduce(joint, axis=1))
+        members, rows = [one._density for one in self.densities.values()], labelled(rows)
+        with without_warnings(len(members) > 1):
+            log_density = np.column_stack([density.log_density(rows) for density in members])
+        return np.asarray(np.logaddexp.reduce(log_density + log_or_inf(self.mixture), axis=1))
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:
         """Targets for each row, shape (n_rows, n_draws)."""
-        members, log_weight = self._copies(rows)
-        by_number = dict(zip(self.used, members))
+        members, log_weight = self._predictions(rows)
         source = _draw_columns(np.exp(log_weight), n_draws, random_state)
         drawn = np.empty(source.shape)
         for copy in np.unique(source).tolist():
             row, place = np.nonzero(source == copy)
-            m = int(self._member_of_copies[copy])
-            if isinstance(self.fitted[m], TargetDensity):
-                of_member = self.fitted[m].draw(rows[row], random_state)
+            m, scale = int(self.gate.member[copy]), float(self.gate.scale[copy])
+            if m in self.noise:
+                values = members[m].draw_normals(row, random_state)
             else:
-                of_member = by_number[m].draw_normals(row, random_state)
-            if self.gate is not None:
-                of_member = by_number[m].scaled(of_member, row, float(self.gate.scale[copy]))
-            drawn[row, place] = of_member
+                density = self.fitted[m]._density
+                unknown = _possible(density, labelled(rows[row]))
+                values = density.draw_missing(unknown, random_state)[:, -1]
+            if self.gate.features is not None:
+                values = members[m].scaled(values, row, scale)
+            drawn[row, place] = values
         return drawn
 
-    def _copies(self, rows: Floats) -> tuple[list[Any], Floats]:
+    def _predictions(self, rows: Floats) -> tuple[dict[int, Prediction], Floats]:
         """Distributions by the members that are used, and log weights of their copies.
 
-        A Prediction by each member, or a Predictive by each density where nothing has weighed them;
-        weights of shape (n_rows, n_copies).
+        Weights of shape (n_rows, n_copies).
         """
         with without_warnings(len(self.used) > 1):
-            predictives = [density.predictive(rows) for density in self.densities.values()]
-        gate, target = self.gate, self.target
-        if gate is None:
-            return predictives, np.tile(np.log(self.mixture), (len(rows), 1))
-        variance = Predictive.mixture(predictives, self.mixture).variance()
-        features = gate.features.transform(rows, variance)
-        of_densities = [_atom_probabilities(one, target) for one in predictives]
-        members = [
-            Prediction.from_density(target, one, atoms, gate.scale[gate.member == m])
-            for m, one, atoms in zip(self.used, predictives, of_densities)
-        ]
-        atoms = np.tensordot(self.mixture, of_densities, axes=1)
-        for m, noise in (self.noise or {}).items():
+            of_densities = {
+                m: target_distributions(one._density, rows) for m, one in self.densities.items()
+            }
+        gate, target, gating = self.gate, self.target, np.ones((len(rows), 1))
+        if gate.features is None:
+            none = np.empty((len(rows), 0))
+            exact = {m: Prediction(target, none, one.terms[0]) for m, one in of_densities.items()}
+            return exact, log_softmax(gating @ gate.coef, axis=1)
+        variance = Predictive.mixture([*of_densities.values()], self.mixture).variance()
+        gating = gate.features.transform(rows, variance)
+        atoms = {m: _atom_probabilities(one, target) for m, one in of_densities.items()}
+        scales = {m: gate.scale[gate.member == m] for m in self.used}
+        predictions = {
+            m: Prediction.from_density(target, one, atoms[m], scales[m])
+            for m, one in of_densities.items()
+        }
+        mixed = np.tensordot(self.mixture, [*atoms.values()], axes=1)
+        for m, noise in self.noise.items():
             mean, sd = self.fitted[m].mean_and_sd(rows)
-            sds, scales = noise.sds(sd, features), gate.scale[gate.member == m]
-            members.append(Prediction.from_normals(target, mean, sds, atoms, scales))
-        return members, gate.pool.log_weights(features)
-
-    @property
-    def _member_of_copies(self) -> Ints:
-        return np.array(self.used) if self.gate is None else self.gate.member
+            sds = noise.sds(sd, gating)
+            predictions[m] = Prediction.from_normals(target, mean, sds, mixed, scales[m])
+        return predictions, log_softmax(gating @ gate.coef, axis=1)
 
 
 def _weigh(data: NumberData, out_of_fold: OutOfFold) -> NumberPool:
     """Fit the noise of regressors, and the weights of all members."""
     is_density, weight = out_of_fold.is_density, out_of_fold.test_weight
-    values, n_members = data.values[out_of_fold.test_index], len(out_of_fold.is_density)
+    values, share = data.values[out_of_fold.test_index], weight / weight.sum()
     mean, variance, log_density, atoms = out_of_fold.predictions
     mixture = mixture_weights(log_density[:, is_density, -1], weight)
     spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
     spread = spread[:, is_density] @ mixture
-    gating = GatingFeatures.fit(
-        data.target.features, out_of_fold.test_rows, spread, float(data.values.var()), weight
-    )
-    features = gating.transform(out_of_fold.test_rows, spread)
+    rows, of_targets = out_of_fold.test_rows, float(data.values.var())
+    features = GatingFeatures.fit(data.target.features, rows, spread, of_targets, weight)
+    gating = features.transform(rows, spread)
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
-    no_atom = data.target.atom_of(values) < 0
+    rest = np.flatnonzero(data.target.atom_of(values) < 0)
+    is_learned = is_density | (~np.isnan(mean).any(axis=0) & bool(len(rest)))
     noise: dict[int, HeteroscedasticNoise] = {}
-    copies: list[tuple[int, float, Floats, Floats]] = []
-    for m in range(n_members):
-        scales, means, log_densities = DENSITY_SCALES, mean[:, m], log_density[:, m]
-        if not is_density[m]:
-            if not no_atom.any() or np.isnan(means).any():
-                continue
-            residual, sd, scales = values - means, np.sqrt(variance[:, m]), REGRESSOR_SCALES
-            of_rest = residual[no_atom], sd[no_atom], features[no_atom], weight[no_atom]
-            noise[m] = HeteroscedasticNoise.fit(*of_rest, scales)
-            sds = noise[m].sds(sd, features)
-            prediction = Prediction.from_normals(data.target, means, sds, atoms, scales)
-            means, log_densities = prediction.means(), prediction.log_densities(values)
-        copies += [(m, *of_copy) for of_copy in zip(scales, repeat(means), log_densities.T)]
-    member, scale = (np.array([copy[k] for copy in copies]) for k in (0, 1))
-    means, log_density = (np.column_stack([copy[k] for copy in copies]) for k in (2, 3))
-    is_unscaled, share = scale == 1.0, weight / weight.sum()
-    pool = LinearPool.fit(log_density, means, values, features, weight, is_unscaled)
-    log_weight = pool.log_weights(features)
+    for m in np.flatnonzero(is_learned & ~is_density).tolist():
+        residual, sd = values - mean[:, m], np.sqrt(variance[:, m])
+        of_rest = residual[rest], sd[rest], gating[rest], weight[rest]
+        noise[m] = HeteroscedasticNoise.fit(*of_rest, REGRESSOR_SCALES)
+        normals = mean[:, m], noise[m].sds(sd, gating), atoms, REGRESSOR_SCALES
+        prediction = Prediction.from_normals(data.target, *normals)
+        log_density[:, m] = prediction.log_densities(values)
+        mean[:, m] = atoms @ data.target.atoms + prediction.copies.form.means()
+    scale = np.where(is_density[:, np.newaxis], DENSITY_SCALES, REGRESSOR_SCALES)
+    member, scale = np.repeat(np.flatnonzero(is_learned), scale.shape[1]), scale[is_learned].ravel()
+    log_density = log_density[:, is_learned].reshape(len(values), -1)
+    is_unscaled = scale == 1.0
+    coef = fit_gate(log_density, mean[:, member], values, gating, weight, is_unscaled)
+    log_weight = log_softmax(gating @ coef, axis=1)
     of_copies = share @ np.exp(log_weight)
-    weights = np.bincount(member, of_copies, n_members).astype(np.float64)
-    scores = np.full(n_members, np.nan)
+    weights = np.bincount(member, of_copies, len(is_density)).astype(np.float64)
+    scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
     counts = weights >= _SMALLEST
     weights[~counts] = 0.0
     counts[is_density] |= mixture > 0.0
-    used = np.flatnonzero(counts).tolist()
     kept = counts[member] & (is_unscaled | (of_copies >= _SMALLEST))
-    gate = Gate(gating, LinearPool(pool.coef[:, kept]), member[kept], scale[kept])
+    gate = Gate(member[kept], scale[kept], coef[:, kept], features)
     noise = {m: one for m, one in noise.items() if counts[m]}
-    mixture = mixture[counts[is_density]]
+    mixture, used = mixture[counts[is_density]], np.flatnonzero(counts).tolist()
     return NumberPool(data.target, mixture, weights, scores, pooled, used, gate, noise)
 
 

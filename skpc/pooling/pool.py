@@ -11,10 +11,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.parallel import delayed
 
 from skpc._arrays import Floats, Ints
 from skpc._fitting import followed, progress
+from skpc.domain import Domain, merge_rows
 from skpc.pooling.folds import Fold
 
 #: What is said of members that fail to learn.
@@ -129,6 +131,31 @@ def learn_pool(
         fitted |= fit([m for m in pool.used if m not in fitted])
     used = [fitted[m] if m in pool.used else None for m in range(len(members))]
     return pool._replace(fitted=used)
+
+
+def fit_density(
+    model: Any, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
+) -> Any:
+    """Learn a density from the rows of positive weight.
+
+    ``model`` is a density estimator, or what this has returned for all rows, which shows what to
+    choose.
+    """
+    some = weight > 0.0
+    merged = merge_rows(rows[some], weight[some])
+    if hasattr(model, "domain_"):
+        return model._fit_again(domain, *merged)
+    return clone(model).fit_rows(domain, *merged, rows_val)
+
+
+def labelled(rows: Floats, target: Any = np.nan) -> Floats:
+    """Rows with what is to be predicted as a last column; NaN where it is unknown."""
+    return np.column_stack([rows, np.broadcast_to(target, len(rows))])
+
+
+def blanked(rows: Floats, which: Any) -> Floats:
+    """The rows, some of them without any cell."""
+    return np.where(which[:, np.newaxis], np.nan, rows)
 
 
 def draw_by_source(

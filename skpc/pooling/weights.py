@@ -1,9 +1,9 @@
 """How the members of a pool are weighed by their out-of-fold predictions.
 
 Three ways to pool, fitted alike: a :class:`LogPool` of probabilities of classes (a product of
-powers), a :class:`LinearPool` of distributions of a number (a sum whose weights depend on the row),
-and :func:`skpc.learning.mixture_weights` for densities (a sum of fixed weights). Regressors join a
-linear pool with a :class:`HeteroscedasticNoise` each.
+powers), a linear pool of distributions of a number (a sum whose weights depend on the row,
+:func:`fit_gate`), and :func:`skpc.learning.mixture_weights` for densities (a sum of fixed weights).
+Regressors join a linear pool with a :class:`HeteroscedasticNoise` each.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import log_softmax
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain
@@ -85,13 +86,11 @@ class LogPool(NamedTuple):
             Not negative.
         log_prior : ndarray of shape (n_classes,)
         """
-        unknown = np.asarray(np.isneginf(evidence).all(axis=1))
-        counts = ~unknown[np.arange(len(label)), label] & (weight > 0.0)
-        log_prior = np.where(unknown, -np.inf, log_prior)[counts]
-        evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
-        label, weight, observed = label[counts], weight[counts], observed[counts, np.newaxis]
+        rows = _counted(evidence, observed, label, weight, log_prior)
+        evidence, observed, label, weight, log_prior = rows
         n_members, n_classes = evidence.shape[1:]
         of_label = np.arange(len(label)), label
+        observed = observed[:, np.newaxis]
         share = np.stack([1.0 - observed, observed])
 
         def loss(free: Floats) -> tuple[float, Floats]:
@@ -120,13 +119,11 @@ class LogPool(NamedTuple):
         self, evidence: Floats, observed: Floats, label: Ints, weight: Floats, log_prior: Floats
     ) -> float:
         """Mean log loss of rows, in nats; NaN without any. See :meth:`fit` for the parameters."""
-        unknown = np.asarray(np.isneginf(evidence).all(axis=1))
-        known = np.where(unknown[:, np.newaxis], 0.0, evidence)
-        score = np.where(unknown, -np.inf, log_prior + self.log_odds(known, observed))
-        of_label = np.arange(len(label)), label
-        counts = np.where(unknown[of_label], 0.0, weight)
-        loss = np.where(counts > 0.0, np.logaddexp.reduce(score, axis=1) - score[of_label], 0.0)
-        return float(counts @ loss / counts.sum()) if counts.any() else np.nan
+        rows = _counted(evidence, observed, label, weight, log_prior)
+        evidence, observed, label, weight, log_prior = rows
+        score = log_prior + self.log_odds(evidence, observed)
+        loss = np.logaddexp.reduce(score, axis=1) - score[np.arange(len(label)), label]
+        return float(np.average(loss, weights=weight)) if len(label) else np.nan
 
     def log_odds(self, evidence: Floats, observed: Floats) -> Floats:
         """Log odds of the classes beyond their priors, up to a constant for each row.
@@ -144,6 +141,20 @@ class LogPool(NamedTuple):
         share = observed[:, np.newaxis]
         of_rows = (1.0 - share) * self.weights[0] + share * self.weights[1]
         return np.where(share > 0.0, share * self.offsets + _weighted(of_rows, evidence), 0.0)
+
+
+def _counted(
+    evidence: Floats, observed: Floats, label: Ints, weight: Floats, log_prior: Floats
+) -> tuple[Floats, Floats, Ints, Floats, Floats]:
+    """The rows of positive weight whose class members have seen, and their log priors.
+
+    That of a class that the members have not seen is minus infinity; their evidence for it is none.
+    """
+    unknown = np.asarray(np.isneginf(evidence).all(axis=1))
+    counts = ~unknown[np.arange(len(label)), label] & (weight > 0.0)
+    log_prior = np.where(unknown, -np.inf, log_prior)[counts]
+    evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
+    return evidence, observed[counts], label[counts], weight[counts], log_prior
 
 
 def _weighted(of_rows: Floats, evidence: Floats) -> Floats:
@@ -200,84 +211,69 @@ def _fraction_and_variance(domain: Domain, rows: Floats, variance: Floats, least
     return np.column_stack([observed_fraction(rows, domain), log_variance])
 
 
-class LinearPool(NamedTuple):
-    """Weights of the components of members, which depend on the row: ``softmax(features @ coef)``.
+def fit_gate(
+    log_density: Floats,
+    mean: Floats,
+    target: Floats,
+    features: Floats,
+    weight: Floats,
+    is_unscaled: NDArray[np.bool_],
+) -> Floats:
+    """Weights of the components of a linear pool, which depend on the row.
 
-    The components of a member are copies of its predictions, of several widths around one mean.
+    The weights are ``softmax(features @ coef)``. They maximise the mean log density of the pool
+    plus that of a normal around its mean: so both the distribution and its mean count. A penalty on
+    the squares of the coefficients is subtracted.
 
-    Attributes
+    Parameters
     ----------
-    coef : ndarray of shape (n_features, n_components)
+    log_density : ndarray of shape (n_rows, n_components)
+        Log density of the targets of rows that no member has learned from, in nats. The components
+        of a member are copies of its predictions, of several widths around one mean.
+    mean : ndarray of shape (n_rows, n_components)
+        Means of the predictions.
+    target : ndarray of shape (n_rows,)
+    features : ndarray of shape (n_rows, n_features)
+        The first is constant one.
+    weight : ndarray of shape (n_rows,)
+        Not negative, some positive.
+    is_unscaled : ndarray of shape (n_components,)
+        Which components are members as they are; others start with small weights.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_components)
+        The coefficients.
     """
+    best = log_density.max(axis=1)
+    counts = np.isfinite(best)
+    gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
+    gain = np.maximum(gain, -_WORST)
+    share = weight / weight.sum()
+    log_share = np.where(counts, share, 0.0)
+    square = max(float(share @ (target - share @ target) ** 2), np.finfo(np.float64).tiny)
+    start = np.zeros((features.shape[1], gain.shape[1]))
+    start[0] = np.where(is_unscaled, 0.0, _OTHERS)
+    penalty = np.full(start.shape, _PENALTY) / weight.sum()
+    penalty[0] *= _OF_CONSTANTS
 
-    coef: Floats
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        moved = flat.reshape(start.shape)
+        log_weight = log_softmax(features @ (start + moved), axis=1)
+        weights, joint = np.exp(log_weight), gain + log_weight
+        together = np.logaddexp.reduce(joint, axis=1)
+        pooled = (weights * mean).sum(axis=1)
+        gap = pooled - target
+        error = float(share @ gap**2) / square + _LEAST
+        push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / (square * error)
+        slope = log_share[:, np.newaxis] * (weights - np.exp(joint - together[:, np.newaxis]))
+        slope += push * weights
+        value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
+        return value, (features.T @ slope + 2.0 * penalty * moved).ravel()
 
-    @classmethod
-    def fit(
-        cls,
-        log_density: Floats,
-        mean: Floats,
-        target: Floats,
-        features: Floats,
-        weight: Floats,
-        is_unscaled: NDArray[np.bool_],
-    ) -> LinearPool:
-        """Maximise the mean log density of the pool plus that of a normal around its mean.
-
-        So both the distribution and its mean count. A penalty on the squares of the coefficients
-        is subtracted.
-
-        Parameters
-        ----------
-        log_density : ndarray of shape (n_rows, n_components)
-            Log density of the targets of rows that no member has learned from, in nats.
-        mean : ndarray of shape (n_rows, n_components)
-            Means of the predictions.
-        target : ndarray of shape (n_rows,)
-        features : ndarray of shape (n_rows, n_features)
-            The first is constant one.
-        weight : ndarray of shape (n_rows,)
-            Not negative, some positive.
-        is_unscaled : ndarray of shape (n_components,)
-            Which components are members as they are; others start with small weights.
-        """
-        best = log_density.max(axis=1)
-        counts = np.isfinite(best)
-        gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
-        gain = np.maximum(gain, -_WORST)
-        share = weight / weight.sum()
-        log_share = np.where(counts, share, 0.0)
-        square = max(float(share @ (target - share @ target) ** 2), np.finfo(np.float64).tiny)
-        start = np.zeros((features.shape[1], gain.shape[1]))
-        start[0] = np.where(is_unscaled, 0.0, _OTHERS)
-        penalty = np.full(start.shape, _PENALTY) / weight.sum()
-        penalty[0] *= _OF_CONSTANTS
-
-        def loss(flat: Floats) -> tuple[float, Floats]:
-            moved = flat.reshape(start.shape)
-            log_weight = _log_softmax(features @ (start + moved))
-            weights, joint = np.exp(log_weight), gain + log_weight
-            together = np.logaddexp.reduce(joint, axis=1)
-            pooled = (weights * mean).sum(axis=1)
-            gap = pooled - target
-            error = float(share @ gap**2) / square + _LEAST
-            push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / (square * error)
-            slope = log_share[:, np.newaxis] * (weights - np.exp(joint - together[:, np.newaxis]))
-            slope += push * weights
-            value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
-            return value, (features.T @ slope + 2.0 * penalty * moved).ravel()
-
-        options = {"maxiter": _MAX_ITER}
-        moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options).x
-        return cls(start + moved.reshape(start.shape))
-
-    def log_weights(self, features: Floats) -> Floats:
-        """Log weights of the components for rows, shape (n_rows, n_components)."""
-        return _log_softmax(features @ self.coef)
-
-
-def _log_softmax(score: Floats) -> Floats:
-    return np.asarray(score - np.logaddexp.reduce(score, axis=1, keepdims=True))
+    options = {"maxiter": _MAX_ITER}
+    moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options).x
+    return np.asarray(start + moved.reshape(start.shape))
 
 
 class HeteroscedasticNoise(NamedTuple):
