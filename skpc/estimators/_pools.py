@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, group_rows, merge_rows
+from skpc.estimators._defaults import default_densities
 from skpc.estimators._estimator import TableEstimator
-from skpc.pooling.folds import given_splits
-from skpc.pooling.pool import Member
+from skpc.pooling.folds import given_splits, make_folds
+from skpc.pooling.pool import Member, labelled, learn_pool
 
 #: What a pool asks of a density, and the parameters by which it declares the columns.
 _METHODS = ("fit_rows", "score_samples", "sample")
@@ -42,6 +43,38 @@ class PoolEstimator(TableEstimator):
         "missing_rates": ["array-like"],
     }
 
+    _pool: Any = field(init=False)
+    #: The parameter with the members that are no densities, what they need, and what names in it
+    #: stand for.
+    _others: ClassVar[tuple[str, str, Mapping[str, str]]]
+
+    def _densities(self, random_state: np.random.RandomState) -> list[tuple[str, Any]]:
+        """Names and densities, as given or by default."""
+        if self.density is None:
+            return default_densities(random_state)
+        return named(self.density, "density")
+
+    def _with_others(self, members: list[Member]) -> list[Member]:
+        """All members: densities, and models that learn from masked copies.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a model is not given as it should be, lacks a method, or has the name of a density.
+        """
+        parameter, method, known = self._others
+        others = named(getattr(self, parameter), parameter, known)
+        for name, model in others:
+            if not isinstance(model, str) and not hasattr(model, method):
+                raise TypeError(f"{parameter} need {method}; {name!r}, {model!r}, has none.")
+        members = [*members, *(Member(name, model, False) for name, model in others)]
+        names = [member.name for member in members]
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"The names of densities and {parameter} must differ, got {names}; rename one."
+            )
+        return members
+
     def _labelled_rows(
         self, densities: list[tuple[str, Any]], X: Any, y: Any, sample_weight: Any, checked: Any
     ) -> tuple[Floats, Floats, Any]:
@@ -51,75 +84,56 @@ class PoolEstimator(TableEstimator):
         """
         table, weight, target = checked
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
-        labelled = np.column_stack([self.domain_.encode(table), target])
-        distinct = group_rows(labelled)[1]
+        rows = labelled(self.domain_.encode(table), target)
+        distinct = group_rows(rows)[1]
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
-        return *merge_rows(labelled, weight), splits
+        return *merge_rows(rows, weight), splits
 
-
-def check_names(members: Sequence[Member], others: str) -> None:
-    """Raise a ValueError if a density and another model have one name."""
-    names = [member.name for member in members]
-    if len(set(names)) < len(names):
-        raise ValueError(
-            f"The names of densities and {others} must differ, got {names}; rename one."
+    def _learn_pool(
+        self,
+        data: Any,
+        members: Sequence[Member],
+        weight: Floats,
+        group: Ints,
+        splits: Any,
+        random_state: np.random.RandomState,
+    ) -> None:
+        """Learn the members and weigh them; a single one has nothing to be weighed by."""
+        self.member_names_ = [member.name for member in members]
+        folds = []
+        if len(members) > 1:
+            folds = make_folds(data.rows, weight, group, splits, data.rates, random_state)
+        self._pool = learn_pool(
+            data, members, weight, folds, self.n_jobs, random_state, self.verbose
         )
 
 
-def named(given: Any, parameter: str) -> list[tuple[str, Any]]:
+def named(given: Any, parameter: str, known: Mapping[str, str] | None = None) -> list[Any]:
     """Pairs of names and estimators from what the user gave: such a list, or one estimator.
+
+    With ``known``, the list may be empty, and a name in it stands for what it has there.
 
     Raises
     ------
     ValueError
-        If the list is empty, does not hold such pairs, or has a name twice.
+        If the list does not hold such pairs, or has a name twice.
     """
-    if not isinstance(given, Sequence) or isinstance(given, str):
+    if known is None and (not isinstance(given, Sequence) or isinstance(given, str)):
         return [(parameter, given)]
-    pairs = [tuple(pair) if isinstance(pair, (tuple, list)) else (pair,) for pair in given]
-    if not pairs or not all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
-        raise ValueError(
-            f"{parameter} must hold pairs (name, estimator), at least one; got {given!r}."
-        )
+    wanted = "pairs (name, estimator)"
+    wanted += ", at least one" if known is None else f" or names among {list(known)}"
+    pairs = []
+    for entry in given or ([given] if known is None else []):
+        if known is not None and isinstance(entry, str) and entry in known:
+            entry = entry, known[entry]
+        is_pair = isinstance(entry, (tuple, list)) and len(entry) == 2
+        if not is_pair or not isinstance(entry[0], str):
+            raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
+        pairs.append(tuple(entry))
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise ValueError(f"The names of {parameter} must differ; got {names}.")
     return pairs
-
-
-def named_models(given: Any, known: dict[str, str], parameter: str) -> list[tuple[str, Any]]:
-    """Names, and models that learn from masked copies, from what the user gave.
-
-    Parameters
-    ----------
-    given : sequence of str or pairs, or None
-    known : dict
-        What the strings stand for.
-    parameter : {"classifiers", "regressors"}
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is anything else, or a classifier has no ``predict_proba``.
-    """
-    models: list[tuple[str, Any]] = []
-    if given is None:
-        return models
-    for entry in given if isinstance(given, (list, tuple)) else (given,):
-        if isinstance(entry, str) and entry in known:
-            models.append((entry, known[entry]))
-            continue
-        if not (isinstance(entry, (tuple, list)) and len(entry) == 2):
-            raise ValueError(
-                f"{parameter} must hold pairs (name, estimator) or names among {list(known)}; got "
-                f"{entry!r}."
-            )
-        name, model = entry
-        wanted = "predict_proba" if parameter == "classifiers" else "predict"
-        if not hasattr(model, wanted):
-            raise TypeError(f"{parameter} need {wanted}; {name!r}, {model!r}, has none.")
-        models.append((name, model))
-    return models
 
 
 def shared_domain(
@@ -134,20 +148,23 @@ def shared_domain(
     ValueError
         If they declare different columns.
     """
-    for _, density in densities:
-        refuse_other_density(density, owner)
     first_name, first = densities[0]
-    declared = {name: getattr(first, name) for name in _DECLARATIONS}
-    for name, density in densities[1:]:
-        for key, value in declared.items():
-            if repr(getattr(density, key)) != repr(value):
+    for name, density in densities:
+        refuse_other_density(density, owner)
+        for key in _DECLARATIONS:
+            if repr(getattr(density, key)) != repr(getattr(first, key)):
                 raise ValueError(
                     f"The densities of {owner} must declare the same columns, but {key} is "
-                    f"{value!r} of {first_name!r} and {getattr(density, key)!r} of {name!r}."
+                    f"{getattr(first, key)!r} of {first_name!r} and {getattr(density, key)!r} of "
+                    f"{name!r}."
                 )
-    n_bins = [density._n_bins for _, density in densities if density._n_bins is not None]
-    largest = max(n_bins) if n_bins else None
-    return Domain.fit(table, sample_weight=weight, n_bins=largest, **declared)
+    declared = {key: getattr(first, key) for key in _DECLARATIONS}
+    return Domain.fit(table, sample_weight=weight, n_bins=most_bins(densities), **declared)
+
+
+def most_bins(densities: Sequence[tuple[str, Any]]) -> int | None:
+    """The greatest number of bins that a density wants; None if none wants any."""
+    return max((density._n_bins or 0 for _, density in densities), default=0) or None
 
 
 def check_rates(missing_rates: Any) -> list[float]:

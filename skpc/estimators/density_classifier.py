@@ -14,17 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, check_n_samples, fit_context
-from skpc.estimators._defaults import default_densities
-from skpc.estimators._pools import PoolEstimator, check_names, check_rates, named, named_models
+from skpc.estimators._pools import PoolEstimator, check_rates
 from skpc.estimators._targets import check_labels
 from skpc.estimators.chunks import by_chunks
 from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.classes import ClassData, ClassDensities
-from skpc.pooling.folds import make_folds
-from skpc.pooling.pool import Member, learn_pool
-
-#: What names of classifiers stand for; see :class:`MaskingEnsemble`.
-_CLASSIFIERS = {"boosting": "classifier", "logistic": "logistic"}
+from skpc.pooling.pool import Member
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -162,6 +157,7 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
         "joint": ["boolean", StrOptions({"auto"})],
         "classifiers": ["array-like", None],
     }
+    _others = "classifiers", "predict_proba", {"boosting": "classifier", "logistic": "logistic"}
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:
@@ -193,7 +189,7 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
         """
         with all_or_nothing(self):
             random_state = check_random_state(self.random_state)
-            densities, members = self._candidates(random_state)
+            densities = self._densities(random_state)
             rates = check_rates(self.missing_rates)
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
@@ -202,46 +198,35 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
             checked = table, weight, code
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
-            if self.density is None and self.domain_.is_categorical.all():
-                members = [m for m in members if not isinstance(m.model, TableMixture)]
-            if len(self.classes_) == 1:
-                # With a single class, only the density of the rows is left to learn.
-                members = [member for member in members if member.is_density]
+            members = self._members(densities, random_state)
             data = ClassData(self.domain_, rows, code, self.classes_, log_or_inf(shares), rates)
-            folds = []
-            if len(members) > 1:
-                folds = make_folds(rows, weight, code, splits, rates, random_state)
-            self._pool = learn_pool(
-                data, members, weight, folds, self.n_jobs, random_state, self.verbose
-            )
+            self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
             self.class_prior_ = self._class_prior(shares) if priors is None else priors
         return self
 
-    def _candidates(self, random_state: np.random.RandomState) -> tuple[list[Any], list[Member]]:
-        """Densities with their names, and the members that they and the classifiers make."""
-        densities = named(self.density, "density")
+    def _members(
+        self, densities: list[tuple[str, Any]], random_state: np.random.RandomState
+    ) -> list[Member]:
+        """The members that densities and classifiers make."""
         if self.density is None:
-            densities = default_densities(random_state)
             seed = int(random_state.randint(2**31))
-            densities.append(("mixture", TableMixture(random_state=seed)))
+            if not self.domain_.is_categorical.all():
+                densities = [*densities, ("mixture", TableMixture(random_state=seed))]
         ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
         members = [
             Member(f"{name} joint" if joint else name, density, True, joint)
             for joint in ways
             for name, density in densities
         ]
-        models = named_models(self.classifiers, _CLASSIFIERS, "classifiers")
-        members += [Member(name, model, False) for name, model in models]
-        check_names(members, "classifiers")
-        return densities, members
+        # With a single class, only the density of the rows is left to learn.
+        return members if len(self.classes_) == 1 else self._with_others(members)
 
     def _describe(self, members: list[Member]) -> None:
         """The attributes that tell of the pool."""
         self.log_loss_ = self.member_log_losses_ = None
         if len(members) > 1:
             self.log_loss_, self.member_log_losses_ = self._pool.log_loss, self._pool.member_losses
-        self.member_names_ = [member.name for member in members]
         self.weights_, self.offsets_ = self._pool.pool
         self.mixture_weights_ = self._pool.mixture
         self.densities_ = {

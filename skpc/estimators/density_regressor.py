@@ -13,17 +13,13 @@ from sklearn.utils import check_random_state, gen_batches
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, fit_context
-from skpc.estimators._defaults import default_densities
-from skpc.estimators._pools import PoolEstimator, check_names, check_rates, named, named_models
+from skpc.estimators._pools import PoolEstimator, check_rates, most_bins
 from skpc.estimators._targets import check_target
 from skpc.estimators.chunks import by_chunks
-from skpc.pooling.folds import make_folds
 from skpc.pooling.numbers import NumberData, Target
-from skpc.pooling.pool import Member, learn_pool
+from skpc.pooling.pool import Member
 from skpc.variables import Predictive
 
-#: What names of regressors stand for; see :class:`MaskingEnsemble`.
-_REGRESSORS = {"boosting": "regressor", "ridge": "ridge"}
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
 
@@ -141,6 +137,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         **PoolEstimator._parameter_constraints,
         "regressors": ["array-like", None],
     }
+    _others = "regressors", "predict", {"boosting": "regressor", "ridge": "ridge"}
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityRegressor:
@@ -171,37 +168,21 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """
         with all_or_nothing(self):
             random_state = check_random_state(self.random_state)
-            densities, members = self._candidates(random_state)
+            densities = self._densities(random_state)
+            members = self._with_others([Member(name, one, True) for name, one in densities])
             rates = check_rates(self.missing_rates)
             checked = self._training_rows(X, sample_weight, y, check_target)
-            labelled, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
-            n_bins = max((density._n_bins or 0 for _, density in densities), default=0)
-            whole = self.domain_.with_number(labelled, weight, n_bins or None)
-            rows, values = np.ascontiguousarray(labelled[:, :-1]), labelled[:, -1].copy()
+            rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
+            whole = self.domain_.with_number(rows, weight, most_bins(densities))
+            rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
             data = NumberData(rows, Target(whole, self.domain_), values, rates)
-            folds = []
-            if len(members) > 1:
-                group = data.target.atom_of(values) + 1
-                folds = make_folds(rows, weight, group, splits, rates, random_state)
-            self._pool = pool = learn_pool(
-                data, members, weight, folds, self.n_jobs, random_state, self.verbose
-            )
-            self.member_names_ = [member.name for member in members]
+            group = data.target.atom_of(values) + 1
+            self._learn_pool(data, members, weight, group, splits, random_state)
+            pool = self._pool
             self.weights_, self.log_density_ = pool.weights, pool.log_density
             self.member_log_densities_ = pool.member_log_densities
             self.densities_ = {self.member_names_[m]: one for m, one in pool.densities.items()}
         return self
-
-    def _candidates(self, random_state: np.random.RandomState) -> tuple[list[Any], list[Member]]:
-        """Densities with their names, and the members that they and the regressors make."""
-        densities = named(self.density, "density")
-        if self.density is None:
-            densities = default_densities(random_state)
-        models = named_models(self.regressors, _REGRESSORS, "regressors")
-        members = [Member(name, density, True) for name, density in densities]
-        members += [Member(name, model, False) for name, model in models]
-        check_names(members, "regressors")
-        return densities, members
 
     @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:

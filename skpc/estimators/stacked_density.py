@@ -9,18 +9,17 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
-from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc._fitting import all_or_nothing, followed, progress, with_some_cell
+from skpc._fitting import all_or_nothing, with_some_cell
 from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import Domain, group_rows
 from skpc.estimators._base import TableDensity, TrainingData
 from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._pools import named, refuse_other_density
+from skpc.estimators._pools import most_bins, named, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -227,8 +226,7 @@ class StackedDensity(BaseComposition, TableDensity):
     @property
     def _n_bins(self) -> int | None:
         """The greatest number of bins that a member wants."""
-        wanted = [member._n_bins for _, member in self._members(np.random.RandomState(), True)]
-        return max((n for n in wanted if n is not None), default=None)
+        return most_bins(self._members(np.random.RandomState(), True))
 
     @property
     def named_estimators_(self) -> Bunch:
@@ -289,43 +287,29 @@ class StackedDensity(BaseComposition, TableDensity):
 
     def _learn(self, data: TrainingData) -> None:
         rows, weight, rows_val, like, _ = data
-        if like is not None:
-            self._names, self.weights_, self.scores_ = like._names, like.weights_, like.scores_
-            with progress(len(like.estimators_), "fits", self.verbose) as advance:
-                self.estimators_ = followed(self.n_jobs, advance)(
-                    delayed(_again)(one, self.domain_, rows, weight) for one in like.estimators_
-                )
-        else:
-            self._weigh(rows, weight, rows_val)
+        random_state = check_random_state(self.random_state)
+        folds, pairs = [], [] if like is None else list(zip(like._names, like.estimators_))
+        if like is None:
+            numeric = not bool(self.domain_.is_categorical.all())
+            pairs = self._members(random_state, numeric, float(weight.sum()))
+            if rows_val is None:
+                group = np.zeros(len(rows), dtype=np.int64)
+                splits = self._splits or int(cast("int", self.cv or 5))
+                folds = make_folds(rows, weight, group, splits, [0.0], random_state)
+        members = [Member(name, density, True) for name, density in pairs]
+        row_data = RowData(self.domain_, rows, rows_val)
+        pool = learn_pool(row_data, members, weight, folds, self.n_jobs, random_state, self.verbose)
+        self._names, self.estimators_ = [name for name, _ in pairs], list(pool.fitted)
+        if rows_val is not None:
+            log_density = [one._density.log_density(rows_val) for one in pool.fitted]
+            pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
+        self.weights_, self.scores_ = pool[:2] if like is None else (like.weights_, like.scores_)
         # The circuit of an earlier fit.
         self.__dict__.pop("circuit_", None)
         if any(self.estimators_[k].domain_.axes is None for k in np.flatnonzero(self.weights_)):
             # The cells of a number are not those of bins alone.
             self.domain_ = replace(self.domain_, axes=None)
 
-    def _weigh(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
-        """Learn the members, and their weights from what they say of rows that are held out."""
-        random_state = check_random_state(self.random_state)
-        numeric = not bool(self.domain_.is_categorical.all())
-        named_members = self._members(random_state, numeric, float(weight.sum()))
-        members = [Member(name, density, True) for name, density in named_members]
-        folds = []
-        if rows_val is None:
-            group = np.zeros(len(rows), dtype=np.int64)
-            splits = self._splits or int(cast("int", self.cv or 5))
-            folds = make_folds(rows, weight, group, splits, [0.0], random_state)
-        data = RowData(self.domain_, rows, rows_val)
-        pool = learn_pool(data, members, weight, folds, self.n_jobs, random_state, self.verbose)
-        self._names, self.estimators_ = [member.name for member in members], list(pool.fitted)
-        if rows_val is not None:
-            log_density = [one._density.log_density(rows_val) for one in pool.fitted]
-            pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
-        self.weights_, self.scores_ = pool.weights, pool.scores
-
 
 def _is_dropped(member: Any) -> bool:
     return isinstance(member, str) and member == "drop"
-
-
-def _again(member: Any, domain: Domain, rows: Floats, weight: Floats) -> Any:
-    return member._fit_again(domain, rows, weight)

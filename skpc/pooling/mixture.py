@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, log_or_inf
 from skpc.densities import Density
 from skpc.domain import Domain
 from skpc.learning import mixture_weights
 from skpc.pooling.folds import Fold
-from skpc.pooling.pool import Member, OutOfFold, draw_by_source
+from skpc.pooling.pool import Member, OutOfFold, blanked, draw_by_source, fit_density
 from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
+
+#: Rows whose posteriors are held at a time.
+_ROWS = 1024
 
 
 class RowData(NamedTuple):
@@ -44,11 +47,7 @@ class RowData(NamedTuple):
 
     def fit(self, member: Member, weight: Floats, seed: int) -> Any:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
-        some = np.flatnonzero(weight)
-        data = self.domain, self.rows[some], weight[some]
-        if hasattr(member.model, "domain_"):
-            return member.model._fit_again(*data)
-        return clone(member.model).fit_rows(*data, self.rows_val)
+        return fit_density(member.model, self.domain, self.rows, weight, self.rows_val)
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats]:
         """Log density of the test rows."""
@@ -56,10 +55,9 @@ class RowData(NamedTuple):
 
     def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> RowPool:
         """Weights that maximise the likelihood of the test rows."""
-        log_density, weight = np.zeros((1, len(members))), np.ones(1)
-        if out_of_fold is not None:
-            (log_density,), weight = out_of_fold.predictions, out_of_fold.test_weight
-        return RowPool.weigh(log_density, weight)
+        if out_of_fold is None:
+            return RowPool.weigh(np.zeros((1, len(members))), np.ones(1))
+        return RowPool.weigh(out_of_fold.predictions[0], out_of_fold.test_weight)
 
 
 class RowPool(NamedTuple):
@@ -126,7 +124,7 @@ class DensityMixture(NamedTuple):
         others = []
         for of_member, log_weight, member in zip(joint.T, np.log(self.weights), self.members):
             impossible = np.isneginf(of_member)
-            rest = of_member[:, np.newaxis] - member.log_cells(_blank(rows, impossible))
+            rest = of_member[:, np.newaxis] - member.log_cells(blanked(rows, impossible))
             for row in np.flatnonzero(impossible):
                 rest[row] = log_weight + _log_without_each(member, rows[row])
             others.append(rest)
@@ -136,42 +134,29 @@ class DensityMixture(NamedTuple):
 
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""
-        return self._mixed(rows, columns, self._posterior_weights(rows))
-
-    def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
-        """See :class:`skpc.densities.Density`."""
-        chosen = np.arange(rows.shape[1]) if columns is None else np.asarray(columns)
-        numbers = chosen[~self.domain.is_categorical[chosen]].tolist()
-        categories = chosen[self.domain.is_categorical[chosen]].tolist()
-        filled, incomplete = rows.copy(), np.isnan(rows[:, chosen]).any(axis=1)
-        part = rows[incomplete]
-        if not len(part):
-            return filled
-        weights = self._posterior_weights(part)
-        if numbers:
-            of_members = [
-                member.means(possible, numbers)[:, numbers]
-                for member, possible in zip(self.members, _possible(part, weights))
-            ]
-            mean = np.einsum("rk,krv->rv", weights, of_members)
-            known = part[:, numbers]
-            filled[np.ix_(incomplete, numbers)] = np.where(np.isnan(known), mean, known)
-        if categories:
-            for column, cells in zip(categories, self._mixed(part, categories, weights)):
-                filled[incomplete, column] = np.asarray(cells.probabilities).argmax(axis=1)
-        return filled
-
-    def _mixed(self, rows: Floats, columns: Any, weights: Floats) -> list[Predictive]:
-        """Posteriors by the weights of the members for each row."""
-        chosen = range(rows.shape[1]) if columns is None else columns
+        weights = self._posterior_weights(rows)
         of_members = [
             member.posteriors(possible, columns)
             for member, possible in zip(self.members, _possible(rows, weights))
         ]
+        chosen = range(rows.shape[1]) if columns is None else columns
         return [
             Predictive.mixture([_about(one, rows[:, column]) for one in cells], weights)
             for column, cells in zip(chosen, zip(*of_members))
         ]
+
+    def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        chosen = range(rows.shape[1]) if columns is None else columns
+        filled, incomplete = rows.copy(), np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
+        for part in gen_batches(len(incomplete), _ROWS):
+            some = incomplete[part]
+            for column, cells in zip(chosen, self.posteriors(rows[some], chosen)):
+                if self.domain.is_categorical[column]:
+                    filled[some, column] = np.asarray(cells.probabilities).argmax(axis=1)
+                else:
+                    filled[some, column] = cells.mean()
+        return filled
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the members; see :class:`skpc.densities.Density`."""
@@ -220,12 +205,7 @@ def _possible(rows: Floats, weights: Floats) -> list[Floats]:
 
     What it says of them does not count, and it would refuse a row that is impossible.
     """
-    return [_blank(rows, weight == 0.0) for weight in weights.T]
-
-
-def _blank(rows: Floats, which: Any) -> Floats:
-    """The rows, some of them without any cell."""
-    return np.where(which[:, np.newaxis], np.nan, rows)
+    return [blanked(rows, weight == 0.0) for weight in weights.T]
 
 
 def _about(cells: Predictive, known: Floats) -> Predictive:
