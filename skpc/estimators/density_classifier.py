@@ -138,9 +138,9 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_iris
-    >>> from skpc import DensityClassifier
+    >>> from skpc import CutsetNetworkBD, DensityClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = DensityClassifier(random_state=0).fit(X, y)
+    >>> model = DensityClassifier(CutsetNetworkBD(random_state=0), random_state=0).fit(X, y)
     >>> model.predict([[np.nan, np.nan, 1.4, np.nan], [6.0, np.nan, np.nan, 2.1]])
     array([0, 2])
     >>> model.predict_proba(np.full((1, 4), np.nan)).round(2)
