@@ -16,7 +16,7 @@ from skpc._fitting import all_or_nothing, with_some_cell
 from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
-from skpc.domain import Domain, group_rows
+from skpc.domain import group_rows
 from skpc.estimators._base import TableDensity, TrainingData
 from skpc.estimators._circuit_density import CircuitDensity
 from skpc.estimators._pools import most_bins, named, refuse_other_density
