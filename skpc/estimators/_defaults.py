@@ -51,11 +51,10 @@ def fit_for_cells(table: Any, weight: Floats, random_state: Any, verbose: int) -
         Whether the densities show progress.
     """
     shared = {"random_state": random_state, "verbose": verbose}
-    network = CutsetNetworkBD(**shared)
-    domain = Domain.fit(table, n_bins=network._n_bins, sample_weight=weight)
-    rows, weight = merge_rows(domain.encode(table), weight)
-    others = [] if domain.is_categorical.all() else [TableMixture(**shared)]
-    candidates = [network, *others]
+    candidates: list[CircuitDensity] = [CutsetNetworkBD(**shared)]
+    domain, rows, weight = _encoded(candidates[0], table, weight)
+    if not domain.is_categorical.all():
+        candidates.append(TableMixture(**shared))
     score = explained_variance(column_variances(domain, rows, weight))
     return fit_best(candidates, domain, rows, weight, random_state, score, _WORTH_VARIANCE)
 
@@ -71,34 +70,24 @@ def fit_for_kernels(
 
     Parameters
     ----------
-    table : DataFrame or ndarray of shape (n_rows, n_features)
-        The checked training rows.
-    weight : ndarray of shape (n_rows,)
-        Their positive weights.
+    table, weight, random_state, verbose
+        As for :func:`fit_for_cells`.
     categorical_features : "auto", "from_dtype", None or array-like
         As of the densities.
-    random_state : int, RandomState instance or None
-        Seeds the densities, and what is held out and removed.
-    verbose : int
-        Whether the densities show progress.
     """
-    shared = {
-        "categorical_features": categorical_features,
-        "random_state": random_state,
-        "verbose": verbose,
-    }
-    network = CutsetNetworkBD(structured=True, **shared)
-    domain = Domain.fit(
-        table,
-        categorical_features=categorical_features,
-        n_bins=network._n_bins,
-        sample_weight=weight,
-    )
-    rows, weight = merge_rows(domain.encode(table), weight)
-    others: list[CircuitDensity] = []
+    shared = {"random_state": random_state, "verbose": verbose}
+    shared["categorical_features"] = categorical_features
+    candidates: list[CircuitDensity] = [CutsetNetworkBD(structured=True, **shared)]
+    domain, rows, weight = _encoded(candidates[0], table, weight)
     if not np.isnan(rows).any():
-        others.append(SoftLearnSPN(**shared))
+        candidates.append(SoftLearnSPN(**shared))
         if not domain.is_categorical.all():
-            others.append(TableMixture(**shared))
-    candidates = [network, *others]
+            candidates.append(TableMixture(**shared))
     return fit_best(candidates, domain, rows, weight, random_state, log_score, _WORTH_NATS)
+
+
+def _encoded(density: CircuitDensity, table: Any, weight: Floats) -> tuple[Domain, Floats, Floats]:
+    """The domain that a density declares, and distinct encoded rows with their weights."""
+    declared = {"categorical_features": density.categorical_features, "n_bins": density._n_bins}
+    domain = Domain.fit(table, sample_weight=weight, **declared)
+    return domain, *merge_rows(domain.encode(table), weight)

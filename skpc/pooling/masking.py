@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, mean_squared_error
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from skpc._arrays import Floats
 from skpc.domain import Domain, one_hot
@@ -116,7 +117,13 @@ def few_threads(rows: Floats) -> AbstractContextManager[Any]:
     parent has started, and that a fork does not copy.
     """
     alone = rows.size < _CELLS_FOR_THREADS or os.getpid() != _IMPORTED_IN
-    return threadpool_limits(1, user_api="openmp") if alone else nullcontext()
+    return _controller().limit(limits=1, user_api="openmp") if alone else nullcontext()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """The libraries that have threads; to look for them takes as long as a small fit."""
+    return ThreadpoolController()
 
 
 def with_categories(model: Any, domain: Domain) -> Any:

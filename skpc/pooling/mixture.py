@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, log_or_inf
 from skpc.densities import Density
@@ -149,8 +148,8 @@ class DensityMixture(NamedTuple):
         """See :class:`skpc.densities.Density`."""
         chosen = range(rows.shape[1]) if columns is None else columns
         filled, incomplete = rows.copy(), np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
-        for part in gen_batches(len(incomplete), _ROWS):
-            some = incomplete[part]
+        for start in range(0, len(incomplete), _ROWS):
+            some = incomplete[start : start + _ROWS]
             for column, cells in zip(chosen, self.posteriors(rows[some], chosen)):
                 if self.domain.is_categorical[column]:
                     filled[some, column] = np.asarray(cells.probabilities).argmax(axis=1)

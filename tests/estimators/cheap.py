@@ -42,7 +42,11 @@ DENSITIES: dict[str, BaseEstimator] = {
 OF_TABLES: dict[str, BaseEstimator] = {
     "imputer": CircuitImputer(CutsetNetworkBD(random_state=0)),
     "classifier": DensityClassifier(
-        CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0
+        CutsetNetworkBD(random_state=0),
+        joint=True,
+        classifiers=["logistic"],
+        cv=2,
+        random_state=0,
     ),
     "regressor": DensityRegressor(
         CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0
