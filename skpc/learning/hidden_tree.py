@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_even_slices
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, added, offsets
 from skpc._threads import each, threads
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting import children_first
@@ -98,35 +98,18 @@ class Counts(NamedTuple):
         Expected counts of the hidden states of the root.
     transition : ndarray of shape (n_columns, k, k)
         Counts of those of each column (last axis) and of its parent; zero for the root.
-    state_ptr : ndarray of shape (n_columns + 1,)
-        The states of column v are the rows ``state_ptr[v] .. state_ptr[v + 1]`` of ``by_state``.
     by_state : ndarray of shape (n_states, k)
-        Counts of the states of all columns and of the hidden states above them.
+        Counts of the states of all columns, one column after another, and of the hidden states
+        above them.
     """
 
     first: Floats
     transition: Floats
-    state_ptr: Ints
     by_state: Floats
-
-    @property
-    def emission(self) -> list[Floats]:
-        """Counts of the states of each column and the hidden ones, shapes (k, n_states)."""
-        return _tables(self.state_ptr, self.by_state)
-
-    def plus(self, other: Counts) -> Counts:
-        """The sum of both."""
-        return Counts(
-            self.first + other.first,
-            self.transition + other.transition,
-            self.state_ptr,
-            self.by_state + other.by_state,
-        )
 
     def times(self, factor: float) -> Counts:
         """All weights times a number."""
-        transition, by_state = factor * self.transition, factor * self.by_state
-        return Counts(factor * self.first, transition, self.state_ptr, by_state)
+        return Counts(*(factor * counts for counts in self))
 
     def tree(self, parent: Ints, share: Sequence[Floats]) -> HiddenTree:
         """The most probable parameters.
@@ -143,18 +126,18 @@ class Counts(NamedTuple):
         -------
         HiddenTree
         """
-        k = len(self.first)
+        k, state_ptr = len(self.first), offsets([len(of_column) for of_column in share])
         alone = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
         alone /= alone.sum(axis=2, keepdims=True)
         column = np.maximum(np.concatenate(share), _SMALLEST)
         by_state = self.by_state + _EMISSION * column[:, np.newaxis]
-        total = np.add.reduceat(by_state, self.state_ptr[:-1])
-        by_state /= np.repeat(total, np.diff(self.state_ptr), axis=0)
+        total = np.add.reduceat(by_state, state_ptr[:-1])
+        by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
         return HiddenTree(
             parent,
             _normalised(self.first + _TRANSITION / k),
             _normalised(self.transition + _TRANSITION * alone),
-            _tables(self.state_ptr, by_state),
+            [of_column.T for of_column in np.split(by_state, state_ptr[1:-1])],
         )
 
 
@@ -175,7 +158,7 @@ def expected_counts(tree: HiddenTree, rows: CodedRows, n_jobs: int | None) -> Co
     """
     tasks = ((tree, rows, part) for part in _parts(tree, len(rows.weight)))
     with threads(n_jobs):
-        return reduce(Counts.plus, each(_counts, tasks, len(rows.weight) * tree.transition.size))
+        return reduce(added, each(_counts, tasks, len(rows.weight) * tree.transition.size))
 
 
 def _parts(tree: HiddenTree, n_rows: int) -> list[slice]:
@@ -225,13 +208,7 @@ def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
     for v, (begin, end) in enumerate(zip(state_ptr, state_ptr[1:])):
         is_state = codes[:, v] == np.arange(end - begin)[:, np.newaxis]
         by_state[begin:end] = is_state.astype(np.float64) @ posterior[v].T
-    return Counts(posterior[root].sum(axis=1), transition, state_ptr, by_state)
-
-
-def _tables(state_ptr: Ints, by_state: Floats) -> list[Floats]:
-    """The rows of the states of each column, turned."""
-    ends = state_ptr.tolist()
-    return [by_state[begin:end].T for begin, end in zip(ends, ends[1:])]
+    return Counts(posterior[root].sum(axis=1), transition, by_state)
 
 
 def _normalised(table: Floats) -> Floats:

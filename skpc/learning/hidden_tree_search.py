@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, added
 from skpc.counting import BayesDirichlet, node_rows
 from skpc.learning.gaussian_mixture import clustered
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
@@ -200,7 +200,7 @@ class _Learner:
             if self.counts is not None:
                 step = (self.n_steps + 2.0) ** -_STEP_POWER
                 step = max(step, min(1.0, _STEP_SHARE * len(part) / n_rows))
-                counts = self.counts.times(1.0 - step).plus(counts.times(step))
+                counts = added(self.counts.times(1.0 - step), counts.times(step))
             self.counts, self.n_steps = counts, self.n_steps + 1
             self.tree = counts.tree(self.parent, self.share)
 
@@ -225,8 +225,7 @@ class _Learner:
                 transition[v] = self._hidden(above, codes, label, n_hidden).T @ hidden
             states = np.arange(len(self.share[v]))
             emission.append((codes[:, [v]] == states).T @ hidden)
-        state_ptr = offsets([len(share) for share in self.share])
-        counts = Counts(first, transition, state_ptr, np.concatenate(emission))
+        counts = Counts(first, transition, np.concatenate(emission))
         tree = counts.tree(self.parent, self.share)
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden

@@ -6,7 +6,6 @@ one, and columns where weighted tests of all pairs find no dependence.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri, stdtr
 
 from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
-from skpc._jit import internal_kernel, kernel
 from skpc._threads import each
 from skpc.counting import count_state_pairs
 from skpc.learning.factorised import Design
@@ -299,11 +297,34 @@ class _Tests(NamedTuple):
         cls, codes: NDArray[np.int16], weight: Floats, n_states: Ints, cautious: bool
     ) -> _Tests:
         """Test all pairs; a cautious test takes the smaller of two statistics."""
-        pairs = count_state_pairs(codes, weight, n_states)
-        shape = (len(n_states), len(n_states))
-        tests = cls(np.zeros(shape), np.zeros(shape, dtype=np.int64))
-        _test_pairs(pairs, offsets(n_states), cautious, tests.statistic, tests.freedom)
-        return tests
+        pairs, first = count_state_pairs(codes, weight, n_states), offsets(n_states)[:-1]
+        column = np.repeat(np.arange(len(n_states)), n_states)
+
+        def by_pair(cells: Floats) -> Floats:
+            sums = np.add.reduceat(np.add.reduceat(cells, first, axis=1), first, axis=0)
+            return np.asarray(sums)
+
+        # The weight of each state in the rows that show a column, and of all these rows.
+        margin = np.add.reduceat(pairs, first, axis=1)
+        total = np.add.reduceat(margin, first, axis=0)
+        # States that no row shows have no part in the degrees of freedom.
+        occurs = margin > _NOTHING * total[column]
+        n_others = np.maximum(np.add.reduceat(occurs, first, axis=0, dtype=np.int64) - 1, 0)
+        freedom = n_others * n_others.T
+        counted = occurs[:, column] & occurs.T[column]
+        of_pair = np.ix_(column, column)
+        expected = margin[:, column] * margin.T[column]
+        np.divide(expected, total[of_pair], out=expected, where=counted)
+        difference = np.abs(pairs - expected)
+        # The correction of Yates: one degree of freedom approximates counts worst.
+        corrected = np.maximum(difference - 0.5, 0.0)
+        difference = np.where((freedom == 1)[of_pair], corrected, difference)
+        nothing = np.zeros_like(pairs)
+        statistic = by_pair(np.divide(difference**2, expected, out=nothing.copy(), where=counted))
+        if cautious:
+            ratio = np.divide(pairs, expected, out=nothing + 1.0, where=counted & (pairs > 0.0))
+            statistic = np.minimum(statistic, 2.0 * by_pair(pairs * np.log(ratio)))
+        return cls(np.tril(statistic, -1), np.tril(freedom, -1))
 
     def beyond(self, level: float) -> NDArray[np.bool_]:
         """Pairs whose p-value is below a level."""
@@ -325,43 +346,3 @@ def _without_chance(tests: _Tests, share: float, dependent: NDArray[np.bool_]) -
         n_dependent = dependent.sum()
         dependent = tests.beyond(share * n_dependent / n_pairs)
     return dependent
-
-
-@kernel
-def _test_pairs(pairs: Floats, ptr: Ints, cautious: bool, statistic: Floats, freedom: Ints) -> None:
-    """Fill in the tests of the pairs (a, b), b < a; ``tests/naive/soft_learn.py`` has one pair."""
-    for a in range(len(statistic)):
-        for b in range(a):
-            table = pairs[ptr[a] : ptr[a + 1], ptr[b] : ptr[b + 1]]
-            statistic[a, b], freedom[a, b] = _test_table(table, cautious)
-
-
-@internal_kernel(new_arrays=True)
-def _test_table(table: Floats, cautious: bool) -> tuple[float, int]:
-    """Statistic and degrees of freedom; zero if either column has only one state."""
-    n_rows, n_columns = table.shape
-    row, column = np.zeros(n_rows), np.zeros(n_columns)
-    for s in range(n_rows):
-        for t in range(n_columns):
-            row[s] += table[s, t]
-            column[t] += table[s, t]
-    total = row.sum()
-    # States that no row shows have no part in the degrees of freedom.
-    nothing = _NOTHING * total
-    freedom = ((row > nothing).sum() - 1) * ((column > nothing).sum() - 1)
-    chi_square, log_ratio = 0.0, 0.0
-    if freedom > 0:
-        for s in range(n_rows):
-            for t in range(n_columns):
-                if row[s] > nothing and column[t] > nothing:
-                    expected = row[s] * column[t] / total
-                    difference = abs(table[s, t] - expected)
-                    # Yates' correction, of tables of two rows and two columns.
-                    # The correction of Yates: one degree of freedom approximates counts worst.
-                    if freedom == 1:
-                        difference = max(difference - 0.5, 0.0)
-                    chi_square += difference * difference / expected
-                # The likelihood ratio costs logarithms, so that few tests ask for it.
-                if cautious and table[s, t] > 0.0:
-                    log_ratio += table[s, t] * math.log(table[s, t] * total / (row[s] * column[t]))
-    return (min(chi_square, 2.0 * log_ratio) if cautious else chi_square), freedom
