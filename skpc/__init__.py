@@ -3,21 +3,19 @@
 from skpc._version import __version__
 from skpc._versions import show_versions
 from skpc.circuit import Circuit
-from skpc.estimators import (
-    CircuitImputer,
-    CutsetNetworkBD,
-    DensityClassifier,
-    DensityRegressor,
-    ExpectedKernelSVC,
-    ExpectedKernelSVR,
-    HiddenChowLiuTree,
-    KernelEPOperator,
-    LogisticEPClassifier,
-    MixtureOfAllTrees,
-    SoftLearnSPN,
-    StackedDensity,
-    TableMixture,
-)
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.density_classifier import DensityClassifier
+from skpc.estimators.density_regressor import DensityRegressor
+from skpc.estimators.expected_kernel import ExpectedKernelSVR
+from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.imputer import CircuitImputer
+from skpc.estimators.kernel_ep import KernelEPOperator
+from skpc.estimators.logistic_ep import LogisticEPClassifier
+from skpc.estimators.moat import MixtureOfAllTrees
+from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.estimators.stacked_density import StackedDensity
+from skpc.estimators.table_mixture import TableMixture
 
 __all__ = [
     "Circuit",

@@ -24,12 +24,18 @@ from sklearn.utils.validation import check_array, validate_data
 
 from skpc._arrays import Floats
 
-_CELLS = 32_768
 _CHUNKS = "Only the fit of a density takes a table in chunks"
 #: Beyond it float64 does not hold all integers, and counts lose single rows.
 _EXACT = 2.0**53
 #: Draws beyond this number fit no memory.
 _MOST_DRAWS = 2**40
+#: What a cell can be, by its type; the first that fits.
+_KINDS: dict[str, Any] = {
+    "string": str,
+    "bool": (bool, np.bool_),
+    "complex": (complex, np.complexfloating),
+    "number": Number,
+}
 #: What many parameters have to be.
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
@@ -286,17 +292,14 @@ def check_finite(
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return
-    flat = values.reshape(-1)
-    for start in range(0, flat.size, _CELLS):
-        infinite = np.isinf(flat[start : start + _CELLS])
-        if infinite.any():
-            cell = start + int(infinite.argmax())
-            row, position = divmod(cell, values.size // len(values))
-            where = describe_column(position if column is None else column, names)
-            raise ValueError(
-                f"X must not contain infinity; found {flat[cell]} in {where}, row {row}. "
-                "Use NaN for a missing value, or clip the column."
-            )
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        row, position = divmod(int(infinite[0]), values.size // len(values))
+        where = describe_column(position if column is None else column, names)
+        raise ValueError(
+            f"X must not contain infinity; found {values.flat[infinite[0]]} in {where}, row {row}. "
+            "Use NaN for a missing value, or clip the column."
+        )
 
 
 def check_n_samples(n_samples: Any) -> int:
@@ -307,14 +310,11 @@ def check_n_samples(n_samples: Any) -> int:
     ValueError
         If it is not an integer of 0 or more, or so large that no memory holds the draws.
     """
-    if not isinstance(n_samples, Integral) or n_samples < 0:
-        raise ValueError(f"n_samples must be an integer of 0 or more, got {n_samples!r}")
-    n_draws = int(n_samples)
-    if n_draws > _MOST_DRAWS:
+    if not isinstance(n_samples, Integral) or not 0 <= int(n_samples) <= _MOST_DRAWS:
         raise ValueError(
-            f"n_samples must be at most {_MOST_DRAWS}, got {n_draws}; draw fewer at a time"
+            f"n_samples must be an integer of 0 or more, got {n_samples!r} (at most {_MOST_DRAWS})"
         )
-    return n_draws
+    return int(n_samples)
 
 
 def check_magnitude(
@@ -405,13 +405,8 @@ def read_cells(
 
 
 def _kind_of_type(cell_type: type) -> str:
-    if issubclass(cell_type, str):
-        return "string"
-    if issubclass(cell_type, bool | np.bool_):
-        return "bool"
-    if issubclass(cell_type, complex | np.complexfloating):
-        return "complex"
-    return "number" if issubclass(cell_type, Number) else "other"
+    kinds = (kind for kind, types in _KINDS.items() if issubclass(cell_type, types))
+    return next(kinds, "other")
 
 
 def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc import estimators as models
+import skpc
 from skpc._jit import KERNELS
 from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import BlackBoxImportanceSampler
@@ -27,6 +27,19 @@ from skpc.variables.score import Score
 __all__ = ["warmup"]
 
 
+#: Methods, and what each is called with beside rows; an estimator is asked those that it has.
+_CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("score_samples", {}),
+    ("marginals", {}),
+    *[("complete", {"strategy": name, "random_state": 0}) for name in ("mean", "mpe", "sample")],
+    ("interval", {}),
+    ("score_cells", {}),
+    ("predict", {}),
+    ("predict_proba", {}),
+    ("transform", {}),
+]
+
+
 def warmup() -> None:
     """Fit every estimator to small tables, and call each of its methods once.
 
@@ -35,34 +48,41 @@ def warmup() -> None:
     >>> from skpc.warmup import warmup
     >>> warmup()  # doctest: +SKIP
     """
+    labels = np.arange(60) % 2
     for X in _tables():
         incomplete = X.copy()
         incomplete[::2, 0] = incomplete[1::3, -1] = np.nan
         # Too many completions to be summed: trees are sampled.
         incomplete[1, 1:] = np.nan
-        for density in _densities():
-            fitted = density.fit(X)
-            for rows in (X, incomplete):
-                fitted.score_samples(rows)
-            fitted.sample(3, random_state=0)
-            fitted.marginals(incomplete)
-            for strategy in ("mean", "mpe", "sample"):
-                fitted.complete(incomplete, strategy=strategy, random_state=0)
-            if hasattr(fitted, "circuit_"):
-                fitted.score_samples(incomplete, given=[0])
-                fitted.score_cells(incomplete)
-                fitted.interval(incomplete)
-            else:
-                fitted.to_mixture(2, random_state=0)
-        _fits_with_missing_cells(X, incomplete)
-        _machines(X, incomplete)
-    messages, labels = _tables()[1], np.arange(60) % 2
-    models.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0).predict(messages)
-    models.LogisticEPClassifier().fit(messages, labels).predict_proba(messages)
-    _samplers()
+        for estimator in _estimators_of_tables():
+            _use(estimator.fit(X, labels), X, incomplete)
+            _use(estimator.fit(incomplete, labels), incomplete)
+        machine = skpc.ExpectedKernelSVR(skpc.CutsetNetworkBD())
+        machine.fit(X, X[:, 1]).predict(incomplete, return_std=True)
+    messages = _tables()[1]
+    _use(skpc.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0), messages)
+    _use(skpc.LogisticEPClassifier().fit(messages, labels), messages)
+    # Trees over many columns are eliminated another way.
+    many_columns = np.random.default_rng(0).integers(0, 2, (20, 201))
+    skpc.MixtureOfAllTrees(max_iter=1, random_state=0).fit(many_columns)
+    # Rows of circuits with many edges a column are counted along their induced trees.
+    many_states = np.repeat(np.arange(20.0), 10)[:, np.newaxis] + np.zeros(2)
+    skpc.CutsetNetworkBD(categorical_features=[0, 1]).fit(many_states).partial_fit(many_states)
     _blocks()
-    _many_columns()
-    _many_states()
+    _samplers()
+
+
+def _use(fitted: Any, *tables: np.ndarray) -> None:
+    """Call each method that a fitted estimator has, on each of the tables."""
+    for rows in tables:
+        for method, arguments in _CALLS:
+            if hasattr(fitted, method):
+                getattr(fitted, method)(rows, **arguments)
+    if hasattr(fitted, "marginals"):
+        fitted.score_samples(tables[-1], given=[0])
+        fitted.sample(3, random_state=0)
+    if hasattr(fitted, "to_mixture"):
+        fitted.to_mixture(2, random_state=0)
 
 
 def _tables() -> list[np.ndarray]:
@@ -73,43 +93,26 @@ def _tables() -> list[np.ndarray]:
     return [binary, mixed, rng.integers(1, 4, (60, 8)).astype(np.float64)]
 
 
-def _densities() -> list[Any]:
-    trees = partial(models.MixtureOfAllTrees, max_iter=1, n_inference_samples=100, random_state=0)
+def _estimators_of_tables() -> list[Any]:
+    network = skpc.CutsetNetworkBD(random_state=0)
+    trees = partial(skpc.MixtureOfAllTrees, max_iter=1, n_inference_samples=100, random_state=0)
     return [
-        models.CutsetNetworkBD(),
-        models.CutsetNetworkBD(criterion="bic"),
-        models.CutsetNetworkBD(n_components=2, random_state=0),
-        models.CutsetNetworkBD(structured=True),
-        models.SoftLearnSPN(random_state=0),
-        models.SoftLearnSPN(clusterer="em", random_state=0),
-        models.TableMixture(random_state=0),
-        models.HiddenChowLiuTree(random_state=0),
+        network,
+        skpc.CutsetNetworkBD(criterion="bic", random_state=0),
+        skpc.CutsetNetworkBD(n_components=2, random_state=0),
+        skpc.CutsetNetworkBD(structured=True, random_state=0),
+        skpc.SoftLearnSPN(random_state=0),
+        skpc.SoftLearnSPN(clusterer="em", random_state=0),
+        skpc.TableMixture(random_state=0),
+        skpc.HiddenChowLiuTree(random_state=0),
         trees(),
         trees(orientation="undirected"),
         trees(orientation="undirected", inference="collapsed"),
+        # What these are made of by default is compiled with the densities.
+        skpc.CircuitImputer(network),
+        skpc.DensityClassifier(network, classifiers=None),
+        skpc.ExpectedKernelSVC(network),
     ]
-
-
-def _fits_with_missing_cells(X: np.ndarray, incomplete: np.ndarray) -> None:
-    models.CutsetNetworkBD(random_state=0).fit(incomplete)
-    models.CutsetNetworkBD(n_components=2, random_state=0).fit(incomplete)
-    models.SoftLearnSPN(random_state=0).fit(incomplete)
-    models.TableMixture(random_state=0).fit(incomplete).predict_proba(incomplete)
-    models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(incomplete)
-    density = models.CutsetNetworkBD()
-    models.CircuitImputer(density).fit(X).transform(incomplete)
-    # What it is made of by default has been compiled by now.
-    classifier = models.DensityClassifier(density, classifiers=None)
-    classifier.fit(X, X[:, 0] > X[0, 0]).predict_proba(incomplete)
-
-
-def _machines(X: np.ndarray, incomplete: np.ndarray) -> None:
-    density = models.CutsetNetworkBD()
-    regressor = models.ExpectedKernelSVR(density=density).fit(X, X[:, 1])
-    regressor.predict(incomplete, return_std=True)
-    models.ExpectedKernelSVR(density=density).fit(incomplete, X[:, 1]).predict(incomplete)
-    classifier = models.ExpectedKernelSVC(density=density)
-    classifier.fit(X, np.arange(len(X)) % 2).predict(incomplete)
 
 
 def _blocks() -> None:
@@ -128,18 +131,6 @@ def _samplers() -> None:
     graph = FactorGraph.ising_grid(2, 2, coupling=0.2, field=0.1)
     samples = GibbsSampler(graph, burn_in=10, thinning=4, random_state=0).sample(20)
     BlackBoxImportanceSampler(graph, collapse=0.5, random_state=0).fit(samples).marginals()
-
-
-def _many_columns() -> None:
-    """Trees over many columns are eliminated another way."""
-    X = np.random.default_rng(0).integers(0, 2, (20, 201))
-    models.MixtureOfAllTrees(max_iter=1, random_state=0).fit(X)
-
-
-def _many_states() -> None:
-    """Rows of circuits with many edges a column are counted along their induced trees."""
-    X = np.repeat(np.arange(20.0), 10)[:, np.newaxis] + np.zeros(2)
-    models.CutsetNetworkBD(categorical_features=[0, 1]).fit(X).partial_fit(X)
 
 
 def _main() -> None:

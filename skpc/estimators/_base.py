@@ -1,227 +1,42 @@
-"""What densities of tables have in common."""
+"""What densities of tables answer."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import DensityMixin, clone
+from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, check_memory
-from skpc._fitting import all_or_nothing, with_some_cell
-from skpc._validation import (
-    StrOptions,
-    check_n_samples,
-    check_table,
-    check_weight,
-    column_of,
-    fit_context,
-)
-from skpc._warnings import warn
+from skpc._validation import check_n_samples, check_weight, column_of
 from skpc.densities import Density
-from skpc.domain import Domain, group_rows, merge_rows, present_rows
-from skpc.estimators._estimator import TableEstimator
-from skpc.estimators.chunks import EncodedChunks, by_chunks, sampled
+from skpc.domain import group_rows
+from skpc.estimators._estimator import TableLearner
+from skpc.estimators.chunks import by_chunks
 from skpc.variables import Predictive
 
-#: Largest number of bins of a numeric column where the user does not give one.
-_N_BINS = {"auto": 20, "plain": 10}
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
 
 
-class TrainingData(NamedTuple):
-    """What a density learns from.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Distinct encoded rows.
-    weight : ndarray of shape (n_rows,)
-        Their weights.
-    rows_val : ndarray of shape (n_validation_rows, n_features) or None
-        Encoded rows that make choices; None holds out some of the training rows.
-    like : TableDensity or None
-        A fitted density of the same kind, whose choices hold here too.
-    is_compared : bool
-        Whether the density will be compared with others under the same domain.
-    """
-
-    rows: Floats
-    weight: Floats
-    rows_val: Floats | None = None
-    like: Any = None
-    is_compared: bool = True
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableDensity(DensityMixin, TableEstimator, ABC):
+class TableDensity(DensityMixin, TableLearner):
     """Density estimation on tables of numbers and categories.
 
-    A subclass learns the distribution ``_density`` of encoded rows in :meth:`_learn`; the estimator
-    takes all answers from it. An estimator made of densities encodes its rows once, and asks the
-    ``_density`` of each.
+    A subclass learns the distribution ``_density`` of encoded rows, from which all answers come. An
+    estimator made of densities encodes its rows once, and asks the ``_density`` of each.
     """
-
-    categorical_features: Any = "auto"
-    categories: Any = "auto"
-    atoms: Any = "auto"
-    bounds: Any = None
-    handle_unknown: str = "unseen"
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **TableEstimator._parameter_constraints,
-        "categorical_features": ["array-like", StrOptions({"auto", "from_dtype"}), None],
-        "categories": [StrOptions({"auto"}), list],
-        "margins": [StrOptions({"auto", "plain"})],
-        "atoms": [StrOptions({"auto"}), dict],
-        "bounds": [dict, None],
-        "handle_unknown": [StrOptions({"unseen", "missing", "error"})],
-    }
-
-    #: Weight of the rows that have been learned from: partial_fit goes on from here.
-    _n_learned: float = field(init=False)
-
-    @property
-    def _n_bins(self) -> int | None:
-        """Largest number of bins of a numeric column; None where the learner needs no bins."""
-        if not hasattr(self, "n_bins"):
-            return None
-        return self.n_bins or _N_BINS[self.margins]
 
     @property
     @abstractmethod
     def _density(self) -> Density:
         """The distribution of encoded rows."""
-
-    @abstractmethod
-    def _learn(self, data: TrainingData) -> None:
-        """Learn from encoded rows under ``domain_``."""
-
-    def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
-        with all_or_nothing(self):
-            X, chunks = sampled(self, X, sample_weight)
-            domain, rows, weight = self._prepare(X, sample_weight)
-            if X_val is not None:
-                X_val = domain.encode(check_table(self, X_val, reset=False))
-            self._learn_rows(domain, TrainingData(rows, weight, X_val, is_compared=False))
-            if chunks is not None:
-                self._refit(EncodedChunks.from_table(chunks, self, domain), rows, weight)
-        return self
-
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        """Learn the parameters from all rows of a table that comes in chunks.
-
-        ``rows`` are the sample of it that the structure has been learned from. A subclass that can
-        do nothing with the others keeps what the sample says.
-        """
-        n_rows = f"{weight.sum():,.0f} of the {chunks.n_rows:,.0f} rows that come in chunks"
-        warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
-
-    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
-        """Learn the domain; return it with the distinct encoded rows and their weights."""
-        table, weight, _ = self._training_rows(X, sample_weight)
-        domain = Domain.fit(
-            table,
-            categorical_features=self.categorical_features,
-            categories=self.categories,
-            n_bins=self._n_bins,
-            margins=self.margins,
-            atoms=self.atoms,
-            bounds=self.bounds,
-            sample_weight=weight,
-            handle_unknown=self.handle_unknown,
-        )
-        return domain, *merge_rows(domain.encode(table), weight)
-
-    def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
-        """Learn from checked rows; those without any cell that a learner sees are left out."""
-        self.domain_, self.n_features_in_ = domain, domain.n_features
-        names = domain.feature_names or ()
-        if names and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self._n_learned = float(data.weight.sum())
-        rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
-        self._learn(data._replace(rows=rows, weight=weight))
-
-    def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
-        """More rows of the columns that are known: distinct encoded rows and their weights."""
-        table, weight, _ = self._training_rows(X, sample_weight, reset=False)
-        rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
-        rows, weight = with_some_cell(self.domain_, rows, weight)
-        if not len(rows):
-            raise ValueError(
-                "Every value of X is missing, or a category that fit has not seen; learning needs "
-                "at least one known value."
-            )
-        return rows, weight
-
-    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> Self:
-        """A clone that has learned from other rows, with what this one has chosen, if anything."""
-        again = clone(self)
-        again._learn_rows(domain, TrainingData(rows, weight, like=self))
-        return again
-
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit_rows(
-        self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
-    ) -> Self:
-        """Learn from encoded rows under a domain that is known: ``fit`` for composing estimators.
-
-        Several densities can share one domain. The parameters that say what the columns are
-        (``categorical_features``, ``categories``, ``n_bins``, ``margins`` and so on) do not matter.
-
-        Parameters
-        ----------
-        domain : Domain
-            What the columns are, with bins for the numeric ones (``n_bins``) where the learner
-            needs these.
-        rows : ndarray of shape (n_rows, n_features)
-            Distinct encoded rows, as :func:`skpc.domain.merge_rows` returns them; NaN marks
-            missing cells.
-        weight : ndarray of shape (n_rows,)
-            Their weights, not negative; a row of weight zero is absent.
-        rows_val : ndarray of shape (n_validation_rows, n_features), default=None
-            Encoded rows of weight one for early stopping, where the learner stops early. None holds
-            out some of the training rows.
-
-        Returns
-        -------
-        TableDensity
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If rows and weights do not fit the domain or each other, a category is no code of a
-            state, a number or a weight is not finite, or the domain lacks bins.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skpc import CutsetNetworkBD
-        >>> from skpc.domain import Domain, merge_rows
-        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
-        >>> domain = Domain.fit(X, n_bins=10)
-        >>> rows, weight = merge_rows(domain.encode(X), np.ones(100))
-        >>> model = CutsetNetworkBD().fit_rows(domain, rows, weight)
-        >>> model.predict_column([[1.0, np.nan]], 1)
-        array([1.])
-        """
-        rows = domain.checked(rows)
-        weight = check_weight(weight, len(rows), "weight")
-        rows_val = None if rows_val is None else domain.checked(rows_val)
-        with all_or_nothing(self):
-            self._learn_rows(domain, TrainingData(rows, weight, rows_val))
-        return self
 
     @by_chunks
     def score_samples(self, X: Any, given: Any = None) -> Floats:

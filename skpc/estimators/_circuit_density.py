@@ -17,9 +17,9 @@ from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, column_moments
 from skpc.estimators._base import TableDensity
 from skpc.estimators.chunks import EncodedChunks
-from skpc.queries import PseudoCounts, fit_parameters
+from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
-from skpc.queries.parameters import fit_to_sums
+from skpc.queries.parameters import em_step, fit_to_sums
 
 #: Largest number of passes of EM over a table in chunks, and the rise of its mean log-likelihood
 #: (nats a row) that is worth a pass. Pseudo-counts weigh as much as ``_LIKE_SAMPLE`` rows that are
@@ -81,20 +81,11 @@ class CircuitDensity(TableDensity):
     def _take_step(self, rows: Floats, weight: Floats) -> None:
         """One step of EM, in which a row without any cell stands for those of before."""
         before = np.full((1, rows.shape[1]), np.nan)
-        self.circuit_ = fit_parameters(
-            self.circuit_,
-            np.vstack([rows, before]),
-            np.append(weight, self._n_learned),
-            pseudo_count=0.0,
-            max_iter=1,
-            tol=0.0,
-        )
+        weights = np.append(weight, self._n_learned)
+        self.circuit_ = em_step(self.circuit_, np.vstack([rows, before]), weights, 0.0)
         self._n_learned += weight.sum()
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        self._fit_parameters(chunks, rows, weight)
-
-    def _fit_parameters(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> float:
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
         """Fit the parameters to all rows by EM; the mean log-likelihood of these (nats)."""
         self.circuit_, total = fit_to_sums(
             self.circuit_,

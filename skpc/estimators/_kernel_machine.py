@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import combinations
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,8 @@ from skpc._fitting import announce
 from skpc._validation import POSITIVE, Interval, StrOptions
 from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
-from skpc.estimators._base import TableDensity
 from skpc.estimators._defaults import fit_for_kernels
-from skpc.estimators._estimator import TableEstimator
+from skpc.estimators._estimator import CATEGORICAL_FEATURES, TableEstimator, parameter
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
 from skpc.queries import KernelExpansion, expected_gram
 from skpc.queries.passes.rows import kernel_rows
@@ -42,26 +41,16 @@ class ExpectedKernelMachine(TableEstimator):
     A subclass gives the solver its parameters and puts coefficients on the support vectors.
     """
 
-    density: Any = field(default=None, kw_only=False)
-    standardize: bool = True
-    gamma: Any = "scale"
-    C: float = 1.0
-    tol: float = 1e-3
-    cache_size: float = 200
-    max_iter: int = -1
-    categorical_features: Any = "auto"
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **TableEstimator._parameter_constraints,
-        "density": [None, BaseEstimator],
-        "standardize": ["boolean"],
-        "gamma": [StrOptions({"scale"}), POSITIVE],
-        "C": [POSITIVE],
-        "tol": [POSITIVE],
-        "cache_size": [POSITIVE],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "categorical_features": TableDensity._parameter_constraints["categorical_features"],
-    }
+    density: Any = field(
+        default=None, kw_only=False, metadata={"constraints": [None, BaseEstimator]}
+    )
+    standardize: bool = parameter(True, "boolean")
+    gamma: Any = parameter("scale", StrOptions({"scale"}), POSITIVE)
+    C: float = parameter(1.0, POSITIVE)
+    tol: float = parameter(1e-3, POSITIVE)
+    cache_size: float = parameter(200, POSITIVE)
+    max_iter: int = parameter(-1, Interval(Integral, -1, None, closed="left"))
+    categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
 
     def _learn(
         self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]

@@ -12,20 +12,12 @@ from sklearn.base import is_classifier
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, group_rows, merge_rows
 from skpc.estimators._defaults import default_densities
-from skpc.estimators._estimator import TableEstimator
+from skpc.estimators._estimator import DECLARATIONS, TableEstimator, parameter
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
 
-#: What a pool asks of a density, and the parameters by which it declares the columns.
+#: What a pool asks of a density.
 _METHODS = ("fit_rows", "score_samples", "sample")
-_DECLARATIONS = (
-    "categorical_features",
-    "categories",
-    "margins",
-    "atoms",
-    "bounds",
-    "handle_unknown",
-)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,15 +25,8 @@ class PoolEstimator(TableEstimator):
     """A pool of densities, and of models that learn from masked copies of rows."""
 
     density: Any = field(default=None, kw_only=False)
-    cv: Any = 5
-    missing_rates: Sequence[float] = (0.0, 0.3, 0.6)
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **TableEstimator._parameter_constraints,
-        "density": "no_validation",
-        "cv": ["cv_object"],
-        "missing_rates": ["array-like"],
-    }
+    cv: Any = parameter(5, "cv_object")
+    missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
     _pool: Any = field(init=False)
     #: The parameter with the members that are no densities, what they need, and what names in it
@@ -62,16 +47,16 @@ class PoolEstimator(TableEstimator):
         TypeError, ValueError
             If a model is not given as it should be, lacks a method, or has the name of a density.
         """
-        parameter, method, known = self._others
-        others = named(getattr(self, parameter), parameter, known)
+        argument, method, known = self._others
+        others = named(getattr(self, argument), argument, known)
         for name, model in others:
             if not isinstance(model, str) and not hasattr(model, method):
-                raise TypeError(f"{parameter} need {method}; {name!r}, {model!r}, has none.")
+                raise TypeError(f"{argument} need {method}; {name!r}, {model!r}, has none.")
         members = [*members, *(Member(name, model, False) for name, model in others)]
         names = [member.name for member in members]
         if len(set(names)) < len(names):
             raise ValueError(
-                f"The names of densities and {parameter} must differ, got {names}; rename one."
+                f"The names of densities and {argument} must differ, got {names}; rename one."
             )
         return members
 
@@ -151,14 +136,14 @@ def shared_domain(
     first_name, first = densities[0]
     for name, density in densities:
         refuse_other_density(density, owner)
-        for key in _DECLARATIONS:
+        for key in DECLARATIONS:
             if repr(getattr(density, key)) != repr(getattr(first, key)):
                 raise ValueError(
                     f"The densities of {owner} must declare the same columns, but {key} is "
                     f"{getattr(first, key)!r} of {first_name!r} and {getattr(density, key)!r} of "
                     f"{name!r}."
                 )
-    declared = {key: getattr(first, key) for key in _DECLARATIONS}
+    declared = {key: getattr(first, key) for key in DECLARATIONS}
     return Domain.fit(table, sample_weight=weight, n_bins=most_bins(densities), **declared)
 
 
@@ -191,10 +176,10 @@ def refuse_other_density(density: Any, owner: str) -> None:
             f"{owner} needs an estimator, not the class {density.__name__}; give "
             f"{density.__name__}()."
         )
-    lacking = [name for name in (*_METHODS, *_DECLARATIONS) if not hasattr(density, name)]
+    lacking = [name for name in (*_METHODS, *DECLARATIONS) if not hasattr(density, name)]
     if lacking:
         raise TypeError(
             f"The density of {owner} needs {', '.join(_METHODS)} and the parameters "
-            f"{', '.join(_DECLARATIONS)}; {density!r} has no {lacking[0]}. Give a density of skpc, "
+            f"{', '.join(DECLARATIONS)}; {density!r} has no {lacking[0]}. Give a density of skpc, "
             "such as CutsetNetworkBD()."
         )

@@ -15,13 +15,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce, wraps
 from inspect import signature
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
@@ -29,7 +28,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skpc._arrays import Floats, added
 from skpc._files import kept
 from skpc._fitting import noted, with_some_cell
-from skpc._threads import threads
+from skpc._threads import in_threads, threads
 from skpc._validation import check_finite, check_table, frame_library, is_from
 from skpc._warnings import collected, warn
 from skpc.domain import Domain, present_rows
@@ -64,7 +63,9 @@ class TableChunks:
 
     def __init__(self, read: Callable[[], Iterator[Any]] | None, tasks: Any = None):
         self._read, self.tasks = read, tasks
-        self._n_rows: int | None = None
+        self.n_rows: int | None = None
+        #: Knows the columns once :meth:`sample` has looked at them.
+        self.reader: Any = None
 
     @classmethod
     def from_dask(cls, X: Any) -> TableChunks:
@@ -88,38 +89,26 @@ class TableChunks:
             return cls(kept(X))
         return cls(_read_anew(X)) if callable(X) else None
 
-    def total(
-        self,
-        count: Callable[[int, Any], _Sum],
-        add: Callable[[_Sum, _Sum], _Sum] = added,
-        n_jobs: int | None = None,
-    ) -> _Sum:
+    def total(self, count: Callable[[int, Any], _Sum], n_jobs: int | None = None) -> _Sum:
         """Add up ``count(number, chunk)`` over the chunks, in their order.
 
         The sum does not depend on ``n_jobs``, the number of threads.
         """
+        counted = partial(_counted, count)
         if self._read is None:
-            return cast("_Sum", _total_of_tasks(self.tasks, count, add))
-        read, n_rows = self._read, 0
-
-        def numbered() -> Iterator[tuple[int, Any]]:
-            nonlocal n_rows
-            for number, chunk in enumerate(read()):
-                n_rows += len(chunk)
-                yield number, chunk
-
-        parts = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-            delayed(_counted)(count, number, chunk) for number, chunk in numbered()
-        )
-        total = reduce(add, parts)
-        before, self._n_rows = self._n_rows, n_rows
+            n_rows, total = _total_of_tasks(self.tasks, counted)
+        else:
+            run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+            parts = run(delayed(counted)(*chunk) for chunk in enumerate(self._read()))
+            n_rows, total = reduce(added, parts)
+        before, self.n_rows = self.n_rows, n_rows
         if before not in {None, n_rows}:
             raise ValueError(
                 "The chunks of a table must be the same in each pass: "
                 f"{before:,} rows were read in the first pass, and {n_rows:,} in a later "
                 "one. Let the callable read everything anew."
             )
-        return total
+        return cast("_Sum", total)
 
     def first(self) -> Any:
         """The first chunk that has rows."""
@@ -146,12 +135,12 @@ class TableChunks:
             In the order of the chunks. Which rows are drawn depends on the chunks alone.
         is_whole : bool
         """
-        reader = clone(estimator)
-        check_table(reader, self.first(), reset=True)
-        size = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // reader.n_features_in_))
-        drawn = self.total(partial(_draw, reader, size), partial(_drawn_together, size))
-        tables = [table for table in drawn.smallest(size).tables if len(table)]
-        return _joined(tables), drawn.n_rows <= size
+        self.reader = clone(estimator)
+        check_table(self.reader, self.first(), reset=True)
+        size = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // self.reader.n_features_in_))
+        drawn = self.total(partial(_draw, self.reader, size)).smallest()
+        tables = [table for table in drawn.tables if len(table)]
+        return _joined(tables), cast("int", self.n_rows) <= size
 
 
 def sampled(estimator: Any, X: Any, sample_weight: Any) -> tuple[Any, TableChunks | None]:
@@ -174,10 +163,8 @@ class EncodedChunks(NamedTuple):
     Attributes
     ----------
     chunks : TableChunks
-    reader : estimator
-        Knows the columns.
     domain : Domain
-        What these are.
+        What the columns are.
     n_jobs : int or None
         Chunks that are read at a time, by threads.
     n_rows : float
@@ -185,37 +172,31 @@ class EncodedChunks(NamedTuple):
     """
 
     chunks: TableChunks
-    reader: Any
     domain: Domain
     n_jobs: int | None
     n_rows: float
 
     @classmethod
-    def from_table(cls, chunks: TableChunks, estimator: Any, domain: Domain) -> EncodedChunks:
-        """The rows that an estimator reads, which has seen the columns.
+    def from_sampled(cls, chunks: TableChunks, domain: Domain, n_jobs: int | None) -> EncodedChunks:
+        """The rows of a table whose sample has told what the columns are.
 
         Warns about unknown categories, or refuses them.
         """
-        reader, n_jobs = clone(estimator), getattr(estimator, "n_jobs", None)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(estimator, name):
-                setattr(reader, name, getattr(estimator, name))
         strict = replace(domain, handle_unknown="error")
-        n_rows, unknown = chunks.total(partial(_look, reader, domain, strict), added, n_jobs)
+        look = partial(_look, chunks.reader, domain, strict)
+        n_rows, unknown = chunks.total(look, n_jobs)
         if unknown:
             warn(
                 "Categories that are not in the sample of rows that tells the columns count as "
                 f"missing. {unknown[0]}",
             )
-        return cls(chunks, reader, domain, n_jobs, float(n_rows))
+        return cls(chunks, domain, n_jobs, float(n_rows))
 
-    def total(
-        self, count: Callable[[Floats], _Sum], add: Callable[[_Sum, _Sum], _Sum] = added
-    ) -> _Sum:
+    def total(self, count: Callable[[Floats], _Sum]) -> _Sum:
         """Add up what is counted of the encoded rows of each chunk; those without a cell are left
         out."""
-        encoded = partial(_count_rows, self.reader, self.domain, count)
-        return self.chunks.total(encoded, add, self.n_jobs)
+        encoded = partial(_count_rows, self.chunks.reader, self.domain, count)
+        return self.chunks.total(encoded, self.n_jobs)
 
 
 def by_chunks(method: _Method) -> _Method:
@@ -267,40 +248,36 @@ def _read_anew(read: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
     return read_checked
 
 
-class _Drawn(NamedTuple):
-    """Rows that may be in the sample, by chunk: those with the smallest keys will be.
+@dataclass
+class _Drawn:
+    """Rows that may be in a sample of some size, by chunk: those of the smallest keys will be."""
 
-    ``n_rows`` counts those that they have been drawn from.
-    """
-
+    size: int
     keys: list[Floats]
     tables: list[Any]
-    n_rows: int
 
-    def smallest(self, size: int) -> _Drawn:
+    def __add__(self, other: _Drawn) -> _Drawn:
+        both = _Drawn(self.size, self.keys + other.keys, self.tables + other.tables)
+        return both.smallest() if sum(map(len, both.keys)) > 2 * self.size else both
+
+    def smallest(self) -> _Drawn:
         """Those with the smallest keys, as many as are wanted."""
         keys = np.concatenate(self.keys)
-        if len(keys) <= size:
+        if len(keys) <= self.size:
             return self
-        limit = np.partition(keys, size - 1)[size - 1]
+        limit = np.partition(keys, self.size - 1)[self.size - 1]
         chosen = [key <= limit for key in self.keys]
         tables = [present_rows(t, one.astype(np.float64))[0] for t, one in zip(self.tables, chosen)]
-        return _Drawn([key[one] for key, one in zip(self.keys, chosen)], tables, self.n_rows)
+        return _Drawn(self.size, [key[one] for key, one in zip(self.keys, chosen)], tables)
 
 
 def _draw(reader: Any, size: int, number: int, chunk: Any) -> _Drawn:
     """The rows of a chunk with the smallest keys."""
     if not len(chunk):
-        return _Drawn([], [], 0)
+        return _Drawn(size, [], [])
     table = check_table(reader, chunk, reset=False)
     keys = np.random.default_rng([number, len(table)]).random(len(table))
-    return _Drawn([keys], [table], len(table)).smallest(size)
-
-
-def _drawn_together(size: int, one: _Drawn, other: _Drawn) -> _Drawn:
-    """The rows of two parts; above twice the number that is needed, those of the smallest keys."""
-    both = _Drawn(*map(added, one, other))
-    return both.smallest(size) if sum(map(len, both.keys)) > 2 * size else both
+    return _Drawn(size, [keys], [table]).smallest()
 
 
 def _joined(tables: list[Any]) -> Any:
@@ -319,22 +296,21 @@ def _joined(tables: list[Any]) -> Any:
     return sys.modules[library].concat(tables, **options)
 
 
-def _counted(count: Callable[[int, Any], Any], number: int, chunk: Any) -> Any:
+def _counted(count: Callable[[int, Any], _Sum], number: int, chunk: Any) -> tuple[int, _Sum]:
+    """The number of rows of a chunk, and what is counted of them."""
     with noted(f"This is in chunk {number} of the table, counted from 0."):
-        return count(number, chunk)
+        return len(chunk), count(number, chunk)
 
 
-def _total_of_tasks(
-    tasks: list[Any], count: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
-) -> Any:
+def _total_of_tasks(tasks: list[Any], count: Callable[[int, Any], Any]) -> Any:
     """Count where the chunks of a dask collection are, and add up by a tree."""
     from dask import delayed as task
 
     def together(first: Any, *others: Any) -> Any:
         # dask may use again what it holds, so the first one is copied.
-        return reduce(add, others, deepcopy(first))
+        return reduce(added, others, deepcopy(first))
 
-    level = [task(_counted)(count, number, chunk) for number, chunk in enumerate(tasks)]
+    level = [task(count)(number, chunk) for number, chunk in enumerate(tasks)]
     while len(level) > 1:
         level = [task(together)(*level[at : at + _ADDED]) for at in range(0, len(level), _ADDED)]
     return level[0].compute()
@@ -366,20 +342,33 @@ def _look(
 def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
     """The answer for an array, made of those for its chunks."""
     chunks = list(gen_batches(len(X), max(1, _ANSWERED_CELLS // X.shape[1])))
-    seeded = _seeded(call, len(chunks))
-    calls = (one | {"X": X[chunk]} for one, chunk in zip(seeded, chunks))
-    # The kernels leave Python's lock to others. Other processes know "answer" by its name.
-    # None would mean one where the configuration is of processes, joblib's default.
-    n_jobs = effective_n_jobs(None)
-    parts = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(
-        delayed(_answer)(partial(answer, **one), chunk) for one, chunk in zip(calls, chunks)
-    )
+    tasks = list(zip(chunks, _seeded(call, len(chunks))))
+    wholes: list[np.ndarray] = []
+
+    def write(task: tuple[slice, dict[str, Any]]) -> tuple[bool, dict[type[Warning], str]]:
+        """Whether a chunk is answered by a tuple, and the first of each kind of its warnings."""
+        chunk, arguments = task
+        note = f"Rows are counted from row {chunk.start} of X, the first of a chunk."
+        with noted(note), collected() as warnings:
+            part = answer(**(arguments | {"X": X[chunk]}))
+        several = part if isinstance(part, tuple) else (part,)
+        if not wholes:
+            wholes.extend(np.empty((len(X), *one.shape[1:]), one.dtype) for one in several)
+        for whole, one in zip(wholes, several):
+            whole[chunk] = one
+        return several is part, {kind: f"{text} {note}" for text, kind in reversed(warnings)}
+
     try:
-        return _gathered(parts, chunks)
+        # The first chunk tells the shape of the answer.
+        written = [write(tasks[0]), *in_threads(write, tasks[1:])]
     except ValueError:
         # An infinite cell is named by its row in the whole.
         check_finite(X)
         raise
+    warned = {kind: text for _, texts in reversed(written) for kind, text in texts.items()}
+    for kind, text in warned.items():
+        warn(text, kind)
+    return tuple(wholes) if written[0][0] else wholes[0]
 
 
 def _seeded(call: dict[str, Any], n_chunks: int) -> list[dict[str, Any]]:
@@ -427,28 +416,3 @@ def _collection(parts: list[Any], sizes: Any, like: Any) -> Any:
         [array.from_delayed(part, shape, like.dtype) for part, shape in zip(parts, shapes)],
         allow_unknown_chunksizes=True,
     )
-
-
-def _answer(call: Callable[[], Any], chunk: slice) -> tuple[Any, dict[type[Warning], str]]:
-    """The answer for a chunk, and the first of each category of its warnings."""
-    note = f"Rows are counted from row {chunk.start} of X, the first of a chunk."
-    with noted(note), collected() as warnings:
-        result = call()
-    return result, {category: f"{text} {note}" for text, category in reversed(warnings)}
-
-
-def _gathered(parts: Iterator[Any], chunks: list[slice]) -> Any:
-    """Put the answers for chunks together as they come: arrays, or tuples of arrays."""
-    wholes: list[np.ndarray] = []
-    warnings: dict[type[Warning], str] = {}
-    for (part, new), chunk in zip(parts, chunks):
-        warnings = new | warnings
-        several = part if isinstance(part, tuple) else (part,)
-        if not wholes:
-            n_rows = chunks[-1].stop
-            wholes = [np.empty((n_rows, *one.shape[1:]), one.dtype) for one in several]
-        for whole, one in zip(wholes, several):
-            whole[chunk] = one
-    for category, text in warnings.items():
-        warn(text, category)
-    return tuple(wholes) if isinstance(part, tuple) else wholes[0]

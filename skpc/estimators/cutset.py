@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -17,8 +17,8 @@ from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.estimators._base import TrainingData
 from skpc.estimators._circuit_density import CircuitDensity, complete_points, root_weights
+from skpc.estimators._estimator import TrainingData, parameter
 from skpc.estimators.chunks import EncodedChunks
 from skpc.learning import (
     CutsetMixture,
@@ -209,37 +209,20 @@ class CutsetNetworkBD(CircuitDensity):
     array([[1., 1., 0.]])
     """
 
-    criterion: str = "bd"
-    ess: float = 0.1
-    alpha: float = 0.01
-    param_ess: float | str | None = "auto"
-    n_candidates: int = 10
-    max_depth: int | None = None
-    structured: bool = False
-    n_components: int = 1
-    max_iter: int = 100
-    tol: float = 1e-2
-    n_init: int = 1
-    em: str = "auto"
-    n_bins: int | None = None
-    margins: str = "auto"
-
-    _parameter_constraints = {
-        **CircuitDensity._parameter_constraints,
-        "criterion": [StrOptions({"bd", "bic"})],
-        "ess": [POSITIVE],
-        "alpha": [POSITIVE],
-        "param_ess": [StrOptions({"auto"}), None, POSITIVE],
-        "n_candidates": [AT_LEAST_ONE],
-        "max_depth": [None, Interval(Integral, 0, None, closed="left")],
-        "structured": ["boolean"],
-        "n_components": [AT_LEAST_ONE],
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
-        "n_init": [AT_LEAST_ONE],
-        "em": [StrOptions({"auto", "plain"})],
-        "n_bins": [None, AT_LEAST_ONE],
-    }
+    criterion: str = parameter("bd", StrOptions({"bd", "bic"}))
+    ess: float = parameter(0.1, POSITIVE)
+    alpha: float = parameter(0.01, POSITIVE)
+    param_ess: float | str | None = parameter("auto", StrOptions({"auto"}), None, POSITIVE)
+    n_candidates: int = parameter(10, AT_LEAST_ONE)
+    max_depth: int | None = parameter(None, None, Interval(Integral, 0, None, closed="left"))
+    structured: bool = parameter(False, "boolean")
+    n_components: int = parameter(1, AT_LEAST_ONE)
+    max_iter: int = parameter(100, AT_LEAST_ONE)
+    tol: float = parameter(1e-2, NOT_NEGATIVE)
+    n_init: int = parameter(1, AT_LEAST_ONE)
+    em: str = parameter("auto", StrOptions({"auto", "plain"}))
+    n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
+    margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetNetworkBD:
@@ -281,63 +264,53 @@ class CutsetNetworkBD(CircuitDensity):
         with threads(self.n_jobs if self.n_components == 1 else None):
             is_complete = not np.isnan(rows).any()
             complete = rows if is_complete else self._filled(rows, weight, random_state)
-            if self.param_ess == "auto" and self.n_components > 1:
-                mixture, self.circuit_ = self._shrunken(rows, complete, weight, random_state)
+            self.n_iter_, self.converged_ = 1, True
+            if self.n_components == 1:
+                networks = [self._network(rows, complete, weight)]
+                self.circuit_ = self._parametrised(rows, weight, networks, np.ones(1))
+            elif self.param_ess == "auto":
+                networks = self._shrunken(rows, complete, weight, random_state)
             else:
-                mixture = self._mixture(complete, weight, self.n_components, random_state)
-                network = mixture.networks[0]
-                self.param_ess_ = self._single_param_ess(network, rows, complete, weight)
-                self.circuit_ = self._parametrised(rows, weight, mixture, self.param_ess_)
-            self._describe(mixture.networks)
+                self.param_ess_ = cast("float | None", self.param_ess)
+                mixture = self._mixture(complete, weight, random_state, self.param_ess_)
+                networks = mixture.networks
+                self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
+                self.circuit_ = self._parametrised(rows, weight, networks, mixture.weights)
             log_density = log_likelihood(self.circuit_, rows)
-            self.lower_bound_ = float(np.average(log_density, weights=weight))
-            self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
-
-    def _describe(self, networks: Sequence[CutsetNetwork]) -> None:
-        """Set the attributes that say what the circuit is made of."""
+        self.lower_bound_ = float(np.average(log_density, weights=weight))
         self.weights_ = root_weights(self.circuit_, networks)
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        self.lower_bound_ = self._fit_parameters(chunks, rows, weight)
+        self.lower_bound_ = super()._refit(chunks, rows, weight)
         self.weights_ = root_weights(self.circuit_, self.weights_)
 
-    def _single_param_ess(
-        self, network: CutsetNetwork, rows: Floats, complete: Floats, weight: Floats
-    ) -> float | None:
-        """The equivalent sample size of the parameters of a single network."""
+    def _network(self, rows: Floats, complete: Floats, weight: Floats) -> CutsetNetwork:
+        """A single network, and the equivalent sample size of its parameters."""
+        codes = self.domain_.codes(complete)
+        with progress(weight.sum(), "rows", self.verbose) as advance:
+            network = self._learner(advance=advance)(codes, weight)
+        self.param_ess_ = cast("float | None", self.param_ess)
         if self.param_ess == "auto":
-            codes, shown = map(self.domain_.codes, (complete, rows))
-            return choose_param_ess(network, codes, weight, self.structured, shown)
-        return self._given_param_ess
-
-    @property
-    def _given_param_ess(self) -> float | None:
-        """What ``param_ess`` says before any choice; None keeps the smoothing of the criterion."""
-        return None if self.param_ess == "auto" else cast("float | None", self.param_ess)
+            shown = self.domain_.codes(rows)
+            self.param_ess_ = choose_param_ess(network, codes, weight, self.structured, shown)
+        return network
 
     def _shrunken(
         self, rows: Floats, complete: Floats, weight: Floats, random_state: np.random.RandomState
-    ) -> tuple[CutsetMixture, Circuit]:
-        """A mixture whose tables are shrunk towards those of all rows, and its circuit."""
-        codes = self.domain_.codes(complete)
-        learn = self._learner()
-        network = learn(codes, weight)
-        param_ess = choose_param_ess(network, codes, weight, shown=self.domain_.codes(rows))
+    ) -> list[CutsetNetwork]:
+        """Learn a mixture whose tables are shrunk towards those of all rows."""
+        network = self._network(rows, complete, weight)
+        codes, learn = self.domain_.codes(complete), self._learner()
+        param_ess = cast("float", self.param_ess_)
 
         def learn_components(
             some: NDArray[np.bool_], weight: Floats, responsibility: Floats | None
         ) -> CutsetMixture:
-            return self._mixture(
-                complete[some],
-                weight,
-                self.n_components,
-                random_state,
-                param_ess=param_ess,
-                responsibility=responsibility,
-            )
+            chosen = complete[some]
+            return self._mixture(chosen, weight, random_state, param_ess, responsibility)
 
         learners = Learners(
             lambda some, weight: learn(codes[some], weight),
@@ -349,8 +322,9 @@ class CutsetNetworkBD(CircuitDensity):
         shrunken = learn_shrunken_mixture(
             training, network, param_ess, learners, self.n_components, tol
         )
-        self.param_ess_ = shrunken.strength
-        return shrunken.mixture, shrunken.circuit
+        self.param_ess_, self.circuit_ = shrunken.strength, shrunken.circuit
+        self.n_iter_, self.converged_ = shrunken.mixture.n_iter, shrunken.mixture.converged
+        return shrunken.mixture.networks
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
@@ -384,40 +358,36 @@ class CutsetNetworkBD(CircuitDensity):
         self,
         rows: Floats,
         weight: Floats,
-        n_components: int,
         random_state: np.random.RandomState,
-        param_ess: float | None = None,
+        param_ess: float | None,
         responsibility: Floats | None = None,
     ) -> CutsetMixture:
-        """Learn networks from complete encoded rows."""
-        single = n_components == 1
-        amount = weight.sum() if single else self.max_iter * self.n_init
-        param_ess = self._given_param_ess if param_ess is None else param_ess
-        with progress(amount, "rows" if single else "iterations", self.verbose) as advance:
+        """Learn several networks from complete encoded rows."""
+        with progress(self.max_iter * self.n_init, "iterations", self.verbose) as advance:
             return learn_mixture(
                 rows,
                 self.domain_.codes(rows),
                 weight,
-                np.empty((len(rows), 0)) if single else complete_points(self.domain_, rows, weight),
-                self._learner(advance=advance if single else None),
+                complete_points(self.domain_, rows, weight),
+                self._learner(),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
-                n_components=n_components,
+                n_components=self.n_components,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 n_init=self.n_init,
                 n_jobs=self.n_jobs,
                 random_state=random_state,
-                advance=(lambda done: None) if single else advance,
+                advance=advance,
                 spread=self.em == "auto",
                 responsibility=responsibility,
             )
 
     def _parametrised(
-        self, rows: Floats, weight: Floats, mixture: CutsetMixture, param_ess: float | None
+        self, rows: Floats, weight: Floats, networks: list[CutsetNetwork], weights: Floats
     ) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
-        networks, axes = mixture.networks, self.domain_.axes
-        circuit = mixture_circuit(networks, mixture.weights, axes, param_ess)
+        param_ess = self.param_ess_
+        circuit = mixture_circuit(networks, weights, self.domain_.axes, param_ess)
         n_missing = _missing_cells(rows, weight)
         if not n_missing and (len(networks) == 1 or self.em == "plain"):
             return circuit

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, check_n_samples, fit_context
+from skpc.estimators._estimator import parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
 from skpc.estimators._targets import check_labels
 from skpc.estimators.chunks import by_chunks
@@ -147,16 +148,10 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     array([[0.33, 0.33, 0.33]])
     """
 
-    priors: Any = None
-    joint: bool | str = "auto"
-    classifiers: Any = ("boosting", "logistic")
+    priors: Any = parameter(None, "array-like", None)
+    joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
+    classifiers: Any = parameter(("boosting", "logistic"), "array-like", None)
 
-    _parameter_constraints = {
-        **PoolEstimator._parameter_constraints,
-        "priors": ["array-like", None],
-        "joint": ["boolean", StrOptions({"auto"})],
-        "classifiers": ["array-like", None],
-    }
     _others = "classifiers", "predict_proba", {"boosting": "classifier", "logistic": "logistic"}
 
     @fit_context(prefer_skip_nested_validation=False)

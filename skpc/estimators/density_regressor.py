@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, fit_context
+from skpc.estimators._estimator import parameter
 from skpc.estimators._pools import PoolEstimator, check_rates, most_bins
 from skpc.estimators._targets import check_target
 from skpc.estimators.chunks import by_chunks
@@ -131,12 +132,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     (array([2., 1.]), array([0., 1.]))
     """
 
-    regressors: Any = ("boosting", "ridge")
+    regressors: Any = parameter(("boosting", "ridge"), "array-like", None)
 
-    _parameter_constraints = {
-        **PoolEstimator._parameter_constraints,
-        "regressors": ["array-like", None],
-    }
     _others = "regressors", "predict", {"boosting": "regressor", "ridge": "ridge"}
 
     @fit_context(prefer_skip_nested_validation=False)

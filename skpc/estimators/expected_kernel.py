@@ -13,6 +13,7 @@ from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
 from skpc._validation import NOT_NEGATIVE, check_n_samples, fit_context
+from skpc.estimators._estimator import parameter
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._targets import check_target
 from skpc.estimators.chunks import by_chunks
@@ -138,12 +139,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     array([0. , 0.9])
     """
 
-    epsilon: float = 0.1
-
-    _parameter_constraints = {
-        **ExpectedKernelMachine._parameter_constraints,
-        "epsilon": [NOT_NEGATIVE],
-    }
+    epsilon: float = parameter(0.1, NOT_NEGATIVE)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:

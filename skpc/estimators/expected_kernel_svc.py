@@ -20,6 +20,7 @@ from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
 from skpc._validation import SigmoidCalibration, StrOptions, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
+from skpc.estimators._estimator import parameter
 from skpc.estimators._kernel_machine import ExpectedKernelMachine
 from skpc.estimators._targets import check_labels
 from skpc.estimators.chunks import by_chunks
@@ -39,40 +40,35 @@ class Sigmoid(NamedTuple):
     Attributes
     ----------
     curves : list of SigmoidCalibration
-        One a class; of two classes only that of the second.
+        One a class.
     """
 
     curves: list[SigmoidCalibration]
 
     @classmethod
-    def fit(cls, evidence: Floats, code: Ints, weight: Floats, n_classes: int) -> Sigmoid:
+    def fit(cls, evidence: Floats, code: Ints, weight: Floats) -> Sigmoid:
         """Learn from held-out rows.
 
         Parameters
         ----------
-        evidence : ndarray of shape (n_rows, n_classes) or (n_rows, 1)
-            Large where a class is likely; with two classes, only the second has a column.
+        evidence : ndarray of shape (n_rows, n_classes)
+            Large where a class is likely.
         code : ndarray of shape (n_rows,)
             Number of the class of each row.
         weight : ndarray of shape (n_rows,)
             Weights of the rows.
-        n_classes : int
-            Number of classes.
         """
-        classes = range(n_classes - evidence.shape[1], n_classes)
-        curves = [
-            SigmoidCalibration().fit(column, (code == c).astype(np.float64), weight)
-            for c, column in zip(classes, evidence.T)
-        ]
-        return cls(curves)
+        return cls(
+            [
+                SigmoidCalibration().fit(column, (code == c).astype(np.float64), weight)
+                for c, column in enumerate(evidence.T)
+            ]
+        )
 
     def probabilities(self, evidence: Floats) -> Floats:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
         of_classes = [curve.predict(column) for curve, column in zip(self.curves, evidence.T)]
-        probability = np.column_stack(of_classes)
-        if len(self.curves) == 1:
-            return np.hstack([1.0 - probability, probability])
-        probability = np.maximum(probability, np.finfo(np.float64).tiny)
+        probability = np.maximum(np.column_stack(of_classes), np.finfo(np.float64).tiny)
         return np.asarray(probability / probability.sum(axis=1, keepdims=True))
 
 
@@ -88,33 +84,26 @@ class Temperature(NamedTuple):
     inverse: float
 
     @classmethod
-    def fit(cls, evidence: Floats, code: Ints, weight: Floats, n_classes: int) -> Temperature:
+    def fit(cls, evidence: Floats, code: Ints, weight: Floats) -> Temperature:
         """The temperature of least log loss; parameters are those of :meth:`Sigmoid.fit`.
 
         A class of n rows is one with probability (n + 1) / (n + n_classes), as in Platt scaling, so
         that machines that make no mistake do not make it infinite.
         """
+        n_classes = evidence.shape[1]
         count = np.bincount(code, weight, minlength=n_classes)
         target = np.repeat(1.0 / (count + n_classes)[code][:, np.newaxis], n_classes, axis=1)
         target[np.arange(len(code)), code] *= count[code] + 1.0
-        logits = _logits(evidence)
 
         def loss(log_inverse: float) -> float:
-            log_proba = log_softmax(np.exp(log_inverse) * logits, axis=1)
+            log_proba = log_softmax(np.exp(log_inverse) * evidence, axis=1)
             return float(-weight @ (target * log_proba).sum(axis=1))
 
         return cls(float(np.exp(minimize_scalar(loss, bounds=_LIMITS, method="bounded").x)))
 
     def probabilities(self, evidence: Floats) -> Floats:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
-        return np.asarray(softmax(self.inverse * _logits(evidence), axis=1))
-
-
-def _logits(evidence: Floats) -> Floats:
-    """A column for each class; that of the first of two is zero."""
-    if evidence.shape[1] > 1:
-        return evidence
-    return np.hstack([np.zeros_like(evidence), evidence])
+        return np.asarray(softmax(self.inverse * evidence, axis=1))
 
 
 _CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
@@ -243,12 +232,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
            [0.95, 0.05]])
     """
 
-    calibration: str | None = None
-
-    _parameter_constraints = {
-        **ExpectedKernelMachine._parameter_constraints,
-        "calibration": [StrOptions(set(_CALIBRATIONS)), None],
-    }
+    calibration: str | None = parameter(None, StrOptions(set(_CALIBRATIONS)), None)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVC:
@@ -310,7 +294,6 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             np.concatenate(evidence),
             code[np.concatenate([fold.test_index for fold in folds])],
             np.concatenate([fold.test_weight for fold in folds]),
-            len(self.classes_),
         )
 
     def _without(self, rows: Floats, kept: Floats, code: Ints) -> ExpectedKernelSVC:
@@ -392,11 +375,12 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     def _evidence(self, rows: Floats) -> Floats:
         """The margin of each class against its closest rival, for encoded rows: what is calibrated.
 
-        Shape (n_rows, n_classes), but a single column for two classes.
+        Shape (n_rows, n_classes); of two classes, each has half of the margin between them.
         """
         margin, n_classes = self._mean(rows) + self.intercept_, len(self.classes_)
         if n_classes == 2:
-            return margin
+            # That of two classes is positive for the second, others for the first of each pair.
+            margin = -0.5 * margin
         evidence = np.full((len(rows), n_classes), np.inf)
         for (first, second), of_first in zip(combinations(range(n_classes), 2), margin.T):
             evidence[:, first] = np.minimum(evidence[:, first], of_first)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
 from skpc._fitting import progress
-from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
-from skpc.estimators._base import TrainingData
+from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._circuit_density import CircuitDensity, complete_points
+from skpc.estimators._estimator import TrainingData, parameter
 from skpc.learning import (
     MAX_EPOCHS,
     CodedRows,
@@ -128,45 +126,11 @@ class HiddenChowLiuTree(CircuitDensity):
     array([[1., 1., 1., 1.]])
     """
 
-    n_hidden: int | str = "auto"
-    n_bins: int | None = None
+    n_hidden: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 
-    _parameter_constraints = {
-        **CircuitDensity._parameter_constraints,
-        "n_hidden": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-        "n_bins": [None, AT_LEAST_ONE],
-    }
     #: Bins know atoms and the space between them.
     margins = "auto"
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
-    ) -> HiddenChowLiuTree:
-        """Learn the tree and its parameters.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
-            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a weight of two equals the row twice, zero its absence.
-        X_val : array-like or DataFrame of shape (n_rows, n_features), default=None
-            Rows whose likelihood makes the choices; None holds out a tenth of ``X``.
-
-        Returns
-        -------
-        HiddenChowLiuTree
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If all cells are missing, one is infinite, or the weights are negative or all zero.
-        """
-        return self._fit(X, sample_weight, X_val)
 
     def _learn(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)

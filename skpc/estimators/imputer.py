@@ -24,7 +24,7 @@ from skpc._validation import (
     read_cells,
 )
 from skpc.estimators._defaults import fit_for_cells
-from skpc.estimators._estimator import TableEstimator
+from skpc.estimators._estimator import TableEstimator, parameter
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -125,17 +125,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     """
 
     density: Any = field(default=None, kw_only=False)
-    strategy: str = "mean"
-    keep_empty_features: bool = False
-    add_indicator: bool = False
-
-    _parameter_constraints = {
-        **TableEstimator._parameter_constraints,
-        "density": "no_validation",
-        "strategy": [StrOptions({"mean", "mpe", "sample"})],
-        "keep_empty_features": ["boolean"],
-        "add_indicator": ["boolean"],
-    }
+    strategy: str = parameter("mean", StrOptions({"mean", "mpe", "sample"}))
+    keep_empty_features: bool = parameter(False, "boolean")
+    add_indicator: bool = parameter(False, "boolean")
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -26,7 +26,7 @@ from skpc._validation import (
     fit_context,
     unmasked,
 )
-from skpc.estimators._estimator import Estimator
+from skpc.estimators._estimator import Estimator, parameter
 from skpc.messages import (
     BayesianRegression,
     MessageFeatures,
@@ -154,33 +154,20 @@ class KernelEPOperator(RegressorMixin, Estimator):
     (np.float64(1.28), array([0. , 2.5]))
     """
 
-    input_distributions: Sequence[str] | None = None
-    n_inner: int = 300
-    n_outer: int = 500
-    inner_length_scale_sq: Any = "mean-variance"
-    outer_length_scale_sq: Any = "median"
-    noise_variance: Any = 1e-4
-    prior_variance: float = 1.0
-    standardize: bool = True
-    keep_rows: bool = False
-    random_state: Any = None
-    n_jobs: int | None = None
-    verbose: int = 0
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "input_distributions": ["array-like", None],
-        "n_inner": [AT_LEAST_ONE],
-        "n_outer": [AT_LEAST_ONE],
-        "inner_length_scale_sq": [StrOptions({"mean-variance"}), POSITIVE, "array-like"],
-        "outer_length_scale_sq": [StrOptions({"median"}), POSITIVE],
-        "noise_variance": [POSITIVE, StrOptions({"evidence"}), "array-like"],
-        "prior_variance": [POSITIVE],
-        "standardize": ["boolean"],
-        "keep_rows": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": N_JOBS,
-        "verbose": ["verbose"],
-    }
+    input_distributions: Sequence[str] | None = parameter(None, "array-like", None)
+    n_inner: int = parameter(300, AT_LEAST_ONE)
+    n_outer: int = parameter(500, AT_LEAST_ONE)
+    inner_length_scale_sq: Any = parameter(
+        "mean-variance", StrOptions({"mean-variance"}), POSITIVE, "array-like"
+    )
+    outer_length_scale_sq: Any = parameter("median", StrOptions({"median"}), POSITIVE)
+    noise_variance: Any = parameter(1e-4, POSITIVE, StrOptions({"evidence"}), "array-like")
+    prior_variance: float = parameter(1.0, POSITIVE)
+    standardize: bool = parameter(True, "boolean")
+    keep_rows: bool = parameter(False, "boolean")
+    random_state: Any = parameter(None, "random_state")
+    n_jobs: int | None = parameter(None, *N_JOBS)
+    verbose: int = parameter(0, "verbose")
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> KernelEPOperator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from skpc._validation import (
     eager,
     fit_context,
 )
-from skpc.estimators._estimator import Estimator
+from skpc.estimators._estimator import Estimator, parameter
 from skpc.estimators._targets import check_labels
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
@@ -92,19 +92,11 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
            [0.11, 0.89]])
     """
 
-    operator: Any = None
-    n_iter: int = 10
-    damping: float = 0.0
-    schedule: str = "parallel"
-    fit_intercept: bool = True
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "operator": [HasMethods("project"), None],
-        "n_iter": [Interval(Integral, 1, None, closed="left")],
-        "damping": [Interval(Real, 0, 1, closed="left")],
-        "schedule": [StrOptions({"parallel", "serial"})],
-        "fit_intercept": ["boolean"],
-    }
+    operator: Any = parameter(None, HasMethods("project"), None)
+    n_iter: int = parameter(10, Interval(Integral, 1, None, closed="left"))
+    damping: float = parameter(0.0, Interval(Real, 0, 1, closed="left"))
+    schedule: str = parameter("parallel", StrOptions({"parallel", "serial"}))
+    fit_intercept: bool = parameter(True, "boolean")
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LogisticEPClassifier:

@@ -31,7 +31,8 @@ from skpc.all_trees import (
 )
 from skpc.circuit import Circuit
 from skpc.domain import Domain, merge_codes
-from skpc.estimators._base import TableDensity, TrainingData
+from skpc.estimators._base import TableDensity
+from skpc.estimators._estimator import TrainingData, parameter
 from skpc.estimators._tree_costs import TreeCosts
 from skpc.learning import hold_out
 
@@ -184,72 +185,23 @@ class MixtureOfAllTrees(TableDensity):
     array([[1., 1., 0.]])
     """
 
-    orientation: str = "directed"
-    n_components: int = 1
-    solver: str = "adam"
-    learning_rate_init: float = 0.05
-    batch_size: int | str = "auto"
-    max_iter: int = 50
-    tol: float = 1e-4
-    early_stopping: bool = True
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
-    alpha: float = 1.0
-    inference: str = "auto"
-    n_inference_samples: int = 1000
-    n_bins: int | None = None
-    margins: str = "auto"
-
-    _parameter_constraints = {
-        **TableDensity._parameter_constraints,
-        "orientation": [StrOptions({"directed", "undirected"})],
-        "n_components": [AT_LEAST_ONE],
-        "solver": [StrOptions({"adam", "lbfgs"})],
-        "learning_rate_init": [POSITIVE],
-        "batch_size": [StrOptions({"auto"}), AT_LEAST_ONE],
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [AT_LEAST_ONE],
-        "alpha": [POSITIVE],
-        "inference": [StrOptions({"auto", "collapsed", "importance", "gibbs"})],
-        "n_inference_samples": [AT_LEAST_ONE],
-        "n_bins": [None, AT_LEAST_ONE],
-    }
+    orientation: str = parameter("directed", StrOptions({"directed", "undirected"}))
+    n_components: int = parameter(1, AT_LEAST_ONE)
+    solver: str = parameter("adam", StrOptions({"adam", "lbfgs"}))
+    learning_rate_init: float = parameter(0.05, POSITIVE)
+    batch_size: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    max_iter: int = parameter(50, AT_LEAST_ONE)
+    tol: float = parameter(1e-4, NOT_NEGATIVE)
+    early_stopping: bool = parameter(True, "boolean")
+    validation_fraction: float = parameter(0.1, Interval(Real, 0, 1, closed="neither"))
+    n_iter_no_change: int = parameter(5, AT_LEAST_ONE)
+    alpha: float = parameter(1.0, POSITIVE)
+    inference: str = parameter("auto", StrOptions({"auto", "collapsed", "importance", "gibbs"}))
+    n_inference_samples: int = parameter(1000, AT_LEAST_ONE)
+    n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
+    margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     _adam: Adam = field(init=False)
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
-    ) -> MixtureOfAllTrees:
-        """Learn weights and tables.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
-            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a weight of two equals the row twice, zero its absence.
-        X_val : array-like or DataFrame of shape (n_validation_samples, n_features), default=None
-            Rows for early stopping. None holds out some rows of ``X``. In a ``Pipeline``
-            name it in ``transform_input``, or it comes untransformed.
-
-        Returns
-        -------
-        MixtureOfAllTrees
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If all cells are missing, one is infinite, the weights are negative or all zero, or
-            there are more components than rows.
-        """
-        return self._fit(X, sample_weight, X_val)
 
     def _learn(self, data: TrainingData) -> None:
         self._warn_of_former_inference()

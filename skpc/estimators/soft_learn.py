@@ -12,11 +12,11 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, check_memory
 from skpc._fitting import progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions
 from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
-from skpc.estimators._base import TrainingData
 from skpc.estimators._circuit_density import CircuitDensity
+from skpc.estimators._estimator import TrainingData, parameter
 from skpc.learning import SoftLearnOptions, hold_out, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import PseudoCounts, fit_parameters
 
@@ -190,67 +190,24 @@ class SoftLearnSPN(CircuitDensity):
     array([ -2., -12.,  -1.])
     """
 
-    assignment: str = "soft"
-    clusterer: str = "auto"
-    n_clusters: int = 2
-    beta: float = 30.0
-    significance: float | str = "auto"
-    root_test: str | None = "any"
-    alpha: float = 0.1
-    min_weight: float = 8.0
-    prune: float = 1e-2
-    max_iter: int = 100
-    smallest_sd: float = 1e-2
-    leaves: str = "block"
-    n_refine: int | str = "auto"
-    margins: str = "auto"
-
-    _parameter_constraints = {
-        **CircuitDensity._parameter_constraints,
-        "assignment": [StrOptions({"soft", "hard"})],
-        "clusterer": [StrOptions({"auto", "kmeans", "em"})],
-        "n_clusters": [AT_LEAST_ONE],
-        "beta": [NOT_NEGATIVE],
-        "significance": [StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")],
-        "root_test": [StrOptions({"any", "pairs"}), None],
-        "alpha": [POSITIVE],
-        "min_weight": [NOT_NEGATIVE],
-        "prune": [Interval(Real, 0, 1, closed="left")],
-        "max_iter": [AT_LEAST_ONE],
-        "smallest_sd": [POSITIVE],
-        "leaves": [StrOptions({"block", "univariate"})],
-        "n_refine": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-    }
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
-    ) -> SoftLearnSPN:
-        """Learn structure and parameters.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
-            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a weight of two equals the row twice, zero its absence.
-        X_val : array-like or DataFrame of shape (n_rows, n_features), default=None
-            Rows whose likelihood decides when refinement stops; None holds out a tenth of
-            ``X``.
-
-        Returns
-        -------
-        SoftLearnSPN
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If all cells are missing, one is infinite, or the weights are negative or all zero.
-        """
-        return self._fit(X, sample_weight, X_val)
+    assignment: str = parameter("soft", StrOptions({"soft", "hard"}))
+    clusterer: str = parameter("auto", StrOptions({"auto", "kmeans", "em"}))
+    n_clusters: int = parameter(2, AT_LEAST_ONE)
+    beta: float = parameter(30.0, NOT_NEGATIVE)
+    significance: float | str = parameter(
+        "auto", StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")
+    )
+    root_test: str | None = parameter("any", StrOptions({"any", "pairs"}), None)
+    alpha: float = parameter(0.1, POSITIVE)
+    min_weight: float = parameter(8.0, NOT_NEGATIVE)
+    prune: float = parameter(1e-2, Interval(Real, 0, 1, closed="left"))
+    max_iter: int = parameter(100, AT_LEAST_ONE)
+    smallest_sd: float = parameter(1e-2, POSITIVE)
+    leaves: str = parameter("block", StrOptions({"block", "univariate"}))
+    n_refine: int | str = parameter(
+        "auto", StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")
+    )
+    margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     def _learn(self, data: TrainingData) -> None:
         with threads(self.n_jobs):
@@ -312,7 +269,7 @@ class SoftLearnSPN(CircuitDensity):
     def _decided(self, domain: Domain) -> tuple[SoftLearnOptions, int]:
         """What to learn, and how many iterations of refinement."""
         of_numbers = (domain.n_states == 0).mean() >= _NUMBERS
-        chosen = {name: getattr(self, name) for name in self._parameter_constraints}
+        chosen = {name: getattr(self, name) for name in self._get_param_names()}
         for name, default in (_FOR_NUMBERS if of_numbers else _FOR_CATEGORIES).items():
             chosen[name] = default if chosen[name] == "auto" else chosen[name]
         chosen["false_discoveries"] = bool(of_numbers) and self.significance == "auto"

@@ -17,8 +17,9 @@ from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import group_rows
-from skpc.estimators._base import TableDensity, TrainingData
+from skpc.estimators._base import TableDensity
 from skpc.estimators._circuit_density import CircuitDensity
+from skpc.estimators._estimator import TrainingData, parameter
 from skpc.estimators._pools import most_bins, named, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
@@ -124,14 +125,9 @@ class StackedDensity(BaseComposition, TableDensity):
     array([[1., 1., 1.]])
     """
 
-    estimators: Any = field(default=None, kw_only=False)
-    cv: Any = 5
+    estimators: Any = field(default=None, kw_only=False, metadata={"constraints": [None, list]})
+    cv: Any = parameter(5, "cv_object")
 
-    _parameter_constraints = {
-        **TableDensity._parameter_constraints,
-        "estimators": [None, list],
-        "cv": ["cv_object"],
-    }
     #: Scores and atoms are what the members have in common.
     margins = "auto"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, added, check_memory
 from skpc._fitting import progress
 from skpc._threads import threads
-from skpc._validation import Interval, StrOptions, fit_context
-from skpc.estimators._base import TrainingData
+from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
+from skpc.estimators._estimator import TrainingData, parameter
 from skpc.estimators.chunks import EncodedChunks, by_chunks
 from skpc.learning import (
     N_STAGES,
@@ -144,44 +143,10 @@ class TableMixture(CircuitDensity):
     array([[1., 2.]])
     """
 
-    n_components: int | str = "auto"
+    n_components: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
 
-    _parameter_constraints = {
-        **CircuitDensity._parameter_constraints,
-        "n_components": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    }
     #: Scores and atoms are what the model is made for.
     margins = "auto"
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
-    ) -> TableMixture:
-        """Learn the mixture.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
-            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a weight of two equals the row twice, zero its absence.
-        X_val : array-like or DataFrame of shape (n_rows, n_features), default=None
-            Rows whose likelihood makes the choices; None holds out rows of ``X``.
-
-        Returns
-        -------
-        TableMixture
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If all cells are missing, one is infinite, the weights are negative or all zero, or
-            there are fewer rows than components.
-        """
-        return self._fit(X, sample_weight, X_val)
 
     def _learn(self, data: TrainingData) -> None:
         rows, weight, rows_val = data.rows, data.weight, data.rows_val

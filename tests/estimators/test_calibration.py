@@ -27,35 +27,38 @@ def evidence(n_classes: int, n_rows: int = 80):
 def test_sigmoids_are_those_of_platt():
     for n_classes in (2, 3):
         found, code, weight = evidence(n_classes)
-        found = found[:, 1:] - found[:, :1] if n_classes == 2 else found
+        margin = found[:, 1] - found[:, 0]
+        columns = [margin] if n_classes == 2 else found.T
         truth = []
-        for c, column in zip(range(n_classes - found.shape[1], n_classes), found.T):
+        for c, column in zip(range(n_classes - len(columns), n_classes), columns):
             a, b = naive.platt(column, code == c, weight)
             truth.append(1.0 / (1.0 + np.exp(a * column + b)))
         truth = np.column_stack(truth if n_classes == 3 else [1.0 - truth[0], truth[0]])
         truth = truth / truth.sum(axis=1, keepdims=True)
-        proba = Sigmoid.fit(found, code, weight, n_classes).probabilities(found)
+        if n_classes == 2:
+            found = np.column_stack([-margin, margin]) / 2
+        proba = Sigmoid.fit(found, code, weight).probabilities(found)
         assert_allclose(proba, truth, atol=1e-4)
 
 
 def test_temperatures_have_the_least_log_loss():
     found, code, weight = evidence(3)
-    three = Temperature.fit(found, code, weight, 3)
+    three = Temperature.fit(found, code, weight)
     truth = naive.inverse_temperature(found, code, weight, 3)
     assert three.inverse == pytest.approx(truth, rel=0.01)
     margin = found[:, 1:2] - found[:, :1]
-    two = Temperature.fit(margin, code % 2, weight, 2)
-    logits = np.hstack([np.zeros_like(margin), margin])
+    logits = np.hstack([-margin, margin]) / 2
+    two = Temperature.fit(logits, code % 2, weight)
     truth = naive.inverse_temperature(logits, code % 2, weight, 2)
     assert two.inverse == pytest.approx(truth, rel=0.01)
     odds = np.exp(two.inverse * margin[:, 0])
-    assert_allclose(two.probabilities(margin)[:, 1], odds / (1.0 + odds))
+    assert_allclose(two.probabilities(logits)[:, 1], odds / (1.0 + odds))
 
 
 def test_a_machine_without_mistakes_keeps_some_doubt():
     code = np.repeat([0, 1], 20)
-    margin = np.where(code == 1, 1.0, -1.0)[:, np.newaxis]
-    proba = Temperature.fit(margin, code, np.ones(40), 2).probabilities(margin)
+    margin = np.where(code == 1, 1.0, -1.0)[:, np.newaxis] * [-0.5, 0.5]
+    proba = Temperature.fit(margin, code, np.ones(40)).probabilities(margin)
     assert_allclose(proba[20:, 1], 21 / 22, atol=1e-4)
 
 

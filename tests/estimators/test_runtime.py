@@ -87,7 +87,7 @@ def test_verbose_speaks_before_the_columns_are_looked_at(estimator, monkeypatch,
     def stop(*args, **kwargs):
         raise InterruptedError
 
-    monkeypatch.setattr("skpc.estimators._base.Domain.fit", stop)
+    monkeypatch.setattr("skpc.estimators._estimator.Domain.fit", stop)
     with pytest.raises(InterruptedError):
         clone(estimator).set_params(verbose=1).fit(RNG.normal(size=(30, 2)))
     assert capsys.readouterr().out == f"{type(estimator).__name__}: 30 rows of 2 columns\n"
