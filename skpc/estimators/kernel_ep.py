@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_array, check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -267,7 +267,16 @@ class KernelEPOperator(RegressorMixin, Estimator):
         std : ndarray of the same shape
             Standard deviations of the targets, noise included; only with ``return_std=True``.
         """
-        mean, std = self._predict(X)
+        check_is_fitted(self)
+        rows = validate_data(self, eager(X), reset=False, **_NUMBERS)
+        blocks = self._feature_blocks(self._moments(rows))
+        parts = [self.posterior_.predict(features) for features, _ in blocks]
+        mean, variance = map(np.concatenate, zip(*parts))
+        mean = self.y_mean_ + self.y_scale_ * mean
+        # One variance for all outputs, or one each.
+        std = np.sqrt(variance.reshape(len(rows), -1)) * self.y_scale_
+        if self._flat:
+            mean, std = mean[:, 0], std[:, 0]
         return (mean, std) if return_std else mean
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -288,21 +297,10 @@ class KernelEPOperator(RegressorMixin, Estimator):
         ndarray of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
             Independent draws: rows do not share the weights of one draw.
         """
-        mean, std = self._predict(X)
+        mean, std = self.predict(X, return_std=True)
         n_samples = check_n_samples(n_samples)
         noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
-        return mean[..., np.newaxis] + std[..., np.newaxis] * noise
-
-    def _predict(self, X: Any) -> tuple[Floats, Floats]:
-        check_is_fitted(self)
-        rows = validate_data(self, eager(X), reset=False, **_NUMBERS)
-        blocks = self._feature_blocks(self._moments(rows))
-        parts = [self.posterior_.predict(features) for features, _ in blocks]
-        mean, variance = map(np.concatenate, zip(*parts))
-        mean = self.y_mean_ + self.y_scale_ * mean
-        # One variance for all outputs, or one each.
-        std = np.sqrt(variance.reshape(len(rows), -1)) * self.y_scale_
-        return (mean[:, 0], std[:, 0]) if self._flat else (mean, std)
+        return np.asarray(mean[..., np.newaxis] + std[..., np.newaxis] * noise)
 
     def _start(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         """Fix what the first rows fix, and learn from them."""
@@ -371,7 +369,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
     def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[Floats, Floats, Moments]:
         checks = {**_NUMBERS, "multi_output": True, "y_numeric": True}
         rows, targets = validate_data(self, eager(X), unmasked(y), reset=reset, **checks)
-        targets = check_array(targets, ensure_2d=False, dtype=np.float64, input_name="y")
+        targets = np.asarray(targets, dtype=np.float64)
         flat = targets.ndim == 1
         targets = targets.reshape(len(rows), -1)
         check_magnitude(targets, ["y"] * targets.shape[1])

@@ -160,7 +160,8 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         ndarray of shape (n_samples,)
             Positive where the second class is the more probable one.
         """
-        rows = self._check_rows(X)
+        check_is_fitted(self)
+        rows = self._design(validate_data(self, eager(X), reset=False, dtype=np.float64))
         mean, covariance = self.posterior_.mean, self.posterior_.covariance
         variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), _LEAST_VARIANCE)
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
@@ -194,10 +195,6 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         """
         second = expit(self.decision_function(X))
         return np.column_stack([1.0 - second, second])
-
-    def _check_rows(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        return self._design(validate_data(self, eager(X), reset=False, dtype=np.float64))
 
     def _design(self, rows: Floats) -> Floats:
         check_magnitude(rows, getattr(self, "feature_names_in_", None), limit=LARGEST_FEATURE)
