@@ -16,21 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import inlined, kernel
+from skpc._jit import kernel
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure, scope_text
 from skpc.exceptions import IncompatibleError
 from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.kernels.joint import JointSide, joint_pair_expectations
 from skpc.queries._conditionals import (
     Conditionals,
-    Reached,
     inner_scopes,
     joint_groups,
     joint_places,
     joint_scopes,
     variables_of_leaves,
 )
-from skpc.queries.passes.plan import Plan, plan_of
+from skpc.queries.passes.plan import plan_of
 from skpc.variables import ScoredColumn
 from skpc.variables.leaf_queries import known_cells
 
@@ -65,12 +64,18 @@ class PairEvaluator:
             leaf_expectations(factor, *leaves) for factor, leaves in zip(factors, self._leaves)
         ]
 
-    def __call__(self, left: Conditionals, right: Conditionals, *, upper: bool = False) -> Floats:
+    def ranked(self, side: int, given: Conditionals) -> RankedConditionals:
+        """Conditionals of the circuit on one side (0 or 1), as the evaluator takes them."""
+        return rank(self._circuits[side], self._rankings[side], self._n_scopes, given)
+
+    def __call__(
+        self, left: RankedConditionals, right: RankedConditionals, *, upper: bool = False
+    ) -> Floats:
         """Expected kernel of each pair of conditionals.
 
         Parameters
         ----------
-        left, right : Conditionals
+        left, right : RankedConditionals
             Conditionals of the two circuits.
         upper : bool, default=False
             Leave out the pairs below the diagonal.
@@ -79,20 +84,16 @@ class PairEvaluator:
         -------
         ndarray of shape (n_left, n_right)
         """
-        p, q = (
-            rank(circuit, ranking, self._n_scopes, given)
-            for circuit, ranking, given in zip(self._circuits, self._rankings, (left, right))
-        )
         parts = [np.empty((0, 0))] * self._n_scopes
-        parts[: len(self._factors)] = self._tables(p[1], q[1])
-        for scope, part in self._joint_tables(left, right, upper).items():
+        parts[: len(self._factors)] = self._tables(left.distinct, right.distinct)
+        for scope, part in self._joint_tables(left.given, right.given, upper).items():
             parts[scope] = part
         at, width = offsets([part.size for part in parts]), np.array([p.shape[1] for p in parts])
         table = np.concatenate([part.ravel() for part in parts])
-        sizes = [np.diff(side[0].scope_ptr).max(axis=0) for side in (p, q)]
+        sizes = [np.diff(side.entries.scope_ptr).max(axis=0) for side in (left, right)]
         values = np.empty(int(sizes[0] @ sizes[1]))
-        out = np.zeros((len(left.cells), len(right.cells)))
-        _evaluate(p[0], q[0], at, width, table, upper, values, out)
+        out = np.zeros((len(left.given.cells), len(right.given.cells)))
+        _evaluate(left.entries, right.entries, at, width, table, upper, values, out)
         return out
 
     def _tables(self, cells: list[Floats], others: list[Floats]) -> list[Floats]:
@@ -134,8 +135,8 @@ class PairEvaluator:
 
 @kernel(new_arrays=True)
 def _evaluate(
-    p: Ranked,
-    q: Ranked,
+    p: Entries,
+    q: Entries,
     at: Ints,
     width: Ints,
     table: Floats,
@@ -147,7 +148,7 @@ def _evaluate(
 
     Parameters
     ----------
-    p, q : Ranked
+    p, q : Entries
         The conditionals.
     at, width : arrays of shape (n_scopes,)
         Where the table of each scope begins, and its number of columns.
@@ -221,8 +222,6 @@ class Ranking(NamedTuple):
         Leaf (or cell), sum or product; a product of one child counts as a sum.
     entered : int8 array of shape (n_ranks,)
         Whether it is the root or the child of a product.
-    order : int64 array of shape (n_arguments,)
-        The arguments of each node, those of products in the order of their scopes.
     """
 
     of_inner: Ints
@@ -231,11 +230,10 @@ class Ranking(NamedTuple):
     scope: Ints
     kind: Ints
     entered: NDArray[np.int8]
-    order: Ints
 
 
-class Ranked(NamedTuple):
-    """Conditionals with the nodes they reach sorted by rank.
+class Entries(NamedTuple):
+    """The nodes that conditionals reach, sorted by rank.
 
     Attributes
     ----------
@@ -246,7 +244,8 @@ class Ranked(NamedTuple):
     entered : int8 array of shape (n_entries,)
         Whether it is the root or the child of a product.
     arg_ptr : int64 array of shape (n_entries + 1,)
-        The children of entry x are ``arg_ptr[x] .. arg_ptr[x + 1]``; a leaf has one.
+        The children of entry x are ``arg_ptr[x] .. arg_ptr[x + 1]``, those of products in the
+        order of their scopes; a leaf has one.
     scope, place : int64 arrays
         Scope of a child and its place among the row's entries there. In a leaf, the variable and
         the place in its table.
@@ -261,6 +260,19 @@ class Ranked(NamedTuple):
     scope: Ints
     place: Ints
     weight: Floats
+
+
+class RankedConditionals(NamedTuple):
+    """Conditionals, the nodes that they reach, and the distinct known cells of each variable.
+
+    In the table of a variable its leaves come first, in the order of the nodes, and then the known
+    cells. In that of several variables each leaf of each row has a place, in the order of the
+    conditionals.
+    """
+
+    given: Conditionals
+    entries: Entries
+    distinct: list[Floats]
 
 
 def common_rankings(p: Circuit, q: Circuit) -> tuple[Ranking, Ranking, dict[int, int]]:
@@ -354,7 +366,7 @@ def _listed(parts: frozenset[int]) -> str:
 
 def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
     plan = plan_of(structure).plan
-    n_inner, n_leaves, n_features = len(plan.is_sum), len(plan.leaves.var), structure.n_features
+    n_leaves, n_features = len(plan.leaves.var), structure.n_features
     of_var = np.array([number[1 << var] for var in range(n_features)])
     of_inner = np.array([number[scope] for scope in inner_scopes(structure).number])
     of_leaf = np.array([number[structure.scopes[node]] for node in structure.leaves.node.tolist()])
@@ -367,10 +379,6 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
     of_product = ~np.repeat(is_sum, np.diff(plan.ptr))
     inner = plan.arg >= 0
     entered[n_features + n_leaves + plan.arg[inner & of_product]] = 1
-    below = np.empty(len(plan.arg), dtype=np.int64)
-    below[inner] = of_inner[plan.arg[inner]]
-    below[~inner] = of_leaf[~plan.arg[~inner]]
-    parent = np.repeat(np.arange(n_inner), np.diff(plan.ptr))
     order = np.argsort(scope, kind="stable")
     of_node = np.empty(len(order), dtype=np.int64)
     of_node[order] = np.arange(len(order))
@@ -381,133 +389,65 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
         scope[order],
         kind[order],
         entered[order],
-        np.lexsort((np.where(of_product, below, 0), parent)),
     )
 
 
 def rank(
     circuit: Circuit, ranking: Ranking, n_scopes: int, given: Conditionals
-) -> tuple[Ranked, list[Floats]]:
-    """Sort the nodes that conditionals reach; also list the distinct known cells of each variable.
+) -> RankedConditionals:
+    """Sort the nodes that conditionals reach by row and rank."""
+    plan, reached = plan_of(circuit.structure).plan, given.reached
+    n_rows, n_ranks = len(given.cells), len(ranking.scope)
+    leaf_place, cell_place, distinct = _places(circuit, given.cells)
+    joint, joint_place = joint_places(circuit, given)
+    row_of_entry = np.repeat(np.arange(n_rows), np.diff(reached.ptr))
+    entry = np.repeat(np.arange(len(reached.node)), np.diff(reached.arg_ptr))
+    row, child = row_of_entry[entry], plan.arg[reached.arg]
+    # Keys count rows and, within them, ranks.
+    is_leaf, below = child < 0, row * n_ranks
+    below[~is_leaf] += ranking.of_inner[child[~is_leaf]]
+    of_row, leaf = row[is_leaf], ~child[is_leaf]
+    var, number = plan.leaves.var[leaf], joint[leaf]
+    cell = np.where(number < 0, cell_place[of_row, var], -1)
+    below[is_leaf] += np.where(cell < 0, ranking.of_leaf[leaf], ranking.of_cell[var])
+    place_of_leaf = np.where(cell < 0, leaf_place[leaf], cell)
+    several = number >= 0
+    place_of_leaf[several] = joint_place[of_row[several], number[several]]
+    inner = row_of_entry * n_ranks + ranking.of_inner[reached.node]
+    leaves, first = np.unique(below[is_leaf], return_index=True)
+    keys = np.sort(np.concatenate([inner, leaves]))
+    row_of_key, rank_of_key = np.divmod(keys, n_ranks)
+    scope = ranking.scope[rank_of_key]
+    every = np.arange(n_rows)[:, np.newaxis] * n_scopes + np.arange(n_scopes + 1)
+    scope_ptr = np.searchsorted(row_of_key * n_scopes + scope, every)
+    place = np.arange(len(keys)) - scope_ptr[row_of_key, scope]
+    parent, at = np.searchsorted(keys, inner)[entry], np.searchsorted(keys, below)
+    # The place of a leaf in its table stands where others have their children.
+    owner = np.concatenate([parent, np.searchsorted(keys, leaves)])
+    of_product = ranking.kind[rank_of_key[parent]] == PRODUCT
+    in_order = np.where(of_product, scope[at], 0)
+    order = np.lexsort((np.append(in_order, np.zeros(len(leaves), np.int64)), owner))
+    entries = Entries(
+        scope_ptr,
+        ranking.kind[rank_of_key],
+        ranking.entered[rank_of_key],
+        offsets(np.bincount(owner, minlength=len(keys))),
+        np.append(scope[at], ranking.scope[leaves % n_ranks])[order],
+        np.append(place[at], place_of_leaf[first])[order],
+        np.append(reached.weight, np.ones(len(leaves)))[order],
+    )
+    return RankedConditionals(given, entries, distinct)
 
-    In the table of a variable its leaves come first, in the order of the nodes, and then these. In
-    that of several variables each leaf of each row has a place, in the order of the conditionals.
-    """
-    plan = plan_of(circuit.structure).plan
-    n_rows, n_features = given.cells.shape
-    leaf_place = np.empty(len(plan.leaves.var), dtype=np.int64)
-    cell_place = np.full(given.cells.shape, -1)
+
+def _places(circuit: Circuit, cells: Floats) -> tuple[Ints, Ints, list[Floats]]:
+    """Places of leaves and of known cells (-1: missing) in the tables of their variables."""
+    leaves = circuit.structure.leaves
+    leaf_place, cell_place = np.empty(len(leaves.node), dtype=np.int64), np.full(cells.shape, -1)
     distinct = []
-    for var in range(n_features):
-        on_var = circuit.structure.leaves.with_variable(var)
+    for var in range(cells.shape[1]):
+        on_var, observed = leaves.with_variable(var), ~np.isnan(cells[:, var])
         leaf_place[on_var] = np.arange(len(on_var))
-        observed = ~np.isnan(given.cells[:, var])
-        values, which = np.unique(given.cells[observed, var], return_inverse=True)
+        values, which = np.unique(cells[observed, var], return_inverse=True)
         cell_place[observed, var] = len(on_var) + which
         distinct.append(values)
-    joint, joint_place = joint_places(circuit, given)
-    # At most every child in the conditionals is a leaf with an entry and a child of its own.
-    n_children = len(given.reached.arg)
-    n_entries, n_args = len(given.reached.node) + n_children, 2 * n_children
-    ranked = Ranked(
-        np.empty((n_rows, n_scopes + 1), dtype=np.int64),
-        np.empty(n_entries, dtype=np.int64),
-        np.empty(n_entries, dtype=np.int8),
-        np.zeros(n_entries + 1, dtype=np.int64),
-        np.empty(n_args, dtype=np.int64),
-        np.empty(n_args, dtype=np.int64),
-        np.empty(n_args),
-    )
-    _sort(plan, ranking, given.reached, leaf_place, cell_place, joint, joint_place, ranked)
-    return ranked, distinct
-
-
-@inlined
-def _rank_of_child(
-    plan: Plan, ranking: Ranking, a: int, r: int, cell_place: Ints, joint: Ints
-) -> int:
-    child = plan.arg[a]
-    if child >= 0:
-        return ranking.of_inner[child]
-    var = plan.leaves.var[~child]
-    is_leaf = joint[~child] >= 0 or cell_place[r, var] < 0
-    return ranking.of_leaf[~child] if is_leaf else ranking.of_cell[var]
-
-
-@kernel(new_arrays=True)
-def _sort(
-    plan: Plan,
-    ranking: Ranking,
-    given: Reached,
-    leaf_place: Ints,
-    cell_place: Ints,
-    joint: Ints,
-    joint_place: Ints,
-    ranked: Ranked,
-) -> None:
-    """Enter the reached nodes of each row in the order of their ranks.
-
-    Parameters
-    ----------
-    plan, ranking, given : Plan, Ranking and Reached
-        The order of the nodes, their ranks, and which of them each row reaches.
-    leaf_place, cell_place : arrays of shape (n_leaves,) and (n_rows, n_features)
-        Places of leaves and of known cells (-1: missing) in the tables of their variables.
-    joint, joint_place : arrays
-        See :func:`joint_places`.
-    ranked : Ranked
-        Takes the entries.
-    """
-    ptr, node, arg_ptr = given.ptr, given.node, given.arg_ptr
-    arg, posterior = given.arg, given.weight
-    n_ranks = len(ranking.scope)
-    n_scopes = ranked.scope_ptr.shape[1] - 1
-    # What is known of a rank in the present row: the entry of the conditional that it is (-1: not
-    # reached), in the table of its variable for a leaf; and its place within its scope.
-    source = np.empty(n_ranks, np.int64)
-    place = np.empty(n_ranks, np.int64)
-    n_entries = 0
-    n_args = 0
-    for r in range(len(ptr) - 1):
-        source[:] = -1
-        for e in range(ptr[r], ptr[r + 1]):
-            source[ranking.of_inner[node[e]]] = e
-            for k in range(arg_ptr[e], arg_ptr[e + 1]):
-                child = plan.arg[arg[k]]
-                if child < 0:
-                    cell = cell_place[r, plan.leaves.var[~child]]
-                    y = _rank_of_child(plan, ranking, arg[k], r, cell_place, joint)
-                    source[y] = leaf_place[~child] if cell < 0 else cell
-                    if joint[~child] >= 0:
-                        source[y] = joint_place[r, joint[~child]]
-        scope = 0
-        ranked.scope_ptr[r, 0] = n_entries
-        for y in range(n_ranks):
-            while scope < ranking.scope[y]:
-                scope += 1
-                ranked.scope_ptr[r, scope] = n_entries
-            if source[y] < 0:
-                continue
-            place[y] = n_entries - ranked.scope_ptr[r, scope]
-            ranked.kind[n_entries] = ranking.kind[y]
-            ranked.entered[n_entries] = ranking.entered[y]
-            if ranking.kind[y] == LEAF:
-                ranked.place[n_args] = source[y]
-                n_args += 1
-            else:
-                e = source[y]
-                for k in range(arg_ptr[e], arg_ptr[e + 1]):
-                    a = arg[k]
-                    if ranking.kind[y] == PRODUCT:
-                        # All children of a product are reached.
-                        a = ranking.order[plan.ptr[node[e]] + k - arg_ptr[e]]
-                    below = _rank_of_child(plan, ranking, a, r, cell_place, joint)
-                    ranked.scope[n_args] = ranking.scope[below]
-                    ranked.place[n_args] = place[below]
-                    ranked.weight[n_args] = posterior[k]
-                    n_args += 1
-            n_entries += 1
-            ranked.arg_ptr[n_entries] = n_args
-        while scope < n_scopes:
-            scope += 1
-            ranked.scope_ptr[r, scope] = n_entries
+    return leaf_place, cell_place, distinct

@@ -60,8 +60,8 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Fl
     seed = _seed(random_state)
 
     def work(part: Floats, start: int) -> None:
-        column, streams = np.zeros(len(part), dtype=np.int64), start_streams(seed, len(part), start)
-        _Descent(evaluator, len(part)).fill(batch, column, streams, part)
+        column = np.zeros(len(part), dtype=np.int64)
+        _fill(evaluator, batch, column, start_streams(seed, len(part), start), part)
 
     over_chunks(rows, work, chunk=512)
     return rows
@@ -99,21 +99,7 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats
     >>> sample_missing(builder.build(), [[np.nan, 0.0]], random_state=0)
     array([[1., 0.]])
     """
-    rows = check_rows(circuit, X)
-    evaluator, seed = Evaluator(circuit), _seed(random_state)
-    out = rows.copy()
-
-    def work(part: Floats, start: int) -> None:
-        descent = _Descent(evaluator, evaluator.size)
-        streams = start_streams(seed, len(part), start)
-        for batch in evaluator.batches(part, start):
-            index = batch.position[batch.evaluated]
-            filled = part[index]
-            descent.fill(batch, batch.evaluated, streams[index], filled)
-            out[start + index] = filled
-
-    over_chunks(rows, work)
-    return out
+    return _completed(Evaluator(circuit), check_rows(circuit, X), _seed(random_state))
 
 
 def mpe(circuit: Circuit, X: Any) -> Floats:
@@ -157,19 +143,40 @@ def mpe(circuit: Circuit, X: Any) -> Floats:
     array([[1.],
            [2.]])
     """
-    rows = check_rows(circuit, X)
-    evaluator = Evaluator(circuit, maximise=True)
+    # The greatest child needs no random number.
+    return _completed(Evaluator(circuit, maximise=True), check_rows(circuit, X), np.uint64(0))
+
+
+def _completed(evaluator: Evaluator, rows: Floats, seed: np.uint64) -> Floats:
+    """Rows with their missing cells filled, by draws or with maxima as the evaluator takes them."""
     out = rows.copy()
 
     def work(part: Floats, start: int) -> None:
-        descent, no_streams = _Descent(evaluator, evaluator.size), np.empty(0, dtype=np.uint64)
+        streams = start_streams(seed, len(part), start)
         for batch in evaluator.batches(part, start):
-            first = start + int(batch.position[0])
-            column = np.arange(len(batch.position))
-            descent.fill(batch, column, no_streams, out[first : first + len(column)])
+            index = batch.position[batch.evaluated]
+            filled = part[index]
+            _fill(evaluator, batch, batch.evaluated, streams[index], filled)
+            out[start + index] = filled
 
     over_chunks(rows, work)
     return out
+
+
+def _fill(evaluator: Evaluator, batch: Batch, column: Ints, streams: Streams, rows: Floats) -> None:
+    """Fill the missing cells of ``rows[j]``, whose values stand in column ``column[j]``."""
+    n_slots, reader = evaluator.program.n_slots, evaluator.reader
+    visitors, n_visitors = np.empty((n_slots, len(rows)), np.int64), np.zeros(n_slots, np.int64)
+    score = np.empty(np.diff(evaluator.plan.ptr).max())
+    owner = np.full(rows.shape, -1)
+    settings = (evaluator.plan, evaluator.tables, evaluator.columns, evaluator.mode)
+    evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
+    workspace = (visitors, n_visitors, score, owner)
+    _descend(*settings, *evaluated, column, streams, *workspace, rows)
+    if evaluator.maximise:
+        reader.fill_modes(owner, rows)
+    else:
+        reader.draw(owner, streams, rows)
 
 
 @kernel
@@ -302,39 +309,6 @@ def _chosen_child(
     if maximise:
         return begin + np.argmax(score[: end - begin])
     return begin + draw_index(score, np.int64(0), end - begin, uniform(streams, j) * total)
-
-
-class _Descent:
-    """Lines for the rows that move down together through an evaluated batch.
-
-    Parameters
-    ----------
-    evaluator : Evaluator
-        What evaluated the batch; whether it took maxima decides how rows descend.
-    n_rows : int
-        Greatest number of rows at a time.
-    """
-
-    def __init__(self, evaluator: Evaluator, n_rows: int):
-        self.evaluator = evaluator
-        self.visitors = np.empty((evaluator.program.n_slots, n_rows), dtype=np.int64)
-        self.n_visitors = np.zeros(evaluator.program.n_slots, dtype=np.int64)
-        self.score = np.empty(np.diff(evaluator.plan.ptr).max())
-        self.owner = np.empty((n_rows, evaluator.circuit.n_features), dtype=np.int64)
-
-    def fill(self, batch: Batch, column: Ints, streams: Streams, rows: Floats) -> None:
-        """Fill the missing cells of ``rows[j]``, whose values are in column ``column[j]``."""
-        evaluator = self.evaluator
-        evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
-        self.owner[:] = -1
-        workspace = (self.visitors, self.n_visitors, self.score, self.owner)
-        settings = (evaluator.plan, evaluator.tables, evaluator.columns, evaluator.mode)
-        _descend(*settings, *evaluated, column, streams, *workspace, rows)
-        owner = self.owner[: len(rows)]
-        if evaluator.maximise:
-            evaluator.reader.fill_modes(owner, rows)
-        else:
-            evaluator.reader.draw(owner, streams, rows)
 
 
 def _seed(random_state: Any) -> np.uint64:

@@ -88,10 +88,15 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
             for weight, factors in kernel.terms(p.n_features)
         ]
         return np.sum(parts, axis=0)
-    evaluators = [PairEvaluator(p, q, factors) for _, factors in kernel.terms(p.n_features)]
-    left, right = (next(conditionals(Evaluator(c, size=1), _empty_row(c))) for c in (p, q))
-    weights = [weight for weight, _ in kernel.terms(p.n_features)]
-    return float(weights @ np.array([evaluate(left, right)[0, 0] for evaluate in evaluators]))
+    total = 0.0
+    for weight, factors in kernel.terms(p.n_features):
+        evaluate = PairEvaluator(p, q, factors)
+        left, right = (
+            evaluate.ranked(side, next(conditionals(Evaluator(c, size=1), _empty_row(c))))
+            for side, c in enumerate((p, q))
+        )
+        total += weight * float(evaluate(left, right)[0, 0])
+    return total
 
 
 def refuse_incompatible(p: Circuit, q: Circuit) -> None:
@@ -340,15 +345,18 @@ def _gram_of_pairs(
     factors: tuple[ColumnKernel, ...],
 ) -> Floats:
     evaluate = PairEvaluator(evaluator.circuit, evaluator.circuit, factors)
-    left = list(conditionals(evaluator, rows))
-    right = left if others is None else list(conditionals(evaluator, others))
+    left = [evaluate.ranked(0, given) for given in conditionals(evaluator, rows)]
+    right = left
+    if others is not None:
+        right = [evaluate.ranked(1, given) for given in conditionals(evaluator, others)]
     gram = np.empty((len(rows), len(rows if others is None else others)))
-    for place, given in enumerate(left):
-        for other in right[place if others is None else 0 :]:
-            values = evaluate(given, other, upper=given is other)
-            if given is other:
+    for number, one in enumerate(left):
+        for other in right[number if others is None else 0 :]:
+            values = evaluate(one, other, upper=one is other)
+            if one is other:
                 values += np.triu(values, 1).T
-            gram[np.ix_(given.position, other.position)] = values
+            places = one.given.position, other.given.position
+            gram[np.ix_(*places)] = values
             if others is None:
-                gram[np.ix_(other.position, given.position)] = values.T
+                gram[np.ix_(*places[::-1])] = values.T
     return gram

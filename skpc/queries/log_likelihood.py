@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from skpc._arrays import Floats
 from skpc._validation import unmasked
@@ -55,9 +54,10 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     rows = check_rows(circuit, X)
     if walkable(circuit, EDGES_OF_A_VALUE) is None:
         return feed_forward(circuit, rows)
-    joint = log_joint(circuit, rows)
-    out = joint[:, 0] if joint.shape[1] == 1 else logsumexp(joint, axis=1)
-    incomplete = np.flatnonzero(np.isnan(rows).any(axis=1))
+    # Rows with missing cells are NaN there.
+    with np.errstate(invalid="ignore"):
+        out = np.logaddexp.reduce(log_joint(circuit, rows), axis=1)
+    incomplete = np.flatnonzero(np.isnan(out))
     if len(incomplete):
         out[incomplete] = feed_forward(circuit, rows[incomplete])
     return np.asarray(out)

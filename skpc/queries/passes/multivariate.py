@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
 
 from skpc._arrays import Floats, Ints
 from skpc._random import Streams
 from skpc.circuit import Circuit
-from skpc.queries.passes.rows import read_cells
+from skpc.queries.passes.rows import states_and_values
 from skpc.variables.forms import NOTHING
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussian_cells import draw_missing, fill_modes
@@ -46,7 +45,7 @@ class MultivariateReader:
             return []
         # Read-only rows would compile the kernels again.
         writable = np.require(rows, requirements=("C", "W"))
-        codes, values = read_cells(self._reading, writable, start)
+        codes, values = states_and_values(self._reading, writable, start)
         # Brackets around columns would take many times as long.
         return [
             ScoredCells.from_scores(
@@ -114,7 +113,7 @@ class MultivariateReader:
             for at, var in enumerate(group.variables):
                 # Rows that are impossible leave NaN here, and are refused by those who ask.
                 with np.errstate(invalid="ignore"):
-                    without = logsumexp(above - parts[:, :, at], axis=1)
+                    without = np.logaddexp.reduce(above - parts[:, :, at], axis=1)
                     rest[var] = np.logaddexp(rest[var], without)
 
     def conditionals(self, rows: Floats, probs: list[Floats]) -> list[tuple[Floats, Floats]]:

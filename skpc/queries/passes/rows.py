@@ -177,14 +177,20 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
     values : ndarray of shape (n_rows, n_features)
         What formulas read: numbers, or their scores; NaN without a number.
     """
-    return read_cells(circuit.columns, rows, 0)
+    return states_and_values(circuit.columns, rows, 0)
 
 
-def read_cells(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
-    """The same for rows from row ``start`` of the caller's on."""
+def read_cells(columns: Columns, rows: Floats, start: int) -> Cells:
+    """Rows as kernels read them; the first is row ``start`` of the caller's."""
     cells = new_cells(rows.shape[1], len(rows))
     bad = read_batch(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
     refuse_cell(columns, rows, bad, start)
+    return cells
+
+
+def states_and_values(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
+    """The same as :func:`leaf_cells`."""
+    cells = read_cells(columns, rows, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)
 
