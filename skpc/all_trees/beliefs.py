@@ -7,7 +7,7 @@ probability of the child given the parent, averaged over the belief of the paren
 missing child hears from below. Its inverse Laplacian gives the probabilities of the edges. The
 cells that may be parent or child of a variable count as independent, except that none is both.
 
-Two rounds come close to the truth where trees are many and missing cells few (a thousand trees
+Three rounds come close to the truth where trees are many and missing cells few (a thousand trees
 sampled for each row of a made table of 50 columns, a fifth of its cells missing, are no closer).
 They are an approximation all the same: estimates take them as a proposal. Without them, completions
 are worth little (:mod:`skpc.all_trees.incomplete`). The plain twin is tests/naive/beliefs.py.
@@ -25,7 +25,7 @@ from skpc.all_trees.spanning_trees import PreparedTrees
 from skpc.all_trees.tree_inference import span
 
 #: Rounds of messages.
-_ROUNDS = 2
+_ROUNDS = 3
 #: Edges that are less probable tell nothing.
 _FAINT = 1e-4
 #: The least that a child may say of a state, and the least room that others leave an edge.

@@ -11,7 +11,7 @@ weighted, and the other one is summed out:
   agree on the likelihood well enough. This is the better way as long as the observed cells tell
   most of what the missing ones have in common: 10 to 90 times fewer CPU seconds for the same error
   on directed trees over 50 columns, 20 to 50 % of the cells missing.
-- Trees are drawn, and the missing cells summed out in each (:func:`_average`). "collapsed" draws
+- Trees are drawn, and the missing cells summed out in each (:func:`_draw_trees`). "collapsed" draws
   them from p(T), as the paper does, and weighs them by p(e | T). "auto" does it where completions
   are worth little, from a proposal that multiplies the weight of each edge u -> v by a factor
   z(u, v): again a distribution of spanning trees, and p(T) / q(T) is the ratio of the normalisers
@@ -29,25 +29,20 @@ import math
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import ZERO, inlined, kernel
+from skpc._jit import kernel
 from skpc._random import Streams, start_streams, uniform
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
 from skpc.all_trees.completions import Estimates, Request, uniform_heights
-from skpc.all_trees.spanning_trees import PreparedTrees, draw_trees
+from skpc.all_trees.spanning_trees import PreparedTrees, draw_trees, eliminate
 from skpc.all_trees.tree_inference import (
     TreeTables,
-    draw_down,
-    new_tree_workspace,
-    pass_down,
-    pass_up,
+    draw_each,
+    pass_trees,
     span,
-    tree_order,
 )
 
-#: The ways to estimate a row, by the names that users know them by.
-METHODS = ("auto", "collapsed")
 #: Part of the proposal that is spread evenly over the states, so that no weight is excessive.
 _EVEN = 0.02
 #: Completions of a batch.
@@ -58,9 +53,9 @@ _ERROR, _LARGEST_ERROR = 8.0, 0.05
 #: Trees are drawn instead if completions are worth less than this share of independent ones; this
 #: is decided after some of them. With more variables trees are drawn at once.
 _POOR, _ENOUGH, _WIDEST = 0.2, 64, 220
-#: Draws in a state that its belief is worth; and those that beliefs are worth in the probability
-#: of several cells together, which they take as independent.
-_PRIOR, _JOINT_PRIOR = 30.0, 1.0
+#: Draws that beliefs are worth in the probability of several cells together, which they take as
+#: independent.
+_JOINT_PRIOR = 1.0
 #: Rows that are worth a thread, and whose completions are in memory together.
 _ROWS = 32
 
@@ -143,17 +138,18 @@ def _marginals(code: Ints, ptr: Ints, proposal: Floats, rows: Ints, weight: Floa
     """Probabilities of all states, from weights whose mean is one.
 
     A state has its probability in the proposal times the mean weight of its completions, and of
-    some more of the mean weight of all: so no state is ruled out because none was drawn.
+    some more of the mean weight of all: so no state is ruled out because none was drawn. There is
+    one of them, and one for each free probability of the missing cells: a weight is about them all.
     """
+    missing, n_states = code < 0, np.diff(ptr)[: len(code)]
+    prior = 1.0 + (n_states - 1).sum(where=missing)
     states = (rows + ptr[: len(code)]).ravel()
     n_drawn = np.bincount(states, minlength=len(proposal))
     drawn = np.bincount(states, np.repeat(weight, len(code)), len(proposal))
-    marginals = proposal * (drawn + _PRIOR) / (n_drawn + _PRIOR)
-    n_states = np.diff(ptr)[: len(code)]
+    marginals = proposal * (drawn + prior) / (n_drawn + prior)
     marginals /= np.repeat(np.add.reduceat(marginals, ptr[: len(code)]), n_states)
-    observed = np.flatnonzero(code >= 0)
-    marginals[np.repeat(code >= 0, n_states)] = 0.0
-    marginals[ptr[observed] + code[observed]] = 1.0
+    marginals[np.repeat(~missing, n_states)] = 0.0
+    marginals[(ptr[: len(code)] + code)[~missing]] = 1.0
     return marginals
 
 
@@ -227,98 +223,10 @@ def adjust(
             proposal[v, u] = into[v, u] * expected if u != v else 0.0
 
 
-@inlined
-def _log_product(factor: Floats, parent: Ints) -> float:
-    """Log of the product of the factors of the edges of a tree."""
-    log_product, product = 0.0, 1.0
-    for v in range(len(parent)):
-        product *= factor[v, parent[v] if parent[v] >= 0 else len(parent)]
-        # One logarithm for many factors, taken before they underflow.
-        if product < 1e-100 or product > 1e100:
-            log_product += math.log(product)
-            product = 1.0
-    return log_product + math.log(product)
-
-
-@kernel(new_arrays=True)
-def _average(
-    tables: TreeTables,
-    parents: Ints,
-    factor: Floats,
-    code: Ints,
-    extended: Ints,
-    marginals: Floats,
-    draws: Ints,
-    streams: Streams,
-) -> tuple[float, float, float]:
-    """Weighted averages over sampled trees, for one row.
-
-    Parameters
-    ----------
-    tables : TreeTables
-    parents : array of shape (n_trees, n)
-    factor : array of shape (n, n + 1)
-        By what the weights of the proposal exceed those of the mixture.
-    code, extended : arrays of shape (n,)
-        The row, and the same with further cells.
-    marginals : array of shape (n_states,) or (0,)
-        Overwritten.
-    draws : array of shape (n_draws, n)
-        Overwritten: each time a tree by its weight, and the cells given it.
-    streams : array of shape (1,)
-
-    Returns
-    -------
-    log_mean, effective_sample_size, log_conditional : float
-        Log of the average weight; (sum of weights) ** 2 / sum of their squares; log of the average
-        probability of the further cells.
-    """
-    workspace, log_weight = new_tree_workspace(tables.ptr), np.empty(len(parents))
-    largest, total, squares, further = -math.inf, 0.0, 0.0, 0.0
-    is_extended = not np.array_equal(code, extended)
-    marginals[:] = 0.0
-    for tree in range(len(parents)):
-        parent = parents[tree]
-        tree_order(parent, workspace)
-        log_evidence = pass_up(tables, parent, code, workspace)
-        log_weight[tree] = log_evidence - _log_product(factor, parent)
-        if log_weight[tree] > largest:
-            # Weights are kept relative to the largest so far.
-            shrink = math.exp(largest - log_weight[tree])
-            marginals *= shrink
-            total *= shrink
-            squares *= shrink * shrink
-            further *= shrink
-            largest = log_weight[tree]
-        weight = math.exp(log_weight[tree] - largest)
-        total += weight
-        squares += weight * weight
-        if len(marginals) > 0:
-            pass_down(tables, parent, code, workspace)
-            for s in range(len(marginals)):
-                marginals[s] += weight * workspace.belief[s]
-        # The same trees answer for more cells, so that the ratio has less noise than either.
-        if is_extended:
-            log_whole = pass_up(tables, parent, extended, workspace)
-            further += weight * math.exp(log_whole - log_evidence)
-    marginals /= total
-    cumulated = np.cumsum(np.exp(log_weight - largest))
-    for draw in range(len(draws)):
-        # A tree by its weight, then the missing cells given this tree.
-        height = uniform(streams, ZERO) * cumulated[-1]
-        parent = parents[np.searchsorted(cumulated, height)]
-        tree_order(parent, workspace)
-        pass_up(tables, parent, code, workspace)
-        draws[draw] = code
-        draw_down(tables, parent, workspace, streams, 0, draws[draw])
-    log_conditional = math.log(further / total) if is_extended else 0.0
-    return largest + math.log(total / len(parents)), total * total / squares, log_conditional
-
-
 def _draw_trees(
     trees: PreparedTrees,
-    codes: Ints,
-    seeds: Streams,
+    code: Ints,
+    seed: Streams,
     belief: Floats | None,
     n_samples: int,
     out: Estimates,
@@ -331,21 +239,28 @@ def _draw_trees(
     factor, proposal = np.ones_like(trees.into), trees.into
     if belief is not None:
         proposal = np.empty_like(factor)
-        adjust(trees.tables, trees.into, belief, codes, factor, proposal)
-    parents, log_total = draw_trees(proposal, n_samples, seeds[0])
-    streams = start_streams(seeds[0], 1, first=n_samples)
-    log_mean, size, log_conditional = _average(
-        trees.tables,
-        parents,
-        factor,
-        codes,
-        out.extended[0],
-        out.marginals[0],
-        out.draws,
-        streams,
-    )
-    out.log_likelihood[0] = log_total - trees.log_total + log_mean
-    out.effective_sample_size[0], out.log_conditional[0] = size, log_conditional
+        adjust(trees.tables, trees.into, belief, code, factor, proposal)
+    parents, log_total = draw_trees(proposal, n_samples, seed[0])
+    log_evidence, marginals = np.empty(n_samples), np.empty((n_samples, out.marginals.shape[1]))
+    pass_trees(trees.tables, parents, code, log_evidence, marginals)
+    # The parent -1 of a root is the last column.
+    log_weight = log_evidence - np.log(factor)[np.arange(len(code)), parents].sum(axis=1)
+    largest = log_weight.max()
+    weight = np.exp(log_weight - largest)
+    total = weight.sum()
+    out.log_likelihood[0] = log_total + largest + math.log(total / n_samples)
+    out.effective_sample_size[0] = total**2 / (weight**2).sum()
+    out.marginals[0] = weight @ marginals / total
+    if (out.extended[0] != code).any():
+        # The same trees answer for more cells, so that the ratio has less noise than either.
+        log_whole = np.empty(n_samples)
+        pass_trees(trees.tables, parents, out.extended[0], log_whole, marginals[:, :0])
+        out.log_conditional[0] = math.log(weight @ np.exp(log_whole - log_evidence) / total)
+    # A tree by its weight, then the missing cells given this tree.
+    height = uniform_heights(seed, np.array([len(out.draws)]), 2)
+    chosen = parents[np.searchsorted(np.cumsum(weight)[:-1], height * total)]
+    streams = start_streams(seed[0], len(out.draws), first=n_samples)
+    draw_each(trees.tables, chosen, streams, out.draws)
 
 
 def estimate_rows(
@@ -398,7 +313,8 @@ def estimate_rows(
     >>> estimates.marginals.round(1)
     array([[1. , 0. , 0.8, 0.2]])
     """
-    trees = PreparedTrees.from_tables(model.tree_tables(), model.edges_into())
+    trees = PreparedTrees(model.tree_tables(), model.edges_into())
+    log_total = eliminate(trees.into)[1]
     rows = np.require(codes, np.int64, ("C", "W"))
     request = Request() if request is None else request
     estimates = Estimates.empty(rows, len(trees.tables.conditional), request)
@@ -419,6 +335,7 @@ def estimate_rows(
             alone = estimates.part(slice(at, at + 1), slice(ptr[at], ptr[at + 1]))
             beliefs = None if belief is None else belief[row]
             _draw_trees(trees, few[row], seeds[at : at + 1], beliefs, n_samples, alone)
+            alone.log_likelihood[0] -= log_total
 
     in_threads(work, slices(len(rows), _ROWS))
     return estimates

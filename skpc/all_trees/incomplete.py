@@ -20,21 +20,8 @@ from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components
 from skpc.all_trees.completions import Estimates, Request, enumerate_completions, uniform_heights
 from skpc.all_trees.importance import adjust, estimate_rows
-from skpc.all_trees.spanning_trees import (
-    PreparedTrees,
-    draw_trees,
-    eliminate_graph,
-    new_elimination,
-    scale_rows,
-    split_trees,
-)
-from skpc.all_trees.tree_inference import (
-    draw_down,
-    draw_each,
-    new_tree_workspace,
-    pass_up,
-    tree_order,
-)
+from skpc.all_trees.spanning_trees import PreparedTrees, draw_trees, eliminate, split_trees
+from skpc.all_trees.tree_inference import draw_each
 
 #: Largest number of completions to sum for each tree that would be sampled, times the number of
 #: variables; and, for many variables, times its cube, for that is what a determinant costs. To sum
@@ -169,25 +156,15 @@ def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomSt
 
 
 @kernel(new_arrays=True)
-def _redraw(trees: PreparedTrees, codes: Ints, streams: Streams, filled: Ints) -> None:
-    """Take a step of a Markov chain: a tree given all cells, then missing cells given the tree."""
-    n = codes.shape[1]
-    graph, workspace = new_elimination(n), new_tree_workspace(trees.tables.ptr)
-    factor, parents = np.empty((n, n + 1)), np.empty((1, n), np.int64)
+def _redraw_trees(trees: PreparedTrees, filled: Ints, streams: Streams, parents: Ints) -> None:
+    """Draw a tree given all cells of each row; ``parents`` of shape (n_rows, n) is overwritten."""
+    factor, proposal = np.empty_like(trees.into), np.empty_like(trees.into)
     # No cell is missing from what is filled: nothing is averaged.
-    workspace.belief[:] = 1.0
-    for row in range(len(codes)):
-        state = filled[row]
-        # A tree given all cells, then the missing cells given this tree: a step of Gibbs sampling.
-        adjust(trees.tables, trees.into, workspace.belief, state, factor, graph.into)
-        scale_rows(graph.into)
-        eliminate_graph(graph)
-        split_trees(graph, streams[row : row + 1], parents)
-        tree_order(parents[0], workspace)
-        pass_up(trees.tables, parents[0], codes[row], workspace)
-        # Observed cells stay: only the missing ones are drawn.
-        state[:] = codes[row]
-        draw_down(trees.tables, parents[0], workspace, streams, row, state)
+    belief = np.ones(trees.tables.ptr[-1])
+    for row in range(len(filled)):
+        adjust(trees.tables, trees.into, belief, filled[row], factor, proposal)
+        graph, _ = eliminate(proposal)
+        split_trees(graph, streams[row : row + 1], parents[row : row + 1])
 
 
 def redraw_rows(
@@ -220,13 +197,14 @@ def redraw_rows(
     redrawn = filled.copy()
     streams = np.array([start_streams(seed, 1)[0] for seed in seeds], np.uint64)
     for k, model in enumerate(mixture.models):
-        trees = PreparedTrees.from_tables(model.tree_tables(), model.edges_into())
+        trees = PreparedTrees(model.tree_tables(), model.edges_into())
         of_model = np.flatnonzero(component == k)
 
         def work(part: slice, trees: PreparedTrees = trees, of_model: Ints = of_model) -> None:
             at = of_model[part]
-            states = filled[at]
-            _redraw(trees, codes[at], streams[at], states)
+            of_rows, states, parents = streams[at], codes[at], np.empty_like(codes[at])
+            _redraw_trees(trees, filled[at], of_rows, parents)
+            draw_each(trees.tables, parents, of_rows, states)
             redrawn[at] = states
 
         in_threads(work, slices(len(of_model), _ROWS))

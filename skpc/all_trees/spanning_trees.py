@@ -43,7 +43,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
-from skpc._random import Streams, start_streams, uniform
+from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc.all_trees.determinants import eliminate_graphs, new_graphs
 from skpc.all_trees.tree_inference import TreeTables
 
@@ -51,62 +51,6 @@ from skpc.all_trees.tree_inference import TreeTables
 _SMALLEST = 1e-300
 #: Walks are taken up to this many steps per vertex; splitting costs as much as some ten of them.
 _STEPS_PER_VERTEX = 10.0
-
-
-@kernel
-def scale_rows(into: Floats) -> float:
-    """Divide the weights into each vertex by the largest; return the log of the product of these.
-
-    A tree has one edge into each vertex, so that its probability does not change.
-    """
-    log_scale = 0.0
-    for v in range(into.shape[0]):
-        largest = 0.0
-        for u in range(into.shape[1]):
-            largest = max(largest, into[v, u])
-        if largest > 0.0:
-            for u in range(into.shape[1]):
-                into[v, u] = into[v, u] / largest
-            log_scale += math.log(largest)
-    return log_scale
-
-
-@kernel
-def eliminate(into: Floats, total: Floats) -> int:
-    """Eliminate the vertices in turn; return the first that no tree reaches, else -1.
-
-    Eliminating k adds to each edge u -> v the weight of the way u -> k -> v, into[v, k] times the
-    probability that the parent of k is u.
-
-    Parameters
-    ----------
-    into : array of shape (n, n + 1)
-        Weights into each vertex; the diagonal is not read. Overwritten: for k < v, ``into[v, k]``
-        becomes the weight of the edge k -> v when k is eliminated; for u > k, ``into[k, u]`` the
-        weight of u -> k then, divided by ``total[k]``.
-    total : array of shape (n,)
-        Overwritten with the weight into each vertex when it is eliminated. The product is the
-        weight of all trees.
-    """
-    n = len(into)
-    for k in range(n):
-        probability = into[k, k + 1 :]
-        left = 0.0
-        for u in range(n - k):
-            left += probability[u]
-        if left < _SMALLEST:
-            return k
-        total[k] = left
-        for u in range(n - k):
-            probability[u] /= left
-        for v in range(k + 1, n):
-            through = into[v, k]
-            if through > 0.0:
-                row = into[v, k + 1 :]
-                for u in range(n - k):
-                    row[u] += through * probability[u]
-                into[v, v] = 0.0
-    return -1
 
 
 def hang_undirected(weight: Floats) -> Floats:
@@ -142,83 +86,66 @@ class Elimination(NamedTuple):
 
     #: Weights of the edges into each vertex, the largest of each one; shape (n, n + 1).
     into: Floats
-    #: Weights when the first end was eliminated, as :func:`eliminate` leaves them.
+    #: For k < v, the weight of the edge k -> v when k was eliminated, at ``[v, k]``; for u > k, the
+    #: probability that u was then the parent of k, at ``[k, u]``; shape (n, n + 1).
     eliminated: Floats
     #: Weight into each vertex when it was eliminated, shape (n,).
     total: Floats
-    #: Probability that u was then the parent of k, at ``[u, k]``; shape (n + 1, n).
+    #: The probability that u was the parent of k, at ``[u, k]``; shape (n + 1, n).
     probability: Floats
-    #: Its sums over the parents up to u, at ``[k, u]``; shape (n, n + 1).
-    cumulative: Floats
-
-    @classmethod
-    def from_weights(cls, into: Floats) -> tuple[Elimination, float]:
-        """Eliminate the vertices of a graph; return also the log of the weight of all trees.
-
-        Parameters
-        ----------
-        into : ndarray of shape (n, n + 1)
-            Weights into each vertex, those of the roots last. The diagonal is ignored.
-
-        Raises
-        ------
-        ValueError
-            If a weight is negative, infinite or NaN; if no tree has a positive weight.
-        """
-        scaled = into.copy()
-        np.fill_diagonal(scaled, 0.0)
-        wrong = scaled[~((scaled >= 0.0) & (scaled < np.inf))]
-        if len(wrong):
-            raise ValueError(f"Weights of edges must be finite and not negative; found {wrong[0]}.")
-        log_scale = scale_rows(scaled)
-        graph = new_elimination(len(into))._replace(into=scaled)
-        unreachable = eliminate_graph(graph)
-        if unreachable >= 0:
-            raise ValueError(
-                "A spanning tree needs a way of positive weight from a root to every vertex; found "
-                f"none to vertex {unreachable}. Give it an edge or a root weight (weights into one "
-                "vertex may differ by 300 orders of magnitude)."
-            )
-        return graph, float(log_scale + np.log(graph.total).sum())
-
-
-class PreparedTrees(NamedTuple):
-    """The trees of a mixture, and what all rows need of them."""
-
-    tables: TreeTables
-    #: Weights of the edges into each variable, those of the roots last; shape (n, n + 1).
-    into: Floats
-    #: Log of the weight of all trees.
-    log_total: float
-
-    @classmethod
-    def from_tables(cls, tables: TreeTables, into: Floats) -> PreparedTrees:
-        """Find the weight of all trees; refuse weights without one."""
-        return cls(tables, into, Elimination.from_weights(into)[1])
 
 
 @kernel(new_arrays=True)
-def new_elimination(n: int) -> Elimination:
-    """The arrays for the elimination of n vertices."""
-    of_edges = np.empty((3, n, n + 1))
-    return Elimination(of_edges[0], of_edges[1], np.empty(n), np.empty((n + 1, n)), of_edges[2])
+def eliminate(into: Floats) -> tuple[Elimination, float]:
+    """Eliminate the vertices in turn; return also the log of the weight of all trees.
 
+    Eliminating k adds to each edge u -> v the weight of the way u -> k -> v, ``into[v, k]`` times
+    the probability that the parent of k is u. The weight of all trees is zero where one of the
+    vertices cannot be reached.
 
-@kernel
-def eliminate_graph(graph: Elimination) -> int:
-    """Fill in the rest from ``graph.into``; return the first vertex without a tree, else -1."""
-    n = len(graph.total)
+    Parameters
+    ----------
+    into : array of shape (n, n + 1)
+        Weights into each vertex, those from the root last; zero on the diagonal.
+    """
+    n, log_weight = len(into), 0.0
+    scaled, total, probability = into.copy(), np.ones(n), np.zeros((n + 1, n))
+    # A tree has one edge into each vertex: a factor of all of them changes no probability.
     for v in range(n):
-        for u in range(n + 1):
-            graph.eliminated[v, u] = graph.into[v, u]
-    unreachable = eliminate(graph.eliminated, graph.total)
+        largest = max(into[v].max(), _SMALLEST)
+        scaled[v] /= largest
+        log_weight += math.log(largest)
+    left = scaled.copy()
     for k in range(n):
-        reached = 0.0
-        for u in range(k + 1, n + 1):
-            reached += graph.eliminated[k, u]
-            graph.cumulative[k, u] = reached
-            graph.probability[u, k] = graph.eliminated[k, u]
-    return unreachable
+        parent = left[k, k + 1 :]
+        weight = 0.0
+        for u in range(n - k):
+            weight += parent[u]
+        if weight < _SMALLEST:
+            return Elimination(scaled, left, total, probability), -math.inf
+        total[k] = weight
+        log_weight += math.log(weight)
+        for u in range(n - k):
+            parent[u] /= weight
+            probability[k + 1 + u, k] = parent[u]
+        for v in range(k + 1, n):
+            through = left[v, k]
+            if through > 0.0:
+                row = left[v, k + 1 :]
+                for u in range(n - k):
+                    row[u] += through * parent[u]
+                left[v, v] = 0.0
+    return Elimination(scaled, left, total, probability), log_weight
+
+
+class PreparedTrees(NamedTuple):
+    """The trees of a mixture: their tables, and the weights of the edges into each variable.
+
+    Those of the roots are last; ``into`` has shape (n, n + 1).
+    """
+
+    tables: TreeTables
+    into: Floats
 
 
 @inlined
@@ -226,7 +153,7 @@ def _split(v: int, u: int, graph: Elimination, streams: Streams, tree: int) -> i
     """Draw the last eliminated vertex through which the edge u -> v goes; -1 if there is none.
 
     The edge is of the graph in which the first of its ends has just returned. The terms are
-    worked out on the way: most draws end after a few of them.
+    computed on the way: most draws end after a few of them.
     """
     weight = graph.eliminated[v, u] if u < v else graph.probability[u, v] * graph.total[v]
     left = uniform(streams, tree) * weight - graph.into[v, u]
@@ -242,19 +169,6 @@ def _split(v: int, u: int, graph: Elimination, streams: Streams, tree: int) -> i
                 if left <= 0.0:
                     break
     return through
-
-
-@inlined
-def _first_reaching(cumulative: Floats, k: int, target: float) -> int:
-    """The first parent of k whose cumulative probability is at least ``target``."""
-    low, high = k + 1, cumulative.shape[1] - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulative[k, middle] >= target:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @kernel(new_arrays=True)
@@ -284,8 +198,8 @@ def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
                 top = max(top, v)
                 v = after[v]
             if top < 0:
-                target = uniform(streams, tree) * graph.cumulative[k, n]
-                parent[k] = _first_reaching(graph.cumulative, k, target)
+                height = uniform(streams, tree)
+                parent[k] = k + 1 + draw_index(graph.eliminated[k], k + 1, n - k, height)
             else:
                 v = parent[top]
                 while v < n:
@@ -381,9 +295,15 @@ def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float
     Raises
     ------
     ValueError
-        As :meth:`Elimination.from_weights`.
+        If no tree has a positive weight.
     """
-    graph, log_weight = Elimination.from_weights(into)
+    graph, log_weight = eliminate(into)
+    if log_weight == -math.inf:
+        raise ValueError(
+            "A spanning tree needs a way of positive weight from a root to every vertex; found "
+            "none to one of them. Give it an edge or a root weight (weights into one vertex may "
+            "differ by 300 orders of magnitude)."
+        )
     parents = np.empty((n_trees, len(into)), np.int64)
     streams = start_streams(seed, n_trees)
     # To find the expected number of steps takes as long as to split some n / 3 trees.

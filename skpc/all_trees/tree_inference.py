@@ -42,10 +42,10 @@ class TreeTables(NamedTuple):
 class TreeWorkspace(NamedTuple):
     """What is worked out of one tree and one row after the other."""
 
-    #: The vertices of the tree, parents before their children; shape (n,).
+    #: The vertices of the tree, children before their parents; shape (n,).
     order: Ints
-    #: First child of each vertex, the root last, and next sibling; shape (2, n + 1).
-    links: Ints
+    #: Number of children of each vertex that are not in the order yet; shape (n,).
+    n_left: Ints
     #: Likelihood of what is observed below a variable given its state, up to a factor for each
     #: variable; states that the cell itself rules out are left alone; shape (n_states + 1,).
     below: Floats
@@ -59,34 +59,29 @@ class TreeWorkspace(NamedTuple):
 def new_tree_workspace(ptr: Ints) -> TreeWorkspace:
     """A workspace for the trees of tables whose states begin at ``ptr``."""
     n, n_states = len(ptr) - 2, ptr[-1]
-    of_states = np.empty((3, n_states))
-    links = np.empty((2, n + 1), np.int64)
-    return TreeWorkspace(np.empty(n, np.int64), links, of_states[0], of_states[1], of_states[2])
+    of_states, of_vertices = np.empty((3, n_states)), np.empty((2, n), np.int64)
+    return TreeWorkspace(of_vertices[0], of_vertices[1], of_states[0], of_states[1], of_states[2])
 
 
 @kernel
 def tree_order(parent: Ints, workspace: TreeWorkspace) -> None:
-    """List the vertices such that parents come before their children."""
-    n = len(parent)
-    order, child, sibling = workspace.order, workspace.links[0], workspace.links[1]
-    child[:] = -1
-    for v in range(n):
-        u = parent[v] if parent[v] >= 0 else n
-        sibling[v] = child[u]
-        child[u] = v
+    """List the vertices such that children come before their parents."""
+    order, n_left = workspace.order, workspace.n_left
+    n_left[:] = 0
+    for v in range(len(parent)):
+        if parent[v] >= 0:
+            n_left[parent[v]] += 1
     size = 0
-    v = child[n]
-    while v >= 0:
-        order[size] = v
-        size += 1
-        v = sibling[v]
-    # The list is its own queue.
-    for at in range(n):
-        v = child[order[at]]
-        while v >= 0:
+    for start in range(len(parent)):
+        # A vertex follows the last of its children.
+        v = start
+        while v >= 0 and n_left[v] == 0:
             order[size] = v
             size += 1
-            v = sibling[v]
+            n_left[v] = -1
+            v = parent[v]
+            if v >= 0:
+                n_left[v] -= 1
 
 
 @inlined
@@ -148,13 +143,12 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
     below[:] = 1.0
     log_scale = 0.0
     # Children before parents: what is below a vertex is complete when its turn comes.
-    for at in range(n - 1, -1, -1):
+    for at in range(n):
         v = workspace.order[at]
         u = parent[v] if parent[v] >= 0 else n
         begin, end = span(ptr, code, v)
         first, last = span(ptr, code, u)
         _send(conditional, below, begin, end, first, last, message)
-        log_scale += _scaled_up(message, first, last)
         for a in range(first, last):
             below[a] *= message[a]
         log_scale += _scaled_up(below, first, last)
@@ -175,7 +169,7 @@ def pass_down(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorks
     n = len(parent)
     belief[:] = 0.0
     belief[ptr[n]] = 1.0
-    for at in range(n):
+    for at in range(n - 1, -1, -1):
         v = workspace.order[at]
         if code[v] >= 0:
             belief[ptr[v] + code[v]] = 1.0
@@ -207,7 +201,7 @@ def draw_down(
     ptr, conditional = tables
     below, score = workspace.below, workspace.message
     n = len(parent)
-    for at in range(n):
+    for at in range(n - 1, -1, -1):
         v = workspace.order[at]
         if code[v] >= 0:
             continue
@@ -218,6 +212,25 @@ def draw_down(
             total += score[b]
         height = uniform(streams, stream) * total
         code[v] = draw_index(score, ptr[v], ptr[v + 1] - ptr[v], height)
+
+
+@kernel(new_arrays=True)
+def pass_trees(
+    tables: TreeTables, parents: Ints, code: Ints, log_evidence: Floats, marginals: Floats
+) -> None:
+    """Log probability of the observed cells of a row in each tree, and marginals given them.
+
+    ``log_evidence`` of shape (n_trees,) and ``marginals`` of shape (n_trees, n_states) are
+    overwritten; marginals of shape (n_trees, 0) are left out.
+    """
+    workspace = new_tree_workspace(tables.ptr)
+    for tree in range(len(parents)):
+        tree_order(parents[tree], workspace)
+        log_evidence[tree] = pass_up(tables, parents[tree], code, workspace)
+        if marginals.shape[1] > 0:
+            pass_down(tables, parents[tree], code, workspace)
+            for s in range(marginals.shape[1]):
+                marginals[tree, s] = workspace.belief[s]
 
 
 @kernel(new_arrays=True)

@@ -206,7 +206,7 @@ def threads() -> Pair:
 
 
 def trees_side_by_side() -> Pair:
-    """Determinants of eight rows at a time, and by halves of the vertices as of wide rows."""
+    """Determinants of eight rows at a time, and one by one as of wide rows."""
     rng = np.random.default_rng(0)
     factor = rng.random((138, 138))
     states = 2 * np.arange(69) + rng.integers(0, 2, (2000, 69))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from skpc._random import start_streams
-from skpc.all_trees.spanning_trees import Elimination, split_trees
+from skpc.all_trees.spanning_trees import eliminate, split_trees
 from skpc.all_trees.tree_inference import TreeTables, draw_each
 
 
@@ -48,10 +48,10 @@ def measure(n: int, spread: float) -> list[float]:
     n_trees = 40_000 // n
     tables, into = binary_tables(n), random_graph(n, spread)
     codes = np.random.default_rng(2).integers(-1, 2, (n_trees, n))
-    graph, _ = Elimination.from_weights(into)
+    graph, _ = eliminate(into)
     streams, parents = start_streams(0, n_trees), np.empty((n_trees, n), np.int64)
     return [
-        rate(lambda: Elimination.from_weights(into), 1),
+        rate(lambda: eliminate(into), 1),
         rate(lambda: split_trees(graph, streams, parents), n_trees),
         rate(lambda: draw_each(tables, parents, streams, codes.copy()), n_trees),
     ]

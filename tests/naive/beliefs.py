@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def beliefs(tables, into, code, rounds=2):
+def beliefs(tables, into, code, rounds=3):
     """Probabilities of the states of each variable, the root last, as lists of arrays."""
     n = len(into)
     states = [np.arange(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
