@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.all_trees.determinants import add_expected_edges, expected_edges, log_tree_weights
+from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.spanning_trees import hang_undirected
 from skpc.all_trees.tree_inference import TreeTables
 
@@ -152,7 +152,7 @@ class AllTrees(NamedTuple):
         factor = self.edge_factor
         edge = workspace.array("edge", factor.shape)
         edge.fill(0.0)
-        log_weight = add_expected_edges(factor, states, weight, self.symmetric, edge)
+        log_weight, _ = expected_edges(factor, states, weight, self.symmetric, edge)
         total = np.array([weight.sum()])
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
         n_vertices = states.shape[1]

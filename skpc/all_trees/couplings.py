@@ -22,14 +22,11 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
-from skpc._threads import in_threads, slices
 
 #: Sinkhorn's iterations end at this number, or when marginals have this relative error.
 _MAX_ITER, _TOLERANCE = 10_000, 1e-13
 #: A state that is linked to the others by less is not moved.
 _SMALLEST = 1e-280
-#: Entries of tables that are worth a thread.
-_ENTRIES = 2e5
 
 
 @inlined
@@ -126,11 +123,24 @@ def _couple_states(theta: Floats, p: Floats, q: Floats, ratio: Floats, total: Fl
 
 
 @kernel(new_arrays=True)
-def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio: Floats) -> None:
-    """The tables of some variables with all earlier ones; see :func:`couple`."""
+def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
+    """Find the tables of all pairs of variables.
+
+    Parameters
+    ----------
+    theta : array of shape (n_states, n_states)
+        How states depend on each other; read where the first is of the later variable.
+    single : array of shape (n_states,)
+        Marginal probabilities, positive.
+    ptr : array of shape (n_features + 1,)
+        The states of variable v are ``ptr[v] .. ptr[v + 1]``.
+    ratio : array of shape (n_states, n_states)
+        Overwritten with the ratio of the joint probability of two states to the product of their
+        probabilities, symmetric; the blocks of a variable with itself are left alone.
+    """
     widest = np.diff(ptr).max()
     total = np.empty(widest)
-    for i in range(children[0], children[1]):
+    for i in range(len(ptr) - 1):
         u, end = ptr[i], ptr[i + 1]
         for j in range(i):
             v, last = ptr[j], ptr[j + 1]
@@ -146,19 +156,30 @@ def _couple_some(theta: Floats, single: Floats, ptr: Ints, children: Ints, ratio
 
 
 @kernel(new_arrays=True)
-def _differentiate_some(
+def couple_gradient(
     single: Floats,
     ratio: Floats,
     ptr: Ints,
-    children: Ints,
     by_ratio: Floats,
     by_theta: Floats,
     by_single: Floats,
 ) -> None:
-    """What some variables with all earlier ones add to derivatives; see :func:`couple_gradient`."""
+    """Carry derivatives of a function of the ratios back to what :func:`couple` starts from.
+
+    Parameters
+    ----------
+    single, ratio, ptr
+        As :func:`couple` has read and written them.
+    by_ratio : array of shape (n_states, n_states)
+        Derivatives by the logs of the ratios; read where the first state is of the later variable.
+    by_theta : array of shape (n_states, n_states)
+        Overwritten there with derivatives by ``theta``. It may be the array of the ratios.
+    by_single : array of shape (n_states,)
+        Derivatives by the logs of the marginal probabilities are added.
+    """
     widest = np.diff(ptr).max()
     link, lines = np.empty((widest, widest)), np.empty((2, widest))
-    for i in range(children[0], children[1]):
+    for i in range(len(ptr) - 1):
         u, p = ptr[i], single[ptr[i] : ptr[i + 1]]
         row = lines[0, : len(p)]
         for j in range(i):
@@ -181,62 +202,3 @@ def _differentiate_some(
                     total += joint * column[t]
                     by_single[v + t] -= joint * of_row
                 by_single[u + s] -= total
-
-
-def _parts(ptr: Ints) -> list[slice]:
-    """Variables whose tables with all others are worth a thread."""
-    of_one = float(ptr[-1]) ** 2 / (len(ptr) - 1)
-    return slices(len(ptr) - 1, max(1, round(_ENTRIES / of_one)))
-
-
-def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
-    """Find the tables of all pairs of variables.
-
-    Parameters
-    ----------
-    theta : array of shape (n_states, n_states)
-        How states depend on each other; read where the first is of the later variable.
-    single : array of shape (n_states,)
-        Marginal probabilities, positive.
-    ptr : array of shape (n_features + 1,)
-        The states of variable v are ``ptr[v] .. ptr[v + 1]``.
-    ratio : array of shape (n_states, n_states)
-        Overwritten with the ratio of the joint probability of two states to the product of their
-        probabilities, symmetric; the blocks of a variable with itself are left alone.
-    """
-
-    def work(part: slice) -> None:
-        _couple_some(theta, single, ptr, np.array([part.start, part.stop]), ratio)
-
-    in_threads(work, _parts(ptr))
-
-
-def couple_gradient(
-    single: Floats,
-    ratio: Floats,
-    ptr: Ints,
-    by_ratio: Floats,
-    by_theta: Floats,
-    by_single: Floats,
-) -> None:
-    """Carry derivatives of a function of the ratios back to what :func:`couple` starts from.
-
-    Parameters
-    ----------
-    single, ratio, ptr
-        As :func:`couple` has read and written them.
-    by_ratio : array of shape (n_states, n_states)
-        Derivatives by the logs of the ratios; read where the first state is of the later variable.
-    by_theta : array of shape (n_states, n_states)
-        Overwritten there with derivatives by ``theta``. It may be the array of the ratios.
-    by_single : array of shape (n_states,)
-        Derivatives by the logs of the marginal probabilities are added.
-    """
-
-    def work(part: slice) -> Floats:
-        children, by_part = np.array([part.start, part.stop]), np.zeros_like(by_single)
-        _differentiate_some(single, ratio, ptr, children, by_ratio, by_theta, by_part)
-        return by_part
-
-    for by_part in in_threads(work, _parts(ptr)):
-        by_single += by_part

@@ -375,7 +375,11 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
 
 
 def expected_edges(
-    factor: Floats, index: Ints, weight: Floats, symmetric: bool
+    factor: Floats,
+    index: Ints,
+    weight: Floats,
+    symmetric: bool,
+    expected: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """The edges of random spanning trees, by the states of their ends.
 
@@ -387,6 +391,8 @@ def expected_edges(
         See :func:`log_tree_weights`.
     weight : array of shape (n_rows,)
         Weights of the rows.
+    expected : array of shape (n_states, n_states) or None, default=None
+        Where to add the edges; None takes new memory.
 
     Returns
     -------
@@ -410,21 +416,14 @@ def expected_edges(
            [0.667, 0.   , 0.   ],
            [0.667, 0.667, 0.   ]])
     """
-    expected = np.zeros_like(factor)
-    return add_expected_edges(factor, index, weight, symmetric, expected), expected
-
-
-def add_expected_edges(
-    factor: Floats, index: Ints, weight: Floats, symmetric: bool, expected: Floats
-) -> Floats:
-    """What :func:`expected_edges` finds, the edges added to those that are there."""
+    expected = np.zeros_like(factor) if expected is None else expected
     n, threads = index.shape[1] - 1, n_threads()
     parts = _parts(len(index), n)
     log_weights = [
         _add_parts(factor, index, weight, symmetric, expected, parts[first : first + threads])
         for first in range(0, len(parts), threads)
     ]
-    return np.concatenate([np.empty(0), *log_weights])
+    return np.concatenate([np.empty(0), *log_weights]), expected
 
 
 def _add_parts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -10,8 +9,6 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import kernel
-from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components, Workspace
 from skpc.all_trees.incomplete import estimate_missing, redraw_rows
 from skpc.all_trees.parameters import ComponentParameters, PairTables
@@ -41,28 +38,6 @@ _STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
 _MOST_COPIES = 2_000_000
 #: Rows of an epoch, at most; the next one draws others.
 EPOCH_ROWS = 100_000
-#: Parameters whose steps are worth a thread.
-_PARAMETERS = 2**18
-
-
-@kernel
-def _step(
-    gradient: Floats,
-    rate: float,
-    share: float,
-    mean: Floats,
-    square: Floats,
-    vector: Floats,
-    visited: Floats,
-) -> None:
-    """Do what :meth:`Adam.step` does, in one pass over memory."""
-    for i in range(len(vector)):
-        # One loop in place of four arrays: vectors are far larger than the cache.
-        mean[i] += (1.0 - _BETA1) * (gradient[i] - mean[i])
-        square[i] += (1.0 - _BETA2) * (gradient[i] * gradient[i] - square[i])
-        vector[i] += rate * mean[i] / (math.sqrt(square[i] * share) + _EPS)
-        # The average over the way is nearer to the optimum than its end.
-        visited[i] += vector[i]
 
 
 class TrainingOptions(NamedTuple):
@@ -108,14 +83,11 @@ class Adam(NamedTuple):
         """Change parameters by a gradient, and add them to the sum of those visited."""
         self.n_steps[0] += 1
         steps = int(self.n_steps[0])
-        rate /= 1.0 - _BETA1**steps
-        share = 1.0 / (1.0 - _BETA2**steps)
-
-        def work(part: slice) -> None:
-            mean, square = self.mean[part], self.square[part]
-            _step(gradient[part], rate, share, mean, square, vector[part], visited[part])
-
-        in_threads(work, slices(len(vector), _PARAMETERS))
+        self.mean[:] += (1.0 - _BETA1) * (gradient - self.mean)
+        self.square[:] += (1.0 - _BETA2) * (gradient**2 - self.square)
+        scale = np.sqrt(self.square / (1.0 - _BETA2**steps)) + _EPS
+        vector += rate / (1.0 - _BETA1**steps) * self.mean / scale
+        visited += vector
 
 
 class TrainingRows(NamedTuple):

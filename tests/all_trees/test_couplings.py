@@ -3,8 +3,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
-from skpc._threads import threads
-from skpc.all_trees import couplings
 from skpc.all_trees.couplings import couple, couple_gradient
 
 
@@ -110,23 +108,6 @@ def test_derivatives_are_finite_differences(n_states):
             d[i, j] = step
             found = (value(theta + d, logit) - value(theta - d, logit)) / (2 * step)
             assert by_theta[i, j] == pytest.approx(found, abs=1e-7)
-
-
-def test_threads_change_no_bit(monkeypatch):
-    ptr, single, theta = random_model((3, 2, 5, 2, 4), 0)
-    by_ratio = np.random.default_rng(0).normal(size=theta.shape)
-
-    def found():
-        ratio, by_theta, by_single = np.zeros_like(theta), np.zeros_like(theta), single.copy()
-        couple(theta, single, ptr, ratio)
-        couple_gradient(single, ratio, ptr, by_ratio, by_theta, by_single)
-        return ratio, by_theta, by_single
-
-    monkeypatch.setattr(couplings, "_ENTRIES", 1.0)
-    alone = found()
-    with threads(2):
-        for one, other in zip(alone, found()):
-            assert np.array_equal(one, other)
 
 
 def test_scales_far_apart_lose_no_state():

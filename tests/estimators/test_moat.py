@@ -262,7 +262,7 @@ def test_former_ways_to_estimate_warn_and_mean_auto(inference):
 @pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_threads_change_no_bit_of_fits_and_answers(orientation, n_components, monkeypatch):
-    for place in ("determinants._HELD", "determinants._ENTRIES", "training._PARAMETERS"):
+    for place in ("determinants._HELD", "determinants._ENTRIES"):
         monkeypatch.setattr(f"skpc.all_trees.{place}", 1000)
     for place in ("incomplete", "importance"):
         monkeypatch.setattr(f"skpc.all_trees.{place}._ROWS", 3)
