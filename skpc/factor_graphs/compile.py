@@ -252,17 +252,16 @@ def _check_vtree(graph: FactorGraph, vtree: Any) -> Ints:
 
 def _refuse_apart(graph: FactorGraph, parent: Ints, order: list[int]) -> None:
     """Refuse a vtree in which two variables of one factor lie in different branches."""
-    depth, above = {-1: 0}, parent.tolist()
-    for variable in reversed(order):
-        depth[variable] = depth[above[variable]] + 1
+    rank = {variable: number for number, variable in enumerate(order)}
     for number, scope in enumerate(graph.scopes):
-        chain = sorted(scope, key=depth.__getitem__)
-        for upper, lower in zip(chain, chain[1:]):
-            variable = lower
-            while depth[variable] > depth[upper]:
-                variable = above[variable]
-            if variable != upper:
-                raise ValueError(
-                    f"vtree must put the variables of a factor one above the other, but {upper} "
-                    f"and {lower} of factor {number} lie in different branches"
-                )
+        apart = sorted(scope, key=rank.__getitem__)
+        above = lowest = apart.pop(0) if apart else -1
+        while apart and above >= 0:
+            above = int(parent[above])
+            apart = [variable for variable in apart if variable != above]
+        if apart:
+            first, second = sorted((lowest, apart[0]))
+            raise ValueError(
+                f"vtree must put the variables of a factor one above the other, but {first} "
+                f"and {second} of factor {number} lie in different branches"
+            )

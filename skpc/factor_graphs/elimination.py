@@ -212,12 +212,10 @@ def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
     """Log totals of the contexts, and the weights of the states given each context."""
     n_batch = len(log_table)
     by_context = log_table.reshape(n_batch, -1, n_options)
-    peak = by_context.max(axis=2, keepdims=True)
-    value = np.exp(by_context - np.where(peak == -np.inf, 0.0, peak))
-    total = value.sum(axis=2, keepdims=True)
-    with np.errstate(divide="ignore"):
-        log_total = np.where(total > 0, np.log(total) + peak, -np.inf)
-    weight = np.where(total > 0, value / np.where(total > 0, total, 1.0), 1.0 / n_options)
+    log_total = np.logaddexp.reduce(by_context, axis=2, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        weight = np.exp(by_context - log_total)
+    weight = np.where(log_total > -np.inf, weight, 1.0 / n_options)
     return log_total[:, :, 0], weight.reshape(n_batch, -1)
 
 

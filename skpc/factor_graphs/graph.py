@@ -247,7 +247,7 @@ class FactorGraph:
         """
         tables = [np.asarray(table, dtype=np.float64) for _, table in cpts]
         for variable, table in enumerate(tables):
-            _check_conditional(variable, table)
+            check_conditional(variable, table)
         _refuse_cycle([parents for parents, _ in cpts])
         with np.errstate(divide="ignore"):
             factors = [
@@ -292,7 +292,7 @@ def _numbers(name: str, given: Any, size: int) -> Floats:
     return np.broadcast_to(values, size)
 
 
-def _check_conditional(variable: int, table: Floats) -> None:
+def check_conditional(variable: int, table: Floats) -> None:
     if table.ndim == 0 or table.size == 0:
         raise ValueError(f"the table of variable {variable} needs an axis for its own states")
     total = table.sum(axis=-1)

@@ -23,8 +23,6 @@ _DEPTH = 40.0
 _SMALL = 1e-10
 _BLOCK = 256
 _PROJECTIONS = ("moments", "kl")
-#: From values and weights that sum to one to two numbers for each row.
-Estimate = Callable[[Floats, Floats], Floats]
 
 
 class Factor(Protocol):
@@ -289,8 +287,7 @@ class QuadratureOracle(ShowsParameters):
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
-        estimate = _mean_statistics(self.layout) if self.projection == "kl" else _weighted_moments
-        return _belief(self.layout, self._estimated(messages, estimate), self.projection)
+        return _beliefs(self.layout, self._statistics(messages, self.projection), self.projection)
 
     def moments(self, messages: ArrayLike) -> Floats:
         """Mean and variance of the target under the product of factor and messages.
@@ -305,17 +302,18 @@ class QuadratureOracle(ShowsParameters):
         ndarray of shape (n_rows, 2)
             NaN where the product cannot be normalised.
         """
-        return self._estimated(messages, _weighted_moments)
+        return self._statistics(messages, "moments")
 
-    def _estimated(self, messages: ArrayLike, estimate: Estimate) -> Floats:
+    def _statistics(self, messages: ArrayLike, projection: str) -> Floats:
         rows = check_messages(messages, self.layout)
-        estimates = np.empty((len(rows), 2))
+        statistics = np.empty((len(rows), 2))
         for start in range(0, len(rows), _BLOCK):
             block = slice(start, start + _BLOCK)
             # NaN is the answer where there is no density to normalise.
             with np.errstate(invalid="ignore"):
-                estimates[block] = estimate(*self._weighted_values(rows[block]))
-        return estimates
+                values, weight = self._weighted_values(rows[block])
+                statistics[block] = _statistics(self.layout, projection, values, weight)
+        return statistics
 
     def _weighted_values(self, rows: Floats) -> tuple[Floats, Floats]:
         """Values of the target at the nodes, and their weights, which sum to one."""
@@ -330,27 +328,20 @@ class QuadratureOracle(ShowsParameters):
         return self.factor.value(u, self.layout.target), weight
 
 
-def _weighted_moments(values: Floats, weight: Floats) -> Floats:
-    """Mean and variance of each row of values, whose weights sum to one."""
+def _statistics(layout: MessageLayout, projection: str, values: Floats, weight: Floats) -> Floats:
+    """What beliefs have in common with rows of values of the target, whose weights sum to one."""
+    if projection == "kl":
+        statistics = layout.family.statistics(values)
+        return np.asarray((weight[..., np.newaxis] * statistics).sum(axis=-2))
     mean = (weight * values).sum(axis=-1)
     variance = (weight * (values - mean[..., np.newaxis]) ** 2).sum(axis=-1)
     return np.stack([mean, variance], axis=-1)
 
 
-def _mean_statistics(layout: MessageLayout) -> Estimate:
-    """Means of the sufficient statistics of the target."""
-
-    def estimate(values: Floats, weight: Floats) -> Floats:
-        statistics = layout.family.statistics(values)
-        return np.asarray((weight[..., np.newaxis] * statistics).sum(axis=-2))
-
-    return estimate
-
-
-def _belief(layout: MessageLayout, estimates: Floats, projection: str) -> Message:
+def _beliefs(layout: MessageLayout, statistics: Floats, projection: str) -> Message:
     if projection == "kl":
-        return layout.family.from_mean_parameters(estimates)
-    return layout.family.from_moments(estimates[:, 0], estimates[:, 1])
+        return layout.family.from_mean_parameters(statistics)
+    return layout.family.from_moments(statistics[:, 0], statistics[:, 1])
 
 
 def _check_projection(projection: str) -> None:
@@ -448,10 +439,11 @@ class ImportanceSamplingOracle(ShowsParameters):
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
         rows = check_messages(messages, self.layout)
-        estimates = np.array([self._estimated(rows[[row]]) for row in range(len(rows))])
-        return _belief(self.layout, estimates, self.projection)
+        statistics = np.array([self._statistics(rows[[row]]) for row in range(len(rows))])
+        return _beliefs(self.layout, statistics, self.projection)
 
-    def _estimated(self, row: Floats) -> Floats:
+    def _statistics(self, row: Floats) -> Floats:
+        """What the projection needs; NaN where too few particles carry the weight."""
         n_particles, random_state = self.n_particles, self._random_state
         inputs = np.empty((n_particles, len(self.proposal)))
         for position, proposal in enumerate(self.proposal):
@@ -463,11 +455,6 @@ class ImportanceSamplingOracle(ShowsParameters):
             message = self.layout.message(row, position + 1)
             log_weight += message.log_density(inputs[:, position])
             log_weight -= proposal.log_density(inputs[:, position])
-        target = self.layout.target
-        return self._estimate(output if target == 0 else inputs[:, target - 1], log_weight)
-
-    def _estimate(self, values: Floats, log_weight: Floats) -> Floats:
-        """What the projection needs; NaN where too few particles carry the weight."""
         peak = log_weight.max()
         if not np.isfinite(peak):  # no particle is possible, or one is infinitely probable
             return np.full(2, np.nan)
@@ -475,5 +462,5 @@ class ImportanceSamplingOracle(ShowsParameters):
         total = weight.sum()
         if total**2 < self.min_effective_size * (weight**2).sum():
             return np.full(2, np.nan)
-        estimate = _mean_statistics(self.layout) if self.projection == "kl" else _weighted_moments
-        return estimate(values, weight / total)
+        values = output if self.layout.target == 0 else inputs[:, self.layout.target - 1]
+        return _statistics(self.layout, self.projection, values, weight / total)
