@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.discrepancies.mmd import mean_of_pairs
 from skpc.discrepancies.stein import check_kernel, check_stein_operator, discrete_states, stein_gram
@@ -133,6 +133,14 @@ class _Node(NamedTuple):
     log_value: Floats
 
 
+def _children(circuit: Circuit, node: int) -> Ints:
+    return circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+
+
+def _table(circuit: Circuit, leaf: int) -> Floats:
+    return circuit.param[circuit.param_ptr[leaf] : circuit.param_ptr[leaf + 1]]
+
+
 def _stepped(circuit: Circuit, variable: int) -> Circuit:
     """The circuit of ``x -> c(n_i x)``, with the next state of one variable, cyclic."""
     param = circuit.param.copy()
@@ -200,10 +208,7 @@ def _neighbour_measure(q: Circuit, p: Circuit, variable: int) -> tuple[Circuit, 
 def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
     """Every combination of terms where there is a sum; else the parts of one scope, or a table."""
     kinds = [int(c.kind[node]) for c, node in zip(circuits, triple)]
-    below = [
-        c.child[c.child_ptr[node] : c.child_ptr[node + 1]].tolist()
-        for c, node in zip(circuits, triple)
-    ]
+    below = [_children(c, node).tolist() for c, node in zip(circuits, triple)]
     # A product of one child passes for a sum of one term.
     opens = [kind == SUM or len(parts) == 1 for kind, parts in zip(kinds, below)]
     if not any(opens):
@@ -223,9 +228,7 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
 
 def _log_table(circuits: tuple[Circuit, ...], triple: _Triple) -> Floats:
     """The table of three leaves, that of p dividing; -inf where one of them is zero."""
-    of_q, of_stepped, of_p = (
-        c.param[c.param_ptr[node] : c.param_ptr[node + 1]] for c, node in zip(circuits, triple)
-    )
+    of_q, of_stepped, of_p = (_table(c, node) for c, node in zip(circuits, triple))
     with np.errstate(invalid="ignore"):
         return np.where(of_p > -np.inf, of_q + of_stepped - of_p, -np.inf)
 
@@ -246,13 +249,12 @@ def _refuse_zeros(p: Circuit) -> None:
     # The part of a state on which a node is zero; None for a node that is positive everywhere.
     zeros: list[dict[int, int] | None] = []
     for node in range(p.n_nodes):
-        edges = slice(p.child_ptr[node], p.child_ptr[node + 1])
         if p.kind[node] == LEAF:
-            table = p.param[p.param_ptr[node] : p.param_ptr[node + 1]]
+            table = _table(p, node)
             least = int(np.argmin(table))
             zeros.append({int(p.leaf_var[node]): least} if table[least] == -np.inf else None)
         elif p.decision_var[node] < 0:
-            zeros.append(next((zeros[part] for part in p.child[edges] if zeros[part]), None))
+            zeros.append(next((zeros[part] for part in _children(p, node) if zeros[part]), None))
         else:
             zeros.append(_zero_of_decision(p, node, zeros))
     if zeros[-1] is not None:
@@ -270,14 +272,13 @@ def _zero_of_decision(
     """The part of a state on which a sum that decides on a variable is zero."""
     variable = int(p.decision_var[node])
     edges = range(p.child_ptr[node], p.child_ptr[node + 1])
-    terms = {int(p.decision_state[edge]): edge for edge in edges if p.log_weight[edge] > -np.inf}
+    possible = [edge for edge in edges if p.log_weight[edge] > -np.inf]
+    terms = {int(p.decision_state[edge]): int(p.child[edge]) for edge in possible}
     for state in range(p.n_states[variable]):
         if state not in terms:
             return {variable: state}
-        term = int(p.child[terms[state]])
-        parts = p.child[p.child_ptr[term] : p.child_ptr[term + 1]].tolist()
         # The indicator of the state that has been decided on is zero elsewhere.
-        for part in parts:
+        for part in _children(p, terms[state]):
             if p.leaf_var[part] != variable and zeros[part]:
                 return {variable: state, **zeros[part]}
     return None

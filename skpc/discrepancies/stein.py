@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import internal_kernel, kernel
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc._threads import in_threads
 from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import CollapsedRows, Terms, collapse_rows
@@ -149,19 +149,14 @@ def _read_samples(samples: Any, target: Any, stein_operator: str) -> tuple[Colla
     return collapse_rows(independent, rows, stein_operator, target)
 
 
-class _KernelTables(NamedTuple):
-    """Kernels of single variables: that of states ``s`` and ``t`` of variable ``v`` is
-    ``value[first[v] + s * n_states[v] + t]``."""
+class _Workspace(NamedTuple):
+    """What a thread has: the kernel of states ``s`` and ``t`` of variable ``v``, which is
+    ``value[first_value[v] + s * n_states[v] + t]``; messages between two conditionals, the first
+    entry of each variable's message, and for each variable the product of the kernels of all
+    others."""
 
     value: Floats
-    first: Ints
-
-
-class _Workspace(NamedTuple):
-    """What a thread has: the kernels; messages between two conditionals, the first entry of each
-    variable's message, and for each variable the product of the kernels of all others."""
-
-    tables: _KernelTables
+    first_value: Ints
     message: Floats
     first: Ints
     others: Floats
@@ -170,7 +165,7 @@ class _Workspace(NamedTuple):
 def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[ColumnKernel]) -> Floats:
     states = [np.arange(float(size)) for size in rows.n_states]
     parts = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
-    tables = _KernelTables(np.concatenate(parts), offsets([len(part) for part in parts]))
+    value, first_value = np.concatenate(parts), offsets([len(part) for part in parts])
     n_messages = int(np.sum(rows.n_contexts.max(axis=0) ** 2))
     if 8 * n_messages > _MOST_BYTES:
         raise ValueError(
@@ -183,7 +178,7 @@ def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[Column
 
     def work(start: int) -> None:
         first, others = np.empty(n_variables, np.int64), np.empty(n_variables)
-        space = _Workspace(tables, np.empty(n_messages), first, others)
+        space = _Workspace(value, first_value, np.empty(n_messages), first, others)
         _fill_rows(rows, terms, space, start, min(start + _STRIPE, n_rows), gram)
 
     in_threads(work, range(0, n_rows, _STRIPE))
@@ -205,7 +200,7 @@ def _fill_rows(
 @internal_kernel
 def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int) -> float:
     """The Stein kernel between two rows: a sum over the variables sampled in both."""
-    state, n_states, tables = rows.state, rows.n_states, space.tables
+    state, n_states = rows.state, rows.n_states
     _multiply_others(rows, space, a, b)
     # The two rows' conditionals meet for every variable: once is enough.
     of_rows = _expected(rows, space, a, b, 0, 0)
@@ -227,28 +222,32 @@ def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int)
             u = (x + size - 1) % size if left else x
             v = (y + size - 1) % size if right else y
             mean = of_rows if p + q == 0 else _expected(rows, space, a, b, p, q)
-            of_variable += c * d * mean * tables.value[tables.first[i] + u * size + v]
+            of_variable += c * d * mean * _kernel_value(rows, space, i, u, v)
         total += space.others[i] * of_variable
     return total
+
+
+@inlined
+def _kernel_value(rows: CollapsedRows, space: _Workspace, v: int, s: int, t: int) -> float:
+    """The kernel between two states of variable ``v``."""
+    return space.value[space.first_value[v] + s * rows.n_states[v] + t]
 
 
 @internal_kernel
 def _multiply_others(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> None:
     """For each variable the product of the kernels of all others that are sampled in both rows."""
-    state, n, tables, others = rows.state, len(rows.n_states), space.tables, space.others
+    state, n, others = rows.state, len(rows.n_states), space.others
     # Products before and behind each variable: a division would fail where a kernel is zero.
     product = 1.0
     for i in range(n):
         others[i] = product
         if state[a, i] >= 0 and state[b, i] >= 0:
-            entry = tables.first[i] + state[a, i] * rows.n_states[i] + state[b, i]
-            product *= tables.value[entry]
+            product *= _kernel_value(rows, space, i, state[a, i], state[b, i])
     product = 1.0
     for i in range(n - 1, -1, -1):
         others[i] *= product
         if state[a, i] >= 0 and state[b, i] >= 0:
-            entry = tables.first[i] + state[a, i] * rows.n_states[i] + state[b, i]
-            product *= tables.value[entry]
+            product *= _kernel_value(rows, space, i, state[a, i], state[b, i])
 
 
 # Apart from the expectations of skpc.queries: those pair the nodes of two circuits, while the
@@ -264,7 +263,7 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
     state, n_contexts, n_options = rows.state, rows.n_contexts, rows.n_options
     of_a, of_b = rows.pattern[a], rows.pattern[b]
     weights, places, child = rows.weights, rows.places, rows.child
-    message, first, tables = space.message, space.first, space.tables
+    message, first = space.message, space.first
     result = 1.0
     used = 0
     for j in range(len(rows.order)):
@@ -290,7 +289,7 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
                 value = weights[table_a + e] * weights[table_b + f]
                 # The kernel of a variable that is sampled in both rows stands before the sum.
                 if x < 0 or y < 0:
-                    value *= tables.value[tables.first[v] + s * rows.n_states[v] + t]
+                    value *= _kernel_value(rows, space, v, s, t)
                 for c in range(rows.child_ptr[v], rows.child_ptr[v + 1]):
                     w = child[c]
                     # Messages of width one have been multiplied into the result.
