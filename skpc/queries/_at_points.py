@@ -14,9 +14,10 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
+from skpc._threads import slices
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
-from skpc.kernels import ColumnKernel, leaf_expectations
+from skpc.kernels import ColumnKernel, leaf_expectations, leaf_second_moments
 from skpc.kernels.joint import JointPoints, JointSide, joint_expectations
 from skpc.queries._conditionals import (
     Conditionals,
@@ -33,9 +34,6 @@ from skpc.variables.leaf_queries import kernel_cells, known_cells
 
 #: Points that are laid out at a time.
 _POINTS = 2048
-
-#: For one variable, the cells in patterns to their values under each leaf, or at each known cell.
-LeafValues = Callable[[int, np.ndarray], np.ndarray]
 
 
 class Patterns(NamedTuple):
@@ -55,7 +53,8 @@ class Patterns(NamedTuple):
     of_leaves : array
         Value of each of these leaves in each pattern of its variable.
     cells : list of array
-        For each variable, the cells in its patterns; empty where no leaf is of it alone.
+        For each variable, the cells in its patterns, shape (n_patterns, n_cells); empty where no
+        leaf is of it alone.
     joint : list of JointPoints
         For each scope of several variables that has leaves, its patterns.
     root : int64 array of shape (n_points,)
@@ -72,22 +71,18 @@ class Patterns(NamedTuple):
     root: Ints
 
 
-def patterns_of(
-    circuit: Circuit, points: Floats, factors: tuple[ColumnKernel, ...], leaf_values: LeafValues
-) -> Patterns:
+def patterns_of(circuit: Circuit, points: Floats, factors: tuple[ColumnKernel, ...]) -> Patterns:
     """Lay points out along the plan of a circuit.
 
     Parameters
     ----------
     circuit : Circuit
         The circuit.
-    points : ndarray of shape (n_points, n_features, ...)
-        Complete encoded rows, or several of them side by side in each point.
+    points : ndarray of shape (n_points, n_features, n_cells)
+        Complete encoded rows, or two of them side by side in each point: then values are those of
+        the product of the kernels with both.
     factors : tuple of ColumnKernel
         The kernel of each variable.
-    leaf_values : callable
-        Given a variable and the cells of n patterns, the values of its leaves, shape
-        (n_leaves, n); those of leaves of several variables are not read.
 
     Returns
     -------
@@ -116,7 +111,7 @@ def patterns_of(
         # A variable that only leaves of several have needs no values of its own.
         cells.append(points[grouped_by(1 << var)[1] if alone else slice(0), var])
         # A pattern of a variable is one of its distinct cells.
-        values = leaf_values(var, cells[-1])
+        values = _leaf_values(circuit, factors[var], var, cells[-1])
         leaf_at[leaves.with_variable(var)] = filled + np.arange(len(values)) * values.shape[1]
         of_leaves.append(values.ravel())
         filled += values.size
@@ -127,6 +122,14 @@ def patterns_of(
     width = np.array([len(grouped_by(scope)[1]) for scope in scopes])
     lines = (leaf_at, np.concatenate(of_leaves), cells, joint)
     return Patterns(width, map_at, pattern, *lines, grouped_by(scopes[-1])[0])
+
+
+def _leaf_values(circuit: Circuit, factor: ColumnKernel, var: int, cells: Floats) -> Floats:
+    """Values of the leaves of a variable in patterns; those of several variables are not read."""
+    columns, leaves = circuit.columns, circuit.leaf_forms(var)
+    if cells.shape[1] == 1:
+        return leaf_expectations(factor, leaves, known_cells(columns, var, cells[:, 0]))
+    return leaf_second_moments(factor, leaves, *kernel_cells(columns, var, cells).T)
 
 
 def _joint_points(
@@ -168,37 +171,21 @@ def _maps(
 
 def laid_out(
     circuit: Circuit, points: Floats, factors: tuple[ColumnKernel, ...]
-) -> list[tuple[np.ndarray, Patterns]]:
-    """Lay out points for a product kernel, part by part, with their numbers."""
-
-    def leaf_values(var: int, cells: Floats) -> Floats:
-        known = known_cells(circuit.columns, var, cells)
-        return leaf_expectations(factors[var], circuit.leaf_forms(var), known)
-
-    parts = [
-        np.arange(start, min(start + _POINTS, len(points)))
-        for start in range(0, len(points), _POINTS)
-    ]
-    return [(part, patterns_of(circuit, points[part], factors, leaf_values)) for part in parts]
+) -> list[tuple[slice, Patterns]]:
+    """Lay out points for a product kernel, part by part, with their places."""
+    parts = slices(len(points), _POINTS)
+    return [(part, patterns_of(circuit, points[part, :, np.newaxis], factors)) for part in parts]
 
 
 def gram_parts(
     circuit: Circuit,
     given: Conditionals,
-    laid: list[tuple[np.ndarray, Patterns]],
+    laid: list[tuple[slice, Patterns]],
     factors: tuple[ColumnKernel, ...],
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Expected kernels between conditionals and points, with the numbers of the points."""
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Expected kernels between conditionals and points, with the places of the points."""
     for part, patterns in laid:
-
-        def cell_values(var: int, cells: Floats, patterns: Patterns = patterns) -> Floats:
-            cells, points = (
-                kernel_cells(circuit.columns, var, part) for part in (cells, patterns.cells[var])
-            )
-            return factors[var].of_points(cells[:, np.newaxis], points)
-
-        values = expected_at_points(circuit, given, patterns, factors, cell_values)
-        yield part, values[:, patterns.root]
+        yield part, expected_at_points(circuit, given, patterns, factors)[:, patterns.root]
 
 
 def expected_at_points(
@@ -206,7 +193,6 @@ def expected_at_points(
     given: Conditionals,
     patterns: Patterns,
     factors: tuple[ColumnKernel, ...],
-    cell_values: LeafValues,
 ) -> Floats:
     """Expected kernel between each conditional and each pattern of the root.
 
@@ -220,9 +206,6 @@ def expected_at_points(
         The points.
     factors : tuple of ColumnKernel
         The kernel of each variable.
-    cell_values : callable
-        Given a variable and n known cells of it, the values of the kernel between these and the
-        patterns of the variable, shape (n, n_patterns).
 
     Returns
     -------
@@ -230,7 +213,7 @@ def expected_at_points(
     """
     program = plan_of(circuit.structure)
     # Kernel values of points and known cells depend on no leaf: they are computed once.
-    known_at, of_cells = _known_values(given.cells, patterns, cell_values)
+    known_at, of_cells = _known_values(circuit, given.cells, patterns, factors)
     alone = np.concatenate([patterns.of_leaves, of_cells])
     sizes = [len(n.row) * len(p.height) for n, p in zip(given.joint, patterns.joint)]
     lines_at = len(alone) + sum(sizes)
@@ -273,7 +256,7 @@ def _fill_joint(
 
 
 def _known_values(
-    cells: Floats, patterns: Patterns, cell_values: LeafValues
+    circuit: Circuit, cells: Floats, patterns: Patterns, factors: tuple[ColumnKernel, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Kernel values of the known cells, and where those of each cell begin; -1 if missing."""
     known_at, filled = np.full(cells.shape, -1), len(patterns.of_leaves)
@@ -282,7 +265,10 @@ def _known_values(
         observed = ~np.isnan(cells[:, var])
         # Many rows have few different cells: the kernel is evaluated once for each of them.
         distinct, which = np.unique(cells[observed, var], return_inverse=True)
-        values = cell_values(var, distinct)
+        known, points = (
+            kernel_cells(circuit.columns, var, part) for part in (distinct, patterns.cells[var])
+        )
+        values = factors[var].of_points(known[:, np.newaxis, np.newaxis], points).prod(axis=2)
         known_at[observed, var] = filled + which * values.shape[1]
         parts.append(values.ravel())
         filled += values.size

@@ -9,13 +9,12 @@ import numpy as np
 
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
-from skpc.kernels import ColumnKernel, Kernel, leaf_second_moments
+from skpc.kernels import ColumnKernel, Kernel
 from skpc.queries._at_points import Patterns, expected_at_points, gram_parts, laid_out, patterns_of
-from skpc.queries._conditionals import Conditionals, conditionals
+from skpc.queries._conditionals import conditionals
 from skpc.queries._pairs import PairEvaluator, common_rankings
 from skpc.queries.passes.rows import check_rows, read_rows, refuse_unreadable
 from skpc.queries.passes.upward import Evaluator
-from skpc.variables.leaf_queries import kernel_cells
 
 #: Pairs of points that are laid out at a time.
 _PAIRS = 4096
@@ -289,7 +288,8 @@ class KernelExpansion:
         chunks = list(conditionals(Evaluator(self._circuit), rows))
         for weight, patterns in self._pairs():
             for given in chunks:
-                second[given.position] += self._second_moments(given, patterns) @ weight
+                moments = expected_at_points(self._circuit, given, patterns, self._factors)
+                second[given.position] += moments @ weight
         return np.asarray(second - self.mean(rows) ** 2)
 
     def _pairs(self) -> Iterator[tuple[np.ndarray, Patterns]]:
@@ -299,30 +299,11 @@ class KernelExpansion:
             i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
             # The two cells may change places in each column: more pairs then have one pattern.
-            patterns = patterns_of(
-                self._circuit, np.sort(pairs, axis=2), self._factors, self._leaf_moments
-            )
+            patterns = patterns_of(self._circuit, np.sort(pairs, axis=2), self._factors)
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
             weight = np.zeros((patterns.width[-1], self._coefficients.shape[1]))
             np.add.at(weight, patterns.root, twice * self._coefficients[i] * self._coefficients[j])
             yield weight, patterns
-
-    def _leaf_moments(self, var: int, cells: Floats) -> Floats:
-        leaves = self._circuit.leaf_forms(var)
-        cells = kernel_cells(self._circuit.columns, var, cells)
-        return leaf_second_moments(self._factors[var], leaves, cells[:, 0], cells[:, 1])
-
-    def _second_moments(self, given: Conditionals, patterns: Patterns) -> Floats:
-        columns = self._circuit.columns
-
-        def cell_values(var: int, cells: Floats) -> Floats:
-            cells, points = (
-                kernel_cells(columns, var, part) for part in (cells, patterns.cells[var])
-            )
-            values = self._factors[var].of_points(cells[:, np.newaxis, np.newaxis], points)
-            return np.asarray(values.prod(axis=2))
-
-        return expected_at_points(self._circuit, given, patterns, self._factors, cell_values)
 
 
 def _gram_at_points(
@@ -334,7 +315,7 @@ def _gram_at_points(
     gram = np.empty((len(rows), len(points)))
     for given in conditionals(evaluator, rows):
         for part, values in gram_parts(circuit, given, laid, factors):
-            gram[np.ix_(given.position, part)] = values
+            gram[given.position, part] = values
     return gram
 
 

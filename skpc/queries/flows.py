@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, added
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import flow_down, sums_over_rows
 from skpc.queries.passes.induced import EDGES_OF_A_COUNT, induced_statistics, walkable
@@ -65,10 +65,15 @@ def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
     array([1.5, 2.5])
     """
     rows = check_rows(circuit, X)
+    return expected_statistics(circuit, rows, weights_of(rows, sample_weight)).edge_flow
+
+
+def weights_of(rows: Floats, sample_weight: Any) -> Floats:
+    """Weights of rows; refuse those that do not fit. None counts each row once."""
     weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
     if weight.shape != (len(rows),):
         raise ValueError(f"sample_weight must have shape ({len(rows)},), got {weight.shape}")
-    return expected_statistics(circuit, rows, weight).edge_flow
+    return weight
 
 
 def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> ExpectedStatistics:
@@ -100,15 +105,7 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
         parts.append(ExpectedStatistics(edges, leaves, float(weight[index] @ log_density)))
     if not complete.all() or not len(rows):
         parts.append(_statistics_of_all_edges(circuit, rows, weight, ~complete))
-    return reduce(_plus, parts)
-
-
-def _plus(one: ExpectedStatistics, other: ExpectedStatistics) -> ExpectedStatistics:
-    return ExpectedStatistics(
-        one.edge_flow + other.edge_flow,
-        one.leaf_statistic + other.leaf_statistic,
-        one.log_likelihood + other.log_likelihood,
-    )
+    return reduce(added, parts)
 
 
 def _statistics_of_all_edges(
@@ -285,11 +282,8 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
             f"bd_score needs complete rows, but X[{row}, {column}] is missing: without it the "
             "marginal likelihood has no closed form"
         )
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
-    if weight.shape != (len(rows),):
-        raise ValueError(f"sample_weight must have shape ({len(rows)},), got {weight.shape}")
     prior = uniform_pseudo_counts(circuit, ess)
-    counts = expected_statistics(circuit, rows, weight)
+    counts = expected_statistics(circuit, rows, weights_of(rows, sample_weight))
     parent = circuit.edge_parent
     at = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
     score = _log_marginal(prior.edge[at], counts.edge_flow[at], parent[at], circuit.n_nodes)

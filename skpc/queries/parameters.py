@@ -16,6 +16,7 @@ from skpc.queries.flows import (
     PseudoCounts,
     expected_statistics,
     leaf_facts,
+    weights_of,
 )
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, leaf_cells
@@ -92,15 +93,15 @@ def fit_parameters(
     array([0.333, 0.667])
     """
     rows = check_rows(circuit, X)
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
+    weight = weights_of(rows, sample_weight)
     if len(rows) == 0:
         raise ValueError("fit_parameters needs at least one row, X has none")
     if max_iter < 1 or not tol >= 0:
         raise ValueError(f"max_iter must be 1 or more and tol 0 or more, got {max_iter} and {tol}")
-    if weight.shape != (len(rows),) or not weight.sum() > 0 or np.any(weight < 0):
+    if not weight.sum() > 0 or np.any(weight < 0):
         raise ValueError(
-            f"sample_weight must have shape ({len(rows)},), no negative and some positive "
-            f"entries; got shape {weight.shape} and sum {weight.sum()}"
+            "sample_weight must have no negative and some positive entries, got the sum "
+            f"{weight.sum()}"
         )
     best, best_score, waited, before = circuit, -np.inf, 0, -np.inf
     validation = None if X_val is None else check_rows(circuit, X_val)

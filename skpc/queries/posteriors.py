@@ -14,8 +14,7 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_average
-from skpc.queries.passes.multivariate import MultivariateReader
-from skpc.queries.passes.rows import check_rows
+from skpc.queries.passes.rows import MultivariateReader, check_rows
 from skpc.variables import Form, Predictive
 from skpc.variables.forms import likely_parts, stacked
 from skpc.variables.leaf_queries import lines_of, posterior_form, posterior_lines

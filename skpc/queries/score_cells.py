@@ -17,9 +17,8 @@ import numpy as np
 from skpc._arrays import Floats, log_or_inf
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
-from skpc.queries.passes.multivariate import MultivariateReader
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import Cells, check_rows, over_chunks
+from skpc.queries.passes.rows import Cells, MultivariateReader, check_rows, over_chunks
 from skpc.queries.passes.upward import (
     FLOW,
     QUOTIENT,

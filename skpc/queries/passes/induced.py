@@ -98,12 +98,18 @@ def induced_plan(structure: Structure) -> InducedPlan | None:
     return InducedPlan(var, first[:-1].copy(), source, ptr, stop, len(roots))
 
 
+def _plan_of_walk(circuit: Circuit) -> InducedPlan:
+    plan = walkable(circuit)
+    if plan is None:
+        raise ValueError("only deterministic circuits, and mixtures of them, can be walked")
+    return plan
+
+
 @remembered
 def _entry_values(circuit: Circuit) -> Floats:
     """The log value of each entry of the plan."""
-    plan = walkable(circuit)
-    source = np.empty(0, dtype=np.int64) if plan is None else plan.source
-    return np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[source]
+    values = np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])
+    return values[_plan_of_walk(circuit).source]
 
 
 def _entry_sources(
@@ -248,9 +254,7 @@ def _walk_rows(
     circuit: Circuit, rows: Floats, weight: Floats | None = None, shown: Any = None
 ) -> tuple[Floats, Floats]:
     """The walk of rows over a circuit that can be walked; NaN for rows with missing cells."""
-    plan, value, columns = walkable(circuit), _entry_values(circuit), circuit.columns
-    if plan is None:
-        raise ValueError("only deterministic circuits, and mixtures of them, can be walked")
+    plan, value, columns = _plan_of_walk(circuit), _entry_values(circuit), circuit.columns
     out = np.full((len(rows), plan.n_roots), np.nan)
     no_weight, all_shown = np.empty((0, 0)), np.empty((0, 0), dtype=bool)
 
@@ -306,8 +310,8 @@ def entries_of(circuit: Circuit, of_edges: Floats, of_params: Floats) -> tuple[F
 
     Also returned is where the entries of each distribution begin, shape (n_stops,).
     """
-    plan = walkable(circuit)
-    if plan is None or plan.n_roots > 1:
+    plan = _plan_of_walk(circuit)
+    if plan.n_roots > 1:
         raise ValueError("only a deterministic circuit over states has one entry for each of them")
     return np.concatenate([of_edges, of_params, [0.0]])[plan.source[:-1]], plan.first
 
@@ -337,8 +341,7 @@ def induced_statistics(
 def _spread(circuit: Circuit, count: Floats, of_parts: Floats) -> tuple[Floats, Floats]:
     """Flows of all edges and statistics of all leaves, from the counts of entries and parts."""
     structure, leaves, n_edges = circuit.structure, circuit.structure.leaves, circuit.n_edges
-    plan = walkable(circuit)
-    source = np.empty(0, dtype=np.int64) if plan is None else plan.source
+    source = _plan_of_walk(circuit).source
     by_source = np.zeros(n_edges + len(circuit.param))
     by_source[source[source >= 0]] = count[source >= 0]
     edge_flow, node_flow = by_source[:n_edges].copy(), np.zeros(structure.n_nodes)

@@ -16,10 +16,15 @@ from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
 from skpc.circuit import Circuit
-from skpc.queries.passes.multivariate import MultivariateReader
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of, tables_with
-from skpc.queries.passes.rows import Cells, new_cells, over_chunks, read_batch, refuse_cell
-from skpc.variables import Columns
+from skpc.queries.passes.rows import (
+    Cells,
+    MultivariateReader,
+    new_cells,
+    over_chunks,
+    read_batch,
+    refuse_cell,
+)
 from skpc.variables.families import cell_value, leaf_line
 from skpc.variables.leaf_queries import mode_tables
 from skpc.variables.leaves import LeafTable
@@ -186,82 +191,6 @@ def _log_of_sum(
             lines[out, r] += math.log(lines[total, r])
 
 
-@kernel(new_arrays=True)
-def _evaluate(
-    plan: Plan,
-    n_slots: int,
-    tables: Tables,
-    columns: Columns,
-    rows: Floats,
-    joint: Floats,
-    out: Floats,
-    in_logs: bool,
-) -> int:
-    """Log-likelihood of rows, batch by batch; NaN where the linear domain is too small.
-
-    Returns the flat position of the first cell that cannot be read, or -1.
-
-    Parameters
-    ----------
-    plan, n_slots : Plan and int
-        The order of the nodes, and how many lines hold those that are alive together.
-    tables, columns : Tables and Columns
-        The parameters of the circuit, and its variables.
-    rows : array of shape (n_rows, n_features)
-        Encoded rows.
-    joint : array of shape (n_rows, n_leaves_of_several_variables)
-        Log densities of the leaves of several variables.
-    out : array of shape (n_rows,)
-        Takes the log-likelihoods.
-    in_logs : bool
-        Whether to evaluate in the log domain.
-    """
-    # Made once for all batches: making arrays takes longer than a small batch does.
-    cells = new_cells(rows.shape[1] + 2 * joint.shape[1], np.int64(_BATCH))
-    base = cells.base
-    # A node takes the line of one that nobody reads any more.
-    lines = np.empty((n_slots + 2, _BATCH))
-    root = plan.slot[len(plan.slot) - 1]
-    for start in range(0, len(rows), _BATCH):
-        n = min(_BATCH, len(rows) - start)
-        # Transposed: the loops over rows then run over contiguous memory.
-        bad = read_batch(columns, rows, joint, start, n, cells)
-        if bad >= 0:
-            return bad
-        if in_logs:
-            upward_log(plan, plan.slot, tables, cells, n, lines, not in_logs)
-            for r in range(n):
-                out[start + r] = base[r] + lines[root, r]
-        else:
-            upward(plan, plan.slot, tables, cells, n, lines)
-            # NaN asks for the row again, in logs: rare, and several times as slow.
-            for r in range(n):
-                value = lines[root, r]
-                out[start + r] = base[r] + math.log(value) if value >= TINY else np.nan
-    return -1
-
-
-def feed_forward(circuit: Circuit, rows: Floats) -> Floats:
-    """Log-likelihood of rows by a pass over all edges, missing cells integrated out."""
-    program, columns, tables = plan_of(circuit.structure), circuit.columns, tables_of(circuit)
-    out, reader = np.empty(len(rows)), MultivariateReader(circuit)
-
-    def work(part: Floats, start: int) -> None:
-        target, joint = out[start : start + len(part)], reader.values(part, start)
-        settings = (program.plan, program.n_slots, tables, columns)
-        bad = _evaluate(*settings, part, joint, target, False)
-        refuse_cell(columns, part, bad, start)
-        # Only the rows whose values are too small for the linear domain are evaluated in logs.
-        again = np.flatnonzero(np.isnan(target))
-        if len(again):
-            log_density = np.empty(len(again))
-            _evaluate(*settings, part[again], joint[again], log_density, True)
-            target[again] = log_density
-
-    over_chunks(rows, work)
-    return out
-
-
 class Batch(NamedTuple):
     """An evaluated batch: its cells, and the value of every node.
 
@@ -292,7 +221,7 @@ def refuse_impossible(log_root: Floats, index: Ints) -> None:
 
 
 class Evaluator:
-    """Evaluates batches of rows and keeps the value of every inner node, for passes down.
+    """Evaluates batches of rows.
 
     Parameters
     ----------
@@ -300,11 +229,20 @@ class Evaluator:
         The circuit.
     maximise : bool, default=False
         Evaluate in the log domain with maxima in place of sums.
+    keep : bool, default=True
+        Keep the value of every inner node, for passes down.
     size : int, default=None
         Rows a batch; None fits the values of a batch into the cache.
     """
 
-    def __init__(self, circuit: Circuit, *, maximise: bool = False, size: int | None = None):
+    def __init__(
+        self,
+        circuit: Circuit,
+        *,
+        maximise: bool = False,
+        keep: bool = True,
+        size: int | None = None,
+    ):
         self.circuit = circuit
         self.maximise = maximise
         self.program = plan_of(circuit.structure)
@@ -320,8 +258,12 @@ class Evaluator:
         else:
             self.tables = tables_of(circuit)
         self.reader = MultivariateReader(circuit)
-        fitting = _BUDGET // (8 * len(self.plan.is_sum))
-        self.size = int(np.clip(fitting // 32 * 32, 32, 256)) if size is None else size
+        # A node takes the line of one that nobody reads any more, unless all are kept.
+        self.slot = self.plan.every if keep else self.plan.slot
+        self.n_lines = len(self.plan.is_sum) if keep else self.program.n_slots
+        fitting = _BUDGET // (8 * self.n_lines)
+        most = 256 if keep else _BATCH
+        self.size = int(np.clip(fitting // 32 * 32, 32, most)) if size is None else size
 
     def flows(self) -> Floats:
         """Lines for the flows of the nodes that are alive together."""
@@ -369,7 +311,7 @@ class Evaluator:
 
     def _workspace(self) -> tuple[Cells, Floats]:
         cells = new_cells(self.circuit.n_features + 2 * self.reader.n_leaves, self.size)
-        return cells, np.empty((len(self.plan.is_sum) + N_SCRATCH, self.size))
+        return cells, np.empty((self.n_lines + N_SCRATCH, self.size))
 
     def _evaluate(
         self,
@@ -381,16 +323,29 @@ class Evaluator:
         start: int = 0,
     ) -> Batch:
         cells, lines = workspace
-        n, plan = len(rows), self.plan
+        n, plan, slot = len(rows), self.plan, self.slot
         bad = read_batch(self.columns, rows, joint, 0, n, cells)
         refuse_cell(self.columns, rows, bad, start)
-        base, root = cells.base[:n], lines[len(plan.is_sum) - 1, :n]
+        base, root = cells.base[:n], lines[slot[-1], :n]
         if in_logs:
-            upward_log(plan, plan.every, self.tables, cells, n, lines, self.maximise)
+            upward_log(plan, slot, self.tables, cells, n, lines, self.maximise)
             log_root = base + root
         else:
-            upward(plan, plan.every, self.tables, cells, n, lines)
+            upward(plan, slot, self.tables, cells, n, lines)
             positive = root >= TINY
             log_root = np.full(n, -np.inf)
             log_root[positive] = base[positive] + np.log(root[positive])
         return Batch(index, cells, lines, in_logs, log_root)
+
+
+def feed_forward(circuit: Circuit, rows: Floats) -> Floats:
+    """Log-likelihood of rows by a pass over all edges, missing cells integrated out."""
+    evaluator, out = Evaluator(circuit, keep=False), np.empty(len(rows))
+
+    def work(part: Floats, start: int) -> None:
+        # Rows too improbable for the linear domain come again, and are overwritten.
+        for batch in evaluator.batches(part, start, refuse=False):
+            out[start + batch.position] = batch.root
+
+    over_chunks(rows, work)
+    return out
