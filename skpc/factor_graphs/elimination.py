@@ -290,15 +290,13 @@ def table_marginals(tables: ConditionalTables, n_states: Ints, evidence: Floats)
     plan, n_batch = tables.plan, len(evidence)
     first = offsets(n_states)
     out = np.zeros((n_batch, first[-1]))
-    reach: dict[int, Floats] = {}
+    # The probability of each context; roots have only one.
+    reach = [np.ones((n_batch, 1))] * len(n_states)
     for v in reversed(plan.order):
-        joint = (
-            np.repeat(reach.pop(v, np.ones((n_batch, 1))), plan.n_options[v], axis=1)
-            * tables.weights[v]
-        )
+        joint = np.repeat(reach[v], plan.n_options[v], axis=1) * tables.weights[v]
         if np.isnan(evidence[0, v]):
-            by_state = joint.reshape(n_batch, -1, plan.n_options[v]).sum(axis=1)
-            out[:, first[v] : first[v + 1]] = by_state
+            by_context = joint.reshape(n_batch, -1, plan.n_options[v])
+            out[:, first[v] : first[v + 1]] = by_context.sum(axis=1)
         else:
             out[np.arange(n_batch), first[v] + evidence[:, v].astype(np.int64)] = 1.0
         for child in plan.children[v]:

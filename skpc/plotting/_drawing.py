@@ -251,23 +251,22 @@ def variable_name(variable: int, domain: Domain | None) -> str:
 
 def _range_of_state(axis: Axis, state: int) -> str:
     """What the values of a state have in common: the atom, or the ends of its bins and tails."""
-    cell = np.flatnonzero(axis.states == state)
-    if not np.isnan(axis.points[cell]).any():
-        return shown_value(float(axis.points[cell[0]]))
+    cells = [np.flatnonzero(axis.states == other) for other in np.unique(axis.states)]
+    points = axis.points[cells[state]]
+    if not np.isnan(points).any():
+        return shown_value(float(points[0]))
+    ends = np.concatenate([[-np.inf], axis.edges, [np.inf]])
     # Bins end at their atoms; the cells of these are no wider than rounding, or a step.
-    edges = axis.edges.copy()
-    for atom in np.flatnonzero(~np.isnan(axis.points)):
-        edges[[atom - 1, atom]] = axis.points[atom]
-    others = np.unique(axis.states[np.isnan(axis.points)])
-    cells = [np.flatnonzero(axis.states == other) for other in others]
-    lower, upper = (np.array([part[end] for part in cells]) for end in (0, -1))
-    ends = np.append(lower[lower > 0] - 1, upper[upper < len(edges)])
-    shown = _shown_edges(np.unique(edges[ends]))
-    first, last = cell[0], cell[-1]
-    if first == 0:
-        return f"< {shown[edges[last]]}" if last < len(edges) else "any other number"
-    low = shown[edges[first - 1]]
-    return f"≥ {low}" if last == len(edges) else f"{low} to {shown[edges[last]]}"
+    atoms = np.flatnonzero(~np.isnan(axis.points))
+    ends[atoms] = ends[atoms + 1] = axis.points[atoms]
+    of_ranges = [
+        ends[[cell[0], cell[-1] + 1]] for cell in cells if np.isnan(axis.points[cell]).any()
+    ]
+    shown = _shown_edges(np.unique(of_ranges))
+    low, high = ends[cells[state][0]], ends[cells[state][-1] + 1]
+    if low == -np.inf:
+        return f"< {shown[high]}" if high < np.inf else "any other number"
+    return f"≥ {shown[low]}" if high == np.inf else f"{shown[low]} to {shown[high]}"
 
 
 def _shown_edges(edges: Floats) -> dict[float, str]:
