@@ -8,14 +8,13 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.parallel import Parallel
 
 from skpc._arrays import Floats
 
@@ -69,22 +68,6 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
         bar.refresh()
 
 
-def followed(
-    n_jobs: int | None, advance: Callable[[float], None]
-) -> Callable[[Iterable[Any]], list[Any]]:
-    """Return a function that runs delayed calls by joblib and reports each to ``advance``."""
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-
-    def run(calls: Iterable[Any]) -> list[Any]:
-        results = []
-        for result in parallel(calls):
-            results.append(result)
-            advance(1.0)
-        return results
-
-    return run
-
-
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
     """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""
@@ -118,11 +101,8 @@ def without_warnings(quiet: bool = True) -> Iterator[None]:
 
 def with_some_cell(domain: Any, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Leave out the rows without any cell that a learner sees: nothing is learned from them."""
-    shown = np.flatnonzero(~domain.unseen.is_hidden)
-    if not len(shown):
+    hidden = domain.unseen.is_hidden
+    empty = (np.isnan(rows) | hidden).all(axis=1)
+    if hidden.all() or not empty.any():
         return rows, weight
-    empty = np.flatnonzero(np.isnan(rows[:, shown[0]]))
-    empty = empty[np.isnan(rows[np.ix_(empty, shown)]).all(axis=1)]
-    if not len(empty):
-        return rows, weight
-    return np.delete(rows, empty, axis=0), np.delete(weight, empty)
+    return rows[~empty], weight[~empty]

@@ -6,16 +6,16 @@ them and what it predicts, and how members are weighed by that: classes, numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.parallel import delayed
+from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints
-from skpc._fitting import followed, progress
+from skpc._fitting import progress
 from skpc.domain import Domain, merge_rows
 from skpc.pooling.folds import Fold
 
@@ -114,7 +114,14 @@ def learn_pool(
     """
     seeds = random_state.randint(2**31, size=len(members)).tolist()
     with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
-        run = followed(n_jobs, advance)
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator")
+
+        def run(calls: Iterable[Any]) -> list[Any]:
+            results = []
+            for result in parallel(calls):
+                results.append(result)
+                advance(1.0)
+            return results
 
         def fit(chosen: list[int]) -> dict[int, Any]:
             calls = (delayed(data.fit)(members[m], weight, seeds[m]) for m in chosen)
