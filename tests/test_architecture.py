@@ -36,7 +36,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Code lines (no blanks, comments or docstrings) that each package may have; "root" has the modules
 #: outside of packages. Whoever raises one writes here what that buys.
 CEILINGS = {
-    "all_trees": 2396,
+    "all_trees": 2080,
     "circuit": 849,
     "counting": 981,
     "datasets": 332,

@@ -174,23 +174,19 @@ class AllTrees(NamedTuple):
         return probability
 
     def tree_tables(self) -> TreeTables:
-        """The tables that all trees share: of each variable given each other one as its parent."""
-        variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
-        weight = self.weight[np.ix_(variable, variable)]
-        ratio = self.edge_factor / np.where(weight > 0.0, weight, 1.0)
-        ptr, table = self.ptr, ratio[:-1]
-        if self.symmetric:
-            single = np.exp(self.log_state_factor)
-            table = np.column_stack([single[:, np.newaxis] * ratio, single])
-            ptr = np.append(ptr, ptr[-1] + 1)
-        return TreeTables(ptr, np.maximum(table, _LEAST))
-
-    def edges_into(self) -> Floats:
-        """The weights of the edges into each variable, those from the root last.
+        """The tables that all trees share, and their weights.
 
         An undirected tree hangs from one of the variables.
         """
-        return hang_undirected(self.weight) if self.symmetric else self.weight[:-1].copy()
+        variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+        weight = self.weight[np.ix_(variable, variable)]
+        ratio = self.edge_factor / np.where(weight > 0.0, weight, 1.0)
+        ptr, table, into = self.ptr, ratio[:-1], self.weight[:-1].copy()
+        if self.symmetric:
+            single = np.exp(self.log_state_factor)
+            table = np.column_stack([single[:, np.newaxis] * ratio, single])
+            ptr, into = np.append(ptr, ptr[-1] + 1), hang_undirected(self.weight)
+        return TreeTables(ptr, np.maximum(table, _LEAST), into)
 
     @property
     def _vertices(self) -> Ints:

@@ -21,8 +21,7 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import internal_kernel, kernel
 from skpc._threads import slices
 from skpc.all_trees.determinants import eliminate_graphs, new_graphs
-from skpc.all_trees.spanning_trees import PreparedTrees
-from skpc.all_trees.tree_inference import span
+from skpc.all_trees.tree_inference import TreeTables, span
 
 #: Rounds of messages.
 _ROUNDS = 3
@@ -36,7 +35,7 @@ _ROWS = 8
 
 @kernel
 def _messages_to_parents(
-    trees: PreparedTrees,
+    trees: TreeTables,
     codes: Ints,
     belief: Floats,
     below: Floats,
@@ -61,7 +60,7 @@ def _messages_to_parents(
     graphs : array of shape (n_groups, size, size + 1, n_lanes)
         Overwritten with the weights of the edges given the row, each row a lane.
     """
-    ptr, conditional = trees.tables
+    ptr, conditional, into = trees
     n_rows, n = codes.shape
     n_lanes = graphs.shape[3]
     for row in range(n_rows):
@@ -87,7 +86,7 @@ def _messages_to_parents(
         row = min(lane, n_rows - 1)
         for v in range(n):
             for u in range(n + 1):
-                weight = trees.into[v, u] * average[row, v, u] if u != v else 0.0
+                weight = into[v, u] * average[row, v, u] if u != v else 0.0
                 graphs[lane // n_lanes, v, u if u < n else -1, lane % n_lanes] = weight
 
 
@@ -121,7 +120,7 @@ def _hear_children(
 
 @kernel(new_arrays=True)
 def _update_beliefs(
-    trees: PreparedTrees,
+    trees: TreeTables,
     codes: Ints,
     message: Floats,
     average: Floats,
@@ -134,7 +133,7 @@ def _update_beliefs(
     ``inverse`` is what elimination leaves of the graphs; the rest as for
     :func:`_messages_to_parents`, ``belief`` and ``below`` overwritten.
     """
-    ptr, conditional = trees.tables
+    ptr, conditional, into = trees
     n, n_lanes = codes.shape[1], inverse.shape[3]
     edge, heard = np.empty((n, n + 1)), np.empty((n + 2, ptr[n] + 1))
     updated = np.empty(ptr[n] + 1)
@@ -145,7 +144,7 @@ def _update_beliefs(
             for u in range(n + 1):
                 # The probability of an edge over random trees is its weight times a resistance.
                 resistance = group[v, v, lane] - (group[u, v, lane] if u < n else 0.0)
-                probability = trees.into[v, u] * average[row, v, u] * resistance
+                probability = into[v, u] * average[row, v, u] * resistance
                 edge[v, u] = min(max(probability, 0.0), 1.0) if u != v else 0.0
         # All beliefs hear the old ones: the order of the variables does not matter.
         updated[:] = old
@@ -171,12 +170,12 @@ def _update_beliefs(
         old[:] = updated
 
 
-def belief_propagation(trees: PreparedTrees, codes: Ints) -> Floats:
+def belief_propagation(trees: TreeTables, codes: Ints) -> Floats:
     """Approximate the probabilities of the states of all variables given the observed cells.
 
     Parameters
     ----------
-    trees : PreparedTrees
+    trees : TreeTables
         The trees of a mixture.
     codes : array of shape (n_rows, n)
         States, -1 where missing.
@@ -186,12 +185,12 @@ def belief_propagation(trees: PreparedTrees, codes: Ints) -> Floats:
     ndarray of shape (n_rows, n_states + 1)
         The state of the root is last.
     """
-    n, n_states = codes.shape[1], int(trees.tables.ptr[-1])
+    n, n_states = codes.shape[1], int(trees.ptr[-1])
     # They start as those of roots; observed cells are what they are.
-    belief = np.repeat(np.append(trees.tables.conditional[:, -1], 1.0)[np.newaxis], len(codes), 0)
-    belief[:, :-1][np.repeat(codes >= 0, np.diff(trees.tables.ptr)[:-1], axis=1)] = 0.0
+    belief = np.repeat(np.append(trees.conditional[:, -1], 1.0)[np.newaxis], len(codes), 0)
+    belief[:, :-1][np.repeat(codes >= 0, np.diff(trees.ptr)[:-1], axis=1)] = 0.0
     row, column = np.nonzero(codes >= 0)
-    belief[row, trees.tables.ptr[column] + codes[row, column]] = 1.0
+    belief[row, trees.ptr[column] + codes[row, column]] = 1.0
     message, average = np.empty((_ROWS, n, n_states)), np.empty((_ROWS, n, n + 1))
     for rows in slices(len(codes), _ROWS):
         few, of_rows = codes[rows], belief[rows]

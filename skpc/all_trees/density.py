@@ -286,8 +286,8 @@ def add_sampled_trees(
     nodes, weights = [], []
     for model, n_of_model in zip(mixture.models, counts):
         seed = np.uint64(random_state.randint(2**31))
-        parents, _ = draw_trees(model.edges_into(), int(n_of_model), seed)
         tables = model.tree_tables()
+        parents, _ = draw_trees(tables.into, int(n_of_model), seed)
         blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
         for parent, count in zip(*np.unique(parents, axis=0, return_counts=True)):
             # The last block is that of the root, which is the parent -1.

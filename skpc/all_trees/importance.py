@@ -35,7 +35,7 @@ from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
 from skpc.all_trees.completions import Estimates, Request, uniform_heights
-from skpc.all_trees.spanning_trees import PreparedTrees, draw_trees, eliminate
+from skpc.all_trees.spanning_trees import draw_trees, eliminate
 from skpc.all_trees.tree_inference import (
     TreeTables,
     draw_each,
@@ -199,15 +199,13 @@ def _draw_completions(
 
 
 @kernel
-def adjust(
-    tables: TreeTables, into: Floats, belief: Floats, code: Ints, factor: Floats, proposal: Floats
-) -> None:
+def adjust(trees: TreeTables, belief: Floats, code: Ints, factor: Floats, proposal: Floats) -> None:
     """Factor of each edge given the observed cells, and the weights multiplied by it.
 
     It is the probability of the state of the child given that of the parent, averaged over
     ``belief`` where the parent is missing; one where the child is missing.
     """
-    ptr, conditional = tables
+    ptr, conditional, into = trees
     n = len(code)
     for v in range(n):
         for u in range(n + 1):
@@ -224,7 +222,7 @@ def adjust(
 
 
 def _draw_trees(
-    trees: PreparedTrees,
+    trees: TreeTables,
     code: Ints,
     seed: Streams,
     belief: Floats | None,
@@ -239,10 +237,10 @@ def _draw_trees(
     factor, proposal = np.ones_like(trees.into), trees.into
     if belief is not None:
         proposal = np.empty_like(factor)
-        adjust(trees.tables, trees.into, belief, code, factor, proposal)
+        adjust(trees, belief, code, factor, proposal)
     parents, log_total = draw_trees(proposal, n_samples, seed[0])
     log_evidence, marginals = np.empty(n_samples), np.empty((n_samples, out.marginals.shape[1]))
-    pass_trees(trees.tables, parents, code, log_evidence, marginals)
+    pass_trees(trees, parents, code, log_evidence, marginals)
     # The parent -1 of a root is the last column.
     log_weight = log_evidence - np.log(factor)[np.arange(len(code)), parents].sum(axis=1)
     largest = log_weight.max()
@@ -254,13 +252,13 @@ def _draw_trees(
     if (out.extended[0] != code).any():
         # The same trees answer for more cells, so that the ratio has less noise than either.
         log_whole = np.empty(n_samples)
-        pass_trees(trees.tables, parents, out.extended[0], log_whole, marginals[:, :0])
+        pass_trees(trees, parents, out.extended[0], log_whole, marginals[:, :0])
         out.log_conditional[0] = math.log(weight @ np.exp(log_whole - log_evidence) / total)
     # A tree by its weight, then the missing cells given this tree.
     height = uniform_heights(seed, np.array([len(out.draws)]), 2)
     chosen = parents[np.searchsorted(np.cumsum(weight)[:-1], height * total)]
     streams = start_streams(seed[0], len(out.draws), first=n_samples)
-    draw_each(trees.tables, chosen, streams, out.draws)
+    draw_each(trees, chosen, streams, out.draws)
 
 
 def estimate_rows(
@@ -313,11 +311,11 @@ def estimate_rows(
     >>> estimates.marginals.round(1)
     array([[1. , 0. , 0.8, 0.2]])
     """
-    trees = PreparedTrees(model.tree_tables(), model.edges_into())
+    trees = model.tree_tables()
     log_total = eliminate(trees.into)[1]
     rows = np.require(codes, np.int64, ("C", "W"))
     request = Request() if request is None else request
-    estimates = Estimates.empty(rows, len(trees.tables.conditional), request)
+    estimates = Estimates.empty(rows, len(trees.conditional), request)
     ptr = request.draw_ptr(len(rows))
 
     def work(part: slice) -> None:

@@ -2,8 +2,9 @@
 
 Few missing cells have few joint completions, and a complete row is one determinant: their sum is
 exact (:mod:`skpc.all_trees.completions`). The others are estimated for each component
-(:mod:`skpc.all_trees.importance`). Modes and draws of rows are here too. The truths are sums over
-all completions in tests/naive/spanning_trees.py.
+(:mod:`skpc.all_trees.importance`). Modes and draws of rows are here too, and the step of a Markov
+chain by which training redraws missing cells. The truths are sums over all completions in
+tests/naive/spanning_trees.py.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components
 from skpc.all_trees.completions import Estimates, Request, enumerate_completions, uniform_heights
 from skpc.all_trees.importance import adjust, estimate_rows
-from skpc.all_trees.spanning_trees import PreparedTrees, draw_trees, eliminate, split_trees
-from skpc.all_trees.tree_inference import draw_each
+from skpc.all_trees.spanning_trees import draw_trees, eliminate, split_trees
+from skpc.all_trees.tree_inference import TreeTables, draw_each
 
 #: Largest number of completions to sum for each tree that would be sampled, times the number of
 #: variables; and, for many variables, times its cube, for that is what a determinant costs. To sum
@@ -148,21 +149,21 @@ def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomSt
     for k, model in enumerate(mixture.models):
         at = np.flatnonzero(component == k)
         of_trees, of_cells = random_state.randint(2**31, size=2)
-        trees, _ = draw_trees(model.edges_into(), len(at), np.uint64(of_trees))
-        drawn = rows[at]
-        draw_each(model.tree_tables(), trees, start_streams(np.uint64(of_cells), len(at)), drawn)
+        trees, drawn = model.tree_tables(), rows[at]
+        parents, _ = draw_trees(trees.into, len(at), np.uint64(of_trees))
+        draw_each(trees, parents, start_streams(np.uint64(of_cells), len(at)), drawn)
         rows[at] = drawn
     return rows
 
 
 @kernel(new_arrays=True)
-def _redraw_trees(trees: PreparedTrees, filled: Ints, streams: Streams, parents: Ints) -> None:
+def _redraw_trees(trees: TreeTables, filled: Ints, streams: Streams, parents: Ints) -> None:
     """Draw a tree given all cells of each row; ``parents`` of shape (n_rows, n) is overwritten."""
     factor, proposal = np.empty_like(trees.into), np.empty_like(trees.into)
     # No cell is missing from what is filled: nothing is averaged.
-    belief = np.ones(trees.tables.ptr[-1])
+    belief = np.ones(trees.ptr[-1])
     for row in range(len(filled)):
-        adjust(trees.tables, trees.into, belief, filled[row], factor, proposal)
+        adjust(trees, belief, filled[row], factor, proposal)
         graph, _ = eliminate(proposal)
         split_trees(graph, streams[row : row + 1], parents[row : row + 1])
 
@@ -197,14 +198,14 @@ def redraw_rows(
     redrawn = filled.copy()
     streams = np.array([start_streams(seed, 1)[0] for seed in seeds], np.uint64)
     for k, model in enumerate(mixture.models):
-        trees = PreparedTrees(model.tree_tables(), model.edges_into())
+        trees = model.tree_tables()
         of_model = np.flatnonzero(component == k)
 
-        def work(part: slice, trees: PreparedTrees = trees, of_model: Ints = of_model) -> None:
+        def work(part: slice, trees: TreeTables = trees, of_model: Ints = of_model) -> None:
             at = of_model[part]
             of_rows, states, parents = streams[at], codes[at], np.empty_like(codes[at])
             _redraw_trees(trees, filled[at], of_rows, parents)
-            draw_each(trees.tables, parents, of_rows, states)
+            draw_each(trees, parents, of_rows, states)
             redrawn[at] = states
 
         in_threads(work, slices(len(of_model), _ROWS))

@@ -45,7 +45,6 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc.all_trees.determinants import eliminate_graphs, new_graphs
-from skpc.all_trees.tree_inference import TreeTables
 
 #: A smaller sum of weights is taken as zero: its inverse may overflow.
 _SMALLEST = 1e-300
@@ -136,16 +135,6 @@ def eliminate(into: Floats) -> tuple[Elimination, float]:
                     row[u] += through * parent[u]
                 left[v, v] = 0.0
     return Elimination(scaled, left, total, probability), log_weight
-
-
-class PreparedTrees(NamedTuple):
-    """The trees of a mixture: their tables, and the weights of the edges into each variable.
-
-    Those of the roots are last; ``into`` has shape (n, n + 1).
-    """
-
-    tables: TreeTables
-    into: Floats
 
 
 @inlined

@@ -22,7 +22,7 @@ _SMALLEST = 1e-300
 
 
 class TreeTables(NamedTuple):
-    """Distributions of each of n variables given each other as its parent.
+    """The trees over n variables: their weights, and a table for each two variables.
 
     The states of all variables are numbered through, that of the virtual root last.
 
@@ -33,10 +33,13 @@ class TreeTables(NamedTuple):
     conditional : array of shape (n_states, n_states + 1), float64, C-contiguous
         Probability of a state (first axis) of a variable given a state of its parent (second), in
         the last column as a root. Blocks on the diagonal are not read.
+    into : array of shape (n, n + 1), float64
+        Weights of the edges into each variable, those from the virtual root last.
     """
 
     ptr: Ints
     conditional: Floats
+    into: Floats
 
 
 class TreeWorkspace(NamedTuple):
@@ -137,7 +140,7 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
     float
         In nats; -inf where the observed cells are impossible.
     """
-    ptr, conditional = tables
+    ptr, conditional, _ = tables
     below, message = workspace.below, workspace.message
     n = len(parent)
     below[:] = 1.0
@@ -164,7 +167,7 @@ def pass_down(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorks
 
     ``workspace.belief`` is overwritten with them. The observed cells must be possible.
     """
-    ptr, conditional = tables
+    ptr, conditional, _ = tables
     below, message, belief = workspace.below, workspace.message, workspace.belief
     n = len(parent)
     belief[:] = 0.0
@@ -198,7 +201,7 @@ def draw_down(
     code: Ints,
 ) -> None:
     """Draw the missing cells of ``code`` jointly given the observed ones, after :func:`pass_up`."""
-    ptr, conditional = tables
+    ptr, conditional, _ = tables
     below, score = workspace.below, workspace.message
     n = len(parent)
     for at in range(n - 1, -1, -1):

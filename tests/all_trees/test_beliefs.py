@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.all_trees.beliefs import belief_propagation
-from skpc.all_trees.spanning_trees import PreparedTrees
 from tests.all_trees.test_importance import random_mixture
 from tests.all_trees.test_tree_inference import random_tables, tree_marginals
 from tests.naive import beliefs as naive
@@ -25,7 +24,7 @@ def believed(trees, codes):
 @pytest.mark.parametrize("n_states", ROWS)
 def test_beliefs_are_those_of_messages_one_by_one(n_states):
     _, _, _, tables, into = random_mixture(n_states, seed=3)
-    trees, codes = PreparedTrees(tables, into), ROWS[n_states]
+    trees, codes = tables._replace(into=into), ROWS[n_states]
     for found, code in zip(believed(trees, codes), codes):
         expected = np.concatenate(naive.beliefs(tables, into, code))
         assert_allclose(found, expected, atol=1e-3)
@@ -35,7 +34,7 @@ def test_beliefs_are_those_of_messages_one_by_one(n_states):
 def test_beliefs_are_near_the_sum_over_all_trees(n_states):
     forests, root, given, tables, into = random_mixture(n_states, seed=1)
     codes = ROWS[n_states][:3]
-    for found, code in zip(believed(PreparedTrees(tables, into), codes), codes):
+    for found, code in zip(believed(tables._replace(into=into), codes), codes):
         expected = spanning_trees.mixture_marginals(forests, code, root, given)
         assert_allclose(found[:-1], expected, atol=0.08)
 
@@ -45,13 +44,13 @@ def test_in_a_single_tree_the_belief_of_a_cell_among_observed_ones_is_exact():
     parent, code = [2, -1, 1, 2], [1, 0, -1, 0]
     into = np.zeros((4, 5))
     into[range(4), parent] = 0.7
-    found = believed(PreparedTrees(tables, into), [code])[0, :-1]
+    found = believed(tables._replace(into=into), [code])[0, :-1]
     assert_allclose(found, tree_marginals(tables, parent, code), atol=1e-10)
 
 
 def test_beliefs_do_not_depend_on_the_other_rows():
     _, _, _, tables, into = random_mixture((2, 3, 4, 2, 3), seed=3)
-    trees, codes = PreparedTrees(tables, into), ROWS[2, 3, 4, 2, 3]
+    trees, codes = tables._replace(into=into), ROWS[2, 3, 4, 2, 3]
     together = believed(trees, codes)
     for row, code in enumerate(codes):
         assert_array_equal(believed(trees, [code])[0], together[row])

@@ -7,7 +7,6 @@ from skpc.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
 from skpc.all_trees.completions import Request
 from skpc.all_trees.importance import _Drawn, _marginals, adjust, estimate_rows
-from skpc.all_trees.spanning_trees import PreparedTrees
 from skpc.all_trees.tree_inference import TreeTables
 from tests.all_trees.test_spanning_trees import edges_into, log_weights
 from tests.all_trees.test_tree_inference import (
@@ -84,7 +83,7 @@ def test_importance_weights_undo_any_proposal_exactly(n_states):
         codes = np.array(code)
         belief = np.append(np.random.default_rng(0).random(n_all - 1), 1.0)
         factor, proposal = np.empty_like(into), np.empty_like(into)
-        adjust(tables, into, belief, codes, factor, proposal)
+        adjust(tables._replace(into=into), belief, codes, factor, proposal)
         total = 0.0
         for parents in forests:
             weight = np.prod([proposal[v, u] / factor[v, u] for v, u in enumerate(parents)])
@@ -231,9 +230,9 @@ def test_extreme_weights_and_many_columns_stay_finite():
     log_weight, log_root, _ = log_weights(n, 8, 30.0)
     conditional = rng.beta(0.1, 0.1, (n, 1, 2 * n + 1)).clip(1e-9, 1 - 1e-9)
     conditional = np.concatenate([conditional, 1 - conditional], axis=1).reshape(2 * n, 2 * n + 1)
-    tables = TreeTables(np.append(np.arange(0, 2 * n + 1, 2), 2 * n + 1), conditional)
-    codes = rng.integers(-1, 2, (2, n))
     into = edges_into(np.exp(log_weight), np.exp(log_root))
+    tables = TreeTables(np.append(np.arange(0, 2 * n + 1, 2), 2 * n + 1), conditional, into)
+    codes = rng.integers(-1, 2, (2, n))
     for estimates in ALGORITHMS:
         found = estimates(tables, into, codes, [0, 1], n_samples=20)
         assert np.isfinite(found.log_likelihood).all()
@@ -288,7 +287,7 @@ def test_states_that_are_not_drawn_keep_a_probability():
 
 def test_poor_completions_give_way_to_trees():
     forests, root, given, tables, into = random_mixture(N_STATES, seed=3)
-    trees = PreparedTrees(tables, into)
+    trees = tables._replace(into=into)
     belief = belief_propagation(trees, np.array([CODE]))[0]
     wrong = np.full(len(belief), 1e-9)
     for begin, end in zip(tables.ptr, tables.ptr[1:]):

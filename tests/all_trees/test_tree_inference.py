@@ -25,7 +25,7 @@ def arranged(root, given):
     conditional = np.repeat(alone[:, np.newaxis], len(alone) + 1, axis=1)
     for (u, v), table in given.items():
         conditional[ptr[v] : ptr[v + 1], ptr[u] : ptr[u + 1]] = np.transpose(table)
-    return TreeTables(ptr, conditional)
+    return TreeTables(ptr, conditional, np.ones((len(root), len(root) + 1)))
 
 
 def passed_up(tables, parent, code):

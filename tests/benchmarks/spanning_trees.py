@@ -40,7 +40,8 @@ def random_graph(n: int, spread: float) -> np.ndarray:
 def binary_tables(n: int) -> TreeTables:
     one = np.random.default_rng(1).uniform(0.05, 0.95, (n, 1, 2 * n + 1))
     conditional = np.concatenate([1 - one, one], axis=1).reshape(2 * n, 2 * n + 1)
-    return TreeTables(np.append(np.arange(0, 2 * n + 1, 2), 2 * n + 1), conditional)
+    ptr = np.append(np.arange(0, 2 * n + 1, 2), 2 * n + 1)
+    return TreeTables(ptr, conditional, np.ones((n, n + 1)))
 
 
 def measure(n: int, spread: float) -> list[float]:
