@@ -179,7 +179,7 @@ class MixtureOfAllTrees(TableDensity):
     >>> a = rng.integers(0, 2, 500)
     >>> X = np.column_stack([a, a ^ (rng.random(500) < 0.1), rng.integers(0, 3, 500)])
     >>> model = MixtureOfAllTrees(random_state=0).fit(X)
-    >>> model.score_samples([[1, 1, 2], [1, 0, 2], [1, np.nan, np.nan]]).round(1)
+    >>> model.score_samples([[1, 1, 2], [0, 1, 1], [1, np.nan, np.nan]]).round(1)
     array([-1.8, -4.5, -0.6])
     >>> model.complete([[1, np.nan, 0]])
     array([[1., 1., 0.]])
