@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import kernel
+from skpc._jit import internal_kernel, kernel
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure
 from skpc.queries.passes.plan import remembered
-from skpc.queries.passes.rows import Cells, over_chunks, read_cells
+from skpc.queries.passes.rows import over_chunks, refuse_cell
+from skpc.variables import Columns
+from skpc.variables.families import read_cell
 from skpc.variables.leaf_queries import only_possible_states, only_states
 from skpc.variables.leaves import states_of_leaves
 
@@ -30,8 +32,6 @@ from skpc.variables.leaves import states_of_leaves
 #: stop of a row. With fewer, a pass over all edges for many rows at a time is faster: an edge took
 #: .3 ns there and 1 to 2 ns with flows, a stop of the walk 13 ns.
 EDGES_OF_A_VALUE, EDGES_OF_A_COUNT = 40, 14
-#: Rows whose states are held at a time: they stay in the cache.
-_CHUNK = 1024
 #: A row is not counted in a part that made it with less than this probability: rounding.
 _NEGLIGIBLE = 1e-15
 
@@ -186,18 +186,43 @@ def _next_stops(
             ptr[entry] = at
 
 
+@internal_kernel
+def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int, float]:
+    """Cells of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
+    base, state_of_row = 0.0, -1
+    n_states, family, log_peak = columns.n_states, columns.family, columns.log_peak
+    axis, ptr = columns.axis, columns.axis_ptr
+    for var in range(rows.shape[1]):
+        x = rows[r, var]
+        # A bad cell further on must still be found, so that the row is read to its end.
+        if np.isnan(x):
+            state_of_row = -2
+            continue
+        # Scalars, as a call that took the arrays would cost more than the look-up.
+        first, last = ptr[var], ptr[var + 1]
+        facts = (n_states[var], family[var], log_peak[var])
+        state, _, density = read_cell(*facts, axis, first, last, x)
+        if state < 0:
+            return r * rows.shape[1] + var, 0.0
+        codes[var] = state
+        base += density
+    return state_of_row, base
+
+
 @kernel(new_arrays=True)
 def walk(
     plan: InducedPlan,
     value: Floats,
-    cells: Cells,
-    complete: Ints,
+    columns: Columns,
+    rows: Floats,
     weight: Floats,
     shown: NDArray[np.bool_],
     out: Floats,
     count: Floats,
-) -> None:
+) -> int:
     """Log density of the complete rows in each part; counts of the entries that they take.
+
+    Returns the flat position of the first cell that cannot be read, or -1.
 
     Parameters
     ----------
@@ -205,32 +230,40 @@ def walk(
         The stops.
     value : array of shape (n_entries,)
         Log values of the entries.
-    cells : Cells
-        The cells of the rows.
-    complete : array of shape (n_complete,)
-        The rows that lack none.
+    columns : Columns
+        The variables.
+    rows : array of shape (n_rows, n_features)
+        Encoded rows.
     weight : array of shape (n_rows, n_roots)
         Weights of the rows in each part; not read without ``count``.
     shown : array of shape (n_rows, n_features)
         Only entries of variables that are shown, and whose variable above is shown, are counted;
         empty if all are.
     out : array of shape (n_rows, n_roots)
-        Takes the log densities. Not set for rows with missing cells, and where a row of a mixture
+        Takes the log densities; NaN for rows with missing cells. Not set where a row of a mixture
         is counted with weight zero.
     count : array of shape (n_entries,)
         The weights are added to it; empty if nothing is to be counted.
     """
-    n_features, n_roots = len(cells.codes), plan.n_roots
+    n_features, n_roots = rows.shape[1], plan.n_roots
+    codes = np.empty(n_features, np.int64)
     # Stops still to visit, and the variable that decided above each of them.
     pending, decided = np.empty(n_features + 1, np.int64), np.empty(n_features + 1, np.int64)
     first_root, counts, all_shown = len(plan.ptr) - 1 - n_roots, len(count) > 0, len(shown) == 0
-    stop_var, first, ptr, stop, codes = plan.var, plan.first, plan.ptr, plan.stop, cells.codes
-    for r in complete:
+    stop_var, first, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
+    for r in range(len(rows)):
+        bad, base = _read_row(columns, rows, r, codes)
+        # An error is raised by the caller: kernels only say where.
+        if bad >= 0:
+            return bad
+        if bad == -2:
+            out[r] = np.nan
+            continue
         for k in range(n_roots):
             if counts and n_roots > 1 and weight[r, k] == 0.0:
                 # The densities of a mixture are known before its rows are counted.
                 continue
-            total, depth, root = cells.base[r], 0, first_root + k
+            total, depth, root = base, 0, first_root + k
             # Nothing decides above the first stops.
             for s in range(ptr[root], ptr[root + 1]):
                 pending[depth], decided[depth] = stop[s], -1
@@ -240,7 +273,7 @@ def walk(
                 at, above = pending[depth], decided[depth]
                 # The state decides, so that one entry of the stop is taken and no sum is formed.
                 var = stop_var[at]
-                entry = first[at] + codes[var, r]
+                entry = first[at] + codes[var]
                 total += value[entry]
                 if counts and (all_shown or (shown[r, var] and (above < 0 or shown[r, above]))):
                     count[entry] += weight[r, k]
@@ -248,14 +281,15 @@ def walk(
                     pending[depth], decided[depth] = stop[s], var
                     depth += 1
             out[r, k] = total
+    return -1
 
 
 def _walk_rows(
     circuit: Circuit, rows: Floats, weight: Floats | None = None, shown: Any = None
 ) -> tuple[Floats, Floats]:
-    """The walk of rows over a circuit that can be walked; NaN for rows with missing cells."""
+    """The walk of rows over a circuit that can be walked, chunk by chunk."""
     plan, value, columns = _plan_of_walk(circuit), _entry_values(circuit), circuit.columns
-    out = np.full((len(rows), plan.n_roots), np.nan)
+    out = np.empty((len(rows), plan.n_roots))
     no_weight, all_shown = np.empty((0, 0)), np.empty((0, 0), dtype=bool)
 
     def work(part: Floats, start: int) -> Floats:
@@ -263,13 +297,12 @@ def _walk_rows(
         count = np.zeros(0 if weight is None else len(value))
         given = no_weight if weight is None else weight[chunk]
         marks = all_shown if shown is None else np.ascontiguousarray(shown[chunk])
-        cells = read_cells(columns, part, start)
-        complete = np.flatnonzero(~np.isnan(part).any(axis=1))
-        walk(plan, value, cells, complete, given, marks, out[chunk], count)
+        bad = walk(plan, value, columns, part, given, marks, out[chunk], count)
+        refuse_cell(columns, part, bad, start)
         return count
 
     # Parts are added up in their order, so that threads do not change the sums.
-    return out, sum(over_chunks(rows, work, _CHUNK), np.zeros(0 if weight is None else len(value)))
+    return out, sum(over_chunks(rows, work), np.zeros(0 if weight is None else len(value)))
 
 
 def log_joint(circuit: Circuit, rows: Floats) -> Floats:

@@ -185,20 +185,14 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
     values : ndarray of shape (n_rows, n_features)
         What formulas read: numbers, or their scores; NaN without a number.
     """
-    return states_and_values(circuit.columns, rows, 0)
+    return read_cells(circuit.columns, rows, 0)
 
 
-def read_cells(columns: Columns, rows: Floats, start: int) -> Cells:
-    """Rows as kernels read them; the first is row ``start`` of the caller's."""
+def read_cells(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
+    """The same for rows from row ``start`` of the caller's on."""
     cells = new_cells(rows.shape[1], len(rows))
     bad = read_batch(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
     refuse_cell(columns, rows, bad, start)
-    return cells
-
-
-def states_and_values(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
-    """The same as :func:`leaf_cells`."""
-    cells = read_cells(columns, rows, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)
 
@@ -249,7 +243,7 @@ class MultivariateReader:
             return []
         # Read-only rows would compile the kernels again.
         writable = np.require(rows, requirements=("C", "W"))
-        codes, values = states_and_values(self._reading, writable, start)
+        codes, values = read_cells(self._reading, writable, start)
         # Brackets around columns would take many times as long.
         return [
             ScoredCells.from_scores(
