@@ -35,7 +35,7 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 
 PACKAGE = str(Path(skpc.__file__).parent)
 #: Moments at which each piece of work is interrupted, evenly spaced over its calls of functions.
-N_MOMENTS = 4
+N_MOMENTS = 3
 NETWORK = CutsetNetworkBD(structured=True, random_state=0)
 EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
@@ -55,7 +55,11 @@ EVERY_FIT = {
         SoftLearnSPN(n_refine=5, random_state=0), joint=False, classifiers=None
     ),
     "pool": DensityClassifier(
-        CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0
+        CutsetNetworkBD(random_state=0),
+        joint=True,
+        classifiers=["logistic"],
+        cv=2,
+        random_state=0,
     ),
     "regressor": DensityRegressor(
         CutsetNetworkBD(random_state=0),

@@ -59,12 +59,13 @@ def test_machines_imputers_and_operators_do_not_depend_on_the_number_of_threads(
     monkeypatch.setattr("skpc.estimators.kernel_ep._FEATURE_ROWS", 30)
     X, incomplete = rows(0.0, 120), rows(0.2, 120)
     y = X[:, 0] + X[:, 1]
+    network = CutsetNetworkBD(structured=True, random_state=0)
 
     def answers(n_jobs):
-        machine = ExpectedKernelSVC(calibration="sigmoid", random_state=0, n_jobs=n_jobs)
+        machine = ExpectedKernelSVC(network, calibration="sigmoid", random_state=0, n_jobs=n_jobs)
         yield machine.fit(X, y > 0).predict_proba(incomplete)
         yield ExpectedKernelSVR(random_state=0, n_jobs=n_jobs).fit(X, y).predict(incomplete)
-        imputer = CircuitImputer(strategy="sample", random_state=0, n_jobs=n_jobs)
+        imputer = CircuitImputer(network, strategy="sample", random_state=0, n_jobs=n_jobs)
         yield imputer.fit_transform(incomplete)
         yield from KernelEPOperator(random_state=0, n_jobs=n_jobs).fit(X, y).predict(X, True)
 

@@ -86,7 +86,7 @@ def test_members_that_weigh_nothing_are_not_learned_again():
 def test_the_pool_is_ahead_of_one_density_on_incomplete_rows_of_correlated_numbers():
     X, y = load_breast_cancer(return_X_y=True)
     X, asked, y, truth = train_test_split(X, y, train_size=200, random_state=0, stratify=y)
-    pool = DensityClassifier([("cutset", CUTSET), ("soft", SOFT)], cv=3, random_state=0).fit(X, y)
+    pool = DensityClassifier([("cutset", CUTSET), ("soft", SOFT)], cv=2, random_state=0).fit(X, y)
     alone = DensityClassifier(CUTSET, joint=False, classifiers=None).fit(X, y)
     asked = with_missing_cells(asked, 0.4)
     loss = log_loss(truth, pool.predict_proba(asked))
@@ -106,7 +106,8 @@ def test_classes_with_fewer_rows_than_folds_and_of_one_row_are_learned():
     X, y = load_iris(return_X_y=True)
     few = np.concatenate([np.arange(60), [100, 101, 149]])
     y = np.where(few == 149, 3, y[few])
-    model = DensityClassifier(CUTSET, classifiers=["boosting"], random_state=0).fit(X[few], y)
+    classifiers = [("tree", DecisionTreeClassifier(max_depth=3, random_state=0))]
+    model = DensityClassifier(CUTSET, classifiers=classifiers, random_state=0).fit(X[few], y)
     found = model.predict_proba(with_missing_cells(X[few], 0.3))
     assert found.shape == (63, 4)
     assert (found > 0.0).all()
@@ -115,7 +116,9 @@ def test_classes_with_fewer_rows_than_folds_and_of_one_row_are_learned():
 
 def test_results_do_not_depend_on_n_jobs_and_the_seed_repeats_them():
     X, y = load_iris(return_X_y=True)
-    classifier = DensityClassifier(CUTSET, classifiers=["logistic"], cv=2, random_state=0)
+    classifier = DensityClassifier(
+        CUTSET, joint=True, classifiers=["logistic"], cv=2, random_state=0
+    )
     first = classifier.fit(X, y).predict_proba(X)
     with parallel_config("threading"):
         again = classifier.set_params(n_jobs=2).fit(X, y).predict_proba(X)
