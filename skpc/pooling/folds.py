@@ -268,15 +268,12 @@ def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
 
 def _squared_errors(density: Density, held: Floats, left: Floats) -> Floats:
     """Squared errors of what a density says of each cell, given what is left of the row."""
-    is_categorical = density.domain.is_categorical
-    numbers, categories = np.flatnonzero(~is_categorical), np.flatnonzero(is_categorical)
-    errors = np.zeros(held.shape)
-    if len(numbers):
-        means = density.means(left, numbers.tolist())
-        errors[:, numbers] = (held[:, numbers] - means[:, numbers]) ** 2
-    if len(categories):
-        for column, cells in zip(categories.tolist(), density.posteriors(left, categories)):
+    errors = np.empty(held.shape)
+    for column, cells in enumerate(density.posteriors(left)):
+        if density.domain.is_categorical[column]:
             prob = np.asarray(cells.probabilities)
             indicators = held[:, [column]] == np.arange(prob.shape[1])
             errors[:, column] = ((indicators - prob) ** 2).sum(axis=1)
+        else:
+            errors[:, column] = (held[:, column] - cells.mean()) ** 2
     return errors

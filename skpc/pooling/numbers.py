@@ -116,26 +116,13 @@ class Prediction(NamedTuple):
     copies: Any
 
     @classmethod
-    def from_density(
-        cls, target: Target, predictive: Predictive, atoms: Floats, scales: Floats
-    ) -> Prediction:
-        """Copies of the distributions by a density."""
-        term: Any = predictive.terms[0]
-        return cls._from_form(target, term.without_atoms(), atoms, scales)
-
-    @classmethod
     def from_normals(
         cls, target: Target, mean: Floats, sd: Floats, atoms: Floats, scales: Floats
     ) -> Prediction:
         """Normals around the predictions of a regressor."""
         rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         normals = Normals(mean[:, np.newaxis], sd[:, np.newaxis], rest)
-        return cls._from_form(target, normals, atoms, scales)
-
-    @classmethod
-    def _from_form(cls, target: Target, form: Any, atoms: Floats, scales: Floats) -> Prediction:
-        ones = np.ones((len(atoms), len(scales)))
-        return cls(target, atoms, ScaleMixture.from_form(form, scales, ones))
+        return cls(target, atoms, _copies(normals, scales))
 
     def log_densities(self, values: Floats) -> Floats:
         """Log density (nats) of each copy at a value for each row, (n_rows, n_scales)."""
@@ -175,6 +162,12 @@ class Prediction(NamedTuple):
         if number is not None:
             moved = number.snapped(np.clip(moved, *number.range_of_draws))
         return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
+
+
+def _copies(term: Any, scales: Floats) -> ScaleMixture:
+    """Copies of distributions without their atoms, each with the probability of the rest."""
+    form = term.without_atoms()
+    return ScaleMixture.from_form(form, scales, np.ones((len(form.prob), len(scales))))
 
 
 def target_distributions(density: Any, rows: Floats) -> Predictive:
@@ -278,8 +271,9 @@ class NumberData(NamedTuple):
         with without_warnings():
             predictive = target_distributions(density, fold.test_rows[part])
         atoms = _atom_probabilities(predictive, self.target)
-        copies = Prediction.from_density(self.target, predictive, atoms, DENSITY_SCALES)
-        log_density = copies.log_densities(self.values[fold.test_index[part]])
+        copies = _copies(predictive.terms[0], DENSITY_SCALES)
+        prediction = Prediction(self.target, atoms, copies)
+        log_density = prediction.log_densities(self.values[fold.test_index[part]])
         return predictive.mean(), predictive.variance(), log_density, atoms
 
     def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> NumberPool:
@@ -412,7 +406,7 @@ class NumberPool(NamedTuple):
         atoms = {m: _atom_probabilities(one, target) for m, one in of_densities.items()}
         scales = {m: gate.scale[gate.member == m] for m in self.used}
         predictions = {
-            m: Prediction.from_density(target, one, atoms[m], scales[m])
+            m: Prediction(target, atoms[m], _copies(one.terms[0], scales[m]))
             for m, one in of_densities.items()
         }
         mixed = np.tensordot(self.mixture, [*atoms.values()], axes=1)
