@@ -20,6 +20,7 @@ from skpc.pooling.masking import MaskingEnsemble, with_categories
 from skpc.pooling.pool import NEEDED, Member, OutOfFold, blanked, fit_density, labelled
 from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, fit_gate
 from skpc.variables import Normals, Number, Points, Predictive, ScaleMixture
+from skpc.variables.predictive import FormSum
 
 #: How many times as wide the copies of the prediction of a density, and of a regressor, are: a pool
 #: of densities is too wide, and none should go beyond the range of the target; residuals are mostly
@@ -106,7 +107,7 @@ class Prediction(NamedTuple):
     target : Target
     atoms : ndarray of shape (n_rows, n_atoms)
         Probabilities of the atoms.
-    copies : ScaleMixture or Form
+    copies : ScaleMixture or FormSum
         The distributions of other values, with the probability that these have; each copy has it.
         A density alone has no copies, but its exact distributions with their atoms.
     """
@@ -126,7 +127,7 @@ class Prediction(NamedTuple):
 
     def log_densities(self, values: Floats) -> Floats:
         """Log density (nats) of each copy at a value for each row, (n_rows, n_scales)."""
-        if not isinstance(self.copies, ScaleMixture):
+        if isinstance(self.copies, FormSum):
             return np.asarray(self.copies.log_density(values)[:, np.newaxis])
         number, atom = self.target.number, self.target.atom_of(values)
         if number is not None and number.step > 0.0:
@@ -140,8 +141,10 @@ class Prediction(NamedTuple):
 
     def terms(self, weights: Floats) -> list[Any]:
         """What the distributions add to a mixture in which the copies of each row have weights."""
-        copies = self.copies._replace(prob=self.copies.prob * weights)
-        if not self.atoms.shape[1]:
+        if isinstance(self.copies, FormSum):
+            return [form._replace(prob=form.prob * weights) for form in self.copies.forms]
+        copies = self.copies._replace(prob=weights)
+        if not len(self.target.atoms):
             return [copies]
         atoms = self.atoms * weights.sum(axis=1, keepdims=True)
         return [Points(self.target.atoms, atoms), copies]
@@ -167,7 +170,7 @@ class Prediction(NamedTuple):
 def _copies(term: Any, scales: Floats) -> ScaleMixture:
     """Copies of distributions without their atoms, each with the probability of the rest."""
     form = term.without_atoms()
-    return ScaleMixture.from_form(form, scales, np.ones((len(form.prob), len(scales))))
+    return ScaleMixture.from_form(form, scales, np.ones((len(form.total()), len(scales))))
 
 
 def target_distributions(density: Any, rows: Floats) -> Predictive:
@@ -188,8 +191,8 @@ def _possible(density: Any, rows: Floats) -> Floats:
 
 def _atom_probabilities(predictive: Predictive, target: Target) -> Floats:
     """Probability of each atom of the target by a density, shape (n_rows, n_atoms)."""
-    n_rows, (term,) = len(predictive.known), predictive.terms
-    at_atoms = [term.log_density(np.full(n_rows, atom)) for atom in target.atoms.tolist()]
+    n_rows, form = len(predictive.known), FormSum(predictive.terms)
+    at_atoms = [form.log_density(np.full(n_rows, atom)) for atom in target.atoms.tolist()]
     probability = np.exp(at_atoms).reshape(-1, n_rows).T * target.cell
     # The sum may exceed one by rounding.
     return probability / np.maximum(probability.sum(axis=1, keepdims=True), 1.0)
@@ -271,7 +274,7 @@ class NumberData(NamedTuple):
         with without_warnings():
             predictive = target_distributions(density, fold.test_rows[part])
         atoms = _atom_probabilities(predictive, self.target)
-        copies = _copies(predictive.terms[0], DENSITY_SCALES)
+        copies = _copies(FormSum(predictive.terms), DENSITY_SCALES)
         prediction = Prediction(self.target, atoms, copies)
         log_density = prediction.log_densities(self.values[fold.test_index[part]])
         return predictive.mean(), predictive.variance(), log_density, atoms
@@ -399,14 +402,16 @@ class NumberPool(NamedTuple):
         gate, target, gating = self.gate, self.target, np.ones((len(rows), 1))
         if gate.features is None:
             none = np.empty((len(rows), 0))
-            exact = {m: Prediction(target, none, one.terms[0]) for m, one in of_densities.items()}
+            exact = {
+                m: Prediction(target, none, FormSum(one.terms)) for m, one in of_densities.items()
+            }
             return exact, log_softmax(gating @ gate.coef, axis=1)
         variance = Predictive.mixture([*of_densities.values()], self.mixture).variance()
         gating = gate.features.transform(rows, variance)
         atoms = {m: _atom_probabilities(one, target) for m, one in of_densities.items()}
         scales = {m: gate.scale[gate.member == m] for m in self.used}
         predictions = {
-            m: Prediction(target, atoms[m], _copies(one.terms[0], scales[m]))
+            m: Prediction(target, atoms[m], _copies(FormSum(one.terms), scales[m]))
             for m, one in of_densities.items()
         }
         mixed = np.tensordot(self.mixture, [*atoms.values()], axes=1)

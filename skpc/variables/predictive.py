@@ -4,13 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skpc._arrays import Floats
 from skpc.variables.forms import Bins, Points, ScoredNormals, Term, bisected
 from skpc.variables.number import Number
+
+
+class FormSum(NamedTuple):
+    """Distributions whose parts have several forms; see :class:`Predictive` for their sum.
+
+    Parameters
+    ----------
+    forms : tuple of forms
+        Each with one row of probabilities for each distribution; over all forms these add up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Normals, Points
+    >>> from skpc.variables.predictive import FormSum
+    >>> zero = Points(np.array([0.0]), np.array([[0.5]]))
+    >>> both = FormSum((zero, Normals(np.array([2.0]), np.array([1.0]), np.array([[0.5]]))))
+    >>> both.means(), both.total(), both.quantiles(0.75)
+    (array([1.]), array([1.]), array([2.]))
+    """
+
+    forms: tuple[Any, ...]
+
+    def means(self) -> Floats:
+        """Mean of each distribution."""
+        return np.asarray(sum(form.means() for form in self.forms))
+
+    def mean_squares(self, centre: Floats) -> Floats:
+        """Mean square of each distribution around its own centre."""
+        return np.asarray(sum(form.mean_squares(centre) for form in self.forms))
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is at most its own ``x``."""
+        return np.asarray(sum(form.below(x) for form in self.forms))
+
+    def quantiles(self, level: float) -> Floats:
+        """The number below which each distribution has ``level`` of its mass."""
+        if len(self.forms) == 1:
+            return np.asarray(self.forms[0].quantiles(level))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # A form of weight zero has no quantiles.
+            bounds = np.array(
+                [np.where(f.prob.any(axis=1), f.quantiles(level), np.nan) for f in self.forms]
+            )
+        wanted, ends = level * self.total(), (np.nanmin(bounds, axis=0), np.nanmax(bounds, axis=0))
+        return bisected(lambda x: self.below(x) >= wanted, *ends, self.atoms)
+
+    def log_density(self, x: Floats) -> Floats:
+        """Log density (nats) of each distribution at its own ``x``."""
+        return np.asarray(np.logaddexp.reduce([form.log_density(x) for form in self.forms]))
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return np.asarray(sum(form.total() for form in self.forms))
+
+    def without_atoms(self) -> FormSum:
+        """The part without atoms, with its probability."""
+        rest = (form for form in self.forms if not isinstance(form, Points))
+        return FormSum(tuple(form.without_atoms() for form in rest))
+
+    @property
+    def atoms(self) -> Floats:
+        """The numbers that have a probability of their own, increasing, shape (n_atoms,)."""
+        return np.unique(np.concatenate([_atoms_of(form) for form in self.forms]))
 
 
 class Predictive:
@@ -131,8 +195,7 @@ class Predictive:
     @property
     def atoms(self) -> Floats:
         """The numbers that have a probability of their own, increasing, shape (n_atoms,)."""
-        atoms = [_atoms_of(term) for term in self.terms]
-        return np.unique(np.concatenate(atoms)) if self.labels is None else np.empty(0)
+        return FormSum(self.terms).atoms if self.labels is None else np.empty(0)
 
     def atom_probabilities(self) -> Floats:
         """Probability of each of the :attr:`atoms`, shape (n_rows, n_atoms)."""
@@ -149,26 +212,23 @@ class Predictive:
         ValueError
             If the column has categories that are not numbers; so do all methods below.
         """
-        terms, known = self._numbers()
-        return _known_or(known, sum(term.means() for term in terms))
+        form, known = self._numbers()
+        return _known_or(known, form.means())
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
-        terms, known = self._numbers()
-        centre = np.asarray(sum(term.means() for term in terms))
-        squares = np.asarray(sum(term.mean_squares(centre) for term in terms))
-        return np.where(np.isnan(known), squares, 0.0)
+        form, known = self._numbers()
+        return np.where(np.isnan(known), form.mean_squares(form.means()), 0.0)
 
     def cdf(self, x: Any) -> Floats:
         """Probability that each cell is at most ``x``, which is one number, or one for each row."""
-        terms, known = self._numbers()
+        form, known = self._numbers()
         at = np.asarray(x, dtype=np.float64)
         if at.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
         at = np.broadcast_to(at, known.shape)
         cell = at if self.number is None else self.number.end_of_cell(at)
-        below = np.asarray(sum(term.below(cell) for term in terms))
-        return np.where(np.isnan(known), below, known <= at)
+        return np.where(np.isnan(known), form.below(cell), known <= at)
 
     def quantile(self, level: float) -> Floats:
         """The number below which each cell lies with probability ``level``, shape (n_rows,).
@@ -180,23 +240,8 @@ class Predictive:
         """
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
-        terms, known = self._numbers()
-        if len(terms) == 1:
-            return self._on_lattice(known, terms[0].quantiles(level))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            # A term of weight zero has no quantiles.
-            bounds = np.array(
-                [np.where(term.prob.any(axis=1), term.quantiles(level), np.nan) for term in terms]
-            )
-
-        def reached(x: Floats) -> Any:
-            return sum(term.below(x) for term in terms) >= level
-
-        ends = np.nanmin(bounds, axis=0), np.nanmax(bounds, axis=0)
-        return self._on_lattice(known, bisected(reached, *ends, self.atoms))
-
-    def _on_lattice(self, known: Floats, quantiles: Floats) -> Floats:
-        """The known cells, and quantiles moved to points of the lattice."""
+        form, known = self._numbers()
+        quantiles = form.quantiles(level)
         if self.number is not None and self.number.step > 0.0:
             quantiles = self.number.snapped(quantiles)
         return _known_or(known, quantiles)
@@ -219,10 +264,10 @@ class Predictive:
         bins = pd.IntervalIndex.from_breaks(limits, closed="left")
         return pd.DataFrame(prob, columns=bins, index=self.index)
 
-    def _numbers(self) -> tuple[tuple[Term, ...], Floats]:
-        """Terms and known cells as numbers: the labels in place of their codes."""
+    def _numbers(self) -> tuple[FormSum, Floats]:
+        """Distributions and known cells as numbers: the labels in place of their codes."""
         if self.labels is None:
-            return self.terms, self.known
+            return FormSum(self.terms), self.known
         labels = np.asarray(self.labels)
         if labels.dtype.kind not in "biuf":
             raise ValueError(
@@ -233,7 +278,7 @@ class Predictive:
         prob = self.terms[0].prob[:, order]
         code = np.where(np.isnan(self.known), 0, self.known).astype(np.intp)
         known = np.where(np.isnan(self.known), np.nan, value[code])
-        return (Points(value[order], prob),), known
+        return FormSum((Points(value[order], prob),)), known
 
 
 def _atoms_of(term: Term) -> Floats:

@@ -20,6 +20,7 @@ from skpc import (
     ExpectedKernelSVR,
     MixtureOfAllTrees,
     SoftLearnSPN,
+    StackedDensity,
 )
 from skpc.domain import merge_rows
 from skpc.pooling import numbers
@@ -407,3 +408,20 @@ def test_errors_name_the_member_and_say_what_it_needs():
         ValueError, match=r"levels must be one number or a list of them; found shape \(1, 1\)"
     ):
         clone(REGRESSORS["one density"]).fit(X, y).predict_quantiles(X, [[0.5]])
+
+
+@pytest.mark.parametrize("regressors", [None, [("fast", FAST)]])
+def test_a_stack_whose_members_have_several_forms_is_a_density_like_others(regressors):
+    X, y = zero_inflated()
+    stack = StackedDensity([("bins", CUTSET), ("scores", SOFT)], cv=2, random_state=0)
+    model = DensityRegressor(stack, regressors=regressors, cv=2, random_state=0).fit(X, y)
+    model.densities_["density"].weights_ = np.array([0.4, 0.6])
+    row = np.array([[1.0, 0.0]])
+    grid = np.geomspace(1e-6, 200.0, 10_001)
+    grid = np.concatenate([-grid[::-1], grid])
+    of_zero = model.score_samples(row, [0.0])
+    log_density = model.score_samples(np.repeat(row, len(grid), axis=0), grid)
+    total, mean, sd, _ = facts_of(log_density, grid, [0.0], of_zero)
+    assert total == pytest.approx(1.0, abs=3e-3)
+    found = model.predict(row, return_std=True)
+    assert_allclose(np.ravel(found), [mean, sd], rtol=2e-2)
