@@ -48,7 +48,7 @@ CEILINGS = {
     "learning": 2860,
     "messages": 1090,
     "plotting": 690,
-    "pooling": 1276,
+    "pooling": 1216,
     "queries": 2676,
     "root": 1160,
     "variables": 3096,
