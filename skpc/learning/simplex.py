@@ -52,5 +52,13 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
             break
         before = mean
         weights = weights * ((share / of_mixture) @ density)
+    # EM takes long to leave a component that should weigh nothing: the mean rises without it.
+    for component in weights.argsort()[:-1].tolist():
+        others = np.where(np.arange(n_components) == component, 0.0, weights)
+        others /= others.sum()
+        with np.errstate(divide="ignore"):
+            without = float(share @ np.log(density @ others))
+        if without > mean:
+            weights, mean = others, without
     weights[weights < _SMALLEST] = 0.0
     return np.asarray(weights / weights.sum())

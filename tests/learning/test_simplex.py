@@ -1,7 +1,7 @@
 """Weights of a mixture of given densities."""
 
 import numpy as np
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
 from skpc.learning import mixture_weights
@@ -31,3 +31,10 @@ def test_a_weight_of_two_is_the_row_twice_and_constants_of_rows_do_not_matter():
     found = mixture_weights(log_density, weight.astype(float))
     shifted = np.repeat(log_density + 1e3 * rng.normal(size=(30, 1)), weight, axis=0)
     assert_allclose(mixture_weights(shifted, np.ones(len(shifted))), found, atol=1e-9)
+
+
+def test_a_component_that_is_a_little_too_bad_everywhere_weighs_nothing():
+    rng = np.random.default_rng(0)
+    first = np.log(rng.uniform(0.2, 0.4, 500))
+    second = first + np.log(np.where(rng.random(500) < 0.5, 1.01, 0.985))
+    assert_array_equal(mixture_weights(np.column_stack([first, second]), np.ones(500)), [1.0, 0.0])
