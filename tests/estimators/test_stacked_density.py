@@ -182,7 +182,7 @@ def test_validation_rows_weigh_the_members():
     stack = StackedDensity(members()).fit(X, X_val=fresh)
     alone = [clone(member).fit(X) for _, member in members()]
     told = np.column_stack([member.score_samples(fresh) for member in alone])
-    together = np.logaddexp.reduce(told + np.log(stack.weights_), axis=1).mean()
+    together = np.log(np.exp(told) @ stack.weights_).mean()
     for weight in np.linspace(0.05, 0.95, 19):
         other = np.logaddexp.reduce(told + np.log([weight, 1 - weight]), axis=1).mean()
         assert together >= other - 1e-6
