@@ -290,7 +290,8 @@ class CutsetNetworkBD(CircuitDensity):
     def _network(self, rows: Floats, complete: Floats, weight: Floats) -> CutsetNetwork:
         """A single network, and the equivalent sample size of its parameters."""
         codes = self.domain_.codes(complete)
-        with progress(weight.sum(), "rows", self.verbose) as advance:
+        verbose = self.verbose if self.n_components == 1 else 0
+        with progress(weight.sum(), "rows", verbose) as advance:
             network = self._learner(advance=advance)(codes, weight)
         self.param_ess_ = cast("float | None", self.param_ess)
         if self.param_ess == "auto":
