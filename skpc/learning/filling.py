@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
-from skpc.circuit import Circuit, mixture
+from skpc._arrays import Floats
 from skpc.counting.clustering import cluster_points
 from skpc.learning.mixture import Codes, Learn
 from skpc.learning.network import cutset_circuit
-from skpc.queries import fit_parameters, sample_missing
-from skpc.queries.flows import pseudo_counts_from
-from skpc.queries.parameters import em_step
+from skpc.learning.shrinkage import Shrunken
+from skpc.queries import sample_missing
 
 #: Equivalent sample size of the tables of all components together. Trees smoothed less fill cells
 #: with what a few rows have in common by chance: at 10, and a structure score's 0.1, networks of
@@ -107,22 +105,8 @@ def fill_missing(
     if n_trees > 1:
         some_points = points(some_rows, some_weight)
         label = cluster_points(some_points, some_weight, n_trees, _CLUSTERING, random_state)
-    fitted = _fitted(cutset_circuit(network, axes, _ESS), some_rows, some_weight, label)
+    tree = cutset_circuit(network, axes, _ESS)
+    clusters = np.eye(label.max() + 1)[label]
+    trees = Shrunken([tree] * clusters.shape[1])
+    fitted = trees.fitted(some_rows, some_weight, clusters, _STRENGTH, _ITERATIONS, _TOL)
     return sample_missing(fitted, rows, random_state)
-
-
-def _fitted(tree: Circuit, rows: Floats, weight: Floats, label: Ints) -> Circuit:
-    """A mixture of circuits like a tree, by EM from clusters of the rows."""
-    like_tree = pseudo_counts_from(tree, _STRENGTH)
-    clusters = [label == cluster for cluster in range(label.max() + 1)]
-    trees = [em_step(tree, rows[one], weight[one], like_tree) for one in clusters]
-    if len(trees) == 1:
-        return trees[0]
-    share = np.bincount(label, weight) + _STRENGTH
-    start = mixture(trees, share / share.sum())
-    like_trees = pseudo_counts_from(
-        mixture([tree] * len(trees), np.full(len(trees), 1.0 / len(trees))), _STRENGTH * len(trees)
-    )
-    return fit_parameters(
-        start, rows, weight, pseudo_count=like_trees, max_iter=_ITERATIONS, tol=_TOL
-    )

@@ -23,6 +23,7 @@ from skpc.learning.smoothing import quarters
 from skpc.queries import fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.flows import PseudoCounts, pseudo_counts_from
 from skpc.queries.parameters import em_step
+from skpc.queries.passes.induced import log_joint
 
 #: Iterations of EM on the tables, which stops once one gains less than this (nats a row).
 _MAX_ITER = 20
@@ -117,10 +118,13 @@ def learn_shrunken_mixture(
         learned: CutsetMixture, networks: Sequence[CutsetNetwork], start: Floats, strength: float
     ) -> ShrunkenMixture:
         shrunken = Shrunken.from_networks(networks, training, param_ess, learners.circuit)
-        circuit = shrunken.fitted(training, start, strength)
-        if np.isnan(training.rows).any():
-            counts = shrunken.prior(strength)
-            circuit = _em(circuit, training.rows, training.weight, counts, tol)
+        rows, complete, weight = training
+        circuit = shrunken.fitted(complete, weight, start, strength)
+        if np.isnan(rows).any():
+            prior = shrunken.prior(strength)
+            circuit = fit_parameters(
+                circuit, rows, weight, pseudo_count=prior, max_iter=_MAX_ITER, tol=tol
+            )
         return ShrunkenMixture(learned._replace(networks=list(networks)), circuit, strength)
 
     kept, held = next(quarters(training.weight), (training.weight, None))
@@ -136,7 +140,7 @@ def learn_shrunken_mixture(
     best = max(separate, shared, key=lambda attempt: attempt.score)
     if separate.score > 0 and search.safe_mean(shared.gain - separate.gain) <= 0:
         best = separate
-    start = best.shrunken.responsibility(best.circuit, training.complete)
+    start = posterior(best.circuit, training.complete)
     if best is shared:
         return finished(first, [network] * len(first.networks), start, best.strength)
     then = learners.components(everyone, training.weight, start)
@@ -173,42 +177,31 @@ class Shrunken(NamedTuple):
         even = mixture(self.wholes, np.full(n_components, 1.0 / n_components))
         return pseudo_counts_from(even, strength * n_components)
 
-    def fitted(self, training: TrainingRows, responsibility: Floats, strength: float) -> Circuit:
+    def fitted(
+        self,
+        rows: Floats,
+        weight: Floats,
+        responsibility: Floats,
+        strength: float,
+        max_iter: int = _MAX_ITER,
+        tol: float = _TOL,
+    ) -> Circuit:
         """EM on the tables of the mixture, from given responsibilities on."""
-        weight = training.weight[:, np.newaxis] * responsibility
+        weights = weight[:, np.newaxis] * responsibility
         parts = [
-            em_step(whole, training.complete, of_part, pseudo_counts_from(whole, strength))
-            for whole, of_part in zip(self.wholes, weight.T)
+            em_step(whole, rows[some], of_part[some], pseudo_counts_from(whole, strength))
+            for whole, of_part, some in zip(self.wholes, weights.T, weights.T > 0.0)
         ]
-        total = weight.sum(axis=0) + strength
-        start = mixture(parts, total / total.sum())
-        return _em(start, training.complete, training.weight, self.prior(strength), _TOL)
-
-    def responsibility(self, circuit: Circuit, complete: Floats) -> Floats:
-        """Posterior of the components of a fitted mixture given each row."""
-        n_components = len(self.wholes)
-        if n_components == 1:
-            return np.ones((len(complete), 1))
-        log_weight = circuit.log_weight[circuit.n_edges - n_components :]
-        joint = [log_likelihood(part, complete) for part in self._parts(circuit)]
-        return np.asarray(softmax(np.column_stack(joint) + log_weight, axis=1))
-
-    def _parts(self, circuit: Circuit) -> list[Circuit]:
-        """The components of a mixture, which stand one after the other."""
-        parts, edge, param = [], 0, 0
-        for whole in self.wholes:
-            last_edge, last_param = edge + whole.n_edges, param + len(whole.param)
-            log_weight, params = circuit.log_weight[edge:last_edge], circuit.param[param:last_param]
-            parts.append(whole.with_parameters(log_weight=log_weight, param=params))
-            edge, param = last_edge, last_param
-        return parts
+        if len(parts) == 1:
+            return parts[0]
+        total = weights.sum(axis=0) + strength
+        start, prior = mixture(parts, total / total.sum()), self.prior(strength)
+        return fit_parameters(start, rows, weight, pseudo_count=prior, max_iter=max_iter, tol=tol)
 
 
-def _em(start: Circuit, rows: Floats, weight: Floats, prior: PseudoCounts, tol: float) -> Circuit:
-    fitted: Circuit = fit_parameters(
-        start, rows, weight, pseudo_count=prior, max_iter=_MAX_ITER, tol=tol
-    )
-    return fitted
+def posterior(circuit: Circuit, complete: Floats) -> Floats:
+    """Posterior of the components of a fitted mixture given each complete row."""
+    return np.asarray(softmax(log_joint(circuit, complete), axis=1))
 
 
 class _Attempt(NamedTuple):
@@ -217,7 +210,6 @@ class _Attempt(NamedTuple):
     gain: Floats
     score: float
     strength: float
-    shrunken: Shrunken
     circuit: Circuit
 
 
@@ -242,11 +234,11 @@ class _Search(NamedTuple):
         while len(attempts) - best <= _PATIENCE and strength <= max(
             _LAST, self.taught.weight.sum()
         ):
-            circuit = shrunken.fitted(self.taught, responsibility, strength)
+            circuit = shrunken.fitted(*self.taught[1:], responsibility, strength)
             gain = log_likelihood(circuit, self.held_out.rows) - log_density_alone
-            attempts.append(_Attempt(gain, self.safe_mean(gain), strength, shrunken, circuit))
+            attempts.append(_Attempt(gain, self.safe_mean(gain), strength, circuit))
             best = max(range(len(attempts)), key=lambda i: attempts[i].score)
-            responsibility = shrunken.responsibility(circuit, self.taught.complete)
+            responsibility = posterior(circuit, self.taught.complete)
             strength *= _FACTOR
         return attempts[best]
 

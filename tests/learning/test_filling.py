@@ -61,12 +61,12 @@ def test_observed_cells_stay_and_every_draw_is_a_state():
 
 def test_there_are_as_many_trees_as_components_at_least(monkeypatch):
     codes = np.array([[0, 1], [1, 0], [-1, 0]], np.int16).repeat(4, axis=0)
-    labels = []
-    fitted = filling._fitted
-    monkeypatch.setattr(filling, "_fitted", lambda *args: labels.append(args[-1]) or fitted(*args))
+    mixtures = []
+    made = filling.Shrunken
+    monkeypatch.setattr(filling, "Shrunken", lambda trees: mixtures.append(trees) or made(trees))
     for n_components in (1, 2):
         fill(codes, [2, 2], n_components)
-    assert [label.max() + 1 for label in labels] == [1, 2]
+    assert [len(trees) for trees in mixtures] == [1, 2]
 
 
 def test_draws_depend_on_the_seed_alone(classes):

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
-from skpc.learning import cutset_circuit, learn_cutset_network, shrinkage
-from skpc.learning.shrinkage import Shrunken, TrainingRows
+from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning.shrinkage import Shrunken, TrainingRows, posterior
 from skpc.queries import log_likelihood
 from tests.learning.test_smoothing import N_STATES, dependent_codes
 
@@ -23,12 +23,11 @@ def shrunken_of(shared):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_the_posterior_density_of_the_tables_never_falls(shared, monkeypatch):
+def test_the_posterior_density_of_the_tables_never_falls(shared):
     shrunken, objective = shrunken_of(shared), []
     even = shrunken.prior(1.0)
     for max_iter in (1, 2, 3, 10):
-        monkeypatch.setattr(shrinkage, "_MAX_ITER", max_iter)
-        circuit = shrunken.fitted(TRAINING, RESPONSIBILITY, 5.0)
+        circuit = shrunken.fitted(ROWS, WEIGHT, RESPONSIBILITY, 5.0, max_iter)
         of_edges, of_params = even.edge > 0, even.param > 0
         prior = (
             even.edge[of_edges]
@@ -42,16 +41,20 @@ def test_the_posterior_density_of_the_tables_never_falls(shared, monkeypatch):
 @pytest.mark.parametrize("shared", [False, True])
 def test_responsibilities_are_posteriors_of_the_components(shared):
     shrunken = shrunken_of(shared)
-    circuit = shrunken.fitted(TRAINING, RESPONSIBILITY, 5.0)
-    joint = np.column_stack([log_likelihood(part, ROWS) for part in shrunken._parts(circuit)])
-    joint += circuit.log_weight[-2:]
+    circuit = shrunken.fitted(ROWS, WEIGHT, RESPONSIBILITY, 5.0)
+    joint = []
+    for removed in (-1, -2):
+        log_weight = circuit.log_weight.copy()
+        log_weight[removed] = -np.inf
+        joint.append(log_likelihood(circuit.with_parameters(log_weight=log_weight), ROWS))
+    joint = np.column_stack(joint)
     assert_allclose(logsumexp(joint, axis=1), log_likelihood(circuit, ROWS), rtol=1e-10)
-    assert_allclose(shrunken.responsibility(circuit, ROWS), softmax(joint, axis=1))
+    assert_allclose(posterior(circuit, ROWS), softmax(joint, axis=1))
 
 
 def test_strong_shrinkage_of_one_structure_gives_the_single_network():
     shrunken = shrunken_of(shared=True)
-    circuit = shrunken.fitted(TRAINING, RESPONSIBILITY, 1e7)
+    circuit = shrunken.fitted(ROWS, WEIGHT, RESPONSIBILITY, 1e7)
     alone = log_likelihood(shrunken.wholes[0], ROWS)
     assert_allclose(log_likelihood(circuit, ROWS), alone, atol=1e-3)
 
