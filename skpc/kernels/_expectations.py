@@ -137,8 +137,7 @@ def _of_unequal_cells(kernel: ColumnKernel, form: Any, rest: Floats) -> float:
 def _bumps(kernel: RBF, left: Any, right: Any) -> Floats:
     """Expectations of the Gaussian kernel under normals, bins, or normals on the left and bins."""
     if kernel.gamma == 0.0:
-        sizes = (len(side.mean if side.prob is None else side.prob) for side in (left, right))
-        return np.ones(tuple(sizes))
+        return np.multiply.outer(left.total(), right.total())
     if isinstance(left, Normals) and isinstance(right, Normals):
         sd, mean = left.sd[:, np.newaxis], left.mean[:, np.newaxis]
         widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
@@ -152,8 +151,7 @@ def _bumps(kernel: RBF, left: Any, right: Any) -> Floats:
         means = means / np.sqrt(widened)[:, np.newaxis]
     else:
         means = mean_over_pairs(float(np.sqrt(kernel.gamma)), left.axis, right.axis)
-    of_rows = means if left.prob is None else left.prob @ means
-    return np.asarray(of_rows if right.prob is None else of_rows @ right.prob.T)
+    return np.asarray(right.averages(left.averages(means).T).T)
 
 
 def _known_values(form: Any) -> tuple[Floats, Floats, Floats]:

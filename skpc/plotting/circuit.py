@@ -20,6 +20,7 @@ from skpc.plotting._drawing import (
     require_pyplot,
 )
 from skpc.plotting._network import draw_network, read_network
+from skpc.variables import Bins, Points
 
 #: More nodes than this cannot be read on one page.
 _MAX_NODES = 200
@@ -219,8 +220,8 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
             scope = circuit.scope[circuit.scope_ptr[node] : circuit.scope_ptr[node + 1]]
             if len(scope) > 1:
                 labels[node] = _joint_label(names, scope.tolist())
-            elif n_states and form.prob is not None:
-                labels[node] = _state_label(names, variable, np.asarray(form.prob)[leaf])
+            elif n_states and isinstance(form, Points | Bins):
+                labels[node] = _state_label(names, variable, form.prob[leaf])
             else:
                 labels[node] = f"{name}: mean {mean[leaf]:.3g}, sd {sd[leaf]:.3g}"
     return labels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from itertools import chain
 from typing import Any, NamedTuple
@@ -142,8 +143,8 @@ class Prediction(NamedTuple):
     def terms(self, weights: Floats) -> list[Any]:
         """What the distributions add to a mixture in which the copies of each row have weights."""
         if isinstance(self.copies, FormSum):
-            return [form._replace(prob=form.prob * weights) for form in self.copies.forms]
-        copies = self.copies._replace(prob=weights)
+            return list(self.copies.scaled(weights).forms)
+        copies = replace(self.copies, prob=weights)
         if not len(self.target.atoms):
             return [copies]
         atoms = self.atoms * weights.sum(axis=1, keepdims=True)

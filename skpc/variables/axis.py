@@ -207,23 +207,6 @@ class Axis(NamedTuple):
         cells = np.where(np.isnan(self.points), cells, x >= self.points)
         return cells @ self.mixing.T
 
-    def quantile(self, prob: Floats, level: float) -> Floats:
-        """The number below which each of some mixtures of the states has ``level`` of its mass.
-
-        ``prob`` has shape (n, n_states); its rows sum to one.
-        """
-        of_cells = prob @ self.mixing
-        cumulated, row = np.cumsum(of_cells, axis=1), np.arange(len(prob))
-        cell = (cumulated[:, :-1] < level).sum(axis=1)
-        mass = of_cells[row, cell]
-        # The rounding of the sums must not lead to the ends of a tail.
-        share = (level - cumulated[row, cell] + mass) / np.maximum(mass, 1e-300)
-        share = np.clip(share, 1e-300, 1.0)
-        is_tail = [cell == 0, cell == len(self.edges)]
-        place = np.select(is_tail, [np.log(share), -np.log(np.maximum(1.0 - share, 1e-16))], share)
-        values = np.append(self.edges[:1], self.edges)[cell] + self.widths[cell] * place
-        return np.where(np.isnan(self.points[cell]), values, self.points[cell])
-
 
 class AxisTable(NamedTuple):
     """The axes of some columns, as kernels read them.

@@ -3,8 +3,7 @@
 Whoever adds a family writes its file (as ``poisson.py``), adds it to the registry and to the
 choices between families here, and adds a method to :class:`skpc.circuit.CircuitBuilder`. A file
 of a family with a formula states the size of its table and fills it, evaluates a cell and a batch
-of rows, adds up statistics, updates its parameters, and gives its mode, its form and
-its draws.
+of rows, adds up statistics, updates its parameters, and gives its form and its draws.
 
 The kernels take the few facts of a leaf one by one: passing the arrays of all leaves would cost
 more than the work on a single cell. The plain twin is ``tests/naive/circuit.py``.

@@ -54,17 +54,26 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @inlined
+def state_of(column: Floats, first: int, n_states: int, x: float) -> int:
+    """State of a value: the number of the atom it belongs to, or the last one."""
+    # Atoms are few: a loop over them is faster than a search.
+    for state in range(n_states - 1):
+        if abs(x - column[first + ATOMS + state]) <= column[first + 2]:
+            return state
+    return n_states - 1
+
+
+@inlined
 def read_scored(
     column: Floats, first: int, last: int, log_peak: float, x: float
 ) -> tuple[int, float, float]:
     """State of a value, its score (NaN for an atom), and its log base density."""
-    step = column[first + 1]
-    # Atoms come first: a value within their reach is one, whatever its score would be.
-    for at in range(first + ATOMS, last):
-        if abs(x - column[at]) <= column[first + 2]:
-            return at - first - ATOMS, np.nan, (-math.log(step) if step > 0.0 else 0.0)
+    step, n_states = column[first + 1], last - first - ATOMS + 1
+    state = state_of(column, first, n_states, x)
+    if state < n_states - 1:
+        return state, np.nan, (-math.log(step) if step > 0.0 else 0.0)
     z, slope = score_of(column, first + HEAD, x)
-    return last - first - ATOMS, z, log_peak + slope
+    return state, z, log_peak + slope
 
 
 @inlined
@@ -174,16 +183,6 @@ def add_gaussian(
     statistic[at + 3] += missing
 
 
-@inlined
-def is_atom(column: Floats, begin: int, n_states: int, x: float) -> bool:
-    """Whether a value belongs to one of the atoms of a column of ``n_states`` states."""
-    # Atoms are few: a loop over them is faster than a search.
-    for at in range(begin + ATOMS, begin + ATOMS + n_states - 1):
-        if abs(x - column[at]) <= column[begin + 2]:
-            return True
-    return False
-
-
 @internal_kernel
 def draw_score(
     column: Floats, begin: int, n_states: int, mean: float, sd: float, streams: Streams, j: int
@@ -198,7 +197,7 @@ def draw_score(
     for _ in range(REDRAWS):
         u = normal(streams, j)
         x = value_of(column, begin + HEAD, mean + sd * u)
-        if low <= x <= high and not is_atom(column, begin, n_states, x):
+        if low <= x <= high and state_of(column, begin, n_states, x) >= n_states - 1:
             break
     return min(max(x, low), high), u
 
@@ -249,11 +248,6 @@ def log_peak(mean: Floats, sd: Floats) -> Floats:
 def entries(mean: Floats, sd: Floats, highest: Floats) -> Floats:
     """Tables of many leaves, one a column; ``highest`` is the highest peak of the variable."""
     return np.array([mean, 1.0 / sd, log_peak(mean, sd) - highest, np.zeros(len(mean))])
-
-
-def mode(table: Floats) -> tuple[Floats, Floats]:
-    """Most probable value of each leaf, and its log density as the table counts it."""
-    return table[0], table[2]
 
 
 def form(mean: Floats, sd: Floats) -> Normals:

@@ -1,4 +1,4 @@
-"""Missing cells under leaves of several numbers: means, draws, modes, conditional normals.
+"""Missing cells under leaves of several numbers: draws, modes, conditional normals.
 
 The plain twin of the kernel is ``tests/naive/blocks.py``.
 """
@@ -14,8 +14,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, draw_score
-from skpc.variables.gaussian_kernels import factorise
-from skpc.variables.gaussians import Gaussians, Patterns
+from skpc.variables.gaussians import Patterns, conditionals, factorise
 from skpc.variables.leaves import Columns
 from skpc.variables.score import ATOMS
 
@@ -27,11 +26,8 @@ def fill_modes(
     some = np.flatnonzero(reached >= 0)
     modes = leaves.modes(cells)[reached[some], some]
     for place, var in enumerate(leaves.variables.tolist()):
-        column = columns.scored(var)
-        # All other values together compete with the atoms by their probability.
-        best = leaves.log_prob_of(place)[reached[some]].argmax(axis=1)
-        atoms = np.append(column.atoms, np.nan)[best]
-        values = np.where(np.isnan(atoms), column.score.inverse(modes[:, place]), atoms)
+        of_rows = leaves.log_prob_of(place)[reached[some]]
+        values = columns.scored(var).modes(of_rows, modes[:, place])
         rows[some, var] = np.where(np.isnan(rows[some, var]), values, rows[some, var])
 
 
@@ -214,6 +210,7 @@ def conditional_normals(
     """
     variables = zip(leaves.variables.tolist(), rows.T)
     known = np.column_stack([columns.scored(v).score.transform(column) for v, column in variables])
+    expected = conditionals(leaves.gaussians, *cells[1:], np.ascontiguousarray(reached.T))[0]
     # Cells at atoms are known, but say nothing about the others.
     patterns, d = Patterns.from_scores(np.hstack([known, cells.scores])), len(leaves.variables)
     nobody = np.empty(0, dtype=np.int64)
@@ -221,30 +218,19 @@ def conditional_normals(
     parts: list[Any] = [(nobody, *nothing)]
     for place, observed in enumerate(patterns.observed):
         row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
-        missing, scored = ~observed[:d], observed[d:]
+        missing, others = ~observed[:d], np.flatnonzero(~observed[d:])
         # Only leaves that some row can reach are worth an inverse.
         used = np.flatnonzero(reached[row].any(axis=0))
-        gaussians = Gaussians(*(part[used] for part in leaves.gaussians))
-        slopes, covariance = _regressed(gaussians.precision, scored, missing)
         leaf, member = np.nonzero(reached[row][:, used].T)
-        mean, distance = known[row[member]], cells.scores[row[member]] - gaussians.mean[leaf]
-        shift = np.einsum("nij,nj->ni", slopes[leaf], distance[:, scored])
-        mean[:, missing] = gaussians.mean[leaf][:, missing] + shift
+        mean = np.where(missing, expected[used[leaf], row[member]], known[row[member]])
+        # The inverse of this part of the precision is the covariance given the observed scores.
+        block = leaves.gaussians.precision[
+            used[:, np.newaxis, np.newaxis], others[:, np.newaxis], others
+        ]
+        covariance = np.zeros((len(used), d, d))
+        covariance[:, others[:, np.newaxis], others] = np.linalg.inv(block)
+        covariance *= np.logical_and.outer(missing, missing)
         count = np.bincount(leaf, minlength=len(used))
         parts.append((row[member], mean, count, used, np.tile(missing, (len(used), 1)), covariance))
     rows_of, mean, count, leaf, missing, covariance = map(np.concatenate, zip(*parts))
     return ConditionalNormals(rows_of, offsets(count), mean, leaf, missing, covariance)
-
-
-def _regressed(
-    precision: Floats, scored: NDArray[np.bool_], missing: NDArray[np.bool_]
-) -> tuple[Floats, Floats]:
-    """Regression of the missing scores on those observed, and covariances that are 0 elsewhere."""
-    others, wanted = np.flatnonzero(~scored), np.flatnonzero(missing)
-    within = missing[others]
-    # The inverse of this part of the precision is the covariance given the observed scores.
-    spread = np.linalg.inv(precision[:, others[:, np.newaxis], others])[:, within]
-    slopes = -spread @ precision[:, others[:, np.newaxis], np.flatnonzero(scored)]
-    covariance = np.zeros(precision.shape)
-    covariance[:, wanted[:, np.newaxis], wanted] = spread[:, :, within]
-    return slopes, covariance

@@ -7,37 +7,30 @@ observed cells o from their means, and missing cells m,
 
     \log N(x_o) &= -\tfrac{|o|}{2} \log 2 \pi - \tfrac12 \log |\Sigma_{oo}|
         - \tfrac12 d_o^T \Sigma_{oo}^{-1} d_o, \\
+    E[d_m \mid x_o] &= -\Lambda_{mm}^{-1} \Lambda_{mo} d_o, \qquad
+        \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1}, \\
     \log |\Sigma_{oo}| &= \log |\Sigma| + \log |\Lambda_{mm}|, \qquad
-        d_o^T \Sigma_{oo}^{-1} d_o = d_o^T \Lambda_{oo} d_o - |C^{-1} \Lambda_{mo} d_o|^2, \qquad
-        C C^T = \Lambda_{mm}, \\
-    E[d_m \mid x_o] &= -\Lambda_{mm}^{-1} \Lambda_{mo} d_o = \Sigma_{mo} \Sigma_{oo}^{-1} d_o,
-    \qquad \operatorname{Cov}[d_m \mid x_o] = \Lambda_{mm}^{-1}
-        = \Sigma_{mm} - \Sigma_{mo} \Sigma_{oo}^{-1} \Sigma_{om},
+        d_o^T \Sigma_{oo}^{-1} d_o = d_o^T \Lambda_{oo} d_o + E[d_m \mid x_o]^T \Lambda_{mo} d_o,
 
-so that only the smaller block is factorised, that of the missing cells of the precision or that of
-the observed cells of the covariance. Rows of one missingness pattern share the factor. With
-:math:`d` set to zero at missing cells, one product :math:`\Lambda d` of all rows has both
-:math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`. The plain twin, which reads each row off the
-covariance, is ``tests/naive/gaussians.py``.
+so that all follows from a factor of the block of the missing cells of the precision, which rows of
+one missingness pattern share. With :math:`d` set to zero at missing cells, one product
+:math:`\Lambda d` of all rows has both :math:`\Lambda_{oo} d_o` and :math:`\Lambda_{mo} d_o`. The
+plain twin, which reads each row off the covariance, is ``tests/naive/gaussians.py``.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
+from skpc._jit import internal_kernel, kernel
 from skpc._threads import each
-from skpc.variables.gaussian_kernels import complete, measure
 
 _LOG_2_PI = math.log(2.0 * math.pi)
-#: Rows that are taken together, at least and at most, and the number of parts in between. None of
-#: them depends on the number of threads, nor do the results.
-_FEWEST_ROWS, _MOST_ROWS, _PARTS = 1024, 8192, 4
 
 
 class Patterns(NamedTuple):
@@ -75,29 +68,14 @@ class Patterns(NamedTuple):
     def from_scores(cls, scores: Floats) -> Patterns:
         """The patterns of rows with NaN where a cell is missing."""
         observed = ~np.isnan(scores)
-        n_rows, d = observed.shape
-        if n_rows and observed.all():
-            columns, ptr = np.arange(d)[np.newaxis], np.array([0, n_rows])
-            return cls(np.arange(n_rows), ptr, observed[:1], columns, np.zeros(1, np.int64))
         # The bits of a row as one value: these sort faster than rows do.
-        bits = np.packbits(observed, axis=1) if d else np.zeros((n_rows, 1), np.uint8)
-        key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
-        first, pattern, size = np.unique(
-            key, return_index=True, return_inverse=True, return_counts=True
-        )[1:]
-        fewest_first = np.argsort(observed[first].sum(axis=1), kind="stable")
-        rank = np.empty(len(first), dtype=np.int64)
-        rank[fewest_first] = np.arange(len(first))
-        ptr = np.zeros(len(first) + 1, dtype=np.int64)
-        np.cumsum(size[fewest_first], out=ptr[1:])
-        order = np.argsort(rank[pattern], kind="stable").astype(np.int64, copy=False)
-        observed = observed[first[fewest_first]]
+        bits = np.packbits(np.insert(observed, 0, True, axis=1), axis=1)
+        key = bits.view(np.dtype((np.void, bits.shape[1]))).ravel()
+        _, first, pattern, size = np.unique(key, True, True, True)
+        order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
+        observed = observed[first]
         columns = np.argsort(observed, axis=1, kind="stable")
-        return cls(order, ptr, observed, columns, (~observed).sum(axis=1))
-
-    def _only(self, kept: slice) -> Patterns:
-        observed, columns, n_missing = self.observed[kept], self.columns[kept], self.n_missing[kept]
-        return self._replace(observed=observed, columns=columns, n_missing=n_missing)
+        return cls(order, offsets(size), observed, columns, (~observed).sum(axis=1))
 
     @property
     def are_complete(self) -> bool:
@@ -115,20 +93,6 @@ class Patterns(NamedTuple):
         counts = np.empty(len(self.order), dtype=np.int64)
         counts[self.order] = self.observed.sum(axis=1)[self.pattern]
         return counts
-
-    def parts(self, size: int) -> list[Patterns]:
-        """Consecutive parts of ``size`` rows; their order is that among all rows."""
-        n_rows = len(self.order)
-        if n_rows <= size:
-            return [self]
-        parts = []
-        for begin in range(0, n_rows, size):
-            end = min(begin + size, n_rows)
-            first, last = np.searchsorted(self.ptr, (begin, end - 1), side="right").tolist()
-            ptr = np.clip(self.ptr[first - 1 : last + 1], begin, end) - begin
-            of_rows = self._replace(order=self.order[begin:end].copy(), ptr=ptr)
-            parts.append(of_rows._only(slice(first - 1, last)))
-        return parts
 
 
 class Gaussians(NamedTuple):
@@ -248,13 +212,7 @@ def squared_distances(
 ) -> tuple[Floats, Floats]:
     """Squared Mahalanobis distances of the observed cells of each row from the means.
 
-    Parameters
-    ----------
-    gaussians : Gaussians
-    scores : ndarray of shape (n_rows, d)
-        NaN where missing.
-    patterns : Patterns
-        Those of the scores.
+    The arguments are those of :func:`log_densities`.
 
     Returns
     -------
@@ -265,21 +223,17 @@ def squared_distances(
     shape = len(gaussians.mean), len(scores)
     square, log_det = np.empty(shape), np.empty(shape)
 
-    def measure_part(k: int, part: Patterns) -> None:
-        distance, mapped = _distances(gaussians, k, scores, part.order, part)
+    def measure(k: int) -> None:
+        filled = Filled.from_rows(gaussians, k, scores, patterns)
         # Squares of scores that overflow leave differences of infinities.
         with np.errstate(over="ignore", invalid="ignore"):
-            squares: Floats = np.einsum("rv,rv->r", distance, mapped)
-        log_dets = np.full(len(squares), gaussians.log_det[k])
-        if not part.are_complete:
-            matrices = gaussians.covariance[k], gaussians.precision[k]
-            of_patterns = part.columns, part.n_missing, part.pattern
-            measure(*matrices, *of_patterns, distance, mapped, squares, log_dets)
-        square[k, part.order], log_det[k, part.order] = squares, log_dets
+            squares = np.einsum("rv,rv->r", filled.distance, filled.mapped)
+        square[k, patterns.order] = squares
+        log_det[k, patterns.order] = filled.log_det
 
-    each(measure_part, _tasks(gaussians, patterns), float(scores.size) * gaussians.mean.size)
+    each(measure, zip(range(len(gaussians.mean))), float(scores.size) * gaussians.mean.size)
     square[np.isnan(square)] = np.inf
-    return square, log_det
+    return square, np.where(patterns.n_observed > 0, log_det, 0.0)
 
 
 def statistics(
@@ -293,11 +247,8 @@ def statistics(
 
     Parameters
     ----------
-    gaussians : Gaussians
-    scores : ndarray of shape (n_rows, d)
-        NaN where missing.
-    patterns : Patterns
-        Those of the scores.
+    gaussians, scores, patterns
+        See :func:`log_densities`.
     weight : ndarray of shape (n_components, n_rows)
         Weight of each row in each component, not negative. Weights of zero cost nothing.
     spread_weight : ndarray of shape (n_components, n_rows), default=None
@@ -314,24 +265,17 @@ def statistics(
         included.
     """
     spread_weight = weight if spread_weight is None else spread_weight
-    total, square = np.zeros_like(gaussians.mean), np.zeros_like(gaussians.covariance)
+    total, square = np.empty_like(gaussians.mean), np.empty_like(gaussians.covariance)
 
-    def add(k: int, part: Patterns) -> tuple[Floats, Floats]:
-        weights = weight[k].take(part.order)
+    def add(k: int) -> None:
+        weights = weight[k].take(patterns.order)
         chosen = np.flatnonzero(weights)
-        rows = part.order[chosen]
-        spread = np.zeros(gaussians.covariance.shape[1:])
-        of_spread = spread_weight[k].take(rows)
-        distance, _ = _completed(gaussians, k, scores, part, chosen, of_spread, spread)
-        weights = weights[chosen]
-        products = (weights[:, np.newaxis] * distance).T @ distance
-        return weights @ distance, products + spread
+        weights, spread_weights = weights[chosen], spread_weight[k].take(patterns.order[chosen])
+        filled = Filled.from_rows(gaussians, k, scores, patterns, chosen, spread_weights)
+        total[k] = weights @ filled.distance
+        square[k] = (weights[:, np.newaxis] * filled.distance).T @ filled.distance + filled.spread
 
-    tasks = _tasks(gaussians, patterns)
-    sums = each(add, tasks, float(scores.size) * gaussians.mean.size)
-    for (k, _), (of_rows, of_products) in zip(tasks, sums):
-        total[k] += of_rows
-        square[k] += of_products
+    each(add, zip(range(len(gaussians.mean))), float(scores.size) * gaussians.mean.size)
     lower = np.tril(square)
     return weight.sum(axis=1), total, lower + np.tril(lower, -1).transpose(0, 2, 1)
 
@@ -343,11 +287,8 @@ def conditionals(
 
     Parameters
     ----------
-    gaussians : Gaussians
-    scores : ndarray of shape (n_rows, d)
-        NaN where missing.
-    patterns : Patterns
-        Those of the scores.
+    gaussians, scores, patterns
+        See :func:`log_densities`.
     wanted : bool ndarray of shape (n_components, n_rows)
         Which components are asked about which rows.
 
@@ -358,24 +299,18 @@ def conditionals(
     """
     shape = len(gaussians.mean), *scores.shape
     mean, variance = np.zeros(shape), np.zeros(shape)
-    for k, part in _tasks(gaussians, patterns):
-        chosen = np.flatnonzero(wanted[k].take(part.order))
-        rows = part.order[chosen]
-        distance, variance[k, rows] = _completed(gaussians, k, scores, part, chosen)
-        mean[k, rows] = gaussians.mean[k] + distance
+    for k in range(len(gaussians.mean)):
+        chosen = np.flatnonzero(wanted[k].take(patterns.order))
+        rows = patterns.order[chosen]
+        filled = Filled.from_rows(gaussians, k, scores, patterns, chosen, with_variance=True)
+        mean[k, rows], variance[k, rows] = gaussians.mean[k] + filled.distance, filled.variance
     return mean, np.sqrt(variance)
 
 
 def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
     """Log density (nats) of each observed cell given the other observed cells of its row.
 
-    Parameters
-    ----------
-    gaussians : Gaussians
-    scores : ndarray of shape (n_rows, d)
-        NaN where missing.
-    patterns : Patterns
-        Those of the scores.
+    The arguments are those of :func:`log_densities`.
 
     Returns
     -------
@@ -383,67 +318,177 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
         Zero where a cell is missing.
     """
     log_density = np.zeros((len(gaussians.mean), *scores.shape))
-    observed, shape = patterns.observed[patterns.pattern], patterns.observed.shape
-    # One row without distances for each pattern, whose observed cells change places with the
-    # missing ones: this precision is to the former what the covariance is to the latter.
-    pattern, nothing, no_weight = np.arange(shape[0]), np.zeros(shape), np.zeros(shape[0])
-    inverse = np.argsort(~patterns.observed, axis=1, kind="stable"), shape[1] - patterns.n_missing
+    observed, precision = patterns.observed[patterns.pattern], gaussians.precision
+    # The diagonals of the precisions of the observed cells alone: what the missing ones explain
+    # is taken away.
+    strength = np.diagonal(precision, axis1=1, axis2=2)
+    strength = np.repeat(strength[:, np.newaxis], len(patterns.columns), axis=1)
+    for p, (columns, n_missing) in enumerate(zip(patterns.columns, patterns.n_missing.tolist())):
+        rows, others = columns[:n_missing, np.newaxis], columns[n_missing:]
+        cross = precision[:, rows, others]
+        explained = cross * np.linalg.solve(precision[:, rows, rows.T], cross)
+        strength[:, p, others] -= explained.sum(axis=1)
     for k in range(len(gaussians.mean)):
-        matrices = gaussians.precision[k], gaussians.covariance[k]
-        strength, spread = np.zeros(shape), np.zeros(matrices[0].shape)
-        filled = nothing.copy()
-        complete(*matrices, *inverse, pattern, no_weight, nothing, filled, spread, strength)
-        strengths = np.where(observed, strength[patterns.pattern], 1.0)
-        distance, _ = _completed(gaussians, k, scores, patterns, np.arange(len(scores)))
+        distance = Filled.from_rows(gaussians, k, scores, patterns).distance
+        strengths = strength[k, patterns.pattern]
         # The square of a cell that no Gaussian can have may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            rest = distance @ gaussians.precision[k]
+            rest = distance @ precision[k]
             values = 0.5 * (np.log(strengths) - _LOG_2_PI - rest**2 / strengths)
         log_density[k, patterns.order] = np.where(observed, values, 0.0)
     return log_density
 
 
-def _tasks(gaussians: Gaussians, patterns: Patterns) -> list[tuple[int, Patterns]]:
-    """Each component with each part of the rows."""
-    size = -(-len(patterns.order) // _PARTS)
-    parts = patterns.parts(min(max(size, _FEWEST_ROWS), _MOST_ROWS))
-    return list(product(range(len(gaussians.mean)), parts))
+class Filled(NamedTuple):
+    """Rows whose missing cells have been filled by a component.
 
-
-def _distances(
-    gaussians: Gaussians, k: int, scores: Floats, rows: Ints, patterns: Patterns
-) -> tuple[Floats, Floats]:
-    """Distances of rows from the mean, zero where missing; these times the precision."""
-    # Unlike brackets, this leaves Python's lock to other threads.
-    distance = scores.take(rows, axis=0)
-    distance -= gaussians.mean[k]
-    if not patterns.are_complete:
-        distance[np.isnan(distance)] = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        return distance, distance @ gaussians.precision[k]
-
-
-def _completed(
-    gaussians: Gaussians,
-    k: int,
-    scores: Floats,
-    patterns: Patterns,
-    chosen: Ints,
-    weight: Floats | None = None,
-    spread: Floats | None = None,
-) -> tuple[Floats, Floats]:
-    """Expected distances of chosen rows from the mean of a component, and variances.
-
-    Sums of conditional covariances, weighted, are added to ``spread``, shape (d, d); without it
-    the variances of the missing cells are returned, and else an array without rows.
+    Parameters
+    ----------
+    distance : ndarray of shape (n_rows, d)
+        Expected distances from the mean.
+    mapped : ndarray of shape (n_rows, d)
+        The distances of the observed cells, zero elsewhere, times the precision.
+    log_det : ndarray of shape (n_rows,)
+        Log determinants of the covariances of the observed cells.
+    spread : ndarray of shape (d, d)
+        Weighted sum of the conditional covariances; its lower half.
+    variance : ndarray of shape (n_rows, d)
+        Conditional variances; without rows where they were not wanted.
     """
-    rows, d = patterns.order[chosen], scores.shape[1]
-    distance, mapped = _distances(gaussians, k, scores, rows, patterns)
-    variance = np.zeros((len(rows) if spread is None else 0, d))
-    if not patterns.are_complete:
-        if weight is None or spread is None:
-            weight, spread = np.zeros(len(rows)), np.zeros((d, d))
-        matrices = gaussians.covariance[k], gaussians.precision[k]
-        of_patterns = patterns.columns, patterns.n_missing, patterns.pattern[chosen]
-        complete(*matrices, *of_patterns, weight, mapped, distance, spread, variance)
-    return distance, variance
+
+    distance: Floats
+    mapped: Floats
+    log_det: Floats
+    spread: Floats
+    variance: Floats
+
+    @classmethod
+    def from_rows(
+        cls,
+        gaussians: Gaussians,
+        k: int,
+        scores: Floats,
+        patterns: Patterns,
+        chosen: Ints | slice = slice(None),
+        weight: Floats | None = None,
+        with_variance: bool = False,
+    ) -> Filled:
+        """Fill rows by component ``k``: all, or those at some places in the order of patterns.
+
+        ``weight`` has the weights of their conditional covariances; None means zero.
+        """
+        rows, d = patterns.order[chosen], scores.shape[1]
+        # Unlike brackets, this leaves Python's lock to other threads.
+        distance = scores.take(rows, axis=0)
+        distance -= gaussians.mean[k]
+        if not patterns.are_complete:
+            distance[np.isnan(distance)] = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            mapped = distance @ gaussians.precision[k]
+        log_det = np.full(len(rows), gaussians.log_det[k])
+        variance = np.zeros((len(rows) if with_variance else 0, d))
+        filled = cls(distance, mapped, log_det, np.zeros((d, d)), variance)
+        if not patterns.are_complete:
+            weight = np.zeros(len(rows)) if weight is None else weight
+            of_rows = patterns.columns, patterns.n_missing, patterns.pattern[chosen], weight
+            _fill(gaussians.precision[k], *of_rows, *filled)
+        return filled
+
+
+@internal_kernel
+def factorise(matrix: Floats, index: Ints, root: Floats) -> float:
+    """Cholesky factor of the block that an index selects, and its log determinant.
+
+    Its diagonal holds reciprocals, since products are cheaper than quotients.
+    """
+    log_det = 0.0
+    for i in range(len(index)):
+        # Row by row: both factors of a product are neighbours in memory.
+        for j in range(i):
+            rest = matrix[index[i], index[j]]
+            for s in range(j):
+                rest -= root[i, s] * root[j, s]
+            root[i, j] = rest * root[j, j]
+        rest = matrix[index[i], index[i]]
+        for s in range(i):
+            rest -= root[i, s] * root[i, s]
+        root[i, i] = 1.0 / math.sqrt(rest)
+        log_det += math.log(rest)
+    return log_det
+
+
+@internal_kernel
+def _solve(root: Floats, begin: int, vector: Floats) -> None:
+    """Solve by a factor and by its transpose, in place; entries before ``begin`` are left alone."""
+    for i in range(begin, len(vector)):
+        # Loops over slices begin at zero: numba looks for negative places in others, one by one.
+        row, solved, rest = root[i, begin:i], vector[begin:i], vector[i]
+        for j in range(len(row)):
+            rest -= row[j] * solved[j]
+        vector[i] = rest * root[i, i]
+    for i in range(len(vector) - 1, begin - 1, -1):
+        # The columns of the transpose are the rows of the factor: neighbours in memory again.
+        row, rest_of, solution = root[i, begin:i], vector[begin:i], vector[i] * root[i, i]
+        for j in range(len(row)):
+            rest_of[j] -= row[j] * solution
+        vector[i] = solution
+
+
+@kernel(new_arrays=True)
+def _fill(
+    precision: Floats,
+    columns: Ints,
+    n_missing: Ints,
+    pattern: Ints,
+    weight: Floats,
+    distance: Floats,
+    mapped: Floats,
+    log_det: Floats,
+    spread: Floats,
+    variance: Floats,
+) -> None:
+    """Fill in the missing cells of rows, those of a pattern one after another.
+
+    ==========  ==================  ==========================================================
+    precision   (d, d)              of the component
+    columns     (n_patterns, d)     columns of each pattern, the missing ones first
+    n_missing   (n_patterns,)       number of missing columns of each pattern
+    pattern     (n_rows,)           the pattern of each row
+    weight      (n_rows,)           weight of the conditional covariance of each row
+    distance    (n_rows, d)         from the mean; zeros of missing cells change to expectations
+    mapped      (n_rows, d)         the distances times the precision
+    log_det     (n_rows,)           of the covariance; changed to that of the observed cells
+    spread      (d, d)              receives the weighted sum of conditional covariances, lower half
+    variance    (n_rows or 0, d)    receives conditional variances, if it has rows
+    ==========  ==================  ==========================================================
+    """
+    n_rows, d = distance.shape
+    root, workspace, begin = np.empty((d, d)), np.empty(d), 0
+    while begin < n_rows:
+        # Rows of a pattern stand together: its factor and its spread are made once for all.
+        p, end, weights = pattern[begin], begin, 0.0
+        while end < n_rows and pattern[end] == p:
+            weights += weight[end]
+            end += 1
+        missing = columns[p, : n_missing[p]]
+        solved = workspace[: len(missing)]
+        of_pattern = factorise(precision, missing, root)
+        for r in range(begin, end):
+            log_det[r] += of_pattern
+            for i in range(len(missing)):
+                solved[i] = -mapped[r, missing[i]]
+            _solve(root, 0, solved)
+            for i in range(len(missing)):
+                distance[r, missing[i]] = solved[i]
+        rows = variance[begin:end]
+        # The inverse, column by column; without a weight nobody asks for more than variances.
+        for j in range(len(missing) if weights > 0.0 or len(rows) else 0):
+            solved[:] = 0.0
+            solved[j] = 1.0
+            # The first entries of a column of the unit matrix stay zero.
+            _solve(root, j, solved)
+            for i in range(j, len(missing)):
+                spread[missing[i], missing[j]] += weights * solved[i]
+            for r in range(len(rows)):
+                rows[r, missing[j]] = solved[j]
+        begin = end

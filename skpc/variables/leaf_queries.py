@@ -30,7 +30,6 @@ from skpc.variables.leaves import (
     Leaves,
     Lines,
     over_states,
-    peaks_and_modes,
     states_of_leaves,
     updated_log_prob,
 )
@@ -148,6 +147,12 @@ def _param_places(leaves: Leaves, leaf: Ints, formula: Any) -> Ints:
     return first + np.arange(formula.N_PARAMS)[:, np.newaxis]
 
 
+def _prob_of_formula(leaves: Leaves, param: Floats, leaf: Ints) -> Floats:
+    """Probability of the values that a formula describes: of the last state, if there are any."""
+    last = param[leaves.param_ptr[leaf] + leaves.n_states[leaf] - 1]
+    return np.exp(np.where(leaves.n_states[leaf] > 0, last, 0.0))
+
+
 def _entry_places(leaves: Leaves, leaf: Ints, formula: Any) -> Ints:
     """Positions of the entries of formulas in tables and statistics, one row each."""
     return leaves.first[leaf + 1] - formula.N_ENTRIES + np.arange(formula.N_ENTRIES)[:, np.newaxis]
@@ -188,20 +193,9 @@ def mode_tables(
     """
     table = leaf_tables(leaves, param, columns)
     mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
-    for formula, leaf, _ in formula_params(leaves, param):
-        mode[leaf], best[leaf] = formula.mode(table[_entry_places(leaves, leaf, formula)])
-    states = states_of_leaves(leaves, columns.n_states)
-    log_peak, middle = peaks_and_modes(columns)
-    density = param[states.param] + log_peak[states.state]
-    greatest = np.maximum.reduceat(density, states.begin)
-    is_best = density == np.repeat(greatest, states.size)
-    position = np.where(is_best, np.arange(len(density)), len(density))
-    mode[states.leaf] = middle[states.state[np.minimum.reduceat(position, states.begin)]]
-    best[states.leaf] = greatest
-    for var, leaf in _scored(leaves):
-        form = _scored_form(leaves, param, columns, var, alone=True)
-        relative = table[_entry_places(leaves, leaf, gaussian)][2]
-        mode[leaf], best[leaf] = form.modes(relative)
+    for var, leaf in leaves.alone():
+        form = forms_of(leaves, param, columns, var, leaf)
+        mode[leaf], best[leaf] = form.modes(float(columns.log_peak[var]))
     table[_missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
     return table, mode
 
@@ -234,16 +228,16 @@ def updated_param(
     for formula, leaf, rows in formula_params(leaves, param):
         position, var = _param_places(leaves, leaf, formula), leaves.var[leaf]
         counts = statistic[_entry_places(leaves, leaf, formula)]
-        if leaves.family[leaf[0]] == SCORED:
-            # Atoms have no score either: of the missing cells, those of the last state count.
-            missing = statistic[_missing_entry(leaves)[leaf]]
-            counts[-1] = missing * np.exp(param[position[0] - 1])
+        # Atoms have no score either: of the missing cells, those of the last state count.
+        missing = statistic[_missing_entry(leaves)[leaf]]
+        counts[-1] = missing * _prob_of_formula(leaves, param, leaf)
         like_column = (pseudo_count[position[0]], column_mean[var], column_sd[var])
         updated[position] = formula.updated(counts, rows, *like_column)
-    for column, leaf in _scored(leaves):
-        mean, sd = _param_places(leaves, leaf, gaussian)
-        smallest = columns.scored(column).smallest_sds(updated[mean])
-        updated[sd] = np.maximum(updated[sd], smallest)
+    for column, leaf in leaves.alone():
+        if columns.family[column] == SCORED:
+            mean, sd = _param_places(leaves, leaf, gaussian)
+            smallest = columns.scored(column).smallest_sds(updated[mean])
+            updated[sd] = np.maximum(updated[sd], smallest)
     for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
         mean, covariance = of_scope.positions(leaves)
         like_columns = (pseudo_count[mean[:, 0]], column_mean, column_sd)
@@ -266,9 +260,8 @@ def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: F
     count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
     states = states_of_leaves(leaves, columns.n_states)
     count[states.param] *= np.exp(param[states.param])
-    for _, leaf in _scored(leaves):
-        position = _param_places(leaves, leaf, gaussian)
-        count[position] *= np.exp(param[position[0] - 1])
+    for formula, leaf, _ in formula_params(leaves, param):
+        count[_param_places(leaves, leaf, formula)] *= _prob_of_formula(leaves, param, leaf)
     return count
 
 
@@ -291,8 +284,9 @@ def counts_like_columns(
     count = np.full(len(param), like_column)
     states = states_of_leaves(leaves, np.array([len(shares) for shares in of_columns]))
     count[states.param] *= np.concatenate([np.empty(0), *of_columns])[states.state]
-    for var, leaf in _scored(leaves):
-        count[_param_places(leaves, leaf, gaussian)] *= of_columns[var][-1]
+    last = np.array([shares[-1] if len(shares) else 1.0 for shares in of_columns])
+    for formula, leaf, _ in formula_params(leaves, param):
+        count[_param_places(leaves, leaf, formula)] *= last[leaves.var[leaf]]
     categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
     count[categorical] += as_learned * np.exp(param[categorical])
     return count
@@ -320,12 +314,18 @@ def log_prior(
     return float(total)
 
 
-def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Any:
-    """The distributions of all leaves of a variable, in the order of the nodes (a Form)."""
+def forms_of(
+    leaves: Leaves, param: Floats, columns: Columns, var: int, leaf: Ints | None = None
+) -> Any:
+    """The distributions of all leaves of a variable, in the order of the nodes (a Form).
+
+    ``leaf`` chooses some of those that have the variable alone.
+    """
     family, n_states = int(columns.family[var]), int(columns.n_states[var])
+    entry = np.flatnonzero(leaves.scope == var) if leaf is None else leaves.scope_ptr[leaf]
+    leaf = leaves.owner[entry] if leaf is None else leaf
     if family == SCORED:
-        return _scored_form(leaves, param, columns, var)
-    leaf = np.flatnonzero(leaves.var == var)
+        return _scored_form(leaves, param, columns, entry, leaf)
     if family in FORMULAS:
         formula = FORMULAS[family]
         return formula.form(*param[_param_places(leaves, leaf, formula)])
@@ -333,22 +333,11 @@ def forms_of(leaves: Leaves, param: Floats, columns: Columns, var: int) -> Any:
     return over_states(columns, var, prob)
 
 
-def _scored(leaves: Leaves) -> list[tuple[int, Ints]]:
-    """Each variable of numbers with atoms and a score, and the leaves that have it alone."""
-    is_scored = leaves.family == SCORED
-    variables = np.unique(leaves.var[is_scored]).tolist()
-    return [(var, np.flatnonzero(is_scored & (leaves.var == var))) for var in variables]
-
-
 def _scored_form(
-    leaves: Leaves, param: Floats, columns: Columns, var: int, alone: bool = False
+    leaves: Leaves, param: Floats, columns: Columns, entry: Ints, leaf: Ints
 ) -> ScoredNormals:
-    """What leaves with atoms and scores say of a variable: all, or those that have it alone."""
-    entry = np.flatnonzero(leaves.scope == var)
-    leaf = leaves.owner[entry]
-    if alone:
-        chosen = leaves.family[leaf] == SCORED
-        entry, leaf = entry[chosen], leaf[chosen]
+    """Leaves with atoms and scores, and the entries of a variable in their scopes."""
+    var = int(leaves.scope[entry[0]])
     begin, end = leaves.scope_ptr[leaf], leaves.scope_ptr[leaf + 1]
     first, n_states = leaves.param_ptr[leaf], offsets(columns.n_states[leaves.scope])
     states = first + n_states[entry] - n_states[begin]
@@ -358,7 +347,8 @@ def _scored_form(
     # A leaf of one variable has a standard deviation where others have a matrix of variances.
     spread = param[means + size + place * (size + 1)]
     sd = np.where(leaves.family[leaf] == BLOCK, np.sqrt(spread), spread)
-    return ScoredNormals(columns.scored(var), prob, param[means + place], sd)
+    rest = Normals(param[means + place], sd, prob[:, -1])
+    return ScoredNormals(columns.scored(var), prob[:, :-1], rest)
 
 
 def known_cells(columns: Columns, var: int, values: Floats) -> Form:
@@ -412,15 +402,8 @@ def posterior_form(
     """
     if columns.family[var] in WITH_STATES_ALONE:
         return over_states(columns, var, prob)
-    parts = forms_of(leaves, param, columns, var)
-    if isinstance(parts, Points):
-        return parts._replace(prob=prob @ parts.prob)
-    if given is None:
-        return parts._replace(prob=prob)
-    place, mean, sd = given
-    all_means, all_sds = (np.tile(part, (len(prob), 1)) for part in (parts.mean, parts.sd))
-    all_means[:, place], all_sds[:, place] = mean.T, sd.T
-    return parts._replace(mean=all_means, sd=all_sds, prob=prob)
+    form = forms_of(leaves, param, columns, var).mixed(prob)
+    return form if given is None else form.given(*given)
 
 
 def is_category(columns: Columns, var: int) -> bool:

@@ -44,6 +44,14 @@ class Leaves(NamedTuple):
         """The leaf that each entry of ``scope`` belongs to."""
         return np.repeat(np.arange(len(self.node)), np.diff(self.scope_ptr))
 
+    def alone(self) -> list[tuple[int, Ints]]:
+        """Each variable with the leaves that have it alone."""
+        # The lines of all others stand behind those of the variables.
+        leaf = np.flatnonzero(self.line == self.var)
+        leaf = leaf[np.argsort(self.var[leaf], kind="stable")]
+        begin = np.flatnonzero(np.diff(self.var[leaf], prepend=-1))
+        return list(zip(self.var[leaf[begin]].tolist(), np.split(leaf, begin[1:])))
+
     def with_variable(self, var: int) -> Ints:
         """The leaves that have a variable in their scope, in the order of the nodes."""
         return self.owner[self.scope == var]
@@ -238,13 +246,3 @@ def over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:
     """Distributions with these probabilities of the states of a variable."""
     axis = axis_of(columns, var)
     return Points(np.arange(float(prob.shape[1])), prob) if axis is None else Bins(axis, prob)
-
-
-def peaks_and_modes(columns: Columns) -> tuple[Floats, Floats]:
-    """Greatest log density within each state of all variables, and a value that has it."""
-    peak, mode = [], []
-    for var, n_states in enumerate(columns.n_states):
-        axis = axis_of(columns, var)
-        peak.append(np.zeros(n_states) if axis is None else axis.log_peaks())
-        mode.append(np.arange(float(n_states)) if axis is None else axis.modes())
-    return np.concatenate(peak), np.concatenate(mode)

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import yeojohnson_llf
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
@@ -41,9 +42,9 @@ _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 _WIDENED = 0.01
 #: Draws snap to values seen where these are fewer than this share of the rows, and not too many.
 _FEW_VALUES, _MAX_VALUES = 1.0 / 3.0, 10_000
-#: Quantiles on which powers of the score are compared; the powers, from a logarithm to its mirror
-#: image: beyond, means of what lies outside the range seen explode; and the folds.
-_SKETCH, _POWERS, _FOLDS = 2000, np.arange(0.0, 2.25, 0.25), 4
+#: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
+#: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
+_SKETCH, _ENOUGH, _POWERS = 2000, 8, np.arange(0.0, 2.25, 0.25)
 #: The power transform goes on linearly beyond the range seen, widened by this part of it.
 _BEYOND = 0.1
 
@@ -327,9 +328,8 @@ def _score_around(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
 
 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
-    """The score of the power that makes held-out values most likely as normal ones."""
-    lower, upper = bounds
-    line = Score(lower, upper).transform(points)
+    """The score of the power that makes the values most likely as normal ones."""
+    line = Score(*bounds).transform(points)
     n_levels = int(min(_SKETCH, max(len(points), mass.sum())))
     cumulated = np.cumsum(mass)
     levels = 2 * np.arange(n_levels) + 1
@@ -337,39 +337,14 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
     spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
     spread = max(spread or max(abs(float(centre)), 1.0), TINY)
-    u = (sketch - centre) / spread
-    low, high = float(line[0] - centre) / spread, float(line[-1] - centre) / spread
-    margin = _BEYOND * (high - low)
-    plain = Score(power=1.0, low=low - margin, high=high + margin)
-    scores = [plain._replace(power=float(power)) for power in _POWERS]
-    # Of each power, the log slope is a multiple of this one.
-    log_slope = float(plain._replace(power=0.0).log_slope(u).sum())
-    z = np.array([score.transform(u) for score in scores])
-    merit = _held_out(z, (1.0 - _POWERS) * log_slope)
-    identity = int(np.flatnonzero(_POWERS == 1.0)[0])
-    best = int(np.argmax(merit))
-    best = best if merit[best] > merit[identity] else identity
-    return scores[best]._replace(lower=lower, upper=upper, centre=float(centre), spread=spread)
-
-
-def _held_out(z: Floats, log_slope: Floats) -> Floats:
-    """Log-likelihood of values whose scores are normal, each fold under the others' moments.
-
-    For each power there is a row of scores, and the sum of the log slopes.
-    """
-    if z.shape[1] < 2 * _FOLDS:
-        return np.full(len(z), -math.inf)
-    # One wild value may be too large for squares; such a power is not the best one.
-    with np.errstate(over="ignore", invalid="ignore"):
-        folds = [z[:, fold::_FOLDS] for fold in range(_FOLDS)]
-        count = np.array([fold.shape[1] for fold in folds])
-        first = np.stack([fold.sum(axis=1) for fold in folds], axis=1)
-        second = np.stack([np.square(fold).sum(axis=1) for fold in folds], axis=1)
-        # The other folds are added up: a fold taken from the total would leave rounding behind.
-        n_others, mean, square = (part @ (1.0 - np.eye(_FOLDS)) for part in (count, first, second))
-        mean /= n_others
-        variance = np.maximum(square / n_others - mean**2, 1e-12)
-        squares = second - 2.0 * mean * first + count * mean**2
-        of_scores = 0.5 * (count * np.log(variance) + squares / variance).sum(axis=1)
-        total = log_slope - of_scores
-    return np.where(np.isfinite(total), total, -math.inf)
+    u, ends = (sketch - centre) / spread, (line[[0, -1]] - centre) / spread
+    power = 1.0
+    if n_levels >= _ENOUGH:
+        # One wild value may be too large for squares; such a power is not the best one.
+        with np.errstate(all="ignore"):
+            merit = np.array([yeojohnson_llf(power, u) for power in _POWERS])
+        merit = np.where(np.isfinite(merit), merit, -math.inf)
+        # Among equals, the identity.
+        power = float(_POWERS[np.argmax(merit)]) if merit.max() > merit[_POWERS == 1.0] else 1.0
+    low, high = ends + _BEYOND * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
+    return Score(*bounds, float(centre), spread, power, float(low), float(high))

@@ -116,12 +116,6 @@ def entries(rate: Floats, highest: Floats) -> Floats:
     return np.array([np.log(rate), rate, np.zeros(len(rate))])
 
 
-def mode(table: Floats) -> tuple[Floats, Floats]:
-    """Most probable count of each leaf, and its log probability."""
-    count = np.floor(table[1])
-    return count, xlogy(count, table[1]) - table[1] - gammaln(count + 1.0)
-
-
 def form(rate: Floats) -> Points:
     """What kernels and predictive values see: the counts that any of the rates makes likely."""
     low, high = float(rate.min()), float(rate.max())

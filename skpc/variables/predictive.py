@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.forms import Bins, Points, ScoredNormals, Term, bisected
+from skpc.variables.forms import Bins, Form, Points, ScoredNormals
 from skpc.variables.number import Number
 
 
-class FormSum(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class FormSum(Form):
     """Distributions whose parts have several forms; see :class:`Predictive` for their sum.
 
     Parameters
@@ -34,9 +36,10 @@ class FormSum(NamedTuple):
 
     forms: tuple[Any, ...]
 
-    def means(self) -> Floats:
-        """Mean of each distribution."""
-        return np.asarray(sum(form.means() for form in self.forms))
+    def moments(self, centre: float) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre`` under each distribution."""
+        first, second = zip(*(form.moments(centre) for form in self.forms))
+        return np.asarray(sum(first)), np.asarray(sum(second))
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
@@ -48,15 +51,8 @@ class FormSum(NamedTuple):
 
     def quantiles(self, level: float) -> Floats:
         """The number below which each distribution has ``level`` of its mass."""
-        if len(self.forms) == 1:
-            return np.asarray(self.forms[0].quantiles(level))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            # A form of weight zero has no quantiles.
-            bounds = np.array(
-                [np.where(f.prob.any(axis=1), f.quantiles(level), np.nan) for f in self.forms]
-            )
-        wanted, ends = level * self.total(), (np.nanmin(bounds, axis=0), np.nanmax(bounds, axis=0))
-        return bisected(lambda x: self.below(x) >= wanted, *ends, self.atoms)
+        alone = len(self.forms) == 1
+        return np.asarray(self.forms[0].quantiles(level) if alone else super().quantiles(level))
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
@@ -65,6 +61,10 @@ class FormSum(NamedTuple):
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return np.asarray(sum(form.total() for form in self.forms))
+
+    def scaled(self, weight: Floats) -> FormSum:
+        """The distributions as parts of a mixture, with weights of shape (n, 1)."""
+        return FormSum(tuple(form.scaled(weight) for form in self.forms))
 
     def without_atoms(self) -> FormSum:
         """The part without atoms, with its probability."""
@@ -120,14 +120,14 @@ class Predictive:
 
     def __init__(
         self,
-        terms: Sequence[Term],
+        terms: Sequence[Form],
         known: Floats,
         labels: Any = None,
         index: Any = None,
         number: Number | None = None,
     ) -> None:
-        self.terms, self.known, self.labels, self.index = tuple(terms), known, labels, index
-        self.number = number
+        self.terms: tuple[Any, ...] = tuple(terms)
+        self.known, self.labels, self.index, self.number = known, labels, index, number
 
     def __repr__(self) -> str:
         what = "numbers" if self.edges is None else f"numbers in {len(self.edges) + 1} bins"
@@ -164,7 +164,7 @@ class Predictive:
             )
         of_rows = np.broadcast_to(weight, (len(first.known), len(members)))
         terms = [
-            term._replace(prob=term.prob * of_rows[:, [k]])
+            term.scaled(of_rows[:, [k]])
             for k, member in enumerate(members)
             for term in member.terms
         ]
@@ -281,7 +281,7 @@ class Predictive:
         return FormSum((Points(value[order], prob),)), known
 
 
-def _atoms_of(term: Term) -> Floats:
+def _atoms_of(term: Form) -> Floats:
     if isinstance(term, Bins):
         return term.axis.atoms
     if isinstance(term, Points):
@@ -305,20 +305,20 @@ def _refuse_other_cells(members: Sequence[Predictive]) -> None:
             )
 
 
-def _joined(terms: list[Term]) -> list[Term]:
+def _joined(terms: list[Any]) -> list[Any]:
     """Add up the probabilities of terms over the same points or the same axis."""
-    joined: list[Term] = []
+    joined: list[Any] = []
     for term in terms:
         for place, other in enumerate(joined):
             if _same_parts(term, other):
-                joined[place] = other._replace(prob=other.prob + term.prob)
+                joined[place] = replace(other, prob=other.prob + term.prob)
                 break
         else:
             joined.append(term)
     return joined
 
 
-def _same_parts(term: Term, other: Term) -> bool:
+def _same_parts(term: Form, other: Form) -> bool:
     if isinstance(term, Points) and isinstance(other, Points):
         return np.array_equal(term.value, other.value)
     if isinstance(term, Bins) and isinstance(other, Bins):

@@ -87,7 +87,7 @@ class Score(NamedTuple):
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
         return z, log_slope
 
-    def moments(self, mean: Floats, sd: Floats, centre: Floats) -> tuple[Floats, Floats]:
+    def moments(self, mean: Floats, sd: Floats, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` for values x whose scores are normal.
 
         By Gauss-Legendre quadrature between the ends of the power transform and its middle, where
@@ -99,7 +99,7 @@ class Score(NamedTuple):
             return offset, offset**2 + (self.spread * sd) ** 2
         first, second = np.empty(len(mean)), np.empty(len(mean))
         flat = np.array(self, dtype=np.float64)
-        _quadrature(flat, self._knots, _RULES, mean, sd, centre, first, second)
+        _quadrature(flat, self._knots, _RULES, mean, sd, float(centre), first, second)
         return first, second
 
     @property
@@ -170,6 +170,15 @@ class ScoredColumn(NamedTuple):
         state = np.where(near.any(axis=1), near.argmax(axis=1) if near.size else 0, len(self.atoms))
         score = np.where(state < len(self.atoms), np.nan, self.score.transform(values))
         return np.where(np.isnan(values), -1, state), score
+
+    def modes(self, state_prob: Floats, mean: Floats) -> Floats:
+        """Most probable values of leaves with these probabilities and mean scores.
+
+        With atoms, all other values together compete by their probability: a density would
+        depend on the unit of the column.
+        """
+        values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
+        return np.where(np.isnan(values), self.score.inverse(mean), values)
 
     def smallest_sds(self, mean: Floats) -> Floats:
         """Smallest standard deviation of a leaf whose mean score is ``mean``.
@@ -297,7 +306,7 @@ def _quadrature(
     rules: tuple[Floats, Floats, Ints, Floats, Floats],
     mean: Floats,
     sd: Floats,
-    centre: Floats,
+    centre: float,
     first: Floats,
     second: Floats,
 ) -> None:
@@ -309,7 +318,7 @@ def _quadrature(
     rules   tuple       nodes, weights, sizes and longest pieces of quadrature rules
     mean    (n,)        means of the scores
     sd      (n,)        standard deviations of the scores
-    centre  (n,)        what values are counted from
+    centre  float       what values are counted from
     first   (n,)        receives means
     second  (n,)        receives mean squares
     ======  ==========  ==============================================================
@@ -349,7 +358,7 @@ def _quadrature(
                 inside = begin + half
                 _values_of_piece(score, bottom, below, top, above, inside, n, value)
                 for m in range(n):
-                    offset = value[m] - centre[i]
+                    offset = value[m] - centre
                     total += mass[m] * offset
                     square += mass[m] * offset * offset
             begin = end

@@ -1,5 +1,7 @@
 """Expectations of column kernels against quadrature."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -73,9 +75,9 @@ def test_expectations_of_bins_and_points_or_normals_agree_with_quadrature(axis):
 
 @every_axis
 def test_expectations_of_two_lists_of_bins_agree_with_quadrature(axis):
-    left = BINS[axis]._replace(prob=BINS[axis].prob[:-1])
+    left = replace(BINS[axis], prob=BINS[axis].prob[:-1])
     for other in BINS.values():
-        right = other._replace(prob=other.prob[:-1])
+        right = replace(other, prob=other.prob[:-1])
         for kernel in (RBF(0.05), RBF(10.0)):
             truth = expectation(kernel, left, right)
             assert_allclose(leaf_expectations(kernel, left, right), truth, atol=1e-12)
@@ -93,7 +95,7 @@ def test_expectations_of_bins_scale_with_the_axis(scale):
     wide = []
     for edges, lower, upper, *_ in (side.axis for side in (left, right)):
         wide.append(Axis(edges * scale, lower * scale, upper * scale))
-    wide = [side._replace(axis=axis) for side, axis in zip((left, right), wide)]
+    wide = [replace(side, axis=axis) for side, axis in zip((left, right), wide)]
     assert_allclose(
         leaf_expectations(RBF(0.5 / scale**2), *wide),
         leaf_expectations(RBF(0.5), left, right),
@@ -117,7 +119,7 @@ def test_draws_of_continuous_distributions_never_match(kernel):
     left = Normals(np.array([1.0, 1.0]), np.array([0.0, 0.5]))
     assert_allclose(leaf_expectations(kernel, left, left)[0], [1.0, different])
     assert_allclose(leaf_expectations(kernel, left, left)[1], different)
-    for other in (BINS["plain"], left._replace(sd=np.ones(2))):
+    for other in (BINS["plain"], replace(left, sd=np.ones(2))):
         assert_allclose(leaf_expectations(kernel, left, other), different)
         assert_allclose(leaf_expectations(kernel, other, BINS["far"]), different)
 

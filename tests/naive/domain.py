@@ -3,6 +3,9 @@
 import math
 from fractions import Fraction
 
+import numpy as np
+from scipy.linalg import expm
+
 
 def is_missing(cell):
     return cell is None or cell != cell
@@ -43,23 +46,18 @@ def merge(rows, weight):
     return {key: float(sum_) for key, sum_ in total.items()}
 
 
-def smoothed(place, mass, n_cells, bandwidths, reach, tied):
+def smoothed(place, mass, n_cells, bandwidths, tied):
     """Masses of cells, smoothed by the bandwidth of the greatest leave-one-out likelihood.
 
-    Each row spreads by a normal kernel that ends after some bandwidths and is reflected at the ends
-    of the cells. One row of a value is left out if ties belong to the column, else all of them.
+    Each row spreads like heat along the cells, whose ends let nothing out. One row of a value is
+    left out if ties belong to the column, else all of them.
     """
     total, best, chosen = sum(mass), -math.inf, None
     background = 1.0 / (n_cells * (total + 1.0))
+    to_neighbours = np.eye(n_cells, k=1) + np.eye(n_cells, k=-1)
+    flow = to_neighbours - np.diag(to_neighbours.sum(axis=0))
     for bandwidth in bandwidths:
-        last = int(reach * bandwidth + 0.5)
-        kernel = [math.exp(-0.5 * (away / bandwidth) ** 2) for away in range(-last, last + 1)]
-        spread = [[0.0] * n_cells for _ in range(n_cells)]
-        for start in range(n_cells):
-            for away, share in zip(range(-last, last + 1), kernel):
-                end = (start + away) % (2 * n_cells)
-                end = end if end < n_cells else 2 * n_cells - 1 - end
-                spread[start][end] += share / sum(kernel)
+        spread = expm(0.5 * bandwidth**2 * flow)
         found = [sum(m * spread[p][cell] for p, m in zip(place, mass)) for cell in range(n_cells)]
         likelihood = 0.0
         for p, m in zip(place, mass):

@@ -9,7 +9,7 @@ from scipy.stats import chisquare, kstest
 from skpc.circuit import CircuitBuilder
 from skpc.exceptions import StructureError
 from skpc.queries import fit_parameters, log_likelihood, moments, mpe, quantiles, sample
-from skpc.variables import BLOCK, Axis, Number, Predictive, ScoredColumn, ScoredNormals
+from skpc.variables import BLOCK, Axis, Normals, Number, Predictive, ScoredColumn, ScoredNormals
 from skpc.variables.gaussian import ScoredCells
 from skpc.variables.score import Score
 from tests.naive import blocks as naive_blocks
@@ -139,7 +139,8 @@ def test_the_mode_is_the_most_probable_atom_or_the_median_of_the_rest():
 def test_predictive_distributions_are_those_of_the_leaf(column):
     rng = np.random.default_rng(0)
     prob = np.exp(log_simplex(rng, column.n_states))
-    form = ScoredNormals(column, prob[None], np.array([0.2]), np.array([0.6]), np.ones((3, 1)))
+    rest = Normals(np.array([0.2]), np.array([0.6]), np.full((3, 1), prob[-1]))
+    form = ScoredNormals(column, np.tile(prob[:-1], (3, 1)), rest)
     cells, circuit = Predictive([form], np.full(3, np.nan)), leaf(column, np.log(prob))
     nothing = np.array([np.nan])
     for x in (-3.0, -0.5, 0.0, 1.0, 2.0, 5.0):
@@ -161,7 +162,7 @@ def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(va
     assert number.step
     column = number.scored_column(0.01)
     assert column.n_states == 1
-    form = ScoredNormals(column, np.ones((1, 1)), np.zeros(1), np.ones(1), np.ones((1, 1)))
+    form = ScoredNormals(column, np.empty((1, 0)), Normals(np.zeros(1), np.ones(1)))
     cells = Predictive([form], np.array([np.nan]), number=number)
     points = np.arange(values.min(), values.max() + number.step / 2, number.step)
     steps = np.array([cells.cdf(point)[0] for point in points])
@@ -309,7 +310,7 @@ def test_the_structure_tells_the_scope_of_a_block():
     assert circuit.deterministic
     (blocks,) = circuit.multivariate
     assert blocks.variables.tolist() == [0, 1, 2, 3]
-    assert len(circuit.leaf_forms(2).mean) == 1
+    assert len(circuit.leaf_forms(2).means()) == 1
 
 
 @pytest.mark.parametrize(

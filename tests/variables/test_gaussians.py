@@ -138,21 +138,9 @@ def test_conditional_covariances_may_have_weights_of_their_own():
         assert_allclose(both[k] - once[k], sum(spread), rtol=1e-8, atol=1e-8)
 
 
-def test_parts_of_patterns_are_all_rows_with_their_patterns():
-    scores = np.random.default_rng(0).normal(size=(40, 3))
-    scores[np.random.default_rng(1).random(scores.shape) < 0.4] = np.nan
-    whole = Patterns.from_scores(scores)
-    parts = whole.parts(7)
-    assert [len(part.order) for part in parts] == [7] * 5 + [5]
-    np.testing.assert_array_equal(np.concatenate([part.order for part in parts]), whole.order)
-    for part in parts:
-        seen = np.repeat(part.observed, np.diff(part.ptr), axis=0)
-        np.testing.assert_array_equal(seen, ~np.isnan(scores[part.order]))
-
-
-def test_sums_of_one_component_do_not_depend_on_the_number_of_threads():
-    gaussians, scores, patterns = model_of((2500, 60, 0.1), 1)
-    weight = np.ones((1, len(scores)))
+def test_sums_do_not_depend_on_the_number_of_threads():
+    gaussians, scores, patterns = model_of((2500, 60, 0.1))
+    weight = np.ones((3, len(scores)))
     told = []
     for n_jobs in (1, 2):
         with threads(n_jobs):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.variables import Axis, AxisTable, Bins, Margin, Number, Predictive
-from skpc.variables.margins import _BANDWIDTHS, _TRUNCATE, _smoothed
+from skpc.variables.margins import _BANDWIDTHS, _smoothed
 from tests.naive import domain as naive
 from tests.variables.test_number import COLUMNS
 
@@ -68,8 +68,8 @@ def test_the_bandwidth_has_the_greatest_leave_one_out_likelihood(spread, n_rows,
     rng = np.random.default_rng(n_rows)
     place = np.sort(np.clip(np.rint(rng.normal(9.0, spread, n_rows)), 0, 29).astype(int))
     mass = rng.integers(1, 3, n_rows) * rng.choice([0.5, 1.0], n_rows)
-    bandwidths = _BANDWIDTHS[(_BANDWIDTHS > 0.0) & (_BANDWIDTHS < 7.5)]
-    wanted = naive.smoothed(place.tolist(), mass.tolist(), 30, bandwidths, _TRUNCATE, tied)
+    bandwidths = _BANDWIDTHS[0 if tied else 1 : np.searchsorted(_BANDWIDTHS, 30)]
+    wanted = naive.smoothed(place.tolist(), mass.tolist(), 30, bandwidths, tied)
     assert_allclose(_smoothed(place, mass, 30, tied), wanted, rtol=1e-9)
 
 
