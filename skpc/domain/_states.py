@@ -20,8 +20,8 @@ from skpc.variables.number import weight_without_say
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
 MAX_STATES = 1_000
-#: Small integers are 0, 1, ..., 15. Cells that are counted at a time.
-_SMALL_INTEGERS, _CELLS = 16, 2**20
+#: Small integers are 0, 1, ..., 15.
+_SMALL_INTEGERS = 16
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None
@@ -122,17 +122,12 @@ def _columns_named(
 
 def _small_integers(numbers: Floats, weight: Floats) -> Floats:
     """Total weight of each integer 0..15, of all other numbers, and of "missing" by column."""
-    n_rows, n_columns = numbers.shape
-    n_kinds = _SMALL_INTEGERS + 2
-    total, size = np.zeros(n_columns * n_kinds), 1 + _CELLS // n_columns
-    for start in range(0, n_rows, size):
-        chunk = numbers[start : start + size]
-        is_small = (chunk >= 0) & (chunk < _SMALL_INTEGERS) & (chunk == np.floor(chunk))
-        kind = np.where(is_small, chunk, _SMALL_INTEGERS + np.isnan(chunk)).astype(np.int64)
-        kind += n_kinds * np.arange(n_columns)
-        cell_weight = np.repeat(weight[start : start + size], n_columns)
-        total += np.bincount(kind.ravel(), cell_weight, len(total))
-    return total.reshape(n_columns, n_kinds)
+    total = np.empty((numbers.shape[1], _SMALL_INTEGERS + 2))
+    for column, of_column in zip(numbers.T, total):
+        is_small = (column >= 0) & (column < _SMALL_INTEGERS) & (column == np.floor(column))
+        kind = np.where(is_small, column, _SMALL_INTEGERS + np.isnan(column)).astype(np.int64)
+        of_column[:] = np.bincount(kind, weight, len(of_column))
+    return total
 
 
 def choose_categories(

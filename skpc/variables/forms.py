@@ -50,6 +50,11 @@ class Form(ABC):
         form: Any = self
         return np.asarray(form.prob.sum(axis=1))
 
+    def averages(self, values: Floats) -> Floats:
+        """Averages of values of the parts, one or several for each, under each distribution."""
+        form: Any = self
+        return np.asarray(form.prob @ values)
+
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values of distributions of one part, and what these add to a maximum.
 
@@ -109,7 +114,7 @@ class Points(Form):
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
         offset = self.value - centre
-        return self.prob @ offset, self.prob @ offset**2
+        return self.averages(offset), self.averages(offset**2)
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
@@ -167,7 +172,7 @@ class Normals(Form):
         return prob if prob.ndim == 2 else np.diag(np.broadcast_to(prob, self.mean.shape))
 
     def averages(self, values: Floats) -> Floats:
-        """Averages of values of the parts (one for each, or lists) under each distribution."""
+        """Averages of values of the parts, one or several for each, under each distribution."""
         if np.ndim(self.prob) < 2:
             return np.asarray((self.prob * values.T).T)
         of_all = self.mean.ndim == 1
@@ -234,7 +239,7 @@ class Bins(Form):
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
         mean, square = self.axis.moments(centre)
-        return self.prob @ mean, self.prob @ square
+        return self.averages(mean), self.averages(square)
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""

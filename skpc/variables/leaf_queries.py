@@ -18,6 +18,7 @@ from skpc.variables import gaussian
 from skpc.variables.families import (
     BLOCK,
     CATEGORICAL,
+    FAMILIES,
     FORMULAS,
     SCORED,
     WITH_STATES_ALONE,
@@ -37,11 +38,14 @@ from skpc.variables.leaves import (
 
 def n_params(family: Any, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
     """Number of parameters of leaves of these families and scopes."""
-    sizes = n_states[scope[scope_ptr[:-1]]]
-    for number, formula in FORMULAS.items():
-        sizes = np.where(np.asarray(family) == number, sizes + formula.N_PARAMS, sizes)
+    sizes = n_states[scope[scope_ptr[:-1]]] + _of_formulas(family, "N_PARAMS")
     of_scopes = gaussian.n_params_of_scopes(scope_ptr, scope, n_states)
     return np.where(np.asarray(family) == BLOCK, of_scopes, sizes)
+
+
+def _of_formulas(family: Any, name: str) -> Ints:
+    """A number of the formula of each family; 0 without a formula."""
+    return np.array([getattr(one.formula, name, 0) for one in FAMILIES.values()])[family]
 
 
 def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Leaves:
@@ -49,9 +53,7 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     is_block, var = family == BLOCK, scope[scope_ptr[:-1]]
     of_var = np.where(is_block, 0, n_states[var])
     params = n_params(family, scope_ptr, scope, n_states)
-    sizes = of_var + 1
-    for number, formula in FORMULAS.items():
-        sizes = np.where(family == number, sizes + formula.N_ENTRIES, sizes)
+    sizes = of_var + 1 + _of_formulas(family, "N_ENTRIES")
     sizes = np.where(is_block, params + 1, sizes)
     line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
     places = (offsets(params), offsets(sizes))

@@ -82,7 +82,7 @@ def moment(score: Score, mean: float, sd: float, centre: float, power: int) -> f
 @every_score
 def test_moments_agree_with_quadrature(scores):
     for score, mean, sd in zip(scores, (0.0, 1.0, 0.3, -1.5, 0.0), (1.0, 0.4, 2.0, 0.05, 4.0)):
-        found = score.moments(np.array([mean]), np.array([sd]), np.array([0.7]))
+        found = score.moments(np.array([mean]), np.array([sd]), 0.7)
         truth = [moment(score, mean, sd, 0.7, power) for power in (1, 2)]
         assert_allclose(np.ravel(found), truth, rtol=1e-7, atol=1e-9)
 
@@ -103,7 +103,7 @@ def test_moments_of_narrow_and_of_wide_normals_are_sums_over_a_fine_grid(power):
         values = score.inverse(z.ravel()).reshape(z.shape) - 0.7
         return (mass * values).sum(), (mass * values**2).sum()
 
-    found = score.moments(mean, sd, np.full(40, 0.7))
+    found = score.moments(mean, sd, 0.7)
     wanted = np.transpose([expected(*one) for one in zip(mean, sd)])
     assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
@@ -111,7 +111,7 @@ def test_moments_of_narrow_and_of_wide_normals_are_sums_over_a_fine_grid(power):
 def test_values_beyond_the_range_do_not_rule_the_mean_of_a_column_with_one_bound():
     above = Score(lower=0.0, centre=3.0, spread=1.3, low=-3.0, high=3.0)
     below = above._replace(lower=-np.inf, upper=0.0, centre=-3.0)
-    mean, sd, centre = np.array([0.0, 0.5]), np.array([1.0, 300.0]), np.zeros(2)
+    mean, sd, centre = np.array([0.0, 0.5]), np.array([1.0, 300.0]), 0.0
     least, greatest = above.inverse(np.array([-3.0, 3.0]))
     first, second = above.moments(mean, sd, centre)
     assert np.all((first > least) & (first < greatest) & (second < greatest**2))
