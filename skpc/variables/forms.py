@@ -31,7 +31,9 @@ _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
 
 class Form(ABC):
-    """Distributions of one number each."""
+    """Distributions of one number each, mixtures of parts with some probabilities ``prob``."""
+
+    prob: Any
 
     @abstractmethod
     def moments(self, centre: float) -> tuple[Floats, Floats]:
@@ -47,13 +49,11 @@ class Form(ABC):
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
-        form: Any = self
-        return np.asarray(form.prob.sum(axis=1))
+        return np.asarray(self.prob.sum(axis=1))
 
     def averages(self, values: Floats) -> Floats:
         """Averages of values of the parts, one or several for each, under each distribution."""
-        form: Any = self
-        return np.asarray(form.prob @ values)
+        return np.asarray(self.prob @ values)
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values of distributions of one part, and what these add to a maximum.
