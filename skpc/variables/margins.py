@@ -27,8 +27,6 @@ _BANDWIDTHS = np.r_[0.0, np.geomspace(0.25, 100.0, 24)]
 #: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
 #: chose about as many bins as this allows.
 _ROWS_PER_CELL = 8
-#: How far the masses of a bin may be tilted, and how exactly.
-_STEEPEST, _HALVINGS = 10.0, 40
 #: Tails start from the mean excess of this many of the outermost rows.
 _TAIL_ROWS = 10.0
 #: Smallest bins and tails of plain axes, as fractions of the column's spread. Both lost next to
@@ -56,8 +54,8 @@ class Margin(NamedTuple):
         Masses of the cells that are not atoms, tails included; they sum to one.
     point : ndarray of shape (n_cells,)
         Values of the atoms, NaN in the other cells.
-    points, weight : ndarrays of shape (n_values,)
-        The values that are not atoms, and their weights.
+    weight : float
+        Weight of the values that are not atoms.
     tails : (float, float)
         Scales of the tails.
     draws : (float, float)
@@ -77,8 +75,7 @@ class Margin(NamedTuple):
     edges: Floats
     masses: Floats
     point: Floats
-    points: Floats
-    weight: Floats
+    weight: float
     tails: tuple[float, float]
     draws: tuple[float, float]
 
@@ -93,27 +90,26 @@ class Margin(NamedTuple):
         edges, cumulated, point = _with_atoms(edges, cumulated, number)
         masses = _masses(cumulated, point, 1.0 / (float(mass.sum() or total) + 1.0))
         tails = _tail_scales(points, mass, number)
-        return cls(edges, masses, point, points, mass, tails, number.range_of_draws)
+        return cls(edges, masses, point, float(mass.sum()), tails, number.range_of_draws)
 
     def axis(self, n_bins: int) -> Axis:
         """One state for each atom, and at most ``n_bins`` bins of equal mass.
 
-        Within its bin a value follows the margin, and has the mean of the rows there.
+        Within its bin a value follows the margin.
         """
         cells, point, state = self.masses, self.point, self.states(n_bins)
         if state.max() == 0 and not np.isnan(point).all():
             # A constant: what else may come is a small part of its only state.
             cells = np.where(np.isnan(point), cells, 1.0 - cells[0] - cells[-1])
-        cells = _with_means_of_rows(cells, state, self.edges, self.points, self.weight)
         masses = np.where(np.isnan(point), cells, np.where(cells > 0.0, cells, 1.0))
         share = masses / np.bincount(state, masses)[state]
         return Axis(self.edges, *self.tails, state, share, point, *self.draws)
 
     def states(self, n_bins: int) -> Ints:
         """State of each cell of that axis."""
-        if len(self.points) == 0 and (~np.isnan(self.point)).sum() == 1:
+        if self.weight == 0.0 and (~np.isnan(self.point)).sum() == 1:
             return np.zeros(len(self.point), dtype=np.int64)
-        return _in_order(_bins(self.masses, self.point, n_bins, float(self.weight.sum())))
+        return _in_order(_bins(self.masses, self.point, n_bins, self.weight))
 
     def cells(self, values: Floats) -> Ints:
         """Cell of each value."""
@@ -121,7 +117,7 @@ class Margin(NamedTuple):
 
     def n_bins(self, n_rows: float) -> int:
         """Number of bins that leave two columns eight rows for each pair of bins on average."""
-        share = float(self.weight.sum()) / n_rows
+        share = self.weight / n_rows
         return max(1, round(share * math.sqrt(n_rows / _ROWS_PER_CELL)))
 
 
@@ -274,46 +270,6 @@ def _bins(cells: Floats, point: Floats, n_bins: int, n_rows: float) -> Ints:
         last = state == number
         state[last] = state[(state < number)].max(initial=0) if number else 0
     return (np.cumsum(np.bincount(state) > 0) - 1)[state]
-
-
-def _with_means_of_rows(
-    cells: Floats, state: Ints, edges: Floats, points: Floats, mass: Floats
-) -> Floats:
-    """Tilt the masses of the cells of each bin until its mean is that of its rows.
-
-    Smoothing has spread them: the mean of a skew bin would be pulled towards its longer side.
-    """
-    of_row, of_cell = state[np.searchsorted(edges, points, side="right")], state[1:-1]
-    n_states = int(state.max()) + 1
-    low, high = np.full(n_states, np.inf), np.full(n_states, -np.inf)
-    np.minimum.at(low, of_cell, edges[:-1])
-    np.maximum.at(high, of_cell, edges[1:])
-    with np.errstate(invalid="ignore"):
-        # A bin without rows, or without cells in the range, has no mean.
-        mean = np.bincount(of_row, points * mass, n_states) / np.bincount(of_row, mass, n_states)
-        offset = ((edges[1:] + edges[:-1]) / 2 - mean[of_cell]) / (high - low)[of_cell]
-    sides = [np.bincount(of_cell, sign * offset > 0.0, n_states) > 0 for sign in (-1, 1)]
-    chosen = np.flatnonzero((sides[0] & sides[1])[of_cell])
-    tilted = cells.copy()
-    if len(chosen):
-        group = np.unique(of_cell[chosen], return_inverse=True)[1]
-        tilted[chosen + 1] = _tilted(cells[chosen + 1], offset[chosen], group)
-    return tilted
-
-
-def _tilted(mass: Floats, offset: Floats, group: Ints) -> Floats:
-    """The masses ``exp(t offset) mass`` of the same sum under which the mean offset is zero.
-
-    Each group has a ``t`` of its own.
-    """
-    low, high = np.full(group.max() + 1, -_STEEPEST), np.full(group.max() + 1, _STEEPEST)
-    for _ in range(_HALVINGS):
-        tilt = 0.5 * (low + high)
-        tilted = mass * np.exp(tilt[group] * offset)
-        above = np.bincount(group, tilted * offset) > 0.0
-        low, high = np.where(above, low, tilt), np.where(above, tilt, high)
-    scale = np.bincount(group, mass) / np.bincount(group, tilted)
-    return np.asarray(tilted * scale[group])
 
 
 def _in_order(state: Ints) -> Ints:
