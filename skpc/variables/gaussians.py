@@ -70,7 +70,7 @@ class Patterns(NamedTuple):
         observed = ~np.isnan(scores)
         # The bits of a row as one value: these sort faster than rows do.
         bits = np.packbits(np.insert(observed, 0, True, axis=1), axis=1)
-        key = bits.view(np.dtype((np.void, bits.shape[1]))).ravel()
+        key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
         _, first, pattern, size = np.unique(key, True, True, True)
         order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
         observed = observed[first]
