@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import inlined, kernel
+from skpc._jit import kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, draw_score
 from skpc.variables.gaussians import Patterns, conditionals, factorise
@@ -92,8 +92,7 @@ def _draw(
     ===========  =====================  ==================================================
     """
     d = len(variables)
-    order, root = np.empty(d, np.int64), np.empty((d, d))
-    white, score = np.empty(d), np.empty(prob.shape[1])
+    order, root, white = np.empty(d, np.int64), np.empty((d, d)), np.empty(d)
     for r in range(len(rows)):
         k = reached[r]
         # The row has reached leaves of other scopes.
@@ -110,7 +109,10 @@ def _draw(
             var, n_states = variables[at], state_ptr[at + 1] - state_ptr[at]
             # An observed atom has no score either, but nothing of it is drawn.
             if np.isnan(rows[r, var]):
-                state = _draw_state(prob, k, state_ptr[at], n_states, score, streams, r)
+                state = 0
+                # No random number is used up where there is no choice.
+                if n_states > 1:
+                    state = draw_index(prob[k], state_ptr[at], n_states, uniform(streams, r))
                 if state < n_states - 1:
                     rows[r, var] = axis[axis_at[at] + ATOMS + state]
                 else:
@@ -131,19 +133,6 @@ def _draw(
                 sd = 1.0 / root[i, i]
                 drawn = draw_score(axis, axis_at[at], n_states, mean, sd, streams, r)
                 rows[r, variables[at]], white[i] = drawn
-
-
-@inlined
-def _draw_state(
-    prob: Floats, k: int, begin: int, n_states: int, score: Floats, streams: Streams, r: int
-) -> int:
-    """Draw an atom of a column, or its last state."""
-    # No random number is used up where there is no choice.
-    if n_states == 1:
-        return 0
-    for s in range(n_states):
-        score[s] = prob[k, begin + s]
-    return draw_index(score, np.int64(0), n_states, uniform(streams, r))
 
 
 class ConditionalNormals(NamedTuple):
