@@ -29,8 +29,6 @@ _NO_BOUNDS = (-math.inf, math.inf)
 #: Columns that each column is compared with, and multiplications to find them with: of wide
 #: tables, only some of the rows are looked at.
 _PARTNERS, _WORK = 3, 1e10
-#: Pairs of states that are held at a time.
-_PAIRS = 3e5
 #: Equivalent sample size of the score. On seven tables, 8 to 16 did better than 1 to 4.
 _ESS = 8.0
 #: The score decides on more bins than these, twice as many at most. Fewer would often score more,
@@ -274,26 +272,16 @@ def _partners(codes: NDArray[np.int16], weight: Floats) -> Ints:
     indicator[place, np.arange(len(weight))] = 1.0
     indicator = indicator[:-1]
     weighted = indicator * weight.astype(indicator.dtype)
-    count, n_partners = weighted.sum(axis=1, dtype=np.float64), min(_PARTNERS, len(codes) - 1)
-    partners = np.empty((len(codes), n_partners), dtype=np.int64)
-    size = max(1, int(_PAIRS / (n_places * np.diff(ptr).max())))
+    count, n_others = weighted.sum(axis=1, dtype=np.float64), np.diff(ptr) - 1
 
-    def find(begin: int) -> None:
-        first = ptr[begin : begin + size + 1]
-        places = slice(int(first[0]), int(first[-1]))
-        expected = np.multiply.outer(count[places], count / weight.sum())
-        np.maximum(expected, 1e-300, out=expected)
-        contingency = weighted[places] @ indicator.T - expected
-        np.square(contingency, out=contingency)
-        contingency /= expected
-        per_column = np.add.reduceat(contingency, ptr[:-1], axis=1)
-        strength = np.add.reduceat(per_column, first[:-1] - first[0], axis=0)
+    def partners(column: int) -> Ints:
+        places = slice(int(ptr[column]), int(ptr[column + 1]))
+        expected = np.maximum(np.multiply.outer(count[places], count / weight.sum()), 1e-300)
+        contingency = np.square(weighted[places] @ indicator.T - expected) / expected
+        strength = np.add.reduceat(contingency.sum(axis=0), ptr[:-1])
         # More states leave more to chance.
-        strength /= np.maximum(np.multiply.outer(np.diff(first) - 1, np.diff(ptr) - 1), 1)
-        line = np.arange(len(strength))
-        strength[line, begin + line] = -1.0
-        order = np.argsort(-strength, axis=1, kind="stable")
-        partners[begin : begin + size] = order[:, :n_partners]
+        strength /= np.maximum(n_others[column] * n_others, 1)
+        strength[column] = -1.0
+        return np.argsort(-strength, kind="stable")[:_PARTNERS]
 
-    in_threads(find, range(0, len(partners), size))
-    return partners
+    return np.array(in_threads(partners, range(len(codes))))[:, : len(codes) - 1]
