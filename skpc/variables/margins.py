@@ -22,7 +22,7 @@ _GRID, _CELLS = 512, 64
 #: Largest number of points of a lattice that is its own grid.
 _LATTICE_CELLS = 200
 #: Bandwidths compared, in cells of the grid.
-_BANDWIDTHS = np.r_[0.0, np.geomspace(0.25, 100.0, 24)]
+_BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
 #: Rows that the table of two binned columns should have a cell. Cross-validation among 1 to 15
 #: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
 #: chose about as many bins as this allows.
