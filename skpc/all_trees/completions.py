@@ -136,6 +136,7 @@ def enumerate_completions(
         at = slice(draws[row], draws[row + 1])
         _answer(log_p, height[at], estimates.part(slice(row, row + 1), at), codes[row], n_states)
 
+    # Where joint states are fewer than completions, all rows read one table of them.
     if n_states.prod(dtype=np.float64) <= min(size.sum(), _MOST_STATES):
         joint = _log_joint(mixture, n_states)
         for row, code in enumerate(codes.tolist()):
@@ -178,6 +179,7 @@ def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
     """All completions of some rows, one row after the other; the last missing cell is fastest."""
     row, place = np.repeat(np.arange(len(codes)), size), within(size)
     filled = codes[row]
+    # The states are the digits of the number of a completion.
     for v in range(codes.shape[1] - 1, -1, -1):
         at = np.flatnonzero(filled[:, v] < 0)
         filled[at, v] = place[at] % n_states[v]
@@ -214,6 +216,7 @@ def _sum_completions(
                 of_state = 0.0
                 for i in range(rest):
                     of_state += weight[s * rest + i]
+                    # What is left of the weights are sums over this cell.
                     if s > 0:
                         weight[i] += weight[s * rest + i]
                 marginals[first + s] = of_state / total
@@ -233,6 +236,7 @@ def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states:
     out.log_likelihood[0] = largest + math.log(total) if log_p.ndim < len(code) else 0.0
     missing, extended = np.flatnonzero(code < 0), out.extended[0]
     if len(height) and len(missing):
+        # By the inverse of the distribution function: equal heights draw alike.
         cumulated = np.cumsum(np.exp(log_p - largest))
         at = np.searchsorted(cumulated[:-1], height * cumulated[-1])
         out.draws[:, missing] = np.column_stack(np.unravel_index(at, log_p.shape))

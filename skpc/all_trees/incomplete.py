@@ -77,6 +77,7 @@ def estimate_missing(
     of_tree = min(_COMPLETIONS / n, _OPERATIONS / n**3)
     limit = np.log(min(n_samples * of_tree, _MOST_COMPLETIONS))
     few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
+    # Exact rows do not depend on draws, whatever the seeds.
     if few.any():
         part = Request(request.marginals, n_draws[few], estimates.extended[few])
         drawn = np.repeat(few, n_draws)
@@ -111,6 +112,7 @@ def _combine(
     estimates.marginals[at] = sum(
         r[:, np.newaxis] * e.marginals for r, e in zip(responsibility.T, of_models)
     )
+    # Variances of independent estimates add up, and sizes are their reciprocals.
     sizes = np.column_stack([e.effective_sample_size for e in of_models])
     estimates.effective_sample_size[at] = 1.0 / (responsibility**2 / sizes).sum(axis=1)
     log_joint += np.column_stack([e.log_conditional for e in of_models])
@@ -192,6 +194,7 @@ def redraw_rows(
     ndarray of shape (n_rows, n), int64
         Complete rows.
     """
+    # Component given all cells, then tree, then missing cells given the tree.
     responsibility = softmax(mixture.log_joint(mixture.models[0].states_of(filled)), axis=1)
     component = _choose(responsibility, random_state.uniform(size=len(filled)))
     seeds = random_state.randint(2**31, size=len(filled)).astype(np.uint64)

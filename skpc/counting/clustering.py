@@ -66,10 +66,10 @@ def cluster_points(
     point: Floats,
     weight: Floats,
     n_clusters: int,
-    max_iter: int,
     random_state: np.random.RandomState,
-) -> Ints:
-    """The cluster of each row by weighted k-means, from a start by k-means++.
+    max_iter: int = 30,
+) -> Floats:
+    """Memberships of rows in clusters, by weighted k-means from a start by k-means++.
 
     The steps are those of ``sklearn.cluster.KMeans``, except that a cluster that loses all its rows
     keeps its centroid. That class hangs in a forked child whose parent has used it (OpenMP), and
@@ -81,27 +81,31 @@ def cluster_points(
         Complete rows.
     weight : ndarray of shape (n_rows,)
         Positive weights.
-    n_clusters, max_iter : int
-        Greatest number of clusters and of iterations.
+    n_clusters : int
+        Greatest number of clusters.
     random_state : RandomState
         Draws the start.
+    max_iter : int, default=30
+        Greatest number of iterations; few do for clusters that EM starts from.
 
     Returns
     -------
-    ndarray of shape (n_rows,)
-        Numbers of clusters without gaps: there are fewer if fewer rows are distinct.
+    ndarray of shape (n_rows, n_clusters)
+        One for the cluster of each row, zero elsewhere. No cluster is empty: there are fewer if
+        fewer rows are distinct.
     """
     if n_clusters > 1:
         n_clusters = min(n_clusters, len(np.unique(point, axis=0)))
     if n_clusters == 1:
-        return np.zeros(len(point), dtype=np.int64)
+        return np.ones((len(point), 1))
     points = Numbers(point - point.mean(axis=0), None)
     tol = _TOL * float(points.point.var(axis=0).mean())
     start, _ = kmeans_plusplus(
         points.point, n_clusters, sample_weight=weight, random_state=random_state
     )
     centroid = _k_means(points, weight, start, max_iter, tol)
-    return np.unique(_relative_distances(points, centroid).argmin(axis=1), return_inverse=True)[1]
+    label = np.unique(_relative_distances(points, centroid).argmin(axis=1), return_inverse=True)[1]
+    return np.eye(label.max() + 1)[label]
 
 
 def cluster_rows(

@@ -293,6 +293,7 @@ def _numbers(name: str, given: Any, size: int) -> Floats:
 
 
 def check_conditional(variable: int, table: Floats) -> None:
+    """Refuse a table that is no conditional distribution of a variable."""
     if table.ndim == 0 or table.size == 0:
         raise ValueError(f"the table of variable {variable} needs an axis for its own states")
     total = table.sum(axis=-1)

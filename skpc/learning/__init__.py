@@ -19,16 +19,13 @@ from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixtu
 from skpc.learning.network import CutsetNetwork, cutset_circuit, mixture_circuit
 from skpc.learning.shrinkage import Learners, TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mixture_weights
-from skpc.learning.smoothing import choose_param_ess
-from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
+from skpc.learning.smoothing import choose_param_ess, refinement_pseudo_counts
+from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit
 from skpc.learning.splits import independent_groups
-from skpc.learning.table_mixture import table_circuit
+from skpc.learning.table_mixture import Choices, LearnedMixture, TableRows, table_circuit
 from skpc.learning.table_search import (
     N_STAGES,
-    Choices,
     HeldOutRows,
-    LearnedMixture,
-    TableRows,
     learn_chosen,
     learn_table_mixture,
 )

@@ -34,8 +34,6 @@ _ROWS_OF_TREE = 100
 _ENTRIES = 20_000
 #: Distinct rows from which the mixture is learned: it draws no better after more.
 _ROWS = 20_000
-#: Iterations of k-means, which only finds where to start.
-_CLUSTERING = 30
 
 
 def fill_missing(
@@ -100,13 +98,12 @@ def fill_missing(
         _ENTRIES / len(network.trees[0].tables.dense()),
         _TREES,
     )
-    label = np.zeros(len(some), np.int64)
     n_trees = max(n_components, int(n_trees), 1)
+    clusters = np.ones((len(some), 1))
     if n_trees > 1:
         some_points = points(some_rows, some_weight)
-        label = cluster_points(some_points, some_weight, n_trees, _CLUSTERING, random_state)
+        clusters = cluster_points(some_points, some_weight, n_trees, random_state)
     tree = cutset_circuit(network, axes, _ESS)
-    clusters = np.eye(label.max() + 1)[label]
     trees = Shrunken([tree] * clusters.shape[1])
     fitted = trees.fitted(some_rows, some_weight, clusters, _STRENGTH, _ITERATIONS, _TOL)
     return sample_missing(fitted, rows, random_state)

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.counting.clustering import cluster_points
 from skpc.learning.factors import N_START, Factors, factored
 from skpc.variables.gaussians import (
     Gaussians,
@@ -49,8 +48,6 @@ _PATTERNS = 0.2
 #: then ends when an iteration gains less for each number: later ones raise the likelihood of these
 #: rows, but lower that of other rows.
 _MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
-#: Greatest number of iterations of k-means.
-_CLUSTERING = 30
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
 
@@ -404,14 +401,6 @@ def fit_gaussian_mixture(
         before, sums = model, Sums.from_rows(model, rows, share * weight)
         model = m_step(before, sums, prior, params)
     return MixtureFit(model, responsibility, before, sums)
-
-
-def clustered(
-    points: Floats, weight: Floats, n_components: int, random_state: np.random.RandomState
-) -> Floats:
-    """Clusters of rows by k-means, as responsibilities of 1 and 0; shape (n_clusters, n_rows)."""
-    label = cluster_points(points, weight, n_components, _CLUSTERING, random_state)
-    return np.ascontiguousarray((np.arange(label.max() + 1)[:, np.newaxis] == label) * 1.0)
 
 
 def _first(

@@ -9,7 +9,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, added
 from skpc.counting import BayesDirichlet, node_rows
-from skpc.learning.gaussian_mixture import clustered
+from skpc.counting.clustering import cluster_points
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
@@ -214,7 +214,7 @@ class _Learner:
             chosen = self.random_state.choice(len(chosen), _START_ROWS, replace=False)
         codes, weight = self.rows.some(chosen)
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
-        label = clustered(points[chosen], weight, n_clusters, self.random_state).T
+        label = cluster_points(points[chosen], weight, n_clusters, self.random_state)
         transition = np.zeros((len(self.parent), n_hidden, n_hidden))
         first, emission = np.empty(n_hidden), []
         for v, above in enumerate(self.parent.tolist()):

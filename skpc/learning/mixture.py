@@ -113,10 +113,9 @@ def learn_mixture(
         return continued(responsibility)
 
     def one_start() -> CutsetMixture:
-        label = cluster_points(start, weight, n_components, _CLUSTERING, random_state)
-        n_clusters = label.max() + 1
+        clusters = cluster_points(start, weight, n_components, random_state, _CLUSTERING)
         part = _EVEN_PART if spread else 0.0
-        return continued((1 - part) * np.eye(n_clusters)[label] + part / n_clusters)
+        return continued((1 - part) * clusters + part / clusters.shape[1])
 
     n_starts = n_init if n_components > 1 else 1
     return max((one_start() for _ in range(n_starts)), key=lambda learned: learned.lower_bound)

@@ -1,4 +1,4 @@
-"""How strongly are the tables of a cutset network smoothed? The rows decide."""
+"""How strongly are parameters smoothed? Rows decide for networks; SoftLearn has its counts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from skpc.counting import Rows, node_rows
 from skpc.learning.cutset import trees_along_shared_edges
 from skpc.learning.held_out import Split
 from skpc.learning.network import CutsetNetwork, cutset_circuit, node_priors
-from skpc.queries import uniform_pseudo_counts
+from skpc.queries import PseudoCounts, uniform_pseudo_counts
 from skpc.queries.passes.induced import count_entries, entries_of
+from skpc.queries.passes.rows import leaf_cells
+from skpc.variables.leaf_queries import counts_like_columns
 
 Codes = NDArray[np.int16]
 
@@ -233,3 +235,51 @@ def _rows_at_leaves(network: CutsetNetwork, rows: Rows) -> Iterator[tuple[int, A
 def _weight_of_one(weight: Floats) -> Floats:
     """Weight of each of the rows that a row stands for: one where it is whole."""
     return weight / np.ceil(weight)
+
+
+def refinement_pseudo_counts(
+    circuit: Circuit,
+    rows: Floats,
+    weight: Floats,
+    *,
+    per_edge: float,
+    like_column: float,
+    as_learned: float,
+) -> PseudoCounts:
+    """Pseudo-counts that hold a leaf near the shares of its column, and near its own as learned.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        A circuit of SoftLearn.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    per_edge : float
+        Count of each weight.
+    like_column : float
+        Cells of each leaf that are distributed like the rows in its column.
+    as_learned : float
+        Cells of each categorical leaf that are distributed like the leaf itself.
+
+    Returns
+    -------
+    PseudoCounts
+        To be passed to :func:`skpc.queries.fit_parameters`.
+    """
+    codes = leaf_cells(circuit, rows)[0]
+    shares = [_shares(cells, weight, count) for cells, count in zip(codes.T, circuit.n_states)]
+    param = counts_like_columns(
+        circuit.structure.leaves, circuit.param, shares, like_column, as_learned
+    )
+    return PseudoCounts(np.full(circuit.n_edges, per_edge), param)
+
+
+def _shares(codes: Ints, weight: Floats, n_states: int) -> Floats:
+    """Shares of the states in a column, all positive; empty for a column without states."""
+    if not n_states:
+        return np.empty(0)
+    observed = codes >= 0
+    counts = 1.0 + np.bincount(codes[observed], weight[observed], n_states)
+    return counts / counts.sum()

@@ -32,11 +32,8 @@ from skpc.learning.splits import (
     quantile_bins,
     score_split,
 )
-from skpc.queries import PseudoCounts
-from skpc.queries.passes.rows import leaf_cells
 from skpc.variables import Number, ScoredColumn
 from skpc.variables.gaussians import Patterns
-from skpc.variables.leaf_queries import counts_like_columns
 
 #: Level of all tests together that any two columns depend on each other.
 _ANY_DEPENDENCE = 0.001
@@ -478,51 +475,3 @@ def _log_background(scores: Floats, design: Design) -> Floats:
     sizes = np.diff(design.state_ptr)
     of_states = design.state @ np.log(np.repeat(sizes, sizes).astype(np.float64))
     return np.asarray(log_peak * observed.sum(axis=1) - 0.5 * square.sum(axis=1) - of_states)
-
-
-def refinement_pseudo_counts(
-    circuit: Circuit,
-    rows: Floats,
-    weight: Floats,
-    *,
-    per_edge: float,
-    like_column: float,
-    as_learned: float,
-) -> PseudoCounts:
-    """Pseudo-counts that hold a leaf near the shares of its column, and near its own as learned.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        A circuit of SoftLearn.
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded rows, NaN where missing.
-    weight : ndarray of shape (n_rows,)
-        Their weights.
-    per_edge : float
-        Count of each weight.
-    like_column : float
-        Cells of each leaf that are distributed like the rows in its column.
-    as_learned : float
-        Cells of each categorical leaf that are distributed like the leaf itself.
-
-    Returns
-    -------
-    PseudoCounts
-        To be passed to :func:`skpc.queries.fit_parameters`.
-    """
-    codes = leaf_cells(circuit, rows)[0]
-    shares = [_shares(cells, weight, count) for cells, count in zip(codes.T, circuit.n_states)]
-    param = counts_like_columns(
-        circuit.structure.leaves, circuit.param, shares, like_column, as_learned
-    )
-    return PseudoCounts(np.full(circuit.n_edges, per_edge), param)
-
-
-def _shares(codes: Ints, weight: Floats, n_states: int) -> Floats:
-    """Shares of the states in a column, all positive; empty for a column without states."""
-    if not n_states:
-        return np.empty(0)
-    observed = codes >= 0
-    counts = 1.0 + np.bincount(codes[observed], weight[observed], n_states)
-    return counts / counts.sum()

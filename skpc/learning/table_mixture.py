@@ -1,21 +1,32 @@
-"""Tables as mixtures of Gaussians and tables of states read them, and their circuits."""
+"""Mixtures of Gaussians and tables of states: their columns, their parameters, their circuits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
+from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, added, offsets
+from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
 from skpc.domain import column_moments
 from skpc.learning.factors import Factors
-from skpc.learning.gaussian_mixture import GaussianMixture, MixturePrior, MixtureRows
+from skpc.learning.gaussian_mixture import (
+    GaussianMixture,
+    MixtureParams,
+    MixturePrior,
+    MixtureRows,
+    Sums,
+    expected_sums,
+    m_step,
+)
 from skpc.variables import Number, ScoredColumn
 from skpc.variables.gaussians import Patterns
 from skpc.variables.number import distinct
@@ -37,6 +48,10 @@ _LIKE_COLUMN = 1.0
 #: Coordinates from which clusters start stay within this number of scales, for one wild value would
 #: be a cluster of its own.
 _REACH = 4.0
+#: Distinct rows that make the choices, at most; parameters are those of all rows.
+_MOST_ROWS = 30_000
+#: Steps of EM on all rows that follow, and rows that these read at a time.
+_PASSES, _ROWS_OF_CHUNK = 2, 16_384
 
 
 class TableColumns(NamedTuple):
@@ -245,6 +260,123 @@ def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
     low, centre, high = points[np.searchsorted(reached, [0.1, 0.5, 0.9])]
     scale = (high - low) / _TENTHS or (points[-1] - points[0]) / _TENTHS or 1.0
     return float(centre), float(scale)
+
+
+class TableRows(NamedTuple):
+    """Distinct encoded rows, their weights, and what their columns are.
+
+    ``keeps_atoms``: atoms stay states of their own, as densities that are compared need the same
+    measure.
+    """
+
+    rows: Floats
+    weight: Floats
+    n_states: Ints
+    numbers: Sequence[Number | None]
+    keeps_atoms: bool = False
+
+    def sampled(self, seed: int) -> TableRows:
+        """The rows, or some of very many."""
+        if len(self.rows) <= _MOST_ROWS:
+            return self
+        chosen = np.random.RandomState(seed).permutation(len(self.rows))[:_MOST_ROWS]
+        chosen.sort()
+        return self._replace(rows=self.rows[chosen], weight=self.weight[chosen])
+
+
+class Candidate(NamedTuple):
+    """A mixture, and what its scores are.
+
+    Attributes
+    ----------
+    params : MixtureParams
+        The mixture.
+    linear : tuple of int
+        The columns whose scores are linear.
+    atoms : bool
+        Whether atoms are states of their own, rather than values like others.
+    """
+
+    params: MixtureParams
+    linear: tuple[int, ...] = ()
+    atoms: bool = True
+
+    def but(self, **changed: Any) -> Candidate:
+        """The candidate with other choices."""
+        linear = changed.pop("linear", self.linear)
+        atoms = changed.pop("atoms", self.atoms)
+        return Candidate(self.params._replace(**changed), linear, atoms)
+
+    def is_like(self, other: Candidate) -> bool:
+        """Whether the scores are the same."""
+        return self[1:] == other[1:]
+
+
+class Choices(NamedTuple):
+    """Candidates that are mixed (their scores are alike), and their weights."""
+
+    weights: Floats
+    candidates: list[Candidate]
+
+
+class LearnedMixture(NamedTuple):
+    """What has been learned.
+
+    Attributes
+    ----------
+    columns : TableColumns
+        What all components have in common.
+    model : GaussianMixture
+        All components.
+    choices : Choices
+        Their parameters.
+    n_parameters : int
+        Number of free parameters.
+    models : list of GaussianMixture
+        Those that are mixed, one for each candidate.
+    """
+
+    columns: TableColumns
+    model: GaussianMixture
+    choices: Choices
+    n_parameters: int
+    models: list[GaussianMixture]
+
+    def log_density(self, rows: Floats) -> Floats:
+        """Log density (nats) of encoded rows, shape (n_rows,)."""
+        return self.columns.log_density(self.model, self.columns.cells(rows))
+
+    def refitted(self, table: TableRows) -> LearnedMixture:
+        """The mixture with parameters of all rows, where it has been learned from some."""
+        mixture = self._replace(columns=self.columns._replace(n_rows=float(table.weight.sum())))
+        work = float(table.rows.size) * self.model.gaussians.mean.size
+        for _ in range(_PASSES):
+            chunks = (
+                (mixture, table.rows[chunk], table.weight[chunk])
+                for chunk in gen_batches(len(table.rows), _ROWS_OF_CHUNK)
+            )
+            mixture = mixture.m_step(reduce(added, each(LearnedMixture.expected, chunks, work)))
+        return mixture
+
+    def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
+        """The E-step of each candidate, on encoded rows; of weight one by default."""
+        weight, cells = np.ones(len(rows)) if weight is None else weight, self.columns.cells(rows)
+        log_base, prior = float(weight @ cells.log_base), self.columns.prior
+        sums = [expected_sums(model, cells.rows, weight, prior) for model in self.models]
+        return tuple(one._replace(log_density=one.log_density + log_base) for one in sums)
+
+    def before(self, n_rows: float) -> tuple[Sums, ...]:
+        """The sums of ``n_rows`` rows that are distributed like each candidate."""
+        return tuple(Sums.from_model(model, n_rows) for model in self.models)
+
+    def m_step(self, sums: Sequence[Sums]) -> LearnedMixture:
+        """The mixture with parameters from sums over all rows."""
+        weights, candidates = self.choices
+        models = [
+            m_step(model, of_model, self.columns.prior, candidate.params)
+            for model, of_model, candidate in zip(self.models, sums, candidates)
+        ]
+        return self._replace(model=GaussianMixture.stacked(models, weights), models=models)
 
 
 def table_circuit(columns: TableColumns, model: GaussianMixture, n_features: int) -> Circuit:

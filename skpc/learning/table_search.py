@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, added
+from skpc._arrays import Floats
 from skpc._threads import each
+from skpc.counting.clustering import cluster_points
 from skpc.learning.gaussian_mixture import (
     TAILS,
     GaussianMixture,
     MixtureParams,
-    Sums,
-    clustered,
-    expected_sums,
     fit_gaussian_mixture,
-    m_step,
 )
 from skpc.learning.simplex import mixture_weights
-from skpc.learning.table_mixture import TableCells, TableColumns
+from skpc.learning.table_mixture import (
+    Candidate,
+    Choices,
+    LearnedMixture,
+    TableCells,
+    TableColumns,
+    TableRows,
+)
 from skpc.variables import Number
 
 #: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
@@ -50,10 +52,6 @@ _NEAR, _SMALLEST = 2.0, 0.05
 #: taking them for values gains less than ``_GAIN`` nats a row; a cell then counts for ``_LOWEST``
 #: nats at least.
 _PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
-#: Distinct rows that make the choices, at most; parameters are those of all rows.
-_MOST_ROWS = 30_000
-#: Steps of EM on all rows that follow, and rows that these read at a time.
-_PASSES, _ROWS_OF_CHUNK = 2, 16_384
 #: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
 #: ``_COLUMNS`` numbers the tolerance grows in proportion.
 _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
@@ -68,28 +66,6 @@ _N_STARTS = 10
 N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
 
-class TableRows(NamedTuple):
-    """Distinct encoded rows, their weights, and what their columns are.
-
-    ``keeps_atoms``: atoms stay states of their own, as densities that are compared need the same
-    measure.
-    """
-
-    rows: Floats
-    weight: Floats
-    n_states: Ints
-    numbers: Sequence[Number | None]
-    keeps_atoms: bool = False
-
-    def sampled(self, seed: int) -> TableRows:
-        """The rows, or some of very many."""
-        if len(self.rows) <= _MOST_ROWS:
-            return self
-        chosen = np.random.RandomState(seed).permutation(len(self.rows))[:_MOST_ROWS]
-        chosen.sort()
-        return self._replace(rows=self.rows[chosen], weight=self.weight[chosen])
-
-
 class HeldOutRows(NamedTuple):
     """Rows to learn from with their weights, and rows that are held out with theirs."""
 
@@ -97,101 +73,6 @@ class HeldOutRows(NamedTuple):
     weight: Floats
     test_rows: Floats
     test_weight: Floats
-
-
-class Candidate(NamedTuple):
-    """A mixture, and what its scores are.
-
-    Attributes
-    ----------
-    params : MixtureParams
-        The mixture.
-    linear : tuple of int
-        The columns whose scores are linear.
-    atoms : bool
-        Whether atoms are states of their own, rather than values like others.
-    """
-
-    params: MixtureParams
-    linear: tuple[int, ...] = ()
-    atoms: bool = True
-
-    def but(self, **changed: Any) -> Candidate:
-        """The candidate with other choices."""
-        linear = changed.pop("linear", self.linear)
-        atoms = changed.pop("atoms", self.atoms)
-        return Candidate(self.params._replace(**changed), linear, atoms)
-
-    def is_like(self, other: Candidate) -> bool:
-        """Whether the scores are the same."""
-        return self[1:] == other[1:]
-
-
-class Choices(NamedTuple):
-    """Candidates that are mixed (their scores are alike), and their weights."""
-
-    weights: Floats
-    candidates: list[Candidate]
-
-
-class LearnedMixture(NamedTuple):
-    """What has been learned.
-
-    Attributes
-    ----------
-    columns : TableColumns
-        What all components have in common.
-    model : GaussianMixture
-        All components.
-    choices : Choices
-        Their parameters.
-    n_parameters : int
-        Number of free parameters.
-    models : list of GaussianMixture
-        Those that are mixed, one for each candidate.
-    """
-
-    columns: TableColumns
-    model: GaussianMixture
-    choices: Choices
-    n_parameters: int
-    models: list[GaussianMixture]
-
-    def log_density(self, rows: Floats) -> Floats:
-        """Log density (nats) of encoded rows, shape (n_rows,)."""
-        return self.columns.log_density(self.model, self.columns.cells(rows))
-
-    def refitted(self, table: TableRows) -> LearnedMixture:
-        """The mixture with parameters of all rows, where it has been learned from some."""
-        mixture = self._replace(columns=self.columns._replace(n_rows=float(table.weight.sum())))
-        work = float(table.rows.size) * self.model.gaussians.mean.size
-        for _ in range(_PASSES):
-            chunks = (
-                (mixture, table.rows[chunk], table.weight[chunk])
-                for chunk in gen_batches(len(table.rows), _ROWS_OF_CHUNK)
-            )
-            mixture = mixture.m_step(reduce(added, each(LearnedMixture.expected, chunks, work)))
-        return mixture
-
-    def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
-        """The E-step of each candidate, on encoded rows; of weight one by default."""
-        weight, cells = np.ones(len(rows)) if weight is None else weight, self.columns.cells(rows)
-        log_base, prior = float(weight @ cells.log_base), self.columns.prior
-        sums = [expected_sums(model, cells.rows, weight, prior) for model in self.models]
-        return tuple(one._replace(log_density=one.log_density + log_base) for one in sums)
-
-    def before(self, n_rows: float) -> tuple[Sums, ...]:
-        """The sums of ``n_rows`` rows that are distributed like each candidate."""
-        return tuple(Sums.from_model(model, n_rows) for model in self.models)
-
-    def m_step(self, sums: Sequence[Sums]) -> LearnedMixture:
-        """The mixture with parameters from sums over all rows."""
-        weights, candidates = self.choices
-        models = [
-            m_step(model, of_model, self.columns.prior, candidate.params)
-            for model, of_model, candidate in zip(self.models, sums, candidates)
-        ]
-        return self._replace(model=GaussianMixture.stacked(models, weights), models=models)
 
 
 def learn_table_mixture(
@@ -285,7 +166,8 @@ class _Learner:
         """The mixture of some parameters, from clusters of the rows."""
         count, random_state = params.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
-            start = clustered(self.points, self.weight, count, random_state)
+            clusters = cluster_points(self.points, self.weight, count, random_state)
+            start = np.ascontiguousarray(clusters.T)
             # Rows this far away would dominate a covariance; they are left to the background.
             self.starts[count] = np.where(self.columns.is_far(self.cells.rows.scores), 0.0, start)
         return self._fit_from(self.starts[count], params)

@@ -336,6 +336,7 @@ def _follow(
                     begin = leaf_at[~child] if begin < 0 else begin
                 source = work[begin:]
                 if plan.is_sum[i] == 1:
+                    # The first child overwrites what another node has left in the line.
                     if k == arg_ptr[e]:
                         for t in range(n):
                             target[t] = posterior[k] * source[t]
@@ -343,6 +344,7 @@ def _follow(
                         for t in range(n):
                             target[t] += posterior[k] * source[t]
                 else:
+                    # A child has a smaller scope and fewer patterns: several here share one there.
                     patterns = pattern[map_at[a] :]
                     if k == arg_ptr[e]:
                         for t in range(n):
@@ -350,6 +352,7 @@ def _follow(
                     else:
                         for t in range(n):
                             target[t] *= source[patterns[t]]
+        # The root is the last node that a row reaches.
         i = node[ptr[r + 1] - 1]
         begin = lines_at + plan.slot[i] * stride
         for t in range(width[i]):

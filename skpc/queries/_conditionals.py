@@ -132,6 +132,7 @@ def _reached(
     missing = _words(np.isnan(given), scope.shape[1])
     state = (batch.cells, batch.lines, batch.in_logs, batch.evaluated)
     _reach(plan, evaluator.tables, scope, missing, *state, workspace)
+    # Rows seldom reach all nodes: what is left of the workspace is not kept.
     n_nodes = int(workspace.ptr[-1])
     n_args = int(workspace.arg_ptr[n_nodes])
     reached = Reached(
@@ -185,7 +186,7 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[Conditi
     wanted = joint_groups(evaluator.circuit)
     if not wanted:
         return []
-    # The leaves among the children in the entries of each row.
+    # The leaves among the children in the entries of each row; inner nodes have negative numbers.
     begin = reached.arg_ptr[reached.ptr]
     row = np.repeat(np.arange(len(rows)), np.diff(begin))
     leaf = ~evaluator.plan.arg[reached.arg]
@@ -298,6 +299,7 @@ def _reach(
                     total += score[a]
                 if plan.arg[a] >= 0 and score[a] > 0.0:
                     alive[plan.arg[a]] = 1
+            # The scores of a sum are posterior weights once they sum to one.
             if plan.is_sum[i] == 1:
                 _divide(plan, score, alive, i, total)
         # Entered children first, as those who follow the entries need them.

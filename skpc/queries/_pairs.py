@@ -166,10 +166,12 @@ def _evaluate(
     for r in range(out.shape[0]):
         for s in range(r if upper else 0, out.shape[1]):
             filled = 0
+            # Small scopes first: the children of a pair come before it.
             for scope in range(n_scopes):
                 x0, x1 = p.scope_ptr[r, scope], p.scope_ptr[r, scope + 1]
                 y0, y1 = q.scope_ptr[s, scope], q.scope_ptr[s, scope + 1]
                 begin[scope] = filled
+                # The pairs of a scope are a matrix, a line for each node of the left side.
                 n = y1 - y0
                 for x in range(x0, x1):
                     for y in range(y0, y1):
@@ -180,11 +182,13 @@ def _evaluate(
                             if q.entered[y] == 0:
                                 # Nobody reads it while the left side is a sum.
                                 continue
+                            # Only the left side is expanded: each pair is computed once.
                             for k in range(first, last):
                                 expectation += (
                                     p.weight[k] * values[begin[scope] + p.place[k] * n + y - y0]
                                 )
                         elif q.kind[y] == SUM:
+                            # The left side is no sum: its turn has come.
                             for k in range(other, q.arg_ptr[y + 1]):
                                 expectation += (
                                     q.weight[k] * values[begin[scope] + (x - x0) * n + q.place[k]]
@@ -195,6 +199,8 @@ def _evaluate(
                                 at[scope] + p.place[first] * width[scope] + q.place[other]
                             ]
                         else:
+                            # Both products have their children in the order of the scopes, so
+                            # that these match one by one.
                             expectation = 1.0
                             for k in range(first, last):
                                 below = p.scope[k]
@@ -204,6 +210,7 @@ def _evaluate(
                                 ]
                         values[filled + (x - x0) * n + y - y0] = expectation
                 filled += (x1 - x0) * n
+            # The roots have the largest scope: their pair is the last.
             out[r, s] = values[filled - 1]
 
 
@@ -375,6 +382,7 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
     is_sum = (plan.is_sum == 1) | (np.diff(plan.ptr) == 1)
     kind[n_features + n_leaves :] = np.where(is_sum, SUM, PRODUCT)
     entered = np.zeros(len(scope), dtype=np.int8)
+    # What only sums read is skipped while the other side is a sum.
     entered[: n_features + n_leaves] = entered[-1] = 1
     of_product = ~np.repeat(is_sum, np.diff(plan.ptr))
     inner = plan.arg >= 0
@@ -408,12 +416,14 @@ def rank(
     below[~is_leaf] += ranking.of_inner[child[~is_leaf]]
     of_row, leaf = row[is_leaf], ~child[is_leaf]
     var, number = plan.leaves.var[leaf], joint[leaf]
+    # A leaf of several variables has a table of its own, with the known cells in it.
     cell = np.where(number < 0, cell_place[of_row, var], -1)
     below[is_leaf] += np.where(cell < 0, ranking.of_leaf[leaf], ranking.of_cell[var])
     place_of_leaf = np.where(cell < 0, leaf_place[leaf], cell)
     several = number >= 0
     place_of_leaf[several] = joint_place[of_row[several], number[several]]
     inner = row_of_entry * n_ranks + ranking.of_inner[reached.node]
+    # Parents share leaves: each is one entry of its row.
     leaves, first = np.unique(below[is_leaf], return_index=True)
     keys = np.sort(np.concatenate([inner, leaves]))
     row_of_key, rank_of_key = np.divmod(keys, n_ranks)

@@ -7,7 +7,8 @@ import time
 
 import numpy as np
 
-from skpc.learning.gaussian_mixture import MixtureParams, clustered, fit_gaussian_mixture
+from skpc.counting.clustering import cluster_points
+from skpc.learning.gaussian_mixture import MixtureParams, fit_gaussian_mixture
 from skpc.learning.table_mixture import TableColumns
 from tests.benchmarks.numbers_tables import (
     DENSITIES,
@@ -57,7 +58,8 @@ def _iterations(rows: np.ndarray) -> float:
     weight, numbers = np.ones(n_rows), np.zeros(n_columns, dtype=np.int64)
     columns = TableColumns.from_rows(rows, weight, numbers, [None] * n_columns)
     points = columns.points(rows, weight)
-    share = clustered(points, weight, N_COMPONENTS, np.random.RandomState(0))
+    clusters = cluster_points(points, weight, N_COMPONENTS, np.random.RandomState(0))
+    share = np.ascontiguousarray(clusters.T)
     cells = columns.cells(rows)
     start = time.process_time()
     params = MixtureParams(N_COMPONENTS)

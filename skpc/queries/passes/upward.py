@@ -139,6 +139,7 @@ def upward_log(
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
     log_weight, table = tables.log_weight, tables.log_table
     codes, values = cells.codes, cells.values
+    # Weights near zero and rows of tiny probability stay apart in logs.
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
         out, begin = slot[i], ptr[i]
@@ -291,6 +292,7 @@ class Evaluator:
         an error, unless ``refuse`` is False.
         """
         workspace, again = self._workspace(), [np.empty(0, dtype=np.int64)]
+        # Leaves of several variables are products of matrices: all rows at once.
         joint = self.reader.values(rows, start, maximise=self.maximise)
         for first in range(0, len(rows), self.size):
             end = min(first + self.size, len(rows))
@@ -332,6 +334,7 @@ class Evaluator:
             log_root = base + root
         else:
             upward(plan, slot, self.tables, cells, n, lines)
+            # Smaller values have lost digits on the way up.
             positive = root >= TINY
             log_root = np.full(n, -np.inf)
             log_root[positive] = base[positive] + np.log(root[positive])
