@@ -9,7 +9,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
-from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_joint, walkable
+from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_density, walkable
 from skpc.queries.passes.rows import check_rows
 from skpc.queries.passes.upward import Evaluator, feed_forward, refuse_impossible
 
@@ -55,12 +55,11 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     if walkable(circuit, EDGES_OF_A_VALUE) is None:
         return feed_forward(circuit, rows)
     # Rows with missing cells are NaN there.
-    with np.errstate(invalid="ignore"):
-        out = np.logaddexp.reduce(log_joint(circuit, rows), axis=1)
+    out = log_density(circuit, rows)
     incomplete = np.flatnonzero(np.isnan(out))
     if len(incomplete):
         out[incomplete] = feed_forward(circuit, rows[incomplete])
-    return np.asarray(out)
+    return out
 
 
 def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:

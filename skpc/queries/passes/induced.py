@@ -13,13 +13,14 @@ parts, each row follows one tree in each of them.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import internal_kernel, kernel
+from skpc._jit import inlined, internal_kernel, kernel
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure
 from skpc.queries.passes.plan import remembered
 from skpc.queries.passes.rows import over_chunks, refuse_cell
@@ -42,7 +43,7 @@ class InducedPlan(NamedTuple):
     Stop ``s`` reads variable ``var[s]`` and takes entry ``first[s] + x`` in state ``x``: its value
     is that of edge ``source``, or parameter ``source - n_edges``, or -1 for what is impossible; its
     next stops are ``stop[ptr[entry]:ptr[entry + 1]]``. The last ``n_roots`` entries list the first
-    stops of each deterministic part.
+    stops of each deterministic part; their edges are those of a root that divides rows among parts.
     """
 
     var: Ints
@@ -108,8 +109,12 @@ def _plan_of_walk(circuit: Circuit) -> InducedPlan:
 @remembered
 def _entry_values(circuit: Circuit) -> Floats:
     """The log value of each entry of the plan."""
-    values = np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])
-    return values[_plan_of_walk(circuit).source]
+    plan = _plan_of_walk(circuit)
+    value = np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[plan.source]
+    if plan.n_roots == 1:
+        # No edge leads to a single part.
+        value[-1] = 0.0
+    return value
 
 
 def _entry_sources(
@@ -128,6 +133,8 @@ def _entry_sources(
     position = ranges(structure.param_ptr[node[leaf]], size)
     source[entry] = structure.n_edges + position
     below[first[-1] :] = roots
+    if len(roots) > 1:
+        source[first[-1] :] = np.arange(structure.n_edges)[structure.child_ptr[-2] :]
     return source, below
 
 
@@ -234,16 +241,16 @@ def walk(
         The variables.
     rows : array of shape (n_rows, n_features)
         Encoded rows.
-    weight : array of shape (n_rows, n_roots)
-        Weights of the rows in each part; not read without ``count``.
+    weight : array of shape (n_rows,)
+        Weights of the rows; not read without ``count``.
     shown : array of shape (n_rows, n_features)
         Only entries of variables that are shown, and whose variable above is shown, are counted;
         empty if all are.
-    out : array of shape (n_rows, n_roots)
-        Takes the log densities; NaN for rows with missing cells. Not set where a row of a mixture
-        is counted with weight zero.
+    out : array of shape (n_rows, n_roots + 1)
+        Takes the log densities together with each part, and that of the row last; NaN for rows
+        with missing cells.
     count : array of shape (n_entries,)
-        The weights are added to it; empty if nothing is to be counted.
+        The weights, divided among the parts, are added to it; empty if nothing is to be counted.
     """
     n_features, n_roots = rows.shape[1], plan.n_roots
     codes = np.empty(n_features, np.int64)
@@ -251,6 +258,9 @@ def walk(
     pending, decided = np.empty(n_features + 1, np.int64), np.empty(n_features + 1, np.int64)
     first_root, counts, all_shown = len(plan.ptr) - 1 - n_roots, len(count) > 0, len(shown) == 0
     stop_var, first, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
+    # The entries of a row are kept until its parts are known; a part visits a stop once at most.
+    taken = np.empty((n_roots, len(stop_var) + 1 if counts else 0), np.int64)
+    n_taken = np.zeros(n_roots, np.int64)
     for r in range(len(rows)):
         bad, base = _read_row(columns, rows, r, codes)
         # An error is raised by the caller: kernels only say where.
@@ -260,10 +270,10 @@ def walk(
             out[r] = np.nan
             continue
         for k in range(n_roots):
-            if counts and n_roots > 1 and weight[r, k] == 0.0:
-                # The densities of a mixture are known before its rows are counted.
-                continue
-            total, depth, root = base, 0, first_root + k
+            root = first_root + k
+            total, depth, n = base + value[root], 0, 0
+            if counts:
+                taken[k, 0], n = root, 1
             # Nothing decides above the first stops.
             for s in range(ptr[root], ptr[root + 1]):
                 pending[depth], decided[depth] = stop[s], -1
@@ -276,21 +286,42 @@ def walk(
                 entry = first[at] + codes[var]
                 total += value[entry]
                 if counts and (all_shown or (shown[r, var] and (above < 0 or shown[r, above]))):
-                    count[entry] += weight[r, k]
+                    taken[k, n] = entry
+                    n += 1
                 for s in range(ptr[entry], ptr[entry + 1]):
                     pending[depth], decided[depth] = stop[s], var
                     depth += 1
-            out[r, k] = total
+            out[r, k], n_taken[k] = total, n
+        out[r, n_roots] = _log_sum(out[r, :n_roots])
+        for k in range(n_roots if counts else 0):
+            # A single part has all rows, also those that its parameters make impossible.
+            share = 1.0 if n_roots == 1 else math.exp(out[r, k] - out[r, n_roots])
+            if share >= _NEGLIGIBLE:
+                for t in range(n_taken[k]):
+                    count[taken[k, t]] += weight[r] * share
     return -1
+
+
+@inlined
+def _log_sum(logs: Floats) -> float:
+    """Log of the sum of exponentials."""
+    peak, total = -np.inf, 0.0
+    for log in logs:
+        peak = max(peak, log)
+    if len(logs) == 1 or peak == -np.inf:
+        return peak
+    for log in logs:
+        total += math.exp(log - peak)
+    return peak + math.log(total)
 
 
 def _walk_rows(
     circuit: Circuit, rows: Floats, weight: Floats | None = None, shown: Any = None
 ) -> tuple[Floats, Floats]:
-    """The walk of rows over a circuit that can be walked, chunk by chunk."""
+    """The walk of rows over a circuit that can be walked, chunk by chunk: see :func:`walk`."""
     plan, value, columns = _plan_of_walk(circuit), _entry_values(circuit), circuit.columns
-    out = np.empty((len(rows), plan.n_roots))
-    no_weight, all_shown = np.empty((0, 0)), np.empty((0, 0), dtype=bool)
+    out = np.empty((len(rows), plan.n_roots + 1))
+    no_weight, all_shown = np.empty(0), np.empty((0, 0), dtype=bool)
 
     def work(part: Floats, start: int) -> Floats:
         chunk = slice(start, start + len(part))
@@ -310,10 +341,12 @@ def log_joint(circuit: Circuit, rows: Floats) -> Floats:
 
     NaN for rows with missing cells; shape (n_rows, n_parts).
     """
-    log_density, _ = _walk_rows(circuit, rows)
-    if log_density.shape[1] > 1:
-        log_density += circuit.log_weight[circuit.child_ptr[-2] :]
-    return log_density
+    return _walk_rows(circuit, rows)[0][:, :-1]
+
+
+def log_density(circuit: Circuit, rows: Floats) -> Floats:
+    """Log density of each complete row, NaN for rows with missing cells."""
+    return _walk_rows(circuit, rows)[0][:, -1]
 
 
 def count_entries(circuit: Circuit, rows: Floats, weight: Floats, shown: Any = None) -> Floats:
@@ -335,7 +368,7 @@ def count_entries(circuit: Circuit, rows: Floats, weight: Floats, shown: Any = N
     -------
     ndarray of shape (n_entries,)
     """
-    return _walk_rows(circuit, rows, weight[:, np.newaxis], shown)[1][:-1]
+    return _walk_rows(circuit, rows, weight, shown)[1][:-1]
 
 
 def entries_of(circuit: Circuit, of_edges: Floats, of_params: Floats) -> tuple[Floats, Ints]:
@@ -356,33 +389,21 @@ def induced_statistics(
 
     See :func:`skpc.queries.flows.expected_statistics`.
     """
-    if circuit.deterministic:
-        log_density, count = _walk_rows(circuit, rows, weight[:, np.newaxis])
-        return *_spread(circuit, count, np.array([weight.sum()])), log_density[:, 0]
-    joint = log_joint(circuit, rows)
-    log_density = np.logaddexp.reduce(joint, axis=1)
-    # Rows that are impossible are refused by the caller.
-    possible = log_density > -np.inf
-    share = np.zeros_like(joint)
-    share[possible] = np.exp(joint[possible] - log_density[possible, np.newaxis])
-    share[share < _NEGLIGIBLE] = 0.0
-    share *= weight[:, np.newaxis]
-    count = _walk_rows(circuit, rows, share)[1]
-    return *_spread(circuit, count, share.sum(axis=0)), log_density
+    out, count = _walk_rows(circuit, rows, weight)
+    return *_spread(circuit, count), out[:, -1]
 
 
-def _spread(circuit: Circuit, count: Floats, of_parts: Floats) -> tuple[Floats, Floats]:
-    """Flows of all edges and statistics of all leaves, from the counts of entries and parts."""
+def _spread(circuit: Circuit, count: Floats) -> tuple[Floats, Floats]:
+    """Flows of all edges and statistics of all leaves, from the counts of entries."""
     structure, leaves, n_edges = circuit.structure, circuit.structure.leaves, circuit.n_edges
-    source = _plan_of_walk(circuit).source
+    plan = _plan_of_walk(circuit)
+    source = plan.source
     by_source = np.zeros(n_edges + len(circuit.param))
     by_source[source[source >= 0]] = count[source >= 0]
     edge_flow, node_flow = by_source[:n_edges].copy(), np.zeros(structure.n_nodes)
     decides = structure.decision_var >= 0
-    if len(of_parts) > 1:
-        decides[-1] = True
-        edge_flow[structure.child_ptr[-2] :] = of_parts
-    node_flow[-1] = of_parts.sum()
+    decides[-1] |= plan.n_roots > 1
+    node_flow[-1] = count[-plan.n_roots :].sum()
     _flow_through(structure.child_ptr.copy(), structure.child.copy(), decides, edge_flow, node_flow)
     statistic, states = np.zeros(leaves.first[-1]), states_of_leaves(leaves, circuit.n_states)
     statistic[states.entry] = by_source[n_edges + states.param]
