@@ -114,7 +114,7 @@ def fit_axes(
     -------
     tuple of Axis or None
     """
-    if numbers is None:
+    if numbers is None or not is_number.any():
         return tuple(
             plain_axis(values, weight, n_bins) if numeric else None
             for values, numeric in zip(rows.T, is_number)
