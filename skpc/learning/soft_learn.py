@@ -16,7 +16,6 @@ from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
 from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
 from skpc.learning.gaussian_mixture import (
-    MixtureFit,
     MixtureParams,
     MixturePrior,
     MixtureRows,
@@ -74,10 +73,6 @@ class Shrinkage(NamedTuple):
     target: Floats
     strength: float = USUAL_STRENGTH
 
-    def only(self, numbers: NDArray[np.bool_]) -> Shrinkage:
-        """That of some of the numbers."""
-        return self._replace(target=self.target[np.ix_(numbers, numbers)])
-
 
 class _Part(NamedTuple):
     """Rows and columns for which a node has to be learned."""
@@ -93,21 +88,6 @@ class _Part(NamedTuple):
     may_split: bool
     #: Shrinkage of the covariances of blocks.
     shrinkage: Shrinkage
-
-
-class _Settled(NamedTuple):
-    """What a part becomes: a sum or a product of parts, or leaves."""
-
-    part: _Part
-    #: Whether the columns of the root depend on each other.
-    is_dependent: bool
-    kind: str = "product"
-    #: What the children are, but for the numbers of their nodes.
-    children: Sequence[tuple] = ()
-    #: What the builder takes besides them.
-    more: tuple = ()
-    #: Where there are none: methods of the builder and what they take.
-    leaves: Sequence[tuple] = ()
 
 
 class _Learner:
@@ -135,11 +115,14 @@ class _Learner:
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
         self.n_folds = _FEW_FOLDS if len(rows) > _FEW_ROWS else _FOLDS
-        may_split = options.root_test == "pairs"
         shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
-        columns = np.arange(rows.shape[1])
-        root = self._part(np.arange(len(rows)), columns, weight, weight, may_split, shrinkage)
+        content = np.arange(len(rows)), np.arange(rows.shape[1]), weight, weight
+        root = self._part(*content, options.root_test == "pairs", shrinkage)
         self.parts = [root]
+        is_tested = options.root_test == "any" and rows.shape[1] > 1
+        if is_tested and not any_dependence(*self._tested(root), _ANY_DEPENDENCE):
+            # The root becomes a product of leaves.
+            self.options = options._replace(blocks=False, min_weight=np.inf)
         #: Wide leaves of the columns: a background keeps rows that no block describes from ruling
         #: what is said of a table.
         self.background = self._leaves(root, _WIDE) if self._has_blocks(root) else []
@@ -157,11 +140,9 @@ class _Learner:
         for v in np.flatnonzero(self.is_number).tolist():
             number, self.codes[:, v] = numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)
             if number is not None:
-                state, score = number.scored_column(0.0).scores(rows[:, v])
-                self.codes[:, v], self.n_atoms[v] = state, len(number.atoms)
-                values = np.append(number.score.transform(number.atoms), np.nan)
-                is_atom = (state >= 0) & (state < len(number.atoms))
-                self.points[:, v] = np.where(is_atom, values[np.where(is_atom, state, -1)], score)
+                self.codes[:, v], _ = number.scored_column(0.0).scores(rows[:, v])
+                self.points[:, v] = number.score.transform(rows[:, v])
+                self.n_atoms[v] = len(number.atoms)
         is_plain = (self.codes == self.n_atoms) | ~self.is_number
         self.scores = np.where(is_plain, self.points, np.nan)
 
@@ -175,75 +156,60 @@ class _Learner:
         Parts with blocks are settled all at once, and draw from streams of their own.
         """
         if not (self.options.blocks and self.is_number.any()):
-            return self._note(self._settled(self.parts.pop(), self.random_state))
+            part = self.parts.pop()
+            return self._note(part, *self._settled(part, self.random_state))
         # What takes longest comes first.
         parts = sorted(self.parts, key=lambda part: -len(part.rows) * len(part.columns))
         self.parts = []
         seeds = self.random_state.randint(2**31, size=len(parts)).tolist()
         streams = map(np.random.RandomState, seeds)
         settled = in_threads(lambda task: self._settled(*task), zip(parts, streams))
-        return sum(self._note(one) for one in settled)
+        return sum(self._note(part, *below) for part, below in zip(parts, settled))
 
-    def _settled(self, part: _Part, random_state: np.random.RandomState) -> _Settled:
-        """Find out what a part becomes."""
-        n_columns = len(part.columns)
+    def _settled(
+        self, part: _Part, random_state: np.random.RandomState
+    ) -> tuple[str, Sequence[tuple]]:
+        """What a part becomes: a sum or a product of parts without their nodes, or leaves."""
         divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
-        is_dependent = n_columns == 1 or self._may_depend(part)
-        if n_columns > 1 and divisible and is_dependent:
+        if len(part.columns) > 1 and divisible:
             factors = self._factors(part) if part.may_split else []
             if factors:
-                return _Settled(part, True, "product", factors)
+                return "product", factors
             part, membership = self._divided(part, random_state)
-            clusters = [] if membership is None else self._clusters(part, membership)
+            clusters = self._clusters(part, membership)
             if len(clusters) > 1:
-                total = np.array([child[2].sum() for child in clusters])
-                return _Settled(part, True, "sum", clusters, (np.log(total / total.sum()),))
-        return _Settled(part, is_dependent, leaves=self._block_and_leaves(part, is_dependent))
+                return "sum", clusters
+        leaves = self._leaves(part)
+        return "leaves", self._with_block(part, leaves) if self._has_blocks(part) else leaves
 
-    def _note(self, settled: _Settled) -> float:
+    def _note(self, part: _Part, kind: str, below: Sequence[tuple]) -> float:
         """Note the node of a part; return how many cells, by weight, have reached a leaf."""
-        part = settled.part
-        if settled.children:
-            children = [self._part(*child) for child in settled.children]
-            self.nodes[part.node] = (
-                settled.kind,
-                [child.node for child in children],
-                *settled.more,
-            )
-            self.parts += children
-            return 0.0
-        if part.node == 0 and not settled.is_dependent:
-            self.background = []
-        if len(settled.leaves) == 1:
-            self.nodes[part.node] = settled.leaves[0]
-        else:
+        if kind == "leaves":
             first = len(self.nodes)
-            self.nodes += settled.leaves
-            self.nodes[part.node] = ("product", list(range(first, len(self.nodes))))
-        return float(part.weight.sum()) * len(part.columns)
-
-    def _may_depend(self, part: _Part) -> bool:
-        """Whether any two columns of the root depend on each other; other parts are not tested."""
-        if part.node > 0 or self.options.root_test != "any":
-            return True
-        n_states = self._n_tested_states(part)
-        return any_dependence(self._codes(part), part.weight, n_states, _ANY_DEPENDENCE)
-
-    def _n_tested_states(self, part: _Part) -> Ints:
-        n_states = np.where(self.is_number, self.n_atoms + TEST_BINS, self.n_states)
-        return np.asarray(n_states[part.columns])
+            self.nodes += below if len(below) > 1 else []
+            numbers = list(range(first, len(self.nodes)))
+            self.nodes[part.node] = ("product", numbers) if numbers else below[0]
+            return float(part.weight.sum()) * len(part.columns)
+        children = [self._part(*child) for child in below]
+        total = np.array([child.weight.sum() for child in children])
+        log_weights = (np.log(total / total.sum()),) if kind == "sum" else ()
+        self.nodes[part.node] = (kind, [child.node for child in children], *log_weights)
+        self.parts += children
+        return 0.0
 
     def _factors(self, part: _Part) -> list[tuple]:
         """The factors into which a part falls; none if its columns hang together."""
+        options = self.options
         group = independent_groups(
-            self._codes(part),
-            part.weight,
-            self._n_tested_states(part),
-            self.options.significance,
-            self.options.false_discoveries,
+            *self._tested(part), options.significance, options.false_discoveries
         )
         if self._has_blocks(part):
-            group = self._with_correlated(part, group)
+            # Blocks describe numbers that are correlated well.
+            joined = group[:, np.newaxis] == group
+            numbers = np.flatnonzero(self.is_number[part.columns])
+            is_correlated = correlated(self._design(part), part.weight, _CORRELATED)
+            joined[np.ix_(numbers, numbers)] |= is_correlated
+            group = connected_components(joined, directed=False)[1]
         if group.max() == 0:
             return []
         factors: list[tuple] = []
@@ -253,19 +219,14 @@ class _Learner:
             same = group_rows(self.points[np.ix_(part.rows, columns)])[1]
             rows = part.rows[np.unique(same, return_index=True)[1]]
             weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
-            shrinkage = part.shrinkage.only(chosen[self.is_number[part.columns]])
+            of_numbers = chosen[self.is_number[part.columns]]
+            target = part.shrinkage.target[np.ix_(of_numbers, of_numbers)]
+            shrinkage = part.shrinkage._replace(target=target)
             factors.append((rows, columns, weight, row_weight, False, shrinkage))
         return factors
 
     def _has_blocks(self, part: _Part) -> bool:
         return self.options.blocks and bool(self.is_number[part.columns].any())
-
-    def _with_correlated(self, part: _Part, group: Ints) -> Ints:
-        """Join the groups of numbers that are correlated, which blocks describe well."""
-        joined = group[:, np.newaxis] == group
-        numbers = np.flatnonzero(self.is_number[part.columns])
-        joined[np.ix_(numbers, numbers)] |= correlated(self._design(part), part.weight, _CORRELATED)
-        return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
 
     def _clusters(self, part: _Part, membership: Floats) -> list[tuple]:
         """The clusters of a part that have rows."""
@@ -277,13 +238,6 @@ class _Learner:
                 weights = weight[kept], part.row_weight[kept]
                 clusters.append((part.rows[kept], part.columns, *weights, True, part.shrinkage))
         return clusters
-
-    def _block_and_leaves(self, part: _Part, is_dependent: bool) -> list[tuple]:
-        """Leaves of all columns, a block in place of those of the numbers that hang together."""
-        leaves = self._leaves(part)
-        if is_dependent and self._has_blocks(part):
-            return self._with_block(part, leaves)
-        return leaves
 
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
         """A leaf of each column, with the standard deviation of its number times a factor."""
@@ -307,7 +261,9 @@ class _Learner:
     def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
         """Put one block in place of the leaves of all numbers."""
         params = MixtureParams(1, prior_strength=part.shrinkage.strength)
-        gaussians = self._fit_blocks(part, np.ones((1, len(part.rows))), params).model.gaussians
+        (rows, prior), start = self._mixture_rows(part), np.ones((1, len(part.rows)))
+        fit = fit_split(rows, part.weight, start, prior, params, self.options.max_iter)
+        gaussians = fit.model.gaussians
         at = part.columns[self.is_number[part.columns]]
         mean = self.mean[at] + self.sd[at] * gaussians.mean[0]
         covariance = gaussians.covariance[0] * np.outer(self.sd[at], self.sd[at])
@@ -339,14 +295,8 @@ class _Learner:
         patterns = Patterns.from_scores(scores)
         return MixtureRows(scores, patterns, design.state, _log_background(scores, design)), prior
 
-    def _fit_blocks(self, part: _Part, start: Floats, params: MixtureParams) -> MixtureFit:
-        rows, prior = self._mixture_rows(part)
-        return fit_split(rows, part.weight, start, prior, params, self.options.max_iter)
-
-    def _divided(
-        self, part: _Part, random_state: np.random.RandomState
-    ) -> tuple[_Part, Floats | None]:
-        """How the rows belong to clusters, if there is to be a sum; the part as it is then."""
+    def _divided(self, part: _Part, random_state: np.random.RandomState) -> tuple[_Part, Floats]:
+        """How the rows belong to clusters, or to one; the part as it is then."""
         options, columns = self.options, part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
         n_categories = np.where(self.is_number, 0, self.n_states)[columns]
@@ -355,10 +305,9 @@ class _Learner:
         distance = cluster_rows(numbers, part.weight, n_clusters, options.max_iter, random_state)
         membership = np.eye(n_clusters)[distance.argmin(axis=1)]
         if self._has_blocks(part):
-            part, of_blocks = self._divided_blocks(part, membership, random_state)
-            if of_blocks is None:
-                return part, None
-            membership = of_blocks
+            part, membership = self._divided_blocks(part, membership, random_state)
+            if membership.shape[1] == 1:
+                return part, membership
         elif options.clusterer == "em":
             membership = mixture_memberships(
                 self._design(part), part.weight, membership, options.alpha, options.max_iter
@@ -371,8 +320,8 @@ class _Learner:
 
     def _divided_blocks(
         self, part: _Part, membership: Floats, random_state: np.random.RandomState
-    ) -> tuple[_Part, Floats | None]:
-        """The same for a part with blocks: no clusters where one block does as well."""
+    ) -> tuple[_Part, Floats]:
+        """The same for a part with blocks: one cluster where one block does as well."""
         (rows, prior), (target, strength) = self._mixture_rows(part), part.shrinkage
         start, max_iter = np.ascontiguousarray(membership.T), self.options.max_iter
         params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
@@ -381,7 +330,8 @@ class _Learner:
             rows, part.weight, start, prior, strength, max_iter, self.n_folds, random_state
         )
         if split.gain <= 0.0:
-            return part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength)), None
+            part = part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength))
+            return part, np.ones((len(part.rows), 1))
         fit = fit_split(rows, part.weight, start, prior, split.several, max_iter)
         within = within_covariance(fit, prior, split.several)
         part = part._replace(shrinkage=Shrinkage(within, split.several.strength))
@@ -397,14 +347,18 @@ class _Learner:
         )
         return Design.from_cells(codes, scores, self.n_states[columns], part.row_weight, moments)
 
-    def _codes(self, part: _Part) -> NDArray[np.int16]:
-        """States of the cells; numbers other than atoms are binned at quantiles of the part."""
+    def _tested(self, part: _Part) -> tuple[NDArray[np.int16], Floats, Ints]:
+        """What tests of pairs read: states of the cells, weights of the rows, numbers of states.
+
+        Numbers other than atoms are binned at quantiles of the part.
+        """
         codes = self.codes[np.ix_(part.rows, part.columns)]
         for place in np.flatnonzero(self.is_number[part.columns]):
             v = part.columns[place]
             bins = quantile_bins(self.scores[part.rows, v], part.weight)
             codes[:, place] = np.where(bins < 0, codes[:, place], bins + self.n_atoms[v])
-        return codes
+        n_states = np.where(self.is_number, self.n_atoms + TEST_BINS, self.n_states)
+        return codes, part.weight, n_states[part.columns]
 
     def circuit(self) -> Circuit:
         """Build the circuit, children first."""
