@@ -28,9 +28,11 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import internal_kernel, kernel
-from skpc._threads import each
+from skpc._threads import each, slices
 
 _LOG_2_PI = math.log(2.0 * math.pi)
+#: Numbers that components fill at a time: of few rows, several components do so in one call.
+_AT_A_TIME = 1 << 16
 
 
 class Patterns(NamedTuple):
@@ -48,6 +50,10 @@ class Patterns(NamedTuple):
         The columns of a pattern, the missing ones first.
     n_missing : ndarray of shape (n_patterns,)
         Number of missing columns of each pattern.
+    pattern : ndarray of shape (n_rows,)
+        The pattern of each row, in their order.
+    n_observed : ndarray of shape (n_rows,)
+        Number of observed cells of each row.
 
     Examples
     --------
@@ -63,36 +69,29 @@ class Patterns(NamedTuple):
     observed: NDArray[np.bool_]
     columns: Ints
     n_missing: Ints
+    pattern: Ints
+    n_observed: Ints
 
     @classmethod
     def from_scores(cls, scores: Floats) -> Patterns:
         """The patterns of rows with NaN where a cell is missing."""
         observed = ~np.isnan(scores)
+        n_observed = observed.sum(axis=1)
         # The bits of a row as one value: these sort faster than rows do.
         bits = np.packbits(np.insert(observed, 0, True, axis=1), axis=1)
         key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
         _, first, pattern, size = np.unique(key, True, True, True)
         order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
+        pattern = np.sort(pattern)
         observed = observed[first]
         columns = np.argsort(observed, axis=1, kind="stable")
-        return cls(order, offsets(size), observed, columns, (~observed).sum(axis=1))
+        n_missing = (~observed).sum(axis=1)
+        return cls(order, offsets(size), observed, columns, n_missing, pattern, n_observed)
 
     @property
     def are_complete(self) -> bool:
         """Whether no cell is missing."""
         return not self.n_missing.any()
-
-    @property
-    def pattern(self) -> Ints:
-        """The pattern of each row, in their order; shape (n_rows,)."""
-        return np.repeat(np.arange(len(self.observed)), np.diff(self.ptr))
-
-    @property
-    def n_observed(self) -> Ints:
-        """Number of observed cells of each row, shape (n_rows,)."""
-        counts = np.empty(len(self.order), dtype=np.int64)
-        counts[self.order] = self.observed.sum(axis=1)[self.pattern]
-        return counts
 
 
 class Gaussians(NamedTuple):
@@ -223,17 +222,22 @@ def squared_distances(
     shape = len(gaussians.mean), len(scores)
     square, log_det = np.empty(shape), np.empty(shape)
 
-    def measure(k: int) -> None:
-        filled = Filled.from_rows(gaussians, k, scores, patterns)
+    def measure(group: slice) -> None:
+        filled = Filled.from_rows(gaussians, group, scores, patterns)
         # Squares of scores that overflow leave differences of infinities.
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.einsum("rv,rv->r", filled.distance, filled.mapped)
-        square[k, patterns.order] = squares
-        log_det[k, patterns.order] = filled.log_det
+            squares = np.einsum("krv,krv->kr", filled.distance, filled.mapped)
+        square[group, patterns.order] = squares
+        log_det[group, patterns.order] = filled.log_det
 
-    each(measure, zip(range(len(gaussians.mean))), float(scores.size) * gaussians.mean.size)
+    each(measure, zip(_groups(shape[0], scores)), float(scores.size) * gaussians.mean.size)
     square[np.isnan(square)] = np.inf
     return square, np.where(patterns.n_observed > 0, log_det, 0.0)
+
+
+def _groups(n_components: int, scores: Floats) -> list[slice]:
+    """Components that fill the rows together: several of small tables, one of large ones."""
+    return slices(n_components, max(1, _AT_A_TIME // max(1, scores.size)))
 
 
 def statistics(
@@ -252,7 +256,7 @@ def statistics(
     weight : ndarray of shape (n_components, n_rows)
         Weight of each row in each component, not negative. Weights of zero cost nothing.
     spread_weight : ndarray of shape (n_components, n_rows), default=None
-        Weights of the conditional covariances, zero where the weights are; None takes these.
+        Weights of the conditional covariances, zero just where the weights are; None takes these.
 
     Returns
     -------
@@ -267,15 +271,17 @@ def statistics(
     spread_weight = weight if spread_weight is None else spread_weight
     total, square = np.empty_like(gaussians.mean), np.empty_like(gaussians.covariance)
 
-    def add(k: int) -> None:
-        weights = weight[k].take(patterns.order)
-        chosen = np.flatnonzero(weights)
-        weights, spread_weights = weights[chosen], spread_weight[k].take(patterns.order[chosen])
-        filled = Filled.from_rows(gaussians, k, scores, patterns, chosen, spread_weights)
-        total[k] = weights @ filled.distance
-        square[k] = (weights[:, np.newaxis] * filled.distance).T @ filled.distance + filled.spread
+    def add(group: slice) -> None:
+        weights = weight[group].take(patterns.order, axis=1)
+        chosen = np.flatnonzero(weights.any(axis=0))
+        weights = weights.take(chosen, axis=1)
+        spread_weights = spread_weight[group].take(patterns.order[chosen], axis=1)
+        filled = Filled.from_rows(gaussians, group, scores, patterns, chosen, spread_weights)
+        total[group] = (weights[:, np.newaxis] @ filled.distance)[:, 0]
+        weighted = weights[:, :, np.newaxis] * filled.distance
+        square[group] = weighted.transpose(0, 2, 1) @ filled.distance + filled.spread
 
-    each(add, zip(range(len(gaussians.mean))), float(scores.size) * gaussians.mean.size)
+    each(add, zip(_groups(len(total), scores)), float(scores.size) * gaussians.mean.size)
     lower = np.tril(square)
     return weight.sum(axis=1), total, lower + np.tril(lower, -1).transpose(0, 2, 1)
 
@@ -299,11 +305,16 @@ def conditionals(
     """
     shape = len(gaussians.mean), *scores.shape
     mean, variance = np.zeros(shape), np.zeros(shape)
-    for k in range(len(gaussians.mean)):
-        chosen = np.flatnonzero(wanted[k].take(patterns.order))
-        rows = patterns.order[chosen]
-        filled = Filled.from_rows(gaussians, k, scores, patterns, chosen, with_variance=True)
-        mean[k, rows], variance[k, rows] = gaussians.mean[k] + filled.distance, filled.variance
+    for group in _groups(len(mean), scores):
+        weights = wanted[group].take(patterns.order, axis=1)
+        chosen = np.flatnonzero(weights.any(axis=0))
+        rows, weights = patterns.order[chosen], weights.take(chosen, axis=1) * 1.0
+        filled = Filled.from_rows(
+            gaussians, group, scores, patterns, chosen, weights, with_variance=True
+        )
+        completed = gaussians.mean[group, np.newaxis] + filled.distance
+        mean[group, rows] = np.where(weights[:, :, np.newaxis] > 0.0, completed, 0.0)
+        variance[group, rows] = filled.variance
     return mean, np.sqrt(variance)
 
 
@@ -329,7 +340,7 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
         explained = cross * np.linalg.solve(precision[:, rows, rows.T], cross)
         strength[:, p, others] -= explained.sum(axis=1)
     for k in range(len(gaussians.mean)):
-        distance = Filled.from_rows(gaussians, k, scores, patterns).distance
+        distance = Filled.from_rows(gaussians, slice(k, k + 1), scores, patterns).distance[0]
         strengths = strength[k, patterns.pattern]
         # The square of a cell that no Gaussian can have may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -340,19 +351,19 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
 
 
 class Filled(NamedTuple):
-    """Rows whose missing cells have been filled by a component.
+    """Rows whose missing cells have been filled by some components.
 
     Parameters
     ----------
-    distance : ndarray of shape (n_rows, d)
+    distance : ndarray of shape (n_components, n_rows, d)
         Expected distances from the mean.
-    mapped : ndarray of shape (n_rows, d)
+    mapped : ndarray of shape (n_components, n_rows, d)
         The distances of the observed cells, zero elsewhere, times the precision.
-    log_det : ndarray of shape (n_rows,)
+    log_det : ndarray of shape (n_components, n_rows)
         Log determinants of the covariances of the observed cells.
-    spread : ndarray of shape (d, d)
-        Weighted sum of the conditional covariances; its lower half.
-    variance : ndarray of shape (n_rows, d)
+    spread : ndarray of shape (n_components, d, d)
+        Weighted sums of the conditional covariances; their lower halves. Empty without weights.
+    variance : ndarray of shape (n_components, n_rows, d)
         Conditional variances; without rows where they were not wanted.
     """
 
@@ -366,32 +377,33 @@ class Filled(NamedTuple):
     def from_rows(
         cls,
         gaussians: Gaussians,
-        k: int,
+        group: slice,
         scores: Floats,
         patterns: Patterns,
         chosen: Ints | slice = slice(None),
         weight: Floats | None = None,
         with_variance: bool = False,
     ) -> Filled:
-        """Fill rows by component ``k``: all, or those at some places in the order of patterns.
+        """Fill rows by some components: all, or those at some places in the order of patterns.
 
-        ``weight`` has the weights of their conditional covariances; None means zero.
+        ``weight``, of shape (n_components, n_rows), has the weights of their conditional
+        covariances: a component leaves rows of weight zero alone. None wants no covariances.
         """
         rows, d = patterns.order[chosen], scores.shape[1]
         # Unlike brackets, this leaves Python's lock to other threads.
-        distance = scores.take(rows, axis=0)
-        distance -= gaussians.mean[k]
+        distance = scores.take(rows, axis=0) - gaussians.mean[group, np.newaxis]
         if not patterns.are_complete:
             distance[np.isnan(distance)] = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            mapped = distance @ gaussians.precision[k]
-        log_det = np.full(len(rows), gaussians.log_det[k])
-        variance = np.zeros((len(rows) if with_variance else 0, d))
-        filled = cls(distance, mapped, log_det, np.zeros((d, d)), variance)
+            mapped = distance @ gaussians.precision[group]
+        log_det = np.repeat(gaussians.log_det[group, np.newaxis], len(rows), axis=1)
+        spread = np.zeros((0 if weight is None else len(log_det), d, d))
+        variance = np.zeros((len(log_det), len(rows) if with_variance else 0, d))
+        filled = cls(distance, mapped, log_det, spread, variance)
         if not patterns.are_complete:
-            weight = np.zeros(len(rows)) if weight is None else weight
+            weight = np.ones(log_det.shape) if weight is None else weight
             of_rows = patterns.columns, patterns.n_missing, patterns.pattern[chosen], weight
-            _fill(gaussians.precision[k], *of_rows, *filled)
+            _fill(gaussians.precision[group], *of_rows, *filled)
         return filled
 
 
@@ -449,46 +461,51 @@ def _fill(
 ) -> None:
     """Fill in the missing cells of rows, those of a pattern one after another.
 
-    ==========  ==================  ==========================================================
-    precision   (d, d)              of the component
-    columns     (n_patterns, d)     columns of each pattern, the missing ones first
-    n_missing   (n_patterns,)       number of missing columns of each pattern
-    pattern     (n_rows,)           the pattern of each row
-    weight      (n_rows,)           weight of the conditional covariance of each row
-    distance    (n_rows, d)         from the mean; zeros of missing cells change to expectations
-    mapped      (n_rows, d)         the distances times the precision
-    log_det     (n_rows,)           of the covariance; changed to that of the observed cells
-    spread      (d, d)              receives the weighted sum of conditional covariances, lower half
-    variance    (n_rows or 0, d)    receives conditional variances, if it has rows
-    ==========  ==================  ==========================================================
+    ==========  =====================  =======================================================
+    precision   (n_components, d, d)   of each component k
+    columns     (n_patterns, d)        columns of each pattern, the missing ones first
+    n_missing   (n_patterns,)          number of missing columns of each pattern
+    pattern     (n_rows,)              the pattern of each row
+    weight      (k, n_rows)            weights of conditional covariances; rows of zero stay
+    distance    (k, n_rows, d)         from the mean; zeros of missing cells become expectations
+    mapped      (k, n_rows, d)         the distances times the precision
+    log_det     (k, n_rows)            of the covariance; becomes that of the observed cells
+    spread      (k or 0, d, d)         receives sums of conditional covariances, lower halves
+    variance    (k, n_rows or 0, d)    receives conditional variances, if it has rows
+    ==========  =====================  =======================================================
     """
-    n_rows, d = distance.shape
-    root, workspace, begin = np.empty((d, d)), np.empty(d), 0
-    while begin < n_rows:
-        # Rows of a pattern stand together: its factor and its spread are made once for all.
-        p, end, weights = pattern[begin], begin, 0.0
-        while end < n_rows and pattern[end] == p:
-            weights += weight[end]
-            end += 1
-        missing = columns[p, : n_missing[p]]
-        solved = workspace[: len(missing)]
-        of_pattern = factorise(precision, missing, root)
-        for r in range(begin, end):
-            log_det[r] += of_pattern
-            for i in range(len(missing)):
-                solved[i] = -mapped[r, missing[i]]
-            _solve(root, 0, solved)
-            for i in range(len(missing)):
-                distance[r, missing[i]] = solved[i]
-        rows = variance[begin:end]
-        # The inverse, column by column; without a weight nobody asks for more than variances.
-        for j in range(len(missing) if weights > 0.0 or len(rows) else 0):
-            solved[:] = 0.0
-            solved[j] = 1.0
-            # The first entries of a column of the unit matrix stay zero.
-            _solve(root, j, solved)
-            for i in range(j, len(missing)):
-                spread[missing[i], missing[j]] += weights * solved[i]
-            for r in range(len(rows)):
-                rows[r, missing[j]] = solved[j]
-        begin = end
+    n_components, n_rows, d = distance.shape
+    root, workspace = np.empty((d, d)), np.empty(d)
+    for k in range(n_components):
+        begin = 0
+        while begin < n_rows:
+            # Rows of a pattern stand together: its factor and its spread are made once for all.
+            p, end, weights = pattern[begin], begin, 0.0
+            while end < n_rows and pattern[end] == p:
+                weights += weight[k, end]
+                end += 1
+            missing = columns[p, : n_missing[p]] if weights > 0.0 else columns[p, :0]
+            solved = workspace[: len(missing)]
+            of_pattern = factorise(precision[k], missing, root)
+            for r in range(begin, end):
+                log_det[k, r] += of_pattern
+                # Another component may fill the row.
+                if weight[k, r] > 0.0:
+                    for i in range(len(missing)):
+                        solved[i] = -mapped[k, r, missing[i]]
+                    _solve(root, 0, solved)
+                    for i in range(len(missing)):
+                        distance[k, r, missing[i]] = solved[i]
+            rows = variance[k, begin:end]
+            # The inverse, column by column.
+            for j in range(len(missing) if len(spread) else 0):
+                solved[:] = 0.0
+                solved[j] = 1.0
+                # The first entries of a column of the unit matrix stay zero.
+                _solve(root, j, solved)
+                for i in range(j, len(missing)):
+                    spread[k, missing[i], missing[j]] += weights * solved[i]
+                for r in range(len(rows)):
+                    if weight[k, begin + r] > 0.0:
+                        rows[r, missing[j]] = solved[j]
+            begin = end
