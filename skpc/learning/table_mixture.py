@@ -45,6 +45,8 @@ _TENTHS = 2.5631031310892007
 SMALLEST_SD = 1e-4
 #: Rows distributed like the column that smooth each table of states.
 _LIKE_COLUMN = 1.0
+#: Up to this number of states, products with indicators are faster if these are not sparse.
+_DENSE = 16
 #: Coordinates from which clusters start stay within this number of scales, for one wild value would
 #: be a cluster of its own.
 _REACH = 4.0
@@ -139,12 +141,13 @@ class TableColumns(NamedTuple):
             codes[:, place] = state.get(v, category)
         return codes, scores
 
-    def _indicators(self, codes: Ints) -> csr_array:
+    def _indicators(self, codes: Ints) -> Floats | csr_array:
         """Indicators of states, shape (n_rows, n_states)."""
         row, table = np.nonzero(codes >= 0)
         column = self.state_ptr[table] + codes[row, table]
         shape = len(codes), int(self.state_ptr[-1])
-        return csr_array((np.ones(len(row)), (row, column)), shape=shape)
+        indicators = csr_array((np.ones(len(row)), (row, column)), shape=shape)
+        return indicators.toarray() if shape[1] <= _DENSE else indicators
 
     def is_far(self, scores: Floats) -> NDArray[np.bool_]:
         """Which rows have a score farther from the others than any scale of the background."""
@@ -214,7 +217,7 @@ class TableColumns(NamedTuple):
                 log_base[atom] -= np.log(column.step)
         return log_base
 
-    def _background(self, scores: Floats, states: csr_array) -> Floats:
+    def _background(self, scores: Floats, states: Floats | csr_array) -> Floats:
         """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
         log_density = np.asarray(states @ np.log(self.share))
         log_peak = np.log(_BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * _BACKGROUND_SDS))

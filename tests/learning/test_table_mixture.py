@@ -81,7 +81,7 @@ def started(columns, cells, weight, params, seed=0):
 
 def pairs(columns, cells):
     """Scores and states of each row, -1 where a state is missing."""
-    states = split(columns, cells.rows.states.toarray().T)
+    states = split(columns, (cells.rows.states @ np.eye(columns.state_ptr[-1])).T)
     codes = [np.where(part.any(axis=0), part.argmax(axis=0), -1) for part in states]
     return list(zip(cells.rows.scores, np.array(codes).T))
 
