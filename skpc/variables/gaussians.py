@@ -306,9 +306,9 @@ def conditionals(
     shape = len(gaussians.mean), *scores.shape
     mean, variance = np.zeros(shape), np.zeros(shape)
     for group in _groups(len(mean), scores):
-        weights = wanted[group].take(patterns.order, axis=1)
-        chosen = np.flatnonzero(weights.any(axis=0))
-        rows, weights = patterns.order[chosen], weights.take(chosen, axis=1) * 1.0
+        used = wanted[group].take(patterns.order, axis=1)
+        chosen = np.flatnonzero(used.any(axis=0))
+        rows, weights = patterns.order[chosen], used.take(chosen, axis=1).astype(np.float64)
         filled = Filled.from_rows(
             gaussians, group, scores, patterns, chosen, weights, with_variance=True
         )
