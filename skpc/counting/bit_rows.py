@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel, popcount
 from skpc.counting.tables import CountTables, Score
-from skpc.counting.trees import NO_INFORMATION, UNITS_PER_NAT, ChowLiuTree, ScoredTree
+from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_spanning_tree
 
 #: Rows (weights counted out) and cells beyond which the tables of this module, one number for
 #: each count and one bit for each cell, would take too much memory. They do not depend on
@@ -122,12 +122,13 @@ class BitRows:
         smoothed = counts + 2 * score.pseudo_count(2, 2)
         margin = _plogp(smoothed).sum(axis=0) - _plogp(smoothed.sum(axis=0)) / 2
         parent = np.empty(len(columns), np.int64)
-        row_sums = np.empty((2, len(columns)), np.int64)
+        units = np.empty((len(columns), len(columns)), np.int64)
+        row_sums = np.zeros((2, len(columns)), np.int64)
         # Logarithms of whole numbers come from a table: there are fewer of them than pairs.
         plogp = self._plogp_table(score)
-        _binary_spanning_tree(
-            pairs, ones, n_rows, columns, plogp, margin.astype(np.int64), parent, row_sums
-        )
+        margin = margin.astype(np.int64)
+        _compare_pairs(pairs, ones, n_rows, columns, plogp, margin, units, row_sums)
+        maximum_spanning_tree(units, parent)
         # Entropies are smoothed, the proportions of the branches are not: the published networks
         # come out only so.
         counts, smoothed = counts[:, columns], smoothed[:, columns]
@@ -290,21 +291,18 @@ def _select_rows(
         filled += n_kept
 
 
-@kernel(new_arrays=True)
-def _binary_spanning_tree(
+@kernel
+def _compare_pairs(
     pairs: NDArray[np.uint32],
     ones: NDArray[np.uint32],
     n_rows: int,
     columns: NDArray[np.uint32],
     plogp: Ints,
     margin: Ints,
-    parent: Ints,
+    units: Ints,
     row_sums: Ints,
 ) -> None:
-    """Find the Chow-Liu tree of binary variables straight from their pair counts.
-
-    Prim's algorithm asks for the information of a vertex with the vertices outside the tree
-    only, so every pair is evaluated once, when its first end joins, and is not stored.
+    """Fill in the information of all pairs of binary variables, straight from their counts.
 
     Parameters
     ----------
@@ -315,50 +313,30 @@ def _binary_spanning_tree(
     n_rows : int
         Number of rows.
     columns : array of shape (m,)
-        The vertices, as increasing columns of ``pairs``; the first one is the root.
+        The vertices, as columns of ``pairs``.
     plogp : array of shape (> n_rows,)
         ``(c + a) log(c + a)`` of a count c and the pseudo-count a of a cell, in units of
         1 / :data:`UNITS_PER_NAT`.
     margin : array of shape (n,)
         The same function of the two smoothed marginal counts of a column, summed, less half
         of its value for all rows.
-    parent : array of shape (m,)
-        Overwritten with the position of the parent among ``columns``; -1 for the root.
+    units : array of shape (m, m)
+        Overwritten below the diagonal with the information of the vertices.
     row_sums : array of shape (2, m)
-        Overwritten with the sums of ``plogp`` over the cells of all pairs in which a vertex
-        is zero and in which it is one.
+        The sums of ``plogp`` over the cells of all pairs in which a vertex is zero and in which
+        it is one are added to it.
     """
-    m = len(columns)
     # Unsigned numbers spare every look-up the test for a negative index.
     total = np.uint64(n_rows)
-    outside = np.empty(m, np.uint32)
-    joined_by = np.empty(m, np.int64)
-    best = np.empty(m, np.int64)
-    information = np.empty(m, np.int64)
     zero_sums, one_sums = row_sums[0], row_sums[1]
-    for t in range(m):
-        outside[t] = t
-        best[t] = -1
-        joined_by[t] = -1
-        zero_sums[t] = 0
-        one_sums[t] = 0
-    newest = np.uint32(0)
-    place = 0
-    parent[0] = -1
-    for n_outside in range(m - 1, 0, -1):
-        # The last vertex outside takes the place of the one that joined.
-        outside[place] = outside[n_outside]
-        best[place] = best[n_outside]
-        joined_by[place] = joined_by[n_outside]
-        column = columns[newest]
-        with_newest = pairs[column]
-        ones_of = ones[column]
+    for i in range(len(columns)):
+        column = columns[i]
+        with_column, ones_of = pairs[column], ones[column]
         zero_sum = 0
         one_sum = 0
-        for t in range(n_outside):
-            vertex = outside[t]
-            other = columns[vertex]
-            n11 = with_newest[other]
+        for j in range(i):
+            other = columns[j]
+            n11 = with_column[other]
             n01 = ones[other] - n11
             p11 = plogp[n11]
             p01 = plogp[n01]
@@ -366,22 +344,8 @@ def _binary_spanning_tree(
             p00 = plogp[total - ones_of - n01]
             one_sum += p11 + p10
             zero_sum += p01 + p00
-            one_sums[vertex] += p11 + p01
-            zero_sums[vertex] += p10 + p00
-            information[t] = p11 + p10 + p01 + p00 - margin[column] - margin[other]
-        one_sums[newest] += one_sum
-        zero_sums[newest] += zero_sum
-        largest = np.int64(-1)
-        for t in range(n_outside):
-            gained = max(information[t], NO_INFORMATION)
-            if gained > best[t]:
-                best[t] = gained
-                joined_by[t] = newest
-            largest = max(largest, best[t])
-        following = np.uint32(m)
-        for t in range(n_outside):
-            if best[t] == largest and outside[t] < following:
-                following = outside[t]
-                place = t
-        newest = following
-        parent[newest] = joined_by[place]
+            one_sums[j] += p11 + p01
+            zero_sums[j] += p10 + p00
+            units[i, j] = p11 + p10 + p01 + p00 - margin[column] - margin[other]
+        one_sums[i] += one_sum
+        zero_sums[i] += zero_sum

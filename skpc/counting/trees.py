@@ -68,7 +68,8 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
     Parameters
     ----------
     weight : array of shape (m, m)
-        Symmetric non-negative weights, information in units; of equal ones the lowest vertex wins.
+        Information in units, of which what is below the diagonal counts; of equal ones the lowest
+        vertex wins.
     parent : array of shape (m,)
         Overwritten with the tree, rooted at vertex 0 whose parent is -1.
     """
@@ -83,7 +84,7 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
         best[newest] = -2
         following = 0
         for v in range(m):
-            information = max(weight[newest, v], NO_INFORMATION)
+            information = max(weight[max(newest, v), min(newest, v)], NO_INFORMATION)
             # -2 marks the vertices of the tree.
             if best[v] != -2 and information > best[v]:
                 best[v] = information
