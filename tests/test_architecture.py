@@ -37,8 +37,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: outside of packages. Whoever raises one writes here what that buys.
 CEILINGS = {
     "all_trees": 2080,
-    "circuit": 849,
-    "counting": 981,
+    "circuit": 828,
+    "counting": 946,
     "datasets": 332,
     "discrepancies": 709,
     "domain": 1292,

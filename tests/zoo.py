@@ -245,23 +245,23 @@ def one_block(seed: int, columns: Sequence[ScoredColumn]) -> Circuit:
 def _without_idle_nodes(builder: CircuitBuilder) -> Circuit:
     """Build the circuit again from what its root reaches: the builder refuses idle nodes."""
     kept: dict[int, int] = {}
-    pending = [len(builder._kind) - 1]
+    pending = [len(builder._nodes) - 1]
     used = set(pending)
     while pending:
-        for child in builder._children[pending.pop()]:
+        for child in builder._nodes[pending.pop()].children:
             if child not in used:
                 used.add(child)
                 pending.append(child)
     again = CircuitBuilder(builder._n_states, builder._axes)
-    for node in sorted(used):
-        children = [kept[child] for child in builder._children[node]]
-        if builder._kind[node] == SUM:
-            kept[node] = again.sum(children, builder._log_weights[node])
-        elif builder._kind[node] == PRODUCT:
-            kept[node] = again.product(children)
+    for number in sorted(used):
+        node = builder._nodes[number]
+        children = [kept[child] for child in node.children]
+        if node.kind == SUM:
+            kept[number] = again.sum(children, node.log_weight)
+        elif node.kind == PRODUCT:
+            kept[number] = again.product(children)
         else:
-            family, params = builder._leaf_family[node], builder._params[node]
-            kept[node] = again._leaf(builder._scope[node], family, params)
+            kept[number] = again._leaf(node.scope, node.family, node.params)
     return again.build()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,20 @@ from skpc.variables import (
     ScoredColumn,
 )
 from skpc.variables.checks import TOLERANCE, check_formula, check_gaussians, check_variable
+from skpc.variables.families import FAMILIES
+
+
+class _Node(NamedTuple):
+    """A node as it was added; the fields that its kind has no use for keep their defaults."""
+
+    kind: int
+    children: Sequence[int] = ()
+    log_weight: Any = ()
+    decision_var: int = -1
+    decision_state: Sequence[int] = ()
+    scope: Sequence[int] = ()
+    family: int = -1
+    params: Any = ()
 
 
 class CircuitBuilder:
@@ -75,18 +89,11 @@ class CircuitBuilder:
             )
         for var, (count, axis) in enumerate(zip(self._n_states, self._axes)):
             check_variable(var, count, axis)
-        self._kind: list[int] = []
-        self._children: list[Sequence[int]] = []
-        self._scope: list[Sequence[int]] = []
-        self._leaf_family: list[int] = []
-        self._params: list[Floats] = []
-        self._log_weights: list[Any] = []
-        self._decision_var: list[int] = []
-        self._decision_states: list[Any] = []
+        self._nodes: list[_Node] = []
         self._indicators: dict[tuple[int, int], np.ndarray] = {}
 
     def __repr__(self) -> str:
-        return f"CircuitBuilder(n_features={len(self._n_states)}, n_nodes={len(self._kind)})"
+        return f"CircuitBuilder(n_features={len(self._n_states)}, n_nodes={len(self._nodes)})"
 
     def discrete(self, var: int, log_prob: Any) -> int:
         """Add a leaf over the states of a variable.
@@ -105,11 +112,8 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_states(var)
-        count = self._n_states[var]
-        if count == 0:
-            raise ValueError(f"variable {var} is numeric without an axis; add a gaussian leaf")
-        return self._leaf((var,), self._family(var), _log_probs(var, log_prob, count))
+        family = self._discrete_family(var)
+        return self._leaf((var,), family, _log_probs(var, log_prob, self._n_states[var]))
 
     def indicator(self, var: int, state: int) -> int:
         """Add a discrete leaf with all its mass on one state.
@@ -124,9 +128,8 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        log_prob = self._indicators.get((var, state))
+        family, log_prob = self._discrete_family(var), self._indicators.get((var, state))
         if log_prob is None:
-            self._check_states(var)
             if not 0 <= state < self._n_states[var]:
                 raise ValueError(
                     f"variable {var} has states 0..{self._n_states[var] - 1}, got state {state}"
@@ -134,7 +137,7 @@ class CircuitBuilder:
             log_prob = np.full(self._n_states[var], -np.inf)
             log_prob[state] = 0.0
             self._indicators[var, state] = log_prob
-        return self._leaf((var,), self._family(var), log_prob)
+        return self._leaf((var,), family, log_prob)
 
     def gaussian(self, var: int, mean: float, sd: float) -> int:
         """Add a Gaussian leaf.
@@ -151,7 +154,7 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_numeric(var, "gaussian")
+        self._check_variable(var, GAUSSIAN)
         check_formula(GAUSSIAN, (mean, sd))
         return self._leaf((var,), GAUSSIAN, np.array([mean, sd], dtype=np.float64))
 
@@ -170,7 +173,7 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        self._check_numeric(var, "poisson")
+        self._check_variable(var, POISSON)
         check_formula(POISSON, (rate,))
         return self._leaf((var,), POISSON, np.array([rate], dtype=np.float64))
 
@@ -191,7 +194,8 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        log_prob = self._checked_states(var, log_prob, "scored")
+        self._check_variable(var, SCORED)
+        log_prob = _log_probs(var, log_prob, self._n_states[var])
         check_formula(SCORED, (mean, sd))
         return self._leaf((var,), SCORED, np.append(log_prob, [mean, sd]))
 
@@ -221,9 +225,19 @@ class CircuitBuilder:
                 "a block leaf needs increasing variables and log probabilities for each of them, "
                 f"got {scope} and {len(log_probs)} arrays"
             )
-        states = [self._checked_states(var, prob, "block") for var, prob in zip(scope, log_probs)]
-        moments = _gaussian(scope, mean, covariance)
-        return self._leaf(tuple(scope), BLOCK, np.concatenate([*states, *moments]))
+        states = []
+        for var, log_prob in zip(scope, log_probs):
+            self._check_variable(var, BLOCK)
+            states.append(_log_probs(var, log_prob, self._n_states[var]))
+        mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
+        d = len(scope)
+        if mean.shape != (d,) or covariance.shape != (d, d):
+            raise ValueError(
+                f"a block of {d} variables needs a mean of shape ({d},) and a covariance of shape "
+                f"({d}, {d}), got {mean.shape} and {covariance.shape}"
+            )
+        check_gaussians(scope, mean[np.newaxis], covariance[np.newaxis])
+        return self._leaf(tuple(scope), BLOCK, np.concatenate([*states, mean, covariance.ravel()]))
 
     def product(self, children: Sequence[int]) -> int:
         """Add a product of nodes with disjoint scopes.
@@ -238,7 +252,8 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        return self._inner(PRODUCT, children, (0.0,) * len(children), -1, (-1,) * len(children))
+        n = len(children)
+        return self._inner(_Node(PRODUCT, tuple(children), (0.0,) * n, -1, (-1,) * n))
 
     def sum(
         self,
@@ -267,16 +282,22 @@ class CircuitBuilder:
             Number of the new node.
         """
         log_weight = np.asarray(log_weight, dtype=np.float64)
-        node = len(self._kind)
+        node = len(self._nodes)
         if log_weight.shape != (len(children),):
             raise ValueError(
                 f"sum {node} needs one log weight for each of its {len(children)} children, "
                 f"got shape {log_weight.shape}"
             )
-        states: Sequence[int] = (-1,) * len(children)
-        if decision_var >= 0:
-            states = self._check_decision(node, children, decision_var, decision_state)
-        return self._inner(SUM, children, log_weight, decision_var, states)
+        if decision_var < 0:
+            decision_state = (-1,) * len(children)
+        else:
+            self._check_exists(decision_var)
+        if decision_state is None or len(decision_state) != len(children):
+            raise ValueError(
+                f"sum {node} decides on variable {decision_var} and needs one decision_state for "
+                f"each of its {len(children)} children, got {decision_state}"
+            )
+        return self._inner(_Node(SUM, tuple(children), log_weight, decision_var, decision_state))
 
     def build(self) -> Circuit:
         """Make a circuit of all nodes; the last node is its root.
@@ -295,102 +316,70 @@ class CircuitBuilder:
         ValueError
             If the weights of a sum do not add up to one.
         """
-        if not self._kind:
+        if not self._nodes:
             raise StructureError("a circuit needs at least one node, none has been added")
+        kind, children, log_weight, var, state, scope, family, params = zip(*self._nodes)
+        axis_ptr, axis = AxisTable.from_axes(self._axes)
         structure = Structure(
-            kind=self._kind,
-            child_ptr=_offsets(self._children),
-            child=_joined(self._children, np.int64),
-            scope_ptr=_offsets(self._scope),
-            scope=_joined(self._scope, np.int64),
-            leaf_family=self._leaf_family,
-            param_ptr=_offsets(self._params),
-            decision_var=self._decision_var,
-            decision_state=_joined(self._decision_states, np.int64),
+            kind=kind,
+            child_ptr=_offsets(children),
+            child=_joined(children),
+            scope_ptr=_offsets(scope),
+            scope=_joined(scope),
+            leaf_family=family,
+            param_ptr=_offsets(params),
+            decision_var=var,
+            decision_state=_joined(state),
             n_states=self._n_states,
-            **dict(zip(("axis_ptr", "axis"), AxisTable.from_axes(self._axes))),
+            axis_ptr=axis_ptr,
+            axis=axis,
         )
         check_structure(structure)
-        circuit = Circuit(
-            structure, _joined(self._log_weights, np.float64), _joined(self._params, np.float64)
-        )
+        circuit = Circuit(structure, _joined(log_weight), _joined(params))
         check_parameters(circuit)
         return circuit
 
-    def _family(self, var: int) -> int:
-        return CATEGORICAL if self._axes[var] is None else HISTOGRAM
-
     def _leaf(self, scope: Sequence[int], family: int, params: Floats) -> int:
-        self._leaf_family.append(family)
-        self._scope.append(scope)
-        self._params.append(params)
-        return self._append(LEAF, (), (), -1, ())
+        self._nodes.append(_Node(LEAF, scope=scope, family=family, params=params))
+        return len(self._nodes) - 1
 
-    def _inner(
-        self, kind: int, children: Sequence[int], log_weight: Any, var: int, states: Any
-    ) -> int:
-        node = len(self._kind)
+    def _inner(self, new: _Node) -> int:
+        node, children = len(self._nodes), new.children
         if not children:
-            raise StructureError(f"{NAMES[kind]} {node} needs at least one child, got none")
+            raise StructureError(f"{NAMES[new.kind]} {node} needs at least one child, got none")
         if min(children) < 0 or max(children) >= node:
             raise StructureError(
-                f"{NAMES[kind]} {node} needs children among the nodes 0..{node - 1} that were "
+                f"{NAMES[new.kind]} {node} needs children among the nodes 0..{node - 1} that were "
                 f"added before it, got {list(children)}"
             )
-        self._leaf_family.append(-1)
-        self._scope.append(())
-        self._params.append(_NO_PARAMS)
-        return self._append(kind, tuple(children), log_weight, var, states)
+        self._nodes.append(new)
+        return node
 
-    def _append(
-        self, kind: int, children: Sequence[int], log_weight: Any, var: int, states: Any
-    ) -> int:
-        self._kind.append(kind)
-        self._children.append(children)
-        self._log_weights.append(log_weight)
-        self._decision_var.append(var)
-        self._decision_states.append(states)
-        return len(self._kind) - 1
-
-    def _check_var(self, var: int) -> None:
+    def _check_exists(self, var: int) -> None:
         if not 0 <= var < len(self._n_states):
             raise ValueError(f"the variables are 0..{len(self._n_states) - 1}, got {var}")
 
-    def _check_states(self, var: int) -> None:
-        self._check_var(var)
-        if isinstance(self._axes[var], ScoredColumn):
-            raise ValueError(f"variable {var} has atoms and a score; add a scored leaf")
-
-    def _checked_states(self, var: int, log_prob: Any, leaf: str) -> Floats:
-        """Log probabilities of the atoms of a variable, and of all its other values."""
-        self._check_var(var)
-        if not isinstance(self._axes[var], ScoredColumn):
+    def _check_variable(self, var: int, family: int) -> None:
+        """Refuse a variable that does not suit a leaf of a family."""
+        self._check_exists(var)
+        axis = self._axes[var]
+        if axis is None:
+            suitable = CATEGORICAL if self._n_states[var] else GAUSSIAN
+        else:
+            suitable = SCORED if isinstance(axis, ScoredColumn) else HISTOGRAM
+        needed, actual = FAMILIES[family].variable, FAMILIES[suitable].variable
+        if needed != actual:
             raise ValueError(
-                f"variable {var} needs a ScoredColumn among the axes for a {leaf} leaf"
-            )
-        return _log_probs(var, log_prob, self._n_states[var])
-
-    def _check_numeric(self, var: int, leaf: str) -> None:
-        self._check_var(var)
-        if self._n_states[var] != 0:
-            raise ValueError(
-                f"variable {var} has {self._n_states[var]} states; a {leaf} leaf needs a "
-                "numeric variable without an axis (n_states 0)"
+                f"a {FAMILIES[family].name} leaf needs a variable with {needed}, but variable "
+                f"{var} has {actual}"
             )
 
-    def _check_decision(
-        self, node: int, children: Sequence[int], var: int, states: Sequence[int] | None
-    ) -> Sequence[int]:
-        self._check_var(var)
-        if states is None or len(states) != len(children):
-            raise ValueError(
-                f"sum {node} decides on variable {var} and needs one decision_state for each of "
-                f"its {len(children)} children, got {states}"
-            )
-        return states
-
-
-_NO_PARAMS = np.empty(0)
+    def _discrete_family(self, var: int) -> int:
+        """The family of the leaves over the states of a variable."""
+        self._check_exists(var)
+        family = CATEGORICAL if self._axes[var] is None else HISTOGRAM
+        self._check_variable(var, family)
+        return family
 
 
 def _log_probs(var: int, given: Any, n_states: int) -> Floats:
@@ -409,22 +398,10 @@ def _log_probs(var: int, given: Any, n_states: int) -> Floats:
     return log_prob
 
 
-def _gaussian(variables: list[int], mean: Any, covariance: Any) -> tuple[Floats, Floats]:
-    """Parameters of the Gaussian of a block, the covariance row by row; refuse invalid ones."""
-    mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
-    d = len(variables)
-    if mean.shape != (d,) or covariance.shape != (d, d):
-        raise ValueError(
-            f"a block of {d} variables needs a mean of shape ({d},) and a covariance of shape "
-            f"({d}, {d}), got {mean.shape} and {covariance.shape}"
-        )
-    check_gaussians(variables, mean[np.newaxis], covariance[np.newaxis])
-    return mean, covariance.ravel()
-
-
 def _offsets(lists: Sequence[Any]) -> Ints:
     return offsets([len(entry) for entry in lists])
 
 
-def _joined(lists: Sequence[Any], dtype: Any) -> Floats:
-    return np.concatenate([np.empty(0), *(x for x in lists if len(x))]).astype(dtype)
+def _joined(lists: Sequence[Any]) -> Floats:
+    """Lists of numbers end to end; arrays of a structure get their types there."""
+    return np.concatenate([np.empty(0), *(x for x in lists if len(x))])

@@ -134,7 +134,8 @@ class BitRows:
         counts, smoothed = counts[:, columns], smoothed[:, columns]
         conditional = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
         entropy = (counts * conditional).sum(axis=0)
-        tables = self._edge_tables(counts, pairs[columns[1:], columns[parent[1:]]], parent)
+        ends = np.sort([columns[1:], columns[parent[1:]]], axis=0)
+        tables = self._edge_tables(counts, pairs[ends[0], ends[1]], parent)
         tree = ChowLiuTree(self.variables[columns], parent, tables)
         return ScoredTree(tree, score.of_tables(tables), entropy)
 
@@ -166,12 +167,12 @@ class BitRows:
     @cached_property
     def _valid(self) -> NDArray[np.uint64]:
         """Ones where there is a row, zeros in the padding."""
-        bits = np.zeros(len(self.words) * 64, np.uint8)
-        bits[: self._n_rows] = 1
-        return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
+        is_row = np.arange(len(self.words) * 64) < self._n_rows
+        return np.packbits(is_row, bitorder="little").view("<u8").astype(np.uint64)
 
     @cached_property
     def _pairs(self) -> NDArray[np.uint32]:
+        """Rows in which columns u and v >= u are both one; nothing below the diagonal."""
         shape = len(self.variables), len(self.variables)
         return _count(self.words, np.empty(shape, np.uint32))
 
@@ -206,7 +207,7 @@ def _tables_shape(m: int) -> CountTables:
 def _count_pairs(
     words: NDArray[np.uint64], sums: NDArray[np.uint64], pairs: NDArray[np.uint32]
 ) -> None:
-    """Count the rows in which two columns are both one, for all pairs."""
+    """Count the rows in which columns u and v >= u are both one, for all such pairs."""
     n_words, m = words.shape
     for u in range(m):
         n_after = m - u
@@ -230,11 +231,6 @@ def _count_pairs(
         row = pairs[u, u:]
         for v in range(n_after):
             row[v] = sums[v]
-    # Mirror in blocks of a cache line.
-    for first in range(0, m, 16):
-        for v in range(first + 1, m):
-            for u in range(first, min(first + 16, v)):
-                pairs[v, u] = pairs[u, v]
 
 
 @kernel(new_arrays=True)
@@ -247,47 +243,35 @@ def _select_rows(
     step depends on the mask alone, so it is worked out once for all columns.
     """
     n_words, m = words.shape
-    moves = np.empty(6, np.uint64)
+    bits = np.empty(m, np.uint64)
     filled = np.int64(0)
     # Where the next row goes is known only once the words before are done.
     for w in range(n_words):
-        kept = mask[w]
-        n_kept = np.int64(popcount(kept))
-        left = kept
-        zeros = ~kept << np.uint64(1)
+        left = mask[w]
+        n_kept = np.int64(popcount(left))
+        if n_kept == 0:
+            continue
+        for v in range(m):
+            bits[v] = words[w, v] & mask[w]
+        zeros = ~left << np.uint64(1)
         for step in range(6):
-            parity = zeros ^ (zeros << np.uint64(1))
-            parity ^= parity << np.uint64(2)
-            parity ^= parity << np.uint64(4)
-            parity ^= parity << np.uint64(8)
-            parity ^= parity << np.uint64(16)
-            parity ^= parity << np.uint64(32)
-            moves[step] = parity & left
-            left = (left ^ moves[step]) | (moves[step] >> np.uint64(1 << step))
+            parity = zeros
+            for doubling in range(6):
+                parity ^= parity << np.uint64(1 << doubling)
+            moves, places = parity & left, np.uint64(1 << step)
+            left = (left ^ moves) | (moves >> places)
             zeros &= ~parity
-        m0, m1, m2, m3, m4, m5 = moves[0], moves[1], moves[2], moves[3], moves[4], moves[5]
+            for v in range(m):
+                moving = bits[v] & moves
+                bits[v] = (bits[v] ^ moving) | (moving >> places)
         # The rows of a word may end in the next one.
         at = filled >> 6
         low = np.uint64(filled & 63)
-        high = np.uint64(64) - low
-        spills = np.int64(low) + n_kept > 64
-        for v in range(m if n_kept > 0 else 0):
-            bits = words[w, v] & kept
-            moving = bits & m0
-            bits = (bits ^ moving) | (moving >> np.uint64(1))
-            moving = bits & m1
-            bits = (bits ^ moving) | (moving >> np.uint64(2))
-            moving = bits & m2
-            bits = (bits ^ moving) | (moving >> np.uint64(4))
-            moving = bits & m3
-            bits = (bits ^ moving) | (moving >> np.uint64(8))
-            moving = bits & m4
-            bits = (bits ^ moving) | (moving >> np.uint64(16))
-            moving = bits & m5
-            bits = (bits ^ moving) | (moving >> np.uint64(32))
-            out[at, v] |= bits << low
-            if spills:
-                out[at + 1, v] = bits >> high
+        for v in range(m):
+            out[at, v] |= bits[v] << low
+        if np.int64(low) + n_kept > 64:
+            for v in range(m):
+                out[at + 1, v] = bits[v] >> (np.uint64(64) - low)
         filled += n_kept
 
 
@@ -307,13 +291,13 @@ def _compare_pairs(
     Parameters
     ----------
     pairs : array of shape (n, n)
-        Rows in which two variables are both one.
+        Rows in which variables u and v >= u are both one.
     ones : array of shape (n,)
         Rows in which a variable is one.
     n_rows : int
         Number of rows.
     columns : array of shape (m,)
-        The vertices, as columns of ``pairs``.
+        The vertices, as increasing columns of ``pairs``.
     plogp : array of shape (> n_rows,)
         ``(c + a) log(c + a)`` of a count c and the pseudo-count a of a cell, in units of
         1 / :data:`UNITS_PER_NAT`.
@@ -321,7 +305,7 @@ def _compare_pairs(
         The same function of the two smoothed marginal counts of a column, summed, less half
         of its value for all rows.
     units : array of shape (m, m)
-        Overwritten below the diagonal with the information of the vertices.
+        Overwritten above the diagonal with the information of the vertices.
     row_sums : array of shape (2, m)
         The sums of ``plogp`` over the cells of all pairs in which a vertex is zero and in which
         it is one are added to it.
@@ -334,7 +318,7 @@ def _compare_pairs(
         with_column, ones_of = pairs[column], ones[column]
         zero_sum = 0
         one_sum = 0
-        for j in range(i):
+        for j in range(i + 1, len(columns)):
             other = columns[j]
             n11 = with_column[other]
             n01 = ones[other] - n11

@@ -68,7 +68,7 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
     Parameters
     ----------
     weight : array of shape (m, m)
-        Information in units, of which what is below the diagonal counts; of equal ones the lowest
+        Information in units, of which what is above the diagonal counts; of equal ones the lowest
         vertex wins.
     parent : array of shape (m,)
         Overwritten with the tree, rooted at vertex 0 whose parent is -1.
@@ -84,7 +84,7 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
         best[newest] = -2
         following = 0
         for v in range(m):
-            information = max(weight[max(newest, v), min(newest, v)], NO_INFORMATION)
+            information = max(weight[min(newest, v), max(newest, v)], NO_INFORMATION)
             # -2 marks the vertices of the tree.
             if best[v] != -2 and information > best[v]:
                 best[v] = information

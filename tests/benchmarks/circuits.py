@@ -43,9 +43,7 @@ def region_circuit(
         return found
 
     def is_used(node: int) -> bool:
-        return any(
-            node in builder._children[later] for later in range(node + 1, len(builder._kind))
-        )
+        return any(node in later.children for later in builder._nodes[node + 1 :])
 
     def new_leaf(var: int) -> int:
         if leaf == "binary":

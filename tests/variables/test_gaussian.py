@@ -183,9 +183,9 @@ def test_leaves_that_do_not_fit_their_column_are_refused():
         lambda: builder.discrete(0, np.log([0.5, 0.5])),
         lambda: builder.indicator(0, 1),
     ):
-        with pytest.raises(ValueError, match="atoms and a score; add a scored leaf"):
+        with pytest.raises(ValueError, match="variable . has atoms and a score"):
             refused()
-    with pytest.raises(ValueError, match="needs a ScoredColumn among the axes"):
+    with pytest.raises(ValueError, match="scored leaf needs a variable with atoms and a score"):
         builder.scored(1, np.log([0.5, 0.25, 0.25]), 0.0, 1.0)
     with pytest.raises(ValueError, match="needs 2 log probabilities"):
         builder.scored(0, [0.0], 0.0, 1.0)
@@ -321,8 +321,8 @@ def test_the_structure_tells_the_scope_of_a_block():
         ({"variables": [0, 0]}, r"increasing variables .* got \[0, 0\]"),
         ({"log_probs": [[0.0]]}, r"got \[0, 1\] and 1 arrays"),
         ({"variables": [0, 9]}, r"the variables are 0..4, got 9"),
-        ({"variables": [0, 3]}, "variable 3 needs a ScoredColumn among the axes for a block leaf"),
-        ({"variables": [0, 4]}, "variable 4 needs a ScoredColumn among the axes for a block leaf"),
+        ({"variables": [0, 3]}, "block leaf needs .* atoms and a score, but variable 3 has"),
+        ({"variables": [0, 4]}, "block leaf needs .* atoms and a score, but variable 4 has"),
         ({"variables": [0, 2]}, r"leaf of variable 2 needs 2 log probabilities, got shape \(1,\)"),
         ({"log_probs": [[0.0], [-1.0]]}, "probabilities of a leaf of variable 1 must sum to 1"),
         ({"mean": [0.0]}, r"needs a mean of shape \(2,\) and .* got \(1,\) and \(2, 2\)"),
