@@ -75,6 +75,12 @@ def group_sums(group: Ints, values: Floats) -> Floats:
     return np.bincount(group, values).astype(np.float64)
 
 
+def exact_group_sums(group: Ints, weight: Floats) -> Floats:
+    """Sum the weights of each group, whatever their order and repetition (:func:`exact_parts`)."""
+    large, small = exact_parts(weight)
+    return group_sums(group, large) + group_sums(group, small)
+
+
 def _power_of_two(exponent: int) -> float:
     return float(np.ldexp(1.0, max(exponent, -1074)))
 

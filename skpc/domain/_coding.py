@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -19,8 +20,14 @@ from skpc._validation import (
     unmasked,
 )
 from skpc.domain._rows import all_are_cells
-from skpc.domain._states import column_numbers, decode_column, encode_numbers, encode_strings
-from skpc.domain._tables import Cells, Form, cells_of, fill_table, read_table, write_table
+from skpc.domain._states import (
+    column_numbers,
+    columns_named,
+    decode_column,
+    encode_numbers,
+    encode_strings,
+)
+from skpc.domain._tables import Cells, Form, fill_table, objects_of, read_table, write_table
 from skpc.domain._unseen import LogMass, Unseen
 
 
@@ -91,12 +98,11 @@ class TableCoder:
         """
         is_numbers = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"
         if not is_numbers or rows.shape[1:] != (self.n_features,):
-            shape = getattr(rows, "shape", np.shape(rows))
             kind = f" of {rows.dtype}" if isinstance(rows, np.ndarray) else ""
             raise ValueError(
                 "rows must be encoded rows (domain.encode makes them), an array of numbers of "
                 f"shape (n_rows, {self.n_features}), got {type(rows).__name__}{kind} of shape "
-                f"{shape}"
+                f"{np.shape(rows)}"
             )
         rows = np.require(rows, np.float64, ("C", "W"))
         if not all_are_cells(rows, self._n_codes):
@@ -238,20 +244,16 @@ class TableCoder:
         ValueError
             If it names a column that is not there, or there are not as many cells as columns.
         """
-        names, n_columns = self.feature_names or (), len(self.categories)
+        names, n_columns = self.feature_names, self.n_features
         if hasattr(given, "to_frame") and hasattr(given, "index"):
             given = given.to_frame().T
-        if names and frame_library(given) is not None:
-            unknown = [name for name in given.columns if name not in names]
-            if unknown:
-                raise ValueError(
-                    f"given names {unknown[0]!r}, which is not a column of X; its columns are "
-                    f"{list(names)!r}."
-                )
-            cells = cells_of(given, names)
+        if names is not None and frame_library(given) is not None:
+            cells = np.full((len(given), n_columns), None, dtype=object)
+            for place, column in enumerate(columns_named([*given.columns], names, "given")):
+                cells[:, column] = objects_of(column_of(given, place))
         elif isinstance(given, Mapping):
             cells = np.full((1, n_columns), None, dtype=object)
-            columns = column_numbers(np.array([*given]), n_columns, self.feature_names, "given")
+            columns = column_numbers(np.array([*given]), n_columns, names, "given")
             for column, value in zip(columns.tolist(), given.values()):
                 cells[0, column] = value
         else:
@@ -383,6 +385,4 @@ def one_hot(domain: TableCoder, rows: Floats) -> Floats:
 
 def shorten(states: NDArray[Any] | None) -> str:
     """The first states of a column, for error messages."""
-    shown = [] if states is None else states.tolist()
-    more = ", ..." if len(shown) > 8 else ""
-    return "[" + ", ".join(map(repr, shown[:8])) + more + "]"
+    return reprlib.repr([] if states is None else states.tolist())

@@ -301,13 +301,12 @@ class Domain(TableCoder):
             Plain where this one is.
         """
         is_number = np.append(~self.is_categorical, True)
-        is_new = np.arange(len(is_number)) == len(is_number) - 1
         number, axis, numbers = None, None, None
         if self.numbers is not None:
             values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
             # Between a few values, such as stars, there is nothing.
             atoms = {0: values} if len(values) <= _FEW_VALUES else "auto"
-            (number,) = fit_numbers(rows[:, is_new], weight, is_new[-1:], atoms, None, None)
+            (number,) = fit_numbers(rows[:, -1:], weight, is_number[-1:], atoms, None, None)
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
             axis = fit_axes(rows, weight, is_number, numbers, n_bins)[-1]

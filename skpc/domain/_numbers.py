@@ -119,17 +119,15 @@ def fit_axes(
             plain_axis(values, weight, n_bins) if numeric else None
             for values, numeric in zip(rows.T, is_number)
         )
-    margins = [
-        None if number is None else Margin.fit(values, weight, number)
-        for values, number in zip(rows.T, numbers)
-    ]
-    # If there are many rows, some of them are enough to choose the number.
-    step = 1 + len(rows) // _MOST_ROWS
+    margins: list[Margin | None] = [None] * len(numbers)
     start = np.ones(len(margins), dtype=np.int64)
-    for column, (values, margin) in enumerate(zip(rows.T, margins)):
-        if margin is not None:
+    for column, (values, number) in enumerate(zip(rows.T, numbers)):
+        if number is not None:
+            margins[column] = margin = Margin.fit(values, weight, number)
             enough = margin.n_bins(float(weight[~np.isnan(values)].sum()))
             start[column] = min(n_bins, enough, _ENOUGH)
+    # If there are many rows, some of them are enough to choose the number.
+    step = 1 + len(rows) // _MOST_ROWS
     rows, weight = rows[::step], weight[::step]
     sizes, most = [start], np.minimum(2 * start, n_bins)
     while (sizes[-1] < most).any():
@@ -248,14 +246,14 @@ def _log_bayes_factor(codes: NDArray[np.int16], n_states: Ints, weight: Floats) 
     if missing.any():
         cell, weight = cell[~missing], weight[~missing]
     table = np.bincount(cell, weight, n_states.prod()).astype(np.float64).reshape(n_states)
-    counts = table.ravel(), table.sum(axis=0), table.sum(axis=1)
-    sizes = np.array([table.size, n_states[1], n_states[0]])
-    prior = _ESS / sizes
-    gained = gammaln(np.concatenate(counts) + np.repeat(prior, sizes))
-    # Of two margins and their table, one whole is left.
-    of_all = gammaln(_ESS + table.sum()) - gammaln(_ESS)
-    of_cells = np.add.reduceat(gained, offsets(sizes[:-1])) - sizes * gammaln(prior)
-    return float(of_all + of_cells[0] - of_cells[1] - of_cells[2])
+    dependent, *independent = map(_log_evidence, (table, table.sum(axis=0), table.sum(axis=1)))
+    return dependent - sum(independent)
+
+
+def _log_evidence(counts: Floats) -> float:
+    """Log marginal likelihood (BDeu) of a table of counts."""
+    gained = gammaln(counts + _ESS / counts.size) - gammaln(_ESS / counts.size)
+    return float(gained.sum() + gammaln(_ESS) - gammaln(_ESS + counts.sum()))
 
 
 def _partners(codes: NDArray[np.int16], weight: Floats) -> Ints:

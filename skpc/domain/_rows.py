@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, exact_parts, group_sums
+from skpc._arrays import Floats, Ints, exact_group_sums
 from skpc._jit import kernel
 from skpc._random import CELL_MULTIPLIER, STATE_MULTIPLIER
 from skpc._validation import frame_library
@@ -99,8 +99,7 @@ def merge_rows(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     [(2.0, 0.0), (4.0, 1.0)]
     """
     distinct, group = group_rows(rows)
-    large, small = exact_parts(weight)
-    return distinct, group_sums(group, large) + group_sums(group, small)
+    return distinct, exact_group_sums(group, weight)
 
 
 def group_rows(rows: Floats) -> tuple[Floats, Ints]:

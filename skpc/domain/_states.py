@@ -46,10 +46,8 @@ def decode_column(codes: Floats, states: States) -> NDArray[Any]:
     if states is None:
         return codes
     # One more state behind the last stands for "missing".
-    if states.dtype == np.float64:
-        extended: NDArray[Any] = np.append(states, np.nan)
-    else:
-        extended = np.array([*states.tolist(), None], dtype=object)
+    missing: Any = np.nan if states.dtype == np.float64 else None
+    extended = np.append(states, missing)
     return extended[np.where(np.isnan(codes), len(states), codes).astype(np.intp)]
 
 
@@ -96,16 +94,17 @@ def column_numbers(
             )
         return chosen.astype(np.intp)
     if chosen.ndim == 1 and all(isinstance(name, str) for name in chosen.tolist()):
-        return _columns_named(chosen.tolist(), names, parameter)
+        return columns_named(chosen.tolist(), names, parameter)
     raise ValueError(
         f"{parameter} must be {or_strings}a boolean mask, or a list of column numbers or names; "
         f"got an array of dtype {chosen.dtype} and shape {chosen.shape}."
     )
 
 
-def _columns_named(
-    wanted: list[str], names: Sequence[Any] | None, parameter: str
+def columns_named(
+    wanted: list[Any], names: Sequence[Any] | None, parameter: str
 ) -> NDArray[np.intp]:
+    """Turn names into column numbers; refuse the first that no column has."""
     if names is None:
         raise ValueError(
             f"{parameter} names columns ({wanted[0]!r}), but X has no column names; pass a "

@@ -178,23 +178,13 @@ def read_table(table: Any) -> Cells:
         Cells(np.full(table.shape, np.nan), {}, {}, set(), {}),
         Form.from_table(table).names,
     )
-    read = _read_objects if names is None else _read_series
     for column in range(table.shape[1]):
-        read(cells, column_of(table, column), column, names)
+        _read_column(cells, column_of(table, column), column, names)
     return cells
 
 
-def _read_objects(
-    cells: Cells, objects: NDArray[np.object_], column: int, names: Sequence[Any] | None
-) -> None:
-    values, is_bool = read_cells(objects, column, names)
-    if values.dtype == object:
-        cells.strings[column] = values
-    else:
-        _read_numbers(cells, values, objects, column, is_bool)
-
-
-def _read_series(cells: Cells, series: Any, column: int, names: Sequence[Any] | None) -> None:
+def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | None) -> None:
+    """Add a column to the cells: a Series, or an array of objects."""
     dtype, kind = series.dtype, _kind_of(series.dtype)
     if hasattr(series, "sparse"):
         raise TypeError(
@@ -204,20 +194,19 @@ def _read_series(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
     if kind not in {"b", "i", "u", "f"}:
         if kind == "category" or str(dtype) == "Categorical":
             cells.declared[column] = dtype.categories.to_list() if kind == "category" else None
-        _read_objects(cells, _objects(series), column, names)
-        return
-    if hasattr(series, "iloc"):
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        objects = objects_of(series)
+        values, is_bool = read_cells(objects, column, names)
+        if values.dtype == object:
+            cells.strings[column] = values
+            return
     else:
-        values = series.cast(sys.modules["polars"].Float64).to_numpy()
-    check_finite(values, names, column)
-    objects = _objects(series) if are_large(values).any() else values
-    _read_numbers(cells, values, objects, column, kind == "b")
-
-
-def _read_numbers(
-    cells: Cells, values: Floats, objects: NDArray[Any], column: int, is_bool: bool
-) -> None:
+        if hasattr(series, "iloc"):
+            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            values = series.cast(sys.modules["polars"].Float64).to_numpy()
+        check_finite(values, names, column)
+        objects = objects_of(series) if are_large(values).any() else values
+        is_bool = kind == "b"
     cells.numbers[:, column] = values
     if is_bool:
         cells.bools.add(column)
@@ -226,17 +215,11 @@ def _read_numbers(
         cells.rounded[column] = integer
 
 
-def _objects(series: Any) -> NDArray[np.object_]:
-    """The cells of a column of a DataFrame."""
+def objects_of(series: Any) -> NDArray[np.object_]:
+    """The cells of a column of a table."""
+    if isinstance(series, np.ndarray):
+        return series
     return np.fromiter(series.to_list(), dtype=object, count=len(series))
-
-
-def cells_of(table: Any, names: Sequence[Any]) -> NDArray[np.object_]:
-    """The cells of a DataFrame, by the names of columns; those that it lacks are missing."""
-    cells = np.full((len(table), len(names)), None, dtype=object)
-    for position, name in enumerate(table.columns):
-        cells[:, list(names).index(name)] = _objects(column_of(table, position))
-    return cells
 
 
 def write_table(columns: Sequence[NDArray[Any]], form: Form, like: Any = None) -> Any:
@@ -277,10 +260,8 @@ def _fill_pandas(series: Any, source: Any) -> Any:
     missing = series.isna().to_numpy(dtype=bool)
     if not missing.any() or source.isna().all():
         return series
-    if _kind_of(series.dtype) == "category":
-        series = series.cat.set_categories(source.cat.categories)
-    elif series.dtype != source.dtype:
-        series = series.astype(object)
+    if series.dtype != source.dtype:
+        series = series.astype(source.dtype if _kind_of(series.dtype) == "category" else object)
     return series.where(~missing, source)
 
 
