@@ -166,7 +166,7 @@ class HiddenChowLiuTree(CircuitDensity):
         n_hidden = None if self.n_hidden == "auto" else int(self.n_hidden)
         table = self._table(rows, weight)
         is_categorical = self.domain_.is_categorical
-        n_categories = int(table.n_states[is_categorical].max(initial=1))
+        n_categories = int(self.domain_.n_states[is_categorical].max(initial=1))
         with progress(MAX_EPOCHS, "epochs", self.verbose) as advance:
             return choose_hidden_tree(
                 table, held_out, n_hidden, n_categories, seed, self.n_jobs, advance
@@ -175,4 +175,4 @@ class HiddenChowLiuTree(CircuitDensity):
     def _table(self, rows: Floats, weight: Floats) -> TreeRows:
         coded = CodedRows(self.domain_.codes(rows), weight)
         points = complete_points(self.domain_, rows, weight)
-        return TreeRows(coded, points, self.domain_.n_states)
+        return TreeRows.from_codes(coded, points, self.domain_.n_states)

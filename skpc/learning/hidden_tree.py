@@ -52,10 +52,6 @@ class CodedRows(NamedTuple):
     codes: Codes
     weight: Floats
 
-    def some(self, rows: Ints) -> CodedRows:
-        """Some of the rows."""
-        return CodedRows(self.codes[rows], self.weight[rows])
-
 
 class HiddenTree(NamedTuple):
     """A tree of hidden variables, all of k states, above columns of states.

@@ -48,7 +48,7 @@ class TreeChoice(NamedTuple):
 
 
 class TreeRows(NamedTuple):
-    """Rows to learn from.
+    """Rows to learn from, and what trees of all sizes have in common.
 
     Attributes
     ----------
@@ -56,13 +56,26 @@ class TreeRows(NamedTuple):
         Distinct rows of states.
     points : ndarray of shape (n_rows, n_coordinates)
         The same as complete points, in which clusters are found.
-    n_states : ndarray of shape (n_columns,)
-        Number of states of each column.
+    parent : ndarray of shape (n_columns,), int
+        The Chow-Liu tree of the columns, -1 for the root.
+    share : list of ndarrays of shape (n_states,)
+        Proportions of the states of each column, all of them positive.
     """
 
     rows: CodedRows
     points: Floats
-    n_states: Ints
+    parent: Ints
+    share: list[Floats]
+
+    @classmethod
+    def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> TreeRows:
+        """Find the tree and the proportions; ``n_states`` are those of each column."""
+        share = []
+        for states, n_of_column in zip(rows.codes.T, n_states.tolist()):
+            observed = states >= 0
+            counts = np.bincount(states[observed], rows.weight[observed], n_of_column) + 0.5
+            share.append(counts / counts.sum())
+        return cls(rows, points, _chow_liu_parents(rows, n_states), share)
 
 
 def choose_hidden_tree(
@@ -100,69 +113,51 @@ def choose_hidden_tree(
     choice : TreeChoice
         How it was learned.
     """
-    tried: dict[tuple[int, bool], tuple[float, HiddenTree, TreeChoice]] = {}
-    skeleton, n_epochs = _Skeleton.of(table), 0
+    n_epochs = 0
 
     def count(n_more: float) -> None:
         nonlocal n_epochs
         n_epochs += int(n_more)
         advance(n_more)
 
-    def score(size: int, by_value: bool) -> float:
-        if (size, by_value) not in tried:
-            learner = _Learner(skeleton, size, by_value, seed, n_jobs)
-            tried[size, by_value] = learner.learn(held_out, count)
-        return tried[size, by_value][0]
+    def attempt(size: int, by_value: bool) -> tuple[float, HiddenTree, TreeChoice]:
+        return _Learner(table, size, by_value, seed, n_jobs).learn(held_out, count)
 
     at_least = min(max(_MIDDLE, n_categories), _N_HIDDEN[-1])
     middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
-    of_clusters = score(middle, False)
-    by_value = middle > 1 and score(middle, True) > of_clusters
+    starts = (False, True) if middle > 1 else (False,)
+    attempts = [attempt(middle, by_value) for by_value in starts]
+    best = of_middle = max(attempts, key=lambda tried: tried[0])
     for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():
-        best = middle
         for size in sizes[sizes.index(middle) + 1 :]:
-            if score(size, by_value) <= score(best, by_value):
+            tried = attempt(size, of_middle[2].by_value)
+            if tried[0] <= best[0]:
                 break
-            best = size
-        if best != middle:
+            best = tried
+        if best is not of_middle:
             break
     advance(float(max(MAX_EPOCHS - n_epochs, 0)))
-    return max(tried.values(), key=lambda attempt: attempt[0])[1:]
+    return best[1:]
 
 
 def learn_hidden_tree(
     table: TreeRows, choice: TreeChoice, seed: int, n_jobs: int | None
 ) -> HiddenTree:
     """Learn a tree with the choices of another one; see :func:`choose_hidden_tree`."""
-    skeleton = _Skeleton.of(table)
-    learner = _Learner(skeleton, choice.n_hidden, choice.by_value, seed, n_jobs)
+    learner = _Learner(table, choice.n_hidden, choice.by_value, seed, n_jobs)
     for batch in choice.batches:
         learner.run_epoch(batch)
     return learner.tree
-
-
-class _Skeleton(NamedTuple):
-    """What trees of all sizes have in common: the rows, the tree, and proportions of states."""
-
-    rows: CodedRows
-    points: Floats
-    parent: Ints
-    share: list[Floats]
-
-    @classmethod
-    def of(cls, table: TreeRows) -> _Skeleton:
-        share = [_share(table, column) for column in range(len(table.n_states))]
-        return cls(table.rows, table.points, _chow_liu_parents(table), share)
 
 
 class _Learner:
     """A tree, and EM by steps."""
 
     def __init__(
-        self, skeleton: _Skeleton, n_hidden: int, by_value: bool, seed: int, n_jobs: int | None
+        self, table: TreeRows, n_hidden: int, by_value: bool, seed: int, n_jobs: int | None
     ):
         self.by_value, self.n_jobs = by_value, n_jobs
-        self.rows, points, self.parent, self.share = skeleton
+        self.rows, points, self.parent, self.share = table
         self.random_state = np.random.RandomState(seed)
         self.tree = self._start(points, n_hidden)
         self.counts: Counts | None = None
@@ -212,7 +207,7 @@ class _Learner:
         chosen = np.arange(len(self.rows.weight))
         if len(chosen) > _START_ROWS:
             chosen = self.random_state.choice(len(chosen), _START_ROWS, replace=False)
-        codes, weight = self.rows.some(chosen)
+        codes, weight = self.rows.codes[chosen], self.rows.weight[chosen]
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
         label = cluster_points(points[chosen], weight, n_clusters, self.random_state)
         transition = np.zeros((len(self.parent), n_hidden, n_hidden))
@@ -269,24 +264,15 @@ def spread_rows(
     return np.repeat(order, n_pieces)[place], np.repeat(weight / n_pieces, n_pieces)[place]
 
 
-def _share(table: TreeRows, column: int) -> Floats:
-    """Proportions of the states of a column, all of them positive."""
-    (codes, weight), n_states = table.rows, int(table.n_states[column])
-    observed = codes[:, column] >= 0
-    counts = np.bincount(codes[observed, column], weight[observed], n_states) + 0.5
-    return np.asarray(counts / counts.sum())
-
-
-def _chow_liu_parents(table: TreeRows) -> Ints:
+def _chow_liu_parents(rows: CodedRows, n_states: Ints) -> Ints:
     """The Chow-Liu tree of the columns; those that do not vary hang at the first."""
-    (codes, weight), n_states = table.rows, table.n_states
     varied = np.flatnonzero(n_states > 1)
     parent = np.zeros(len(n_states), dtype=np.int64)
     if not len(varied):
         parent[0] = -1
         return parent
     parent[:] = varied[0]
-    some = np.ascontiguousarray(codes[:, varied])
-    tree = node_rows(some, weight, n_states[varied], varied).tree(BayesDirichlet(1.0)).tree
+    some = np.ascontiguousarray(rows.codes[:, varied])
+    tree = node_rows(some, rows.weight, n_states[varied], varied).tree(BayesDirichlet(1.0)).tree
     parent[varied] = np.where(tree.parent < 0, -1, varied[tree.parent])
     return parent

@@ -333,8 +333,6 @@ class LearnedMixture(NamedTuple):
         All components.
     choices : Choices
         Their parameters.
-    n_parameters : int
-        Number of free parameters.
     models : list of GaussianMixture
         Those that are mixed, one for each candidate.
     """
@@ -342,8 +340,15 @@ class LearnedMixture(NamedTuple):
     columns: TableColumns
     model: GaussianMixture
     choices: Choices
-    n_parameters: int
     models: list[GaussianMixture]
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters, the weights of what is mixed among them."""
+        state_ptr, n_free = self.columns.state_ptr, len(self.models) - 1
+        for model, candidate in zip(self.models, self.choices.candidates):
+            n_free += model.n_parameters(state_ptr, candidate.params.n_factors)
+        return n_free
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of encoded rows, shape (n_rows,)."""
@@ -403,9 +408,8 @@ def table_circuit(columns: TableColumns, model: GaussianMixture, n_features: int
     """
     maker = _Maker(columns, n_features)
     tops = [maker.component(model, k) for k in range(len(model.weights))]
-    weights = np.append(
-        (1.0 - columns.background_weight) * model.weights, columns.background_weight
-    )
+    rest = columns.background_weight
+    weights = np.append((1.0 - rest) * model.weights, rest)
     maker.builder.sum([*tops, maker.background()], np.log(weights))
     return maker.builder.build()
 
@@ -420,14 +424,10 @@ class _Maker:
             n_states[v] = scored.n_states
             axes[v] = scored._replace(smallest_sd=SMALLEST_SD * float(scale))
         self.builder = CircuitBuilder(n_states, axes)
-        is_number = np.zeros(n_features, dtype=bool)
-        is_number[columns.numbers] = True
-        self.categories = [v for v in columns.tables.tolist() if not is_number[v]]
 
     def component(self, model: GaussianMixture, k: int) -> int:
         """Add a component."""
-        tables = self._tables(model.log_table[k])
-        leaves = [self.builder.discrete(v, tables[v]) for v in self.categories]
+        tables, leaves = self._tables(model.log_table[k])
         numbers = self.columns.numbers.tolist()
         if numbers:
             places = np.flatnonzero(model.component == k)
@@ -443,8 +443,7 @@ class _Maker:
     def background(self) -> int:
         """Add the background."""
         columns = self.columns
-        tables = self._tables(np.log(columns.share))
-        leaves = [self.builder.discrete(v, tables[v]) for v in self.categories]
+        tables, leaves = self._tables(np.log(columns.share))
         for v, centre, scale in zip(columns.numbers.tolist(), columns.centre, columns.scale):
             log_prob = tables.get(v, np.zeros(1))
             normals = [
@@ -454,10 +453,12 @@ class _Maker:
             leaves.append(self._sum(normals, _BACKGROUND_WEIGHTS))
         return self._product(leaves)
 
-    def _tables(self, log_table: Floats) -> dict[int, Floats]:
-        """Log probabilities of the states of each column that has any."""
+    def _tables(self, log_table: Floats) -> tuple[dict[int, Floats], list[int]]:
+        """Log probabilities of the states of columns that have any; the leaves of categories."""
         parts = np.split(log_table, self.columns.state_ptr[1:-1])
-        return dict(zip(self.columns.tables.tolist(), parts))
+        tables = dict(zip(self.columns.tables.tolist(), parts))
+        categories = np.setdiff1d(self.columns.tables, self.columns.numbers).tolist()
+        return tables, [self.builder.discrete(v, tables[v]) for v in categories]
 
     def _sum(self, nodes: list[int], weights: Floats) -> int:
         return nodes[0] if len(nodes) == 1 else self.builder.sum(nodes, np.log(weights))

@@ -130,7 +130,7 @@ def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) 
     In the first start all columns count alike, in others some count more: groups that differ in
     one of them are found.
     """
-    weights, candidates = choices
+    candidates = choices.candidates
     columns = _columns_for(table, candidates[0])
     whole = _Learner(columns, table.rows, table.weight, seed)
     if whole.cells.rows.have_many_patterns:
@@ -140,16 +140,8 @@ def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) 
         whole.points *= scale**2
     tasks = ((candidate.params,) for candidate in candidates)
     models = each(whole.fit, tasks, _work(table.rows, candidates))
-    n_parameters = (
-        len(models)
-        - 1
-        + sum(
-            model.n_parameters(columns.state_ptr, candidate.params.n_factors)
-            for candidate, model in zip(candidates, models)
-        )
-    )
-    stacked = GaussianMixture.stacked(models, weights)
-    return LearnedMixture(columns, stacked, choices, n_parameters, models)
+    stacked = GaussianMixture.stacked(models, choices.weights)
+    return LearnedMixture(columns, stacked, choices, models)
 
 
 class _Learner:

@@ -102,7 +102,8 @@ def sampled(tree, n_rows, seed):
 
 
 def table_of(codes, n_states):
-    return TreeRows(CodedRows(codes, np.ones(len(codes))), codes.astype(float), np.array(n_states))
+    rows = CodedRows(codes, np.ones(len(codes)))
+    return TreeRows.from_codes(rows, codes.astype(float), np.array(n_states))
 
 
 def test_a_tree_of_hidden_variables_is_learned_nearly_as_good_as_the_true_one():
