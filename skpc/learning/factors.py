@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc.variables.gaussians import Gaussians, Patterns, conditionals
+from skpc.variables.gaussians import Gaussians, conditionals
+from skpc.variables.patterns import Patterns
 
 #: Greatest number of factors.
 _N_FACTORS = 64

@@ -27,13 +27,8 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.learning.factors import N_START, Factors, factored
-from skpc.variables.gaussians import (
-    Gaussians,
-    Patterns,
-    leave_one_out,
-    squared_distances,
-    statistics,
-)
+from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
+from skpc.variables.patterns import Patterns
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
 TAILS = (0.6, 1.0, 1.7, 3.0)

@@ -32,7 +32,7 @@ from skpc.learning.splits import (
     score_split,
 )
 from skpc.variables import Number, ScoredColumn
-from skpc.variables.gaussians import Patterns
+from skpc.variables.patterns import Patterns
 
 #: Level of all tests together that any two columns depend on each other.
 _ANY_DEPENDENCE = 0.001

@@ -28,8 +28,8 @@ from skpc.learning.gaussian_mixture import (
     m_step,
 )
 from skpc.variables import Number, ScoredColumn
-from skpc.variables.gaussians import Patterns
 from skpc.variables.number import distinct
+from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
 #: Robust scales from the centre of a column beyond which a row belongs to no cluster.

@@ -32,7 +32,6 @@ from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals
 from skpc.variables.gaussians import (
     Gaussians,
-    Patterns,
     conditionals,
     leave_one_out,
     log_densities,
@@ -40,6 +39,7 @@ from skpc.variables.gaussians import (
     statistics,
 )
 from skpc.variables.leaves import Columns, Leaves, add_states
+from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS, HEAD, score_of, value_of
 
 N_PARAMS = 2

@@ -14,8 +14,9 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, draw_score
-from skpc.variables.gaussians import Patterns, conditionals, factorise
+from skpc.variables.gaussians import conditionals, factorise
 from skpc.variables.leaves import Columns
+from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS
 
 

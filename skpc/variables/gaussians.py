@@ -26,72 +26,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints
 from skpc._jit import internal_kernel, kernel
 from skpc._threads import each, slices
+from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 #: Numbers that components fill at a time: of few rows, several components do so in one call.
 _AT_A_TIME = 1 << 16
-
-
-class Patterns(NamedTuple):
-    """Rows sorted by their missingness pattern: by which of their cells are missing.
-
-    Parameters
-    ----------
-    order : ndarray of shape (n_rows,)
-        The rows, pattern by pattern, those with most missing cells first.
-    ptr : ndarray of shape (n_patterns + 1,)
-        Where each pattern begins in ``order``.
-    observed : bool ndarray of shape (n_patterns, d)
-        The cells that a pattern observes.
-    columns : ndarray of shape (n_patterns, d)
-        The columns of a pattern, the missing ones first.
-    n_missing : ndarray of shape (n_patterns,)
-        Number of missing columns of each pattern.
-    pattern : ndarray of shape (n_rows,)
-        The pattern of each row, in their order.
-    n_observed : ndarray of shape (n_rows,)
-        Number of observed cells of each row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.variables.gaussians import Patterns
-    >>> patterns = Patterns.from_scores(np.array([[1.0, 2.0], [np.nan, 2.0], [3.0, 4.0]]))
-    >>> patterns.order, patterns.ptr, patterns.n_missing
-    (array([1, 0, 2]), array([0, 1, 3]), array([1, 0]))
-    """
-
-    order: Ints
-    ptr: Ints
-    observed: NDArray[np.bool_]
-    columns: Ints
-    n_missing: Ints
-    pattern: Ints
-    n_observed: Ints
-
-    @classmethod
-    def from_scores(cls, scores: Floats) -> Patterns:
-        """The patterns of rows with NaN where a cell is missing."""
-        observed = ~np.isnan(scores)
-        n_observed = observed.sum(axis=1)
-        # The bits of a row as one value: these sort faster than rows do.
-        bits = np.packbits(np.insert(observed, 0, True, axis=1), axis=1)
-        key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
-        _, first, pattern, size = np.unique(key, True, True, True)
-        order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
-        pattern = np.sort(pattern)
-        observed = observed[first]
-        columns = np.argsort(observed, axis=1, kind="stable")
-        n_missing = (~observed).sum(axis=1)
-        return cls(order, offsets(size), observed, columns, n_missing, pattern, n_observed)
-
-    @property
-    def are_complete(self) -> bool:
-        """Whether no cell is missing."""
-        return not self.n_missing.any()
 
 
 class Gaussians(NamedTuple):
@@ -194,7 +136,8 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables.gaussians import Gaussians, Patterns, log_densities
+    >>> from skpc.variables.gaussians import Gaussians, log_densities
+    >>> from skpc.variables.patterns import Patterns
     >>> one = Gaussians.from_covariance(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
     >>> scores = np.array([[0.0, 0.0], [2.0, np.nan]])
     >>> log_densities(one, scores, Patterns.from_scores(scores)).round(3)

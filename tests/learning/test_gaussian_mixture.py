@@ -9,7 +9,8 @@ from skpc.learning import gaussian_mixture
 from skpc.learning.factorised import Design
 from skpc.learning.gaussian_mixture import MixtureParams, MixturePrior, MixtureRows
 from skpc.learning.splits import correlated, fit_split, score_split
-from skpc.variables.gaussians import Patterns, log_densities
+from skpc.variables.gaussians import log_densities
+from skpc.variables.patterns import Patterns
 
 
 def design_of(numbers, weight=None):

@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpc._threads import threads
 from skpc.variables.gaussians import (
     Gaussians,
-    Patterns,
     conditionals,
     leave_one_out,
     log_densities,
     statistics,
 )
+from skpc.variables.patterns import Patterns
 from tests.naive import gaussians as naive
 
 #: Numbers of rows and columns, and the share of missing cells: few and many rows of a pattern, and
