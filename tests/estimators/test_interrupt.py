@@ -35,7 +35,7 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 
 PACKAGE = str(Path(skpc.__file__).parent)
 #: Moments at which each piece of work is interrupted, evenly spaced over its calls of functions.
-N_MOMENTS = 3
+N_MOMENTS = 4
 NETWORK = CutsetNetworkBD(structured=True, random_state=0)
 EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
