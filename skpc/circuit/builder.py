@@ -369,9 +369,10 @@ class CircuitBuilder:
             suitable = SCORED if isinstance(axis, ScoredColumn) else HISTOGRAM
         needed, actual = FAMILIES[family].variable, FAMILIES[suitable].variable
         if needed != actual:
+            count = f"{self._n_states[var]} " if suitable == CATEGORICAL else ""
             raise ValueError(
                 f"a {FAMILIES[family].name} leaf needs a variable with {needed}, but variable "
-                f"{var} has {actual}"
+                f"{var} has {count}{actual}: it takes {FAMILIES[suitable].name} leaves"
             )
 
     def _discrete_family(self, var: int) -> int:
