@@ -123,7 +123,7 @@ def test_a_deciding_sum_needs_a_variable_and_a_state_for_each_child():
         (lambda b: b.indicator(0, 2), r"states 0..1, got state 2"),
         (
             lambda b: b.gaussian(0, 0.0, 1.0),
-            "a gaussian leaf .*, but variable 0 has states",
+            "a gaussian leaf .*, but variable 0 has 2 states .* takes categorical leaves",
         ),
         (lambda b: b.gaussian(1, 0.0, 0.0), "positive sd, got 0.0 and 0.0"),
         (lambda b: b.gaussian(1, np.nan, 1.0), "finite mean"),
