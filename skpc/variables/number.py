@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import yeojohnson_llf
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
@@ -327,6 +326,12 @@ def _score_around(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     return Score(*bounds, centre=centre, spread=max(spread, TINY))
 
 
+def _log_likelihood(power: float, u: Floats) -> float:
+    """Log-likelihood (nats, up to a constant) of increasing values whose powers are normal."""
+    score = Score(power=power, low=float(u[0]), high=float(u[-1]))
+    return float(score.log_slope(u).sum() - 0.5 * len(u) * np.log(score.transform(u).var()))
+
+
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """The score of the power that makes the values most likely as normal ones."""
     line = Score(*bounds).transform(points)
@@ -342,7 +347,7 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     if n_levels >= _ENOUGH:
         # One wild value may be too large for squares; such a power is not the best one.
         with np.errstate(all="ignore"):
-            merit = np.array([yeojohnson_llf(power, u) for power in _POWERS])
+            merit = np.array([_log_likelihood(power, u) for power in _POWERS])
         merit = np.where(np.isfinite(merit), merit, -math.inf)
         # Among equals, the identity.
         power = float(_POWERS[np.argmax(merit)]) if merit.max() > merit[_POWERS == 1.0] else 1.0
