@@ -28,18 +28,6 @@ _MARGIN = 1.5
 _ROUNDING = 1.1
 
 
-def require_pyplot(caller: str) -> Any:
-    """Import matplotlib.pyplot, or say who needs it and how to get it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            f"{caller} needs matplotlib, which could not be imported; install it with "
-            "`pip install matplotlib`"
-        ) from error
-    return plt
-
-
 def _boxed(shape: str, edge: str, face: str, ha: str) -> dict[str, Any]:
     frame = {"boxstyle": shape, "edgecolor": edge, "facecolor": face, "linewidth": 1.0}
     return {"bbox": frame, "ha": ha, "zorder": 3}
@@ -226,13 +214,9 @@ class Names:
                 f"domain must have the {circuit.n_features} columns of the circuit, "
                 f"got {domain.n_features}"
             )
-        self.n_variables = circuit.n_features
+        self.variables = variable_names(circuit.n_features, domain)
         self._circuit = circuit
         self._domain = domain
-
-    def variable(self, variable: int) -> str:
-        """The column's name, else ``x`` and its number."""
-        return variable_name(variable, self._domain)
 
     def state(self, variable: int, state: int) -> str:
         """A category, or the range of a bin or tail."""
@@ -243,10 +227,10 @@ class Names:
         return shown_value(state if categories is None else categories[state])
 
 
-def variable_name(variable: int, domain: Domain | None) -> str:
-    """The column's name, else ``x`` and its number."""
+def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
+    """The names of the columns, else ``x`` and their numbers."""
     names = None if domain is None else domain.feature_names
-    return f"x{variable}" if names is None else str(names[variable])
+    return [f"x{number}" for number in range(n_variables)] if names is None else [*map(str, names)]
 
 
 def _range_of_state(axis: Axis, state: int) -> str:

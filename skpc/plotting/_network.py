@@ -152,7 +152,7 @@ class _Writer:
             block.write(0.0, _LABEL_HEIGHT / 2, label, "label")
             y += _LABEL_HEIGHT
         if isinstance(part, Forest):
-            x = -text_width(self._names.variable(part.roots[0].variable)) / 2
+            x = -text_width(self._names.variables[part.roots[0].variable]) / 2
             for root in part.roots:
                 y = self._list(block, root, x, y, levels)
             return number
@@ -187,10 +187,10 @@ class _Writer:
             advice = "set max_depth=2, say," if self._max_depth is None else "lower max_depth"
             raise ValueError(
                 f"a drawing has room for {_MAX_BOXES} cuts and variables, which this cutset "
-                f"network over {self._names.n_variables} variables exceeds at "
+                f"network over {len(self._names.variables)} variables exceeds at "
                 f"max_depth={self._max_depth}; {advice} to draw only its top"
             )
-        name = self._names.variable(variable)
+        name = self._names.variables[variable]
         block.write(x, y, name, style)
         return name
 

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
+from skpc._validation import check_matplotlib_support
 from skpc.circuit import SUM, Circuit
 from skpc.domain import Domain
 from skpc.plotting._drawing import (
@@ -17,7 +18,6 @@ from skpc.plotting._drawing import (
     Names,
     draw_blocks,
     inner_densities,
-    require_pyplot,
 )
 from skpc.plotting._network import draw_network, read_network
 from skpc.variables import Bins, Points
@@ -110,7 +110,7 @@ class CircuitDisplay(ShowsParameters):
         ImportError
             If matplotlib is not installed.
         """
-        require_pyplot(f"{cls.__name__}.from_estimator")
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
         if isinstance(estimator, Circuit):
             raise TypeError(
                 "from_estimator draws a fitted estimator, got a Circuit; draw it by "
@@ -144,7 +144,7 @@ class CircuitDisplay(ShowsParameters):
         ImportError
             If matplotlib is not installed.
         """
-        require_pyplot(f"{type(self).__name__}.plot")
+        check_matplotlib_support(f"{type(self).__name__}.plot")
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be None or at least 0, got {max_depth}")
         names, parts = Names(self.circuit, self.domain), read_network(self.circuit)
@@ -213,7 +213,7 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
     """What is written at each leaf: its states, the moments of a number, or several variables."""
     labels, leaves = {}, circuit.structure.leaves
     for variable, n_states in enumerate(circuit.n_states.tolist()):
-        name, form = names.variable(variable), circuit.leaf_forms(variable)
+        name, form = names.variables[variable], circuit.leaf_forms(variable)
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
         for leaf, node in enumerate(leaves.node[leaves.with_variable(variable)].tolist()):
@@ -228,13 +228,13 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
 
 
 def _joint_label(names: Names, scope: list[int]) -> str:
-    shown = ", ".join(names.variable(variable) for variable in scope[:_MAX_NAMES])
+    shown = ", ".join(names.variables[variable] for variable in scope[:_MAX_NAMES])
     rest = len(scope) - _MAX_NAMES
     return f"{shown} and {rest} more: joint" if rest > 0 else f"{shown}: joint"
 
 
 def _state_label(names: Names, variable: int, probability: Floats) -> str:
-    name, possible = names.variable(variable), np.flatnonzero(probability)
+    name, possible = names.variables[variable], np.flatnonzero(probability)
     if len(possible) == 1:
         state = names.state(variable, int(possible[0]))
         return f"{name} {state}" if state[0] in "<≥" else f"{name} = {state}"

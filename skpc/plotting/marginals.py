@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
-from skpc._validation import check_table
+from skpc._validation import check_matplotlib_support, check_table
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.plotting._drawing import (
@@ -19,11 +19,11 @@ from skpc.plotting._drawing import (
     LIGHT_BLUE,
     ORANGE,
     inner_densities,
-    require_pyplot,
     shown_value,
-    variable_name,
+    variable_names,
 )
-from skpc.variables import Axis, Bins, Predictive
+from skpc.variables import Predictive
+from skpc.variables.predictive import FormSum
 
 #: More panels than this cannot be read on one page.
 _MAX_PANELS = 40
@@ -32,9 +32,7 @@ _PANELS_A_ROW = 4
 _PANEL_SIZE = (2.9, 2.4)
 _NARROWEST_PANEL = 2.4
 _MAX_BARS = 12
-_TAIL_LENGTH = 3.0
-_TAIL_POINTS = 30
-#: Numbers without bins are drawn from this quantile to the one as far from the other end.
+#: Numbers are drawn from this quantile to the one as far from the other end.
 _COVERED = 0.001
 _GRID_POINTS = 301
 
@@ -42,9 +40,8 @@ _GRID_POINTS = 301
 class MarginalsDisplay(ShowsParameters):
     """Drawing of the posterior distribution of each cell of one row.
 
-    A missing category has one bar for each of its states. A missing number has a density: if the
-    model has bins for it, it is flat within each bin and exponential in the tails. An observed cell
-    is a single mark.
+    A missing category has one bar for each of its states. A missing number has a density, and a
+    line for each atom. An observed cell is a single mark.
 
     Use :meth:`from_estimator` to make a display. All parameters are stored as attributes.
 
@@ -122,7 +119,7 @@ class MarginalsDisplay(ShowsParameters):
         ImportError
             If matplotlib is not installed.
         """
-        require_pyplot(f"{cls.__name__}.from_estimator")
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
         if isinstance(estimator, Circuit):
             raise TypeError(
                 "from_estimator asks a fitted estimator, got a Circuit; "
@@ -167,9 +164,9 @@ class MarginalsDisplay(ShowsParameters):
         ImportError
             If matplotlib is not installed.
         """
-        plt = require_pyplot(f"{type(self).__name__}.plot")
+        check_matplotlib_support(f"{type(self).__name__}.plot")
         chosen = self._chosen(columns)
-        self.ax_ = _panels(plt, ax, len(chosen))
+        self.ax_ = _panels(ax, len(chosen))
         self.figure_ = self.ax_[0].figure
         for panel, column in zip(self.ax_, chosen):
             self._draw(panel, column)
@@ -183,7 +180,8 @@ class MarginalsDisplay(ShowsParameters):
         else:
             _draw_density(panel, cell, observed)
         kind = "missing" if observed is None else "observed"
-        panel.set_title(f"{variable_name(column, self.domain)} ({kind})", fontsize="medium")
+        name = variable_names(len(self.row), self.domain)[column]
+        panel.set_title(f"{name} ({kind})", fontsize="medium")
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
         shown = np.flatnonzero(~self.domain.unseen.is_hidden).tolist()
@@ -196,7 +194,7 @@ class MarginalsDisplay(ShowsParameters):
         return [int(self.domain.columns(entry, "columns")[0]) for entry in wanted]
 
 
-def _panels(plt: Any, ax: Any, count: int) -> np.ndarray:
+def _panels(ax: Any, count: int) -> np.ndarray:
     """One Axes a panel: new ones, parts of the one given, or the ones given."""
     if ax is not None and (count == 1 or not hasattr(ax, "get_subplotspec")):
         given = np.array([ax] if hasattr(ax, "get_subplotspec") else ax, dtype=object).ravel()
@@ -207,7 +205,9 @@ def _panels(plt: Any, ax: Any, count: int) -> np.ndarray:
     if ax is None:
         n_rows = -(-count // n_columns)
         size = (n_columns * _PANEL_SIZE[0], n_rows * _PANEL_SIZE[1])
-        figure = plt.figure(figsize=size, layout="constrained")
+        from matplotlib.pyplot import figure as new_figure
+
+        figure = new_figure(figsize=size, layout="constrained")
         grid = figure.add_gridspec(n_rows, n_columns)
     else:
         figure = ax.figure
@@ -287,29 +287,11 @@ def _most_probable(probability: Floats) -> tuple[list[int], int]:
 
 
 def _outline(cell: Predictive) -> tuple[Floats, Floats]:
-    """Points of the outline of a density: of its bins if it has any, else of its slope."""
-    term, probability = cell.terms[0], cell.probabilities
-    if isinstance(term, Bins) and probability is not None:
-        return _steps(term.prob[0] / term.prob[0].sum(), term.axis)
-    low, high = (float(cell.quantile(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
+    """Points of the outline of a density: the slope of its distribution function, without atoms."""
+    form = FormSum(cell.terms)
+    low, high = (float(form.quantiles(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
     if low == high:
         low, high = low - 0.5, high + 0.5
-    x = np.linspace(low, high, _GRID_POINTS)
-    below = np.array([sum(term.below(np.array([at]))[0] for term in cell.terms) for at in x])
-    # Atoms are drawn by themselves.
-    below -= (x[:, np.newaxis] >= cell.atoms) @ cell.atom_probabilities()[0]
+    x, rest = np.linspace(low, high, _GRID_POINTS), form.without_atoms()
+    below = np.array([np.sum(rest.below(np.array([at]))) for at in x])
     return (x[1:] + x[:-1]) / 2, np.diff(below) / np.diff(x)
-
-
-def _steps(probability: Floats, axis: Axis) -> tuple[Floats, Floats]:
-    """Steps over the bins, from far in one exponential tail to far in the other."""
-    edges, lower_scale, upper_scale = axis[:3]
-    distance = np.linspace(0.0, _TAIL_LENGTH, _TAIL_POINTS)
-    fall = np.exp(-distance)
-    cells = np.where(np.isnan(axis.points), probability @ axis.mixing, 0.0)
-    flat = cells[1:-1] / np.diff(edges)
-    below = (edges[0] - lower_scale * distance)[::-1], (cells[0] / lower_scale * fall)[::-1]
-    above = edges[-1] + upper_scale * distance, cells[-1] / upper_scale * fall
-    inner = np.repeat(edges, 2)[1:-1], np.repeat(flat, 2)
-    x, density = zip(below, inner, above)
-    return np.concatenate(x), np.concatenate(density)

@@ -276,8 +276,8 @@ def test_an_estimator_that_is_not_fitted_is_refused():
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(shops, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match="CircuitDisplay.plot needs matplotlib.*pip install"):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="CircuitDisplay.plot requires matplotlib.*pip install"):
         CircuitDisplay(shops.circuit_).plot()
 
 
