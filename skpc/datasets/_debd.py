@@ -145,16 +145,10 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.uint8]], int]:
     try:
         arrays = read_arrays(path)
         n_features = int(arrays["n_features"])
-        packed = {split: arrays[split] for split in _SPLITS}
+        shape = -1, -(-n_features // 8)
+        packed = {split: arrays[split].astype(np.uint8).reshape(shape) for split in _SPLITS}
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"The file {path} is damaged ({error}); fetch it again.") from error
-    for split, array in packed.items():
-        n_bytes = -(-n_features // 8)
-        if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != n_bytes:
-            raise ValueError(
-                f"The file {path} is damaged: {split} should be uint8 rows of {n_bytes} bytes for "
-                f"{n_features} columns; found {array.dtype} of shape {array.shape}."
-            )
     return packed, n_features
 
 

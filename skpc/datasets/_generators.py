@@ -6,13 +6,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import rankdata
 from sklearn.utils import check_array, check_random_state
 
 from skpc._arrays import Floats
-from skpc._validation import frame_library, missing_cells, unmasked
+from skpc._validation import column_of, frame_library, missing_cells, unmasked
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
 
@@ -206,10 +205,11 @@ def make_missing(
     table = X
     if library is None:
         table = check_array(unmasked(X), dtype=np.float64, ensure_all_finite="allow-nan")
+    columns = [column_of(table, column) for column in range(table.shape[1])]
     chance: Any = rate
     if mechanism != "mcar" and rate > 0:
-        columns = _columns(table)[: 1 if mechanism == "mar" else None]
-        order = np.column_stack([_proportions_below(n, column) for n, column in enumerate(columns)])
+        deciding = enumerate(columns[:1] if mechanism == "mar" else columns)
+        order = np.column_stack([_proportions_below(*column) for column in deciding])
         chance = order ** ((1.0 - rate) / rate)
     missing = check_random_state(random_state).uniform(size=table.shape) < chance
     if mechanism == "mar":
@@ -217,15 +217,11 @@ def make_missing(
     if library == "pandas":
         return table.mask(missing)
     if library == "polars":
-        return table.with_columns([_empty(*pair) for pair in zip(_columns(table), missing.T)])
+        return table.with_columns(
+            series.zip_with(type(series)(~empty), series.clear(len(series)))
+            for series, empty in zip(columns, missing.T)
+        )
     return np.where(missing, np.nan, table)
-
-
-def _columns(table: Any) -> list[Any]:
-    library = frame_library(table)
-    if library == "pandas":
-        return [table.iloc[:, column] for column in range(table.shape[1])]
-    return table.get_columns() if library == "polars" else list(table.T)
 
 
 def _proportions_below(number: int, column: Any) -> Floats:
@@ -239,8 +235,3 @@ def _proportions_below(number: int, column: Any) -> Floats:
         )
     _, codes = np.unique(cells, return_inverse=True)
     return (rankdata(codes) - 0.5) / len(codes)
-
-
-def _empty(series: Any, missing: NDArray[np.bool_]) -> Any:
-    """A polars Series without some of its cells."""
-    return series.zip_with(type(series)(~missing), series.clear(len(series)))
