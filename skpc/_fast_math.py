@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from skpc._jit import bits_to_float, float_to_bits, inlined, internal_kernel
+from skpc._jit import inlined, internal_kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
@@ -46,8 +46,8 @@ def fast_exp(x: float) -> float:
     p = p * r + 1.0
     # Adding 1.5 * 2**52 leaves the integer n in the low bits of the float, ready to become
     # the exponent of the result.
-    exponent = (float_to_bits(n + _ROUNDING) << 52) + (1023 << 52)
-    return p * bits_to_float(exponent) if x >= -708.0 else 0.0
+    power = np.int64((np.float64(n + _ROUNDING).view(np.int64) << 52) + _EXPONENT_OF_1)
+    return p * power.view(np.float64) if x >= -708.0 else 0.0
 
 
 @inlined
@@ -58,10 +58,11 @@ def fast_log(x: float) -> float:
     Unlike the one of the C library it vectorises.
     """
     # x = 2**exponent m, read from the bits of the float.
-    bits = float_to_bits(x)
+    bits = np.float64(x).view(np.int64)
     # The exponent becomes the low bits of a float of known exponent: no conversion is needed.
-    exponent = bits_to_float((bits >> 52) | _EXPONENT_OF_2_52) - (4503599627370496.0 + 1023.0)
-    m = bits_to_float((bits & _MANTISSA) | _EXPONENT_OF_1)
+    exponent = np.int64((bits >> 52) | _EXPONENT_OF_2_52).view(np.float64)
+    exponent -= 4503599627370496.0 + 1023.0
+    m = np.int64((bits & _MANTISSA) | _EXPONENT_OF_1).view(np.float64)
     # Between 1 / sqrt(2) and sqrt(2) the series needs the fewest terms.
     large = m > 1.4142135623730951
     m = 0.5 * m if large else m

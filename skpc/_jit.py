@@ -75,24 +75,6 @@ def _popcount(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-def _bits_to_float(typingctx: Any, bits: Any) -> Any:
-    """Read the 64 bits of an int64 as a float64."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
-
-
-def _float_to_bits(typingctx: Any, number: Any) -> Any:
-    """Read the 64 bits of a float64 as an int64."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
-
-
 def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: Any, n: Any) -> Any:
     """Add products of a panel of four rows to n neighbouring vectors of eight numbers of two rows.
 
@@ -139,5 +121,3 @@ def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: An
 
 popcount: Any = intrinsic(_popcount)
 add_products: Any = intrinsic(_add_products)
-bits_to_float: Any = intrinsic(_bits_to_float)
-float_to_bits: Any = intrinsic(_float_to_bits)
