@@ -8,7 +8,7 @@ twin is :class:`~skpc.counting.rows.WeightedRows`, and ``tests/naive/chow_liu.py
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,6 @@ from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_
 #: whether equal rows have been merged.
 _MAX_ROWS = 2**23
 _MAX_CELLS = 2**31
-#: Cells that are counted out at a time to be packed.
-_PACKED_AT_ONCE = 2**26
 #: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
 
@@ -57,7 +55,6 @@ class BitRows:
         self.variables = variables
         self._n_rows = n_rows
         self._plogp_tables: dict[float, Ints] = {}
-        self._shapes: dict[int, CountTables] = {}
 
     @classmethod
     def pack(cls, codes: NDArray[np.int16], weight: Floats, variables: Ints) -> BitRows:
@@ -66,12 +63,10 @@ class BitRows:
         n_rows, m = int(repeats.sum()), codes.shape[1]
         n_words = _padded_words(n_rows)
         octets = np.zeros((n_words * 8, m), np.uint8)
-        width = max(1, _PACKED_AT_ONCE // max(n_rows, 1))
-        # Some columns at a time: the rows counted out take a byte for each cell.
-        for first in range(0, m, width):
-            rows = np.repeat(codes[:, first : first + width].astype(np.uint8), repeats, axis=0)
-            packed = np.packbits(rows, axis=0, bitorder="little")
-            octets[: len(packed), first : first + width] = packed
+        # Column by column: the rows counted out take a byte for each cell.
+        for column, cells in enumerate(codes.astype(np.uint8).T):
+            packed = np.packbits(np.repeat(cells, repeats), bitorder="little")
+            octets[: len(packed), column] = packed
         octets = np.ascontiguousarray(octets.reshape(n_words, 8, m).transpose(0, 2, 1))
         return cls(octets.view("<u8")[..., 0].astype(np.uint64), n_rows, variables)
 
@@ -151,10 +146,7 @@ class BitRows:
         count[1:, 2] = counts[1, parent[1:]] - both
         count[1:, 1] = counts[1, 1:] - both
         count[1:, 0] = counts[0, parent[1:]] - count[1:, 1]
-        # All trees over as many columns have cells in the same places.
-        if len(parent) not in self._shapes:
-            self._shapes[len(parent)] = _tables_shape(len(parent))
-        return self._shapes[len(parent)]._replace(weight=count.reshape(-1)[2:])
+        return _tables_shape(len(parent))._replace(weight=count.reshape(-1)[2:])
 
     def _plogp_table(self, score: Score) -> Ints:
         """``_plogp`` of all smoothed counts; all branches of all cuts look it up."""
@@ -191,8 +183,9 @@ def _count(words: NDArray[np.uint64], out: NDArray[np.uint32]) -> NDArray[np.uin
     return out
 
 
+@cache
 def _tables_shape(m: int) -> CountTables:
-    """The tables of a tree over m variables, still without counts."""
+    """The tables of a tree over m variables, still without counts: all have cells alike."""
     ptr = np.arange(-2, 4 * m - 1, 4)
     ptr[0] = 0
     parent_state = np.tile(np.array([0, 0, 1, 1]), m)[2:]

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.special import softmax
 from sklearn.cluster import kmeans_plusplus
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints
 
 #: k-means has converged when its centroids move by less, relative to the variance of the points.
 _TOL = 1e-4
@@ -44,18 +44,16 @@ def as_numbers(rows: Floats, n_states: Ints, mean: Floats, sd: Floats) -> Number
         A standardised number for a column of numbers, 0 or 1 for one of two categories, and as
         many coordinates as states for another.
     """
-    width = np.where(n_states > 2, n_states, 1)
-    ptr = offsets(width)
-    point = np.empty((len(rows), ptr[-1]))
+    columns = []
     for column, count in enumerate(n_states):
-        block = slice(ptr[column], ptr[column + 1])
         cells = rows[:, [column]]
         if count > 2:
             # Two different states are at a distance of one.
             one_hot = np.sqrt(0.5) * (cells == np.arange(count))
-            point[:, block] = np.where(np.isnan(cells), np.nan, one_hot)
+            columns.append(np.where(np.isnan(cells), np.nan, one_hot))
         else:
-            point[:, block] = cells if count else (cells - mean[column]) / sd[column]
+            columns.append(cells if count else (cells - mean[column]) / sd[column])
+    point = np.hstack(columns)
     missing = np.isnan(point)
     if not missing.any():
         return Numbers(point, None)

@@ -11,14 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, check_memory, offsets
+from skpc._arrays import Floats, Ints, check_memory, offsets, within
 from skpc.counting.bit_rows import BitRows, fits_bits
-from skpc.counting.pairs import Places, Smoothing, Sums, count_pairs, inform, list_edges
+from skpc.counting.pairs import Places, count_edges, count_pairs, inform
 from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import ChowLiuTree, ScoredTree, maximum_spanning_tree
 
-#: Counts of pairs of places that are held at a time: columns of many states take several passes.
-_MAX_COUNTS = 2**22
 _MISSING = -1
 
 
@@ -66,41 +64,31 @@ class WeightedRows:
 
         The information is in units, so that of several nodes can be added without rounding.
         """
-        places, m = self._places, len(self.variables)
-        n_places = len(places.weight)
-        smoothing = Smoothing.of_rows(score, self._n_states, self._scale, self.total_weight)
-        sums = Sums(*np.zeros((7, n_places)), *np.zeros((5, m)))
-        units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
-        step = max(1, _MAX_COUNTS // max(n_places, 1))
-        for begin in range(0, n_places, step):
-            counts = np.zeros((min(step, n_places - begin), n_places))
-            count_pairs(self._codes, self._weight, places, begin, counts)
-            inform(counts, begin, places, smoothing, sums, units, entropy)
-        return units, entropy
+        return inform(self._codes, self._weight, self._places, self._scale, score)
 
     def tree_along(self, parent: Ints) -> ChowLiuTree:
         """The tree of a given structure, with the counts of these rows."""
         places, n_states, n_parent_states = self._places, self._n_states, self._n_states[parent]
         n_parent_states[0] = 1
-        n_places = np.diff(places.first)
-        # An edge has no more cells than rows, and none in states that do not occur.
+        n_places = places.first[1:] - places.observed
         n_cells = n_places * n_places[parent]
-        size = np.minimum(n_cells, len(self._codes))
-        size[0] = n_states[0]
-        ptr = np.zeros(len(parent) + 1, np.int64)
-        parent_state, state = np.zeros((2, int(size.sum())), np.int64)
-        count = np.empty(len(state))
-        ptr[1] = n_states[0]
-        state[: ptr[1]] = np.arange(n_states[0])
-        count[: ptr[1]] = self.state_counts(0)
-        table = np.zeros(max(min(_MAX_COUNTS, int(n_cells.max())), int(n_places.max()), 1))
-        cells = parent_state, state, count
-        columns = np.ascontiguousarray(self._codes.T)
-        list_edges(columns, self._weight, parent, places, table, ptr, *cells)
-        n = ptr[-1]
-        # Copies, as the arrays have space for many more cells than occur.
-        parent_state, state, count = parent_state[:n].copy(), state[:n].copy(), count[:n].copy()
-        tables = CountTables(ptr, parent_state, state, count, n_parent_states, n_states)
+        n_cells[0] = 0
+        counts = np.zeros(int(n_cells.sum()))
+        count_edges(self._codes, self._weight, parent, places, offsets(n_cells), counts)
+        # Cells without rows are not listed.
+        (cell,) = np.nonzero(counts)
+        vertex = np.repeat(np.arange(len(parent)), n_cells)[cell]
+        row, column = np.divmod(within(n_cells)[cell], n_places[vertex])
+        above = parent[vertex]
+        tables = CountTables(
+            offsets(np.append(n_states[0], np.bincount(vertex, minlength=len(parent))[1:])),
+            np.append(np.zeros(n_states[0], int), places.state[places.observed[above] + row]),
+            np.append(np.arange(n_states[0]), places.state[places.observed[vertex] + column]),
+            # Rows that lack one of the two cells count as those that show both.
+            np.append(self.state_counts(0), counts[cell] * self._scale[vertex, above]),
+            n_parent_states,
+            n_states,
+        )
         return ChowLiuTree(self.variables, parent, tables)
 
     def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
@@ -221,24 +209,13 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     )
     cells = np.require(codes, np.int16, ("C", "W"))
     places = Places.from_codes(cells, weight, n_states)
-    n_places, n_all_states = len(places.weight), int(n_states.sum())
-    counts = np.zeros((n_places, n_places))
-    count_pairs(cells, weight, places, 0, counts)
-    counts += counts.T
+    counts = count_pairs(cells, weight, places, 0, len(places.weight))
+    # A column's own states are never in one row.
+    counts[places.column[:, np.newaxis] == places.column] = 0.0
     np.fill_diagonal(counts, places.weight)
-    # What concerns the usual state of a column is what its other places leave.
-    if n_places > 0:
-        counts[places.usual] = 0.0
-        counts[:, places.usual] = places.weight[:, np.newaxis] - np.add.reduceat(
-            counts, places.first[:-1], axis=1
-        )
-        # The rows of the usual places still hold what the columns got; they are made anew.
-        counts[places.usual] = 0.0
-        counts[places.usual] = places.weight - np.add.reduceat(counts, places.first[:-1], axis=0)
-    pairs = np.zeros((n_all_states, n_all_states))
+    pairs = np.zeros((n_all_states := int(n_states.sum()), n_all_states))
     is_state = places.state >= 0
     state = (places.state + offsets(n_states)[places.column])[is_state]
-    # Rounding must not leave less than nothing.
-    pairs[np.ix_(state, state)] = np.maximum(counts[np.ix_(is_state, is_state)], 0.0)
+    pairs[np.ix_(state, state)] = counts[np.ix_(is_state, is_state)]
     # Rounding depends on the order of the subtractions, but the result is symmetric.
     return np.tril(pairs) + np.tril(pairs, -1).T

@@ -36,9 +36,7 @@ def test_selected_bits_are_the_rows_of_the_branch_in_order(n, density):
         np.testing.assert_array_equal(below.variables, again.variables)
 
 
-@pytest.mark.parametrize("at_once", [1, 2**26])
-def test_bits_repeat_a_row_by_its_weight(at_once, monkeypatch):
-    monkeypatch.setattr(bit_rows, "_PACKED_AT_ONCE", at_once)
+def test_bits_repeat_a_row_by_its_weight():
     codes = np.array([[0, 1], [1, 1], [1, 0]], dtype=np.int16)
     rows = BitRows.pack(codes, np.array([3.0, 100.0, 1.0]), np.arange(2))
     np.testing.assert_array_equal(rows._pairs[[0, 0, 1], [0, 1, 1]], [101, 100, 103])

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+import skpc.counting.pairs as counting_pairs
 from skpc.counting import (
     UNITS_PER_NAT,
     BayesDirichlet,
     Bic,
     WeightedRows,
     count_state_pairs,
-    rows,
 )
 from skpc.counting.bit_rows import BitRows
 from tests.naive import chow_liu
@@ -44,7 +44,7 @@ def pairs_of(codes, weight, n_states):
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.8])
 @pytest.mark.parametrize("at_once", [1, 40, 2**22])
 def test_information_and_entropies_equal_their_definitions(score, missing, at_once, monkeypatch):
-    monkeypatch.setattr(rows, "_MAX_COUNTS", at_once)
+    monkeypatch.setattr(counting_pairs, "_MAX_COUNTS", at_once)
     codes, weight = codes_of(120, missing), np.random.default_rng(1).random(120)
     node = WeightedRows(codes, weight, np.arange(6), N_STATES)
     units, entropy = node.information(score)
@@ -61,7 +61,7 @@ def test_information_and_entropies_equal_their_definitions(score, missing, at_on
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("at_once", [1, 2**22])
 def test_tables_of_edges_equal_a_double_loop(missing, at_once, monkeypatch):
-    monkeypatch.setattr(rows, "_MAX_COUNTS", at_once)
+    monkeypatch.setattr(counting_pairs, "_MAX_COUNTS", at_once)
     codes, weight = codes_of(60, missing), np.random.default_rng(1).random(60)
     node = WeightedRows(codes, weight, np.arange(6), N_STATES)
     parent = np.array([-1, 4, 0, 2, 2, 0])
