@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
-from skpc.circuit._structure import _DTYPES, SUM, Structure
+from skpc._arrays import Floats, offsets
+from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
 from skpc.variables import Columns, Form
 from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.leaf_queries import (
@@ -20,13 +20,17 @@ from skpc.variables.leaf_queries import (
     multivariate_gaussians,
 )
 
-#: What can be read from a circuit as from its structure.
-_OF_STRUCTURE = ("n_nodes", "n_edges", "n_features", "leaf_var", *_DTYPES)
 #: What says which variables there are.
 _VARIABLES = ("n_states", "axis_ptr", "axis")
 
 
-class Circuit:
+def _fact(name: str) -> Any:
+    """A fact of the structure, which all circuits on it share."""
+    fact = attrgetter(f"structure.{name}")
+    return property(fact, doc=getattr(Structure, name).__doc__)
+
+
+class Circuit(StructureFields):
     """A probabilistic circuit: an immutable value of flat arrays.
 
     A circuit is a directed acyclic graph of leaves (distributions of one or several variables),
@@ -81,22 +85,15 @@ class Circuit:
     log_weight: Floats
     param: Floats
     observed: Floats
-    n_nodes: int
-    n_edges: int
-    n_features: int
-    kind: NDArray[np.int8]
-    child_ptr: Ints
-    child: Ints
-    scope_ptr: Ints
-    scope: Ints
-    leaf_var: Ints
-    leaf_family: NDArray[np.int8]
-    param_ptr: Ints
-    decision_var: Ints
-    decision_state: Ints
-    n_states: Ints
-    axis_ptr: Ints
-    axis: Floats
+
+    leaf_var = _fact("leaf_var")
+    edge_parent = _fact("edge_parent")
+    scopes = _fact("scopes")
+    depth = _fact("depth")
+    smooth = _fact("smooth")
+    decomposable = _fact("decomposable")
+    deterministic = _fact("deterministic")
+    structured_decomposable = _fact("structured_decomposable")
 
     def __init__(
         self, structure: Structure, log_weight: Any, param: Any, observed: Any = None
@@ -104,7 +101,7 @@ class Circuit:
         if observed is None:
             observed = np.full(structure.n_features, np.nan)
         self.__dict__["structure"] = structure
-        for name in _OF_STRUCTURE:
+        for name in (*DTYPES, *SIZES):
             self.__dict__[name] = getattr(structure, name)
         sizes = {
             "log_weight": (log_weight, structure.n_edges),
@@ -136,41 +133,6 @@ class Circuit:
         return (
             f"Circuit(n_features={self.n_features}, n_nodes={self.n_nodes}, n_edges={self.n_edges})"
         )
-
-    @property
-    def edge_parent(self) -> Ints:
-        """The node each edge starts from; shape (n_edges,)."""
-        return self.structure.edge_parent
-
-    @property
-    def scopes(self) -> list[int]:
-        """The scope of each node as the bits of an integer: bit ``v`` for variable ``v``."""
-        return self.structure.scopes
-
-    @property
-    def depth(self) -> int:
-        """Greatest number of edges between the root and a leaf."""
-        return self.structure.depth
-
-    @property
-    def smooth(self) -> bool:
-        """Whether the children of every sum have the same scope."""
-        return self.structure.smooth
-
-    @property
-    def decomposable(self) -> bool:
-        """Whether the children of every product have disjoint scopes."""
-        return self.structure.decomposable
-
-    @property
-    def deterministic(self) -> bool:
-        """Whether at most one child of every sum is positive on any row."""
-        return self.structure.deterministic
-
-    @property
-    def structured_decomposable(self) -> bool:
-        """Whether all products of one scope split it in the same way."""
-        return self.structure.structured_decomposable
 
     @cached_property
     def multivariate(self) -> list[MultivariateGaussian]:

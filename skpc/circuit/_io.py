@@ -11,7 +11,7 @@ from skpc._arrays import Floats, offsets
 from skpc._files import read_arrays, write_arrays
 from skpc.circuit._checks import check_parameters, check_pointer, check_structure
 from skpc.circuit._circuit import Circuit
-from skpc.circuit._structure import _DTYPES, LEAF, Structure
+from skpc.circuit._structure import DTYPES, LEAF, Structure
 from skpc.variables import Axis, AxisTable, ScoredColumn
 from skpc.variables.checks import axis_in_file, check_variable
 
@@ -62,7 +62,7 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
             "circuit_"
         )
     check_parameters(circuit)
-    arrays = {name: getattr(circuit, name) for name in (*_DTYPES, *_PARAMETERS)}
+    arrays = {name: getattr(circuit, name) for name in (*DTYPES, *_PARAMETERS)}
     write_arrays(path, {"format": np.int64(_FORMATS[-1]), **arrays})
 
 
@@ -132,7 +132,7 @@ def _version(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> int:
 def _dtypes(version: int) -> dict[str, Any]:
     """The arrays in a file of some format, and their types."""
     newer = ("scope_ptr", "scope") if version == 1 else ()
-    dtypes = {name: dtype for name, dtype in _DTYPES.items() if name not in newer}
+    dtypes = {name: dtype for name, dtype in DTYPES.items() if name not in newer}
     dtypes |= {"leaf_var": np.int64} if version == 1 else {}
     return dtypes | dict.fromkeys(_PARAMETERS, np.float64)
 
@@ -159,7 +159,7 @@ def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
     if version == 1:
         var = arrays.pop("leaf_var")
         arrays["scope_ptr"], arrays["scope"] = offsets(var >= 0), var[var >= 0]
-    structure = Structure(**{name: arrays[name] for name in _DTYPES})
+    structure = Structure(**{name: arrays[name] for name in DTYPES})
     check_structure(structure)
     if version < 4:
         arrays["observed"] = _observed(structure, arrays["observed"])

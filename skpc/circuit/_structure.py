@@ -16,23 +16,37 @@ from skpc.variables.leaves import axis_in
 #: Kinds of nodes.
 LEAF, SUM, PRODUCT = 0, 1, 2
 
-_DTYPES = {
-    "kind": np.int8,
-    "child_ptr": np.int64,
-    "child": np.int64,
-    "scope_ptr": np.int64,
-    "scope": np.int64,
-    "leaf_family": np.int8,
-    "param_ptr": np.int64,
-    "decision_var": np.int64,
-    "decision_state": np.int64,
-    "n_states": np.int64,
-    "axis_ptr": np.int64,
+
+class StructureFields:
+    """What can be read from a :class:`Structure`, and from the circuits on it."""
+
+    n_nodes: int
+    n_edges: int
+    n_features: int
+    kind: NDArray[np.int8]
+    child_ptr: Ints
+    child: Ints
+    scope_ptr: Ints
+    scope: Ints
+    leaf_family: NDArray[np.int8]
+    param_ptr: Ints
+    decision_var: Ints
+    decision_state: Ints
+    n_states: Ints
+    axis_ptr: Ints
+    axis: Floats
+
+
+SIZES = ("n_nodes", "n_edges", "n_features")
+#: The types of the arrays.
+DTYPES: dict[str, Any] = {
+    **{name: np.int64 for name in StructureFields.__annotations__ if name not in SIZES},
+    **dict.fromkeys(("kind", "leaf_family"), np.int8),
     "axis": np.float64,
 }
 
 
-class Structure:
+class Structure(StructureFields):
     """The part of a circuit that never changes, shared by all its parametrisations.
 
     Children have smaller numbers than their parents; the root is the last node.
@@ -63,26 +77,17 @@ class Structure:
         What the leaves of variable ``v`` have in common is ``axis[axis_ptr[v]:axis_ptr[v + 1]]``:
         a histogram axis (see :class:`skpc.variables.Axis`), a zero followed by atoms and a score
         (:class:`skpc.variables.ScoredColumn`), or nothing.
+    n_nodes, n_edges, n_features : int
+        Sizes.
     """
 
-    kind: NDArray[np.int8]
-    child_ptr: Ints
-    child: Ints
-    scope_ptr: Ints
-    scope: Ints
-    leaf_family: NDArray[np.int8]
-    param_ptr: Ints
-    decision_var: Ints
-    decision_state: Ints
-    n_states: Ints
-    axis_ptr: Ints
-    axis: Floats
-
     def __init__(self, **arrays: Any) -> None:
-        for name, dtype in _DTYPES.items():
+        for name, dtype in DTYPES.items():
             array = np.array(arrays[name], dtype=dtype, order="C")
             array.flags.writeable = False
             self.__dict__[name] = array
+        sizes = len(self.kind), len(self.child), len(self.n_states)
+        self.__dict__.update(zip(SIZES, sizes))
 
     def __repr__(self) -> str:
         return (
@@ -101,22 +106,7 @@ class Structure:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays by name."""
-        return {name: getattr(self, name) for name in _DTYPES}
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.kind)
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edges."""
-        return len(self.child)
-
-    @property
-    def n_features(self) -> int:
-        """Number of variables."""
-        return len(self.n_states)
+        return {name: getattr(self, name) for name in DTYPES}
 
     def axis_of(self, var: int) -> Axis | None:
         """The histogram axis of a variable, or None."""
