@@ -221,8 +221,8 @@ class Ranking(NamedTuple):
 
     Attributes
     ----------
-    of_inner, of_leaf, of_cell : int64 arrays
-        Rank of each inner node, of each leaf, of the known cell of each variable.
+    of_node : int64 array of shape (n_ranks,)
+        Rank of the known cell of each variable, of each leaf, and of each inner node.
     scope : int64 array of shape (n_ranks,)
         Scope, in a numbering common to both circuits.
     kind : int64 array of shape (n_ranks,)
@@ -231,9 +231,7 @@ class Ranking(NamedTuple):
         Whether it is the root or the child of a product.
     """
 
-    of_inner: Ints
-    of_leaf: Ints
-    of_cell: Ints
+    of_node: Ints
     scope: Ints
     kind: Ints
     entered: NDArray[np.int8]
@@ -333,42 +331,33 @@ def _kinds(structure: Structure) -> list[str]:
 
 def _refuse_different_splits(p: Structure, q: Structure) -> None:
     for scope in p.splits.keys() & q.splits.keys():
-        for parts, node in p.splits[scope].items():
-            for others, other in q.splits[scope].items():
-                if parts != others:
-                    differ = _difference(scope, (parts, node), (others, other), p is q)
-                    raise IncompatibleError(differ)
+        for split in p.splits[scope].items():
+            for other in q.splits[scope].items():
+                if split[0] != other[0]:
+                    raise IncompatibleError(_difference(scope, split, other, p is q))
 
 
 def _difference(
     scope: int, of_p: tuple[frozenset[int], int], of_q: tuple[frozenset[int], int], is_same: bool
 ) -> str:
     """That two circuits, or one, split a scope in different ways, each given with its node."""
-    (parts, node), (others, other) = of_p, of_q
-    shown, listed, by_others = scope_text(scope), _listed(parts), _listed(others)
-    of_first, of_second = ("", "") if is_same else (" of the first", " of the second")
-    if len(parts) == 1:
-        first = f"leaf {node}{of_first} takes {shown} as a whole"
-        second = f"product {other}{of_second} splits it into {by_others}"
-    else:
-        first = f"product {node}{of_first} splits {shown} into {listed}"
-        second = f"product {other}{of_second} into {by_others}"
-    if len(others) == 1:
-        second = f"leaf {other}{of_second} takes it as a whole"
+    needed = " needs circuits that split every scope in the same way"
+    owners = " of the first", " of the second"
     if is_same:
-        return (
-            "an expected kernel of a circuit with itself needs a structured-decomposable circuit, "
-            f"which splits every scope in one way, but {first} and {second}; draw rows from it and "
-            "pass them in its place"
-        )
+        needed = " of a circuit with itself needs a structured-decomposable circuit"
+        owners = "", ""
+    first, second = (_split_text(scope, *one, of) for one, of in zip((of_p, of_q), owners))
     return (
-        "an expected kernel needs circuits that split every scope in the same way, but "
-        f"{first} and {second}; draw rows from one of the two and pass them as points instead"
+        f"an expected kernel{needed}, but {first} and {second}; draw rows from a circuit and pass "
+        "them as points in its place"
     )
 
 
-def _listed(parts: frozenset[int]) -> str:
-    return " x ".join(scope_text(part) for part in sorted(parts))
+def _split_text(scope: int, parts: frozenset[int], node: int, owner: str) -> str:
+    if len(parts) == 1:
+        return f"leaf {node}{owner} takes {scope_text(scope)} as a whole"
+    listed = " x ".join(scope_text(part) for part in sorted(parts))
+    return f"product {node}{owner} splits {scope_text(scope)} into {listed}"
 
 
 def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
@@ -390,14 +379,7 @@ def _ranking(structure: Structure, number: dict[int, int]) -> Ranking:
     order = np.argsort(scope, kind="stable")
     of_node = np.empty(len(order), dtype=np.int64)
     of_node[order] = np.arange(len(order))
-    return Ranking(
-        of_node[n_features + n_leaves :].copy(),
-        of_node[n_features : n_features + n_leaves].copy(),
-        of_node[:n_features].copy(),
-        scope[order],
-        kind[order],
-        entered[order],
-    )
+    return Ranking(of_node, scope[order], kind[order], entered[order])
 
 
 def rank(
@@ -411,18 +393,20 @@ def rank(
     row_of_entry = np.repeat(np.arange(n_rows), np.diff(reached.ptr))
     entry = np.repeat(np.arange(len(reached.node)), np.diff(reached.arg_ptr))
     row, child = row_of_entry[entry], plan.arg[reached.arg]
-    # Keys count rows and, within them, ranks.
-    is_leaf, below = child < 0, row * n_ranks
-    below[~is_leaf] += ranking.of_inner[child[~is_leaf]]
+    is_leaf, first_leaf = child < 0, circuit.n_features
+    first_inner = first_leaf + len(plan.leaves.var)
     of_row, leaf = row[is_leaf], ~child[is_leaf]
     var, number = plan.leaves.var[leaf], joint[leaf]
     # A leaf of several variables has a table of its own, with the known cells in it.
     cell = np.where(number < 0, cell_place[of_row, var], -1)
-    below[is_leaf] += np.where(cell < 0, ranking.of_leaf[leaf], ranking.of_cell[var])
+    node = first_inner + child
+    node[is_leaf] = np.where(cell < 0, first_leaf + leaf, var)
+    # Keys count rows and, within them, ranks.
+    below = row * n_ranks + ranking.of_node[node]
     place_of_leaf = np.where(cell < 0, leaf_place[leaf], cell)
     several = number >= 0
     place_of_leaf[several] = joint_place[of_row[several], number[several]]
-    inner = row_of_entry * n_ranks + ranking.of_inner[reached.node]
+    inner = row_of_entry * n_ranks + ranking.of_node[first_inner + reached.node]
     # Parents share leaves: each is one entry of its row.
     leaves, first = np.unique(below[is_leaf], return_index=True)
     keys = np.sort(np.concatenate([inner, leaves]))

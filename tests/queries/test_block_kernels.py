@@ -224,7 +224,7 @@ def test_two_circuits_that_split_a_scope_in_different_ways_are_refused():
     assert not mixed.structured_decomposable
     message = (
         r"needs a structured-decomposable circuit.* product 3 splits \{0, 1\} into \{0\} x "
-        r"\{1\} and leaf 0 takes it as a whole; draw rows from it"
+        r"\{1\} and leaf 0 takes \{0, 1\} as a whole; draw rows from a circuit"
     )
     with pytest.raises(IncompatibleError, match=message):
         expected_kernel(mixed, mixed, RBF(1.0))

@@ -192,7 +192,7 @@ def test_incompatible_circuits_are_refused_with_both_products_and_their_parts():
         expected_kernel(p, q, Delta())
     message = str(caught.value)
     assert "product 4 of the first splits {0, 1, 2} into {0} x {1, 2}" in message
-    assert "product 4 of the second into {0, 1} x {2}" in message
+    assert "product 4 of the second splits {0, 1, 2} into {0, 1} x {2}" in message
 
 
 def test_what_is_no_kernel_is_refused_with_an_example():
