@@ -291,14 +291,16 @@ def _chosen_child(
         The sum, the column of the row in the lines, and the row.
     """
     begin, end, total = plan.ptr[i], plan.ptr[i + 1], 0.0
+    chosen = begin
     table = tables.log_table if in_logs else tables.table
     weight = tables.log_weight if in_logs else tables.weight
     for a in range(begin, end):
         value = argument_value(plan, table, cells, lines, a, r, in_logs)
-        # Draws need probabilities, maxima only an order.
+        # Draws need probabilities, maxima only an order: their lines are in logs.
         if maximise:
-            # Lines of maxima are in logs.
             score[a - begin] = weight[a] + value
+            if score[a - begin] > score[chosen - begin]:
+                chosen = a
         elif in_logs:
             # Relative to the value of the sum, no exponential overflows.
             score[a - begin] = fast_exp(weight[a] + value - lines[i, r])
@@ -307,7 +309,7 @@ def _chosen_child(
         # Scores of draws need not sum to one: their total takes part in the draw.
         total += score[a - begin]
     if maximise:
-        return begin + np.argmax(score[: end - begin])
+        return chosen
     return begin + draw_index(score, np.int64(0), end - begin, uniform(streams, j) * total)
 
 

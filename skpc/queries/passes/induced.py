@@ -87,16 +87,12 @@ def induced_plan(structure: Structure) -> InducedPlan | None:
     sizes = structure.n_states[var]
     first = offsets(sizes)
     source, below = _entry_sources(structure, node, first, number, roots)
-    parts = (structure.child_ptr.copy(), structure.child.copy(), number, below)
-    skip = np.repeat(np.where(is_leaf[node], -1, var), sizes)
-    skip = np.append(skip, np.full(len(roots), -1))
-    ptr = np.zeros(len(below) + 1, dtype=np.int64)
-    leaf_var = structure.leaf_var.copy()
-    _next_stops(*parts, skip, leaf_var, ptr, np.empty(0, dtype=np.int64))
-    ptr = offsets(ptr[:-1])
-    stop = np.empty(ptr[-1], dtype=np.int64)
-    _next_stops(*parts, skip, leaf_var, ptr, stop)
-    return InducedPlan(var, first[:-1].copy(), source, ptr, stop, len(roots))
+    entry, next_stop = _stops_below(structure, number, below)
+    # The indicator of the state that led to an entry has nothing to add.
+    decided = np.repeat(np.where(is_leaf[node], -1, var), sizes)
+    adds = var[next_stop] != np.append(decided, np.full(len(roots), -1))[entry]
+    ptr = offsets(np.bincount(entry[adds], minlength=len(below)))
+    return InducedPlan(var, first[:-1].copy(), source, ptr, next_stop[adds], len(roots))
 
 
 def _plan_of_walk(circuit: Circuit) -> InducedPlan:
@@ -138,59 +134,22 @@ def _entry_sources(
     return source, below
 
 
-@kernel(new_arrays=True)
-def _next_stops(
-    child_ptr: Ints,
-    child: Ints,
-    number: Ints,
-    below: Ints,
-    skip: Ints,
-    leaf_var: Ints,
-    ptr: Ints,
-    stop: Ints,
-) -> None:
-    """List the stops below each entry, or count them into ``ptr`` while ``stop`` is empty.
+def _stops_below(structure: Structure, number: Ints, below: Ints) -> tuple[Ints, Ints]:
+    """The next stops of all entries, with the entry of each, from the nodes below the entries.
 
-    Parameters
-    ----------
-    child_ptr, child : arrays
-        The children of each node of the structure.
-    number : array of shape (n_nodes,)
-        The stop that each node is; -1 for a node to pass through.
-    below : array of shape (n_entries,)
-        The node below each entry, or -1.
-    skip : array of shape (n_entries,)
-        The variable that decides at the entry, or -1.
-    leaf_var : array of shape (n_nodes,)
-        The variable of each leaf.
-    ptr, stop : arrays
-        See :class:`InducedPlan`.
+    ``number`` has the stop that each node is, and -1 for a node to pass through.
     """
-    counting = len(stop) == 0
-    pending = np.empty(len(number), np.int64)
-    for entry in range(len(below)):
-        # A leaf, or a state that is impossible, has nothing below it.
-        if below[entry] < 0:
-            continue
-        at = 0 if counting else ptr[entry]
-        # Products are passed through: nothing happens at them on the way of a row.
-        pending[0] = below[entry]
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            node = pending[depth]
-            if number[node] < 0:
-                # Backwards, so that the stops come off the stack in their order.
-                for edge in range(child_ptr[node + 1] - 1, child_ptr[node] - 1, -1):
-                    pending[depth] = child[edge]
-                    depth += 1
-            elif skip[entry] < 0 or leaf_var[node] != skip[entry]:
-                # The indicator of the state that led here has nothing to add.
-                if not counting:
-                    stop[at] = number[node]
-                at += 1
-        if counting:
-            ptr[entry] = at
+    n_children = np.diff(structure.child_ptr)
+    entry = np.flatnonzero(below >= 0)
+    node = below[entry]
+    # Nodes that are passed through give way to their children, until stops alone are left.
+    while (passed := number[node] < 0).any():
+        size = n_children[node[passed]]
+        children = structure.child[ranges(structure.child_ptr[node[passed]], size)]
+        node = np.concatenate([node[~passed], children])
+        entry = np.concatenate([entry[~passed], np.repeat(entry[passed], size)])
+    order = np.argsort(entry, kind="stable")
+    return entry[order], number[node[order]]
 
 
 @internal_kernel
@@ -216,7 +175,7 @@ def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int,
     return state_of_row, base
 
 
-@kernel(new_arrays=True)
+@kernel
 def walk(
     plan: InducedPlan,
     value: Floats,
@@ -226,6 +185,8 @@ def walk(
     shown: NDArray[np.bool_],
     out: Floats,
     count: Floats,
+    work: Ints,
+    taken: Ints,
 ) -> int:
     """Log density of the complete rows in each part; counts of the entries that they take.
 
@@ -251,16 +212,17 @@ def walk(
         with missing cells.
     count : array of shape (n_entries,)
         The weights, divided among the parts, are added to it; empty if nothing is to be counted.
+    work : array of shape (3, n_features + 1)
+        Workspace.
+    taken : array of shape (n_roots, n_stops + 2)
+        Workspace: the entries that a row takes in each part, and their number last; empty if
+        nothing is to be counted.
     """
-    n_features, n_roots = rows.shape[1], plan.n_roots
-    codes = np.empty(n_features, np.int64)
+    n_roots, codes = plan.n_roots, work[0]
     # Stops still to visit, and the variable that decided above each of them.
-    pending, decided = np.empty(n_features + 1, np.int64), np.empty(n_features + 1, np.int64)
+    pending, decided = work[1], work[2]
     first_root, counts, all_shown = len(plan.ptr) - 1 - n_roots, len(count) > 0, len(shown) == 0
     stop_var, first, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
-    # The entries of a row are kept until its parts are known; a part visits a stop once at most.
-    taken = np.empty((n_roots, len(stop_var) + 1 if counts else 0), np.int64)
-    n_taken = np.zeros(n_roots, np.int64)
     for r in range(len(rows)):
         bad, base = _read_row(columns, rows, r, codes)
         # An error is raised by the caller: kernels only say where.
@@ -291,13 +253,15 @@ def walk(
                 for s in range(ptr[entry], ptr[entry + 1]):
                     pending[depth], decided[depth] = stop[s], var
                     depth += 1
-            out[r, k], n_taken[k] = total, n
+            out[r, k] = total
+            if counts:
+                taken[k, -1] = n
         out[r, n_roots] = _log_sum(out[r, :n_roots])
         for k in range(n_roots if counts else 0):
             # A single part has all rows, also those that its parameters make impossible.
             share = 1.0 if n_roots == 1 else math.exp(out[r, k] - out[r, n_roots])
             if share >= _NEGLIGIBLE:
-                for t in range(n_taken[k]):
+                for t in range(taken[k, -1]):
                     count[taken[k, t]] += weight[r] * share
     return -1
 
@@ -323,17 +287,20 @@ def _walk_rows(
     out = np.empty((len(rows), plan.n_roots + 1))
     no_weight, all_shown = np.empty(0), np.empty((0, 0), dtype=bool)
 
-    def work(part: Floats, start: int) -> Floats:
+    def walk_part(part: Floats, start: int) -> Floats:
         chunk = slice(start, start + len(part))
         count = np.zeros(0 if weight is None else len(value))
         given = no_weight if weight is None else weight[chunk]
         marks = all_shown if shown is None else np.ascontiguousarray(shown[chunk])
-        bad = walk(plan, value, columns, part, given, marks, out[chunk], count)
+        work = np.empty((3, circuit.n_features + 1), dtype=np.int64)
+        # Entries of a row are kept until its parts are known; a part visits a stop once at most.
+        taken = np.empty((plan.n_roots, len(plan.var) + 2 if len(count) else 0), dtype=np.int64)
+        bad = walk(plan, value, columns, part, given, marks, out[chunk], count, work, taken)
         refuse_cell(columns, part, bad, start)
         return count
 
     # Parts are added up in their order, so that threads do not change the sums.
-    return out, sum(over_chunks(rows, work), np.zeros(0 if weight is None else len(value)))
+    return out, sum(over_chunks(rows, walk_part), np.zeros(0 if weight is None else len(value)))
 
 
 def log_joint(circuit: Circuit, rows: Floats) -> Floats:

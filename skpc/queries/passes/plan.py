@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import kernel
-from skpc.circuit import SUM, Circuit, Structure
+from skpc.circuit import LEAF, SUM, Circuit, Structure
 from skpc.variables.leaf_queries import linear_tables
 from skpc.variables.leaves import LeafTable
 
@@ -92,28 +91,27 @@ def remembered(make: Callable[[K], T]) -> Callable[[K], T]:
 @remembered
 def plan_of(structure: Structure) -> Program:
     """The program of a structure, made at the first call."""
-    kind, child_ptr = structure.kind.copy(), structure.child_ptr.copy()
-    order = np.empty(structure.n_nodes, dtype=np.int64)
-    n_inner = _post_order(kind, child_ptr, structure.child.copy(), order)
-    node = order[:n_inner]
+    node = np.array(_post_order(structure), dtype=np.int64)
     number = np.full(structure.n_nodes, -1)
-    number[node] = np.arange(n_inner)
+    number[node] = np.arange(len(node))
     leaves = structure.leaves
     number[leaves.node] = ~np.arange(len(leaves.node))
-    n_children = np.diff(child_ptr)[node]
-    edge, ptr = ranges(child_ptr[node], n_children), offsets(n_children)
+    n_children = np.diff(structure.child_ptr)[node]
+    edge, ptr = ranges(structure.child_ptr[node], n_children), offsets(n_children)
     arg = number[structure.child[edge]]
     is_sum = (structure.kind[node] == SUM).astype(np.int8)
-    if n_inner == 0:
+    if not len(node):
         # The root is a leaf: it is read through a product of one child.
         node, is_sum = np.array([-1]), np.zeros(1, dtype=np.int8)
         edge, ptr, arg = np.array([-1]), np.array([0, 1]), np.array([~0])
-    slot = np.empty(len(node), dtype=np.int64)
+    # From behind, the first sight of a node is its last use.
+    last = len(arg) - 1 - np.unique(arg[::-1], return_index=True)[1]
     last_use = np.zeros(len(arg), dtype=np.int8)
-    n_slots = _assign_slots(ptr, arg, slot, last_use)
+    last_use[last] = arg[last] >= 0
+    slot = _assign_slots(ptr, arg, last_use)
     table = LeafTable(leaves.family, leaves.var, leaves.line, leaves.n_states, leaves.first)
     plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), table)
-    return Program(plan, n_slots, edge, node)
+    return Program(plan, int(slot.max()) + 1, edge, node)
 
 
 @remembered
@@ -129,65 +127,40 @@ def tables_with(circuit: Circuit, log_table: Floats) -> Tables:
     return Tables(log_weight, np.exp(log_weight), log_table, table)
 
 
-@kernel(new_arrays=True)
-def _post_order(kind: NDArray[np.int8], child_ptr: Ints, child: Ints, order: Ints) -> int:
-    """List the inner nodes below the root depth first, children before parents."""
-    n_nodes = len(kind)
-    done = np.zeros(n_nodes, np.int8)
-    waiting = np.empty(n_nodes, np.int64)
-    upcoming = np.empty(n_nodes, np.int64)
-    count = 0
-    depth = 0
-    if kind[n_nodes - 1] != 0:
-        waiting[0] = n_nodes - 1
-        upcoming[0] = child_ptr[n_nodes - 1]
-        depth = 1
+def _post_order(structure: Structure) -> list[int]:
+    """The inner nodes below the root depth first, children before parents."""
+    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
+    listed, order = (structure.kind == LEAF).tolist(), []
     # A stack in place of recursion, which has a limit: chains may be a million nodes deep.
-    while depth > 0:
-        node = waiting[depth - 1]
-        edge = upcoming[depth - 1]
-        # All children are listed: it is the turn of the node.
-        if edge == child_ptr[node + 1]:
-            order[count] = node
-            count += 1
-            done[node] = 1
-            depth -= 1
-            continue
-        upcoming[depth - 1] = edge + 1
-        below = child[edge]
-        # Nodes with several parents are listed once; leaves have no place in the order.
-        if kind[below] != 0 and done[below] == 0:
-            waiting[depth] = below
-            upcoming[depth] = child_ptr[below]
-            depth += 1
-    return count
+    waiting = [structure.n_nodes - 1]
+    while waiting:
+        node = waiting.pop()
+        if node < 0:
+            # All children are listed: it is the turn of the node.
+            order.append(~node)
+        elif not listed[node]:
+            # Nodes with several parents are listed once; leaves have no place in the order.
+            listed[node] = True
+            waiting.append(~node)
+            waiting.extend(reversed(child[ptr[node] : ptr[node + 1]]))
+    return order
 
 
-@kernel(new_arrays=True)
-def _assign_slots(ptr: Ints, arg: Ints, slot: Ints, last_use: NDArray[np.int8]) -> int:
+def _assign_slots(ptr: Ints, arg: Ints, last_use: NDArray[np.int8]) -> Ints:
     """Give every inner node a line of the working set for as long as it is alive."""
-    n_inner = len(slot)
-    is_read = np.zeros(n_inner, np.int8)
-    # From behind, the first sight of a node is its last use.
-    for a in range(len(arg) - 1, -1, -1):
-        if arg[a] >= 0 and is_read[arg[a]] == 0:
-            is_read[arg[a]] = 1
-            last_use[a] = 1
-    free = np.empty(n_inner, np.int64)
-    n_free = 0
+    ends = np.flatnonzero(last_use)
+    begin, done = np.searchsorted(ends, ptr).tolist(), arg[ends].tolist()
+    slot: list[int] = []
+    free: list[int] = []
     n_slots = 0
-    for i in range(n_inner):
+    for i in range(len(ptr) - 1):
         # The line of the node is taken before those of its children are freed: a pass writes
         # the one while it reads the others.
-        if n_free > 0:
-            n_free -= 1
-            slot[i] = free[n_free]
+        if free:
+            slot.append(free.pop())
         else:
-            slot[i] = n_slots
+            slot.append(n_slots)
             n_slots += 1
-        for a in range(ptr[i], ptr[i + 1]):
-            # Few nodes are alive together, so that their lines stay in the cache.
-            if arg[a] >= 0 and last_use[a] == 1:
-                free[n_free] = slot[arg[a]]
-                n_free += 1
-    return n_slots
+        # Few nodes are alive together, so that their lines stay in the cache.
+        free.extend(slot[child] for child in done[begin[i] : begin[i + 1]])
+    return np.array(slot)

@@ -115,8 +115,7 @@ class Cells(NamedTuple):
     incomplete: NDArray[np.int8]
 
 
-@kernel(new_arrays=True)
-def new_cells(n_lines: int, size: Any) -> Cells:
+def new_cells(n_lines: int, size: int) -> Cells:
     """Arrays for parts of up to ``size`` rows."""
     codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
     return Cells(codes, np.empty((n_lines, size)), np.empty(size), incomplete)
