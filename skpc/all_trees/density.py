@@ -18,7 +18,7 @@ from skpc.all_trees.completions import Estimates, Request
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.circuit import Circuit, CircuitBuilder
-from skpc.counting import add_tree
+from skpc.counting.trees import add_tree
 from skpc.domain import Domain, group_codes
 from skpc.variables import Bins, Form, Points, Predictive
 

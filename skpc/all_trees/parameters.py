@@ -38,7 +38,7 @@ from scipy.special import log_softmax, softmax
 from skpc._arrays import Floats, Ints, offsets
 from skpc.all_trees.all_trees import AllTrees, Components, Expectation, Workspace
 from skpc.all_trees.couplings import couple, couple_gradient
-from skpc.counting import count_state_pairs
+from skpc.counting.rows import count_state_pairs
 
 _Number = TypeVar("_Number", bound=np.number)
 

@@ -160,7 +160,7 @@ def node_rows(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.counting import node_rows
+    >>> from skpc.counting.rows import node_rows
     >>> codes = np.array([[0, 1], [1, 1]], dtype=np.int16)
     >>> rows = node_rows(codes, np.ones(2), np.array([2, 2]), np.arange(2))
     >>> rows.state_counts(1)
@@ -194,7 +194,7 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.counting import count_state_pairs
+    >>> from skpc.counting.rows import count_state_pairs
     >>> codes = np.array([[0, 1], [1, 1], [0, -1]])
     >>> count_state_pairs(codes, np.array([1.0, 2.0, 4.0]), np.array([2, 2]))
     array([[5., 0., 0., 1.],

@@ -38,7 +38,7 @@ class CountTables(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.counting import CountTables
+    >>> from skpc.counting.tables import CountTables
     >>> tables = CountTables.from_states(np.array([3.0, 1.0]))
     >>> np.exp(tables.log_probabilities(np.array([1.0]))[0]).round(3)
     array([[0.667, 0.333]])
@@ -121,7 +121,7 @@ class BayesDirichlet:
     A coin that showed heads twice: 1/2 times 2/3.
 
     >>> import numpy as np
-    >>> from skpc.counting import BayesDirichlet, CountTables
+    >>> from skpc.counting.tables import BayesDirichlet, CountTables
     >>> coin = CountTables.from_states(np.array([2.0, 0.0]))
     >>> round(float(np.exp(BayesDirichlet(ess=2.0).of_tables(coin))), 6)
     0.333333
@@ -156,7 +156,7 @@ class Bic:
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.counting import Bic, CountTables
+    >>> from skpc.counting.tables import Bic, CountTables
     >>> coin = CountTables.from_states(np.array([2.0, 0.0]))
     >>> round(Bic(alpha=1.0, total=2.0).of_tables(coin), 6)
     -0.921938

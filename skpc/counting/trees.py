@@ -129,7 +129,7 @@ def add_tree(
     --------
     >>> import numpy as np
     >>> from skpc.circuit import CircuitBuilder
-    >>> from skpc.counting import add_tree
+    >>> from skpc.counting.trees import add_tree
     >>> builder = CircuitBuilder(n_states=[2, 2])
     >>> root, below = np.log([[0.4, 0.6]]), np.log([[0.9, 0.1], [0.2, 0.8]])
     >>> _ = add_tree(builder, [0, 1], [-1, 0], [root, below])

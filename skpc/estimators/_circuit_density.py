@@ -12,7 +12,7 @@ from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import fit_context
 from skpc.circuit import Circuit
-from skpc.counting import as_numbers
+from skpc.counting.clustering import as_numbers
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, column_moments
 from skpc.estimators._base import TableDensity

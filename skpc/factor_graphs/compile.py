@@ -15,7 +15,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit, CircuitBuilder
-from skpc.counting import children_first
+from skpc.counting.trees import children_first
 from skpc.factor_graphs.elimination import ConditionalTables, eliminate, plan_elimination
 from skpc.factor_graphs.graph import FactorGraph
 

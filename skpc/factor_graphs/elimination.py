@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.counting import children_first
+from skpc.counting.trees import children_first
 from skpc.factor_graphs.graph import FactorGraph
 
 #: Memory beyond which elimination is refused, and what an entry takes at its peak.

@@ -15,17 +15,9 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints, check_memory
-from skpc.counting import (
-    UNITS_PER_NAT,
-    BayesDirichlet,
-    Bic,
-    ChowLiuTree,
-    CountTables,
-    Score,
-    ScoredTree,
-    maximum_spanning_tree,
-    node_rows,
-)
+from skpc.counting.rows import node_rows
+from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score
+from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_spanning_tree
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: A cut must raise the score by more than this part of it: less may be rounding.

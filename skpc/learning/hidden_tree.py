@@ -21,7 +21,7 @@ from sklearn.utils import gen_even_slices
 from skpc._arrays import Floats, Ints, added, offsets
 from skpc._threads import each, threads
 from skpc.circuit import Circuit, CircuitBuilder
-from skpc.counting import children_first
+from skpc.counting.trees import children_first
 
 #: Rows of a part in a small table, and how many numbers a part may hold. The counts of each part
 #: are added up by themselves, so that threads change nothing.

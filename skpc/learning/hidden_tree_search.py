@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, added
-from skpc.counting import BayesDirichlet, node_rows
 from skpc.counting.clustering import cluster_points
+from skpc.counting.rows import node_rows
+from skpc.counting.tables import BayesDirichlet
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one

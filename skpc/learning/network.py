@@ -10,15 +10,8 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit import Circuit, CircuitBuilder, mixture
-from skpc.counting import (
-    BayesDirichlet,
-    Bic,
-    ChowLiuTree,
-    CountTables,
-    Score,
-    add_tree,
-    smoothed_log_probabilities,
-)
+from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score, smoothed_log_probabilities
+from skpc.counting.trees import ChowLiuTree, add_tree
 
 #: One kind of score, or either.
 ScoreOrPrior = TypeVar("ScoreOrPrior", BayesDirichlet, Bic, Score)

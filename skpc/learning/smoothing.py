@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
-from skpc.counting import Rows, node_rows
+from skpc.counting.rows import Rows, node_rows
 from skpc.learning.cutset import trees_along_shared_edges
 from skpc.learning.held_out import Split
 from skpc.learning.network import CutsetNetwork, cutset_circuit, node_priors

@@ -15,7 +15,7 @@ from scipy.special import chdtri, stdtr
 
 from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
 from skpc._threads import each
-from skpc.counting import count_state_pairs
+from skpc.counting.rows import count_state_pairs
 from skpc.learning.factorised import Design
 from skpc.learning.gaussian_mixture import (
     MixtureFit,

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from skpc.counting import UNITS_PER_NAT, bit_rows, maximum_spanning_tree
+from skpc.counting import bit_rows
 from skpc.counting.bit_rows import BitRows, fits_bits
+from skpc.counting.trees import UNITS_PER_NAT, maximum_spanning_tree
 from tests.naive import chow_liu
 
 SHARE = np.array([0.5, 0.5])

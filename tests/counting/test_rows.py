@@ -4,14 +4,10 @@ import numpy as np
 import pytest
 
 import skpc.counting.pairs as counting_pairs
-from skpc.counting import (
-    UNITS_PER_NAT,
-    BayesDirichlet,
-    Bic,
-    WeightedRows,
-    count_state_pairs,
-)
 from skpc.counting.bit_rows import BitRows
+from skpc.counting.rows import WeightedRows, count_state_pairs
+from skpc.counting.tables import BayesDirichlet, Bic
+from skpc.counting.trees import UNITS_PER_NAT
 from tests.naive import chow_liu
 
 #: One column has one state; the last one shows one state only, and another never its first.

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from skpc.counting import BayesDirichlet, Bic, CountTables
+from skpc.counting.tables import BayesDirichlet, Bic, CountTables
 from tests.naive import cutset
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from skpc.circuit import CircuitBuilder
-from skpc.counting import add_tree, maximum_spanning_tree
+from skpc.counting.trees import add_tree, maximum_spanning_tree
 from tests.naive.cutset import evaluate
 
 

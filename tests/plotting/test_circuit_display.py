@@ -16,7 +16,7 @@ from skpc import (
     SoftLearnSPN,
 )
 from skpc.circuit import CircuitBuilder
-from skpc.counting import add_tree
+from skpc.counting.trees import add_tree
 from skpc.learning import cutset_circuit, learn_cutset_network
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, read_network
