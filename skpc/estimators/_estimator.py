@@ -1,38 +1,45 @@
-"""What estimators have in common: parameters, tables, and how densities learn from these."""
+"""What estimators have in common: parameters, checks of tables and targets, answers by chunks."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Self, TypeVar
+from functools import partial, wraps
+from inspect import signature
+from numbers import Number
+from typing import Any, TypeVar, cast
 
 import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, check_random_state, gen_batches
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from skpc._arrays import Floats
-from skpc._fitting import all_or_nothing, announce, with_some_cell
-from skpc._validation import N_JOBS, StrOptions, check_table, check_weight, fit_context
-from skpc._warnings import warn
-from skpc.domain import Domain, LogMass, merge_rows, present_rows
-from skpc.estimators.chunks import EncodedChunks, sampled
-
-#: Parameters that say what the columns are.
-DECLARATIONS = (
-    "categorical_features",
-    "categories",
-    "margins",
-    "atoms",
-    "bounds",
-    "handle_unknown",
+from skpc._fitting import announce, noted
+from skpc._threads import in_threads, threads
+from skpc._validation import (
+    N_JOBS,
+    StrOptions,
+    check_finite,
+    check_table,
+    check_weight,
+    is_from,
+    missing_cells,
+    unmasked,
 )
-#: Largest number of bins of a numeric column where the user does not give one.
-_N_BINS = {"auto": 20, "plain": 10}
+from skpc._warnings import collected, warn
+from skpc.domain import Domain, LogMass, present_rows
+
 #: Which columns are categorical.
 CATEGORICAL_FEATURES = ("array-like", StrOptions({"auto", "from_dtype"}), None)
+#: Cells of an array that are answered for at a time.
+_ANSWERED_CELLS = 2**20
+
 _T = TypeVar("_T")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def parameter(default: _T, *constraints: Any) -> _T:
@@ -101,189 +108,206 @@ class TableEstimator(Estimator):
         return table, *self.domain_.encode_with_mass(table)
 
 
-class TrainingData(NamedTuple):
-    """What a density learns from.
+def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
+    """Check the numbers that a regressor learns to predict.
 
-    Attributes
+    Parameters
     ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Distinct encoded rows.
-    weight : ndarray of shape (n_rows,)
-        Their weights.
-    rows_val : ndarray of shape (n_validation_rows, n_features) or None
-        Encoded rows that make choices; None holds out some of the training rows.
-    like : TableDensity or None
-        A fitted density of the same kind, whose choices hold here too.
-    is_compared : bool
-        Whether the density will be compared with others under the same domain.
+    estimator : estimator
+        Named in the error where targets are missing.
+    y : array-like of shape (n_rows,)
+        Finite numbers; a single column is flattened with a warning.
+    n_rows : int
+        How many rows there are.
+
+    Returns
+    -------
+    target : ndarray of shape (n_rows,), float64
+
+    Raises
+    ------
+    ValueError
+        If ``y`` is None, has another length, or is not finite.
+    TypeError
+        If ``y`` holds dates, or other objects that are no numbers.
+    """
+    values = _one_for_each_row(estimator, y, n_rows)
+    is_time = values.dtype.kind in "mM"
+    if is_time or values.dtype == object:
+        # NumPy would turn dates into numbers of nanoseconds, or of days.
+        for row, cell in enumerate(values):
+            if is_time or not isinstance(cell, Number | str):
+                raise TypeError(
+                    f"y must hold numbers; found {cell!r} of type {type(cell).__name__} in row "
+                    f"{row}. Turn dates into numbers: days since the first one, for example."
+                )
+    return check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
+
+
+def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+    """Check the classes that a classifier learns to predict, numbers or strings.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the error where labels are missing.
+    y : array-like of shape (n_rows,)
+        A single column is flattened with a warning.
+    n_rows : int
+        How many rows there are.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
+    """
+    labels = _one_for_each_row(estimator, y, n_rows)
+    check_classification_targets(labels)
+    return labels
+
+
+def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+    """The values of ``y``, no more and no fewer than there are rows."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    y = unmasked(y)
+    labels = column_or_1d(y, warn=True)
+    # In a list of strings NumPy turns NaN into the string "nan".
+    cells = np.asarray(y if isinstance(y, list | tuple) else labels, dtype=object)
+    missing = missing_cells(cells).reshape(-1)
+    if missing.any():
+        raise ValueError(
+            f"y contains NaN or None in row {int(missing.argmax())}. Leave the rows without y out "
+            "of X and y."
+        )
+    assert_all_finite(labels, input_name="y")
+    if len(labels) != n_rows:
+        raise ValueError(
+            f"X and y need the same number of rows; found {n_rows} rows in X and {len(labels)} "
+            "values in y (inconsistent numbers of samples)."
+        )
+    return labels
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether a table is a collection of dask."""
+    return is_from("dask", X) and hasattr(X, "to_delayed")
+
+
+def by_chunks(method: _Method) -> _Method:
+    """Let a method of an estimator answer for a large array of numbers chunk by chunk.
+
+    The method takes the table ``X`` first and answers for each of its rows with an array or a tuple
+    of arrays. The chunks make memory independent of the number of rows, also where ``X`` is mapped
+    to a file. They, or parts of them, are answered side by side by ``n_jobs`` threads where the
+    estimator has it, else within a ``joblib.parallel_config``. A ``random_state`` seeds each chunk.
+    The answer for a dask collection is a dask collection too, which is computed where the chunks
+    are.
+
+    Queries divide their rows too, but into pieces of work for threads, when a float64 copy of the
+    table and its encoded rows stand in memory already. The chunks bound these.
     """
 
-    rows: Floats
-    weight: Floats
-    rows_val: Floats | None = None
-    like: Any = None
-    is_compared: bool = True
+    @wraps(method)
+    def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_lazy(X):
+            return _lazily(signature(method).bind(self, X, *args, **kwargs).arguments, answer, X)
+        with threads(getattr(self, "n_jobs", None)):
+            is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
+            if not is_numbers or len(X) < 2 or X.size <= _ANSWERED_CELLS:
+                return method(self, X, *args, **kwargs)
+            call = signature(method).bind(self, X, *args, **kwargs).arguments
+            return _side_by_side(call, answer, X)
+
+    return cast(_Method, answer)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class TableLearner(TableEstimator, ABC):
-    """An estimator that learns a density of encoded rows, from a table or from rows like these."""
+def dask_chunks(X: Any) -> list[Any]:
+    """The chunks of rows of a collection of dask, as its delayed objects."""
+    whole_rows = X.rechunk({1: -1}) if hasattr(X, "rechunk") else X
+    return list(np.ravel(whole_rows.to_delayed()))
 
-    categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
-    categories: Any = parameter("auto", StrOptions({"auto"}), list)
-    atoms: Any = parameter("auto", StrOptions({"auto"}), dict)
-    bounds: Any = parameter(None, dict, None)
-    handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
 
-    #: Weight of the rows that have been learned from: partial_fit goes on from here.
-    _n_learned: float = field(init=False)
+def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
+    """The answer for an array, made of those for its chunks."""
+    chunks = list(gen_batches(len(X), max(1, _ANSWERED_CELLS // X.shape[1])))
+    tasks = list(zip(chunks, _seeded(call, len(chunks))))
+    wholes: list[np.ndarray] = []
 
-    @property
-    def _n_bins(self) -> int | None:
-        """Largest number of bins of a numeric column; None where the learner needs no bins."""
-        if not hasattr(self, "n_bins"):
-            return None
-        return self.n_bins or _N_BINS[self.margins]
+    def write(task: tuple[slice, dict[str, Any]]) -> tuple[bool, dict[type[Warning], str]]:
+        """Whether a chunk is answered by a tuple, and the first of each kind of its warnings."""
+        chunk, arguments = task
+        note = f"Rows are counted from row {chunk.start} of X, the first of a chunk."
+        with noted(note), collected() as warnings:
+            part = answer(**(arguments | {"X": X[chunk]}))
+        if not wholes:
+            wholes.extend(np.empty((len(X), *one.shape[1:]), one.dtype) for one in _several(part))
+        for whole, one in zip(wholes, _several(part)):
+            whole[chunk] = one
+        texts = {kind: f"{text} {note}" for text, kind in reversed(warnings)}
+        return isinstance(part, tuple), texts
 
-    @abstractmethod
-    def _learn(self, data: TrainingData) -> None:
-        """Learn from encoded rows under ``domain_``."""
+    try:
+        # The first chunk tells the shape of the answer.
+        written = [write(tasks[0]), *in_threads(write, tasks[1:])]
+    except ValueError:
+        # An infinite cell is named by its row in the whole.
+        check_finite(X)
+        raise
+    warned = {kind: text for _, texts in reversed(written) for kind, text in texts.items()}
+    for kind, text in warned.items():
+        warn(text, kind)
+    return tuple(wholes) if written[0][0] else wholes[0]
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Self:
-        """Learn from a table.
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
-            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; a weight of two equals the row twice, zero its absence.
-        X_val : array-like or DataFrame of shape (n_validation_samples, n_features), default=None
-            Rows whose likelihood makes the choices, and says when to stop. None holds out some rows
-            of ``X``. In a ``Pipeline`` name it in ``transform_input``, or it comes untransformed.
+def _several(answer: Any) -> tuple[Any, ...]:
+    return answer if isinstance(answer, tuple) else (answer,)
 
-        Returns
-        -------
-        TableDensity
-            The fitted estimator.
 
-        Raises
-        ------
-        ValueError
-            If all cells are missing, one is infinite, the weights are negative, all zero, or those
-            of chunks, or there are more components than rows.
-        """
-        return self._fit(X, sample_weight, X_val)
+def _seeded(call: dict[str, Any], n_chunks: int) -> list[dict[str, Any]]:
+    """The arguments for each chunk."""
+    if call.get("random_state") is None:
+        return [call] * n_chunks
+    seeds = check_random_state(call["random_state"]).randint(2**31, size=n_chunks)
+    return [call | {"random_state": int(seed)} for seed in seeds]
 
-    def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
-        with all_or_nothing(self):
-            X, chunks = sampled(self, X, sample_weight)
-            domain, rows, weight = self._prepare(X, sample_weight)
-            if X_val is not None:
-                X_val = domain.encode(check_table(self, X_val, reset=False))
-            self._learn_rows(domain, TrainingData(rows, weight, X_val, is_compared=False))
-            if chunks is not None:
-                self._refit(EncodedChunks.from_sampled(chunks, domain, self.n_jobs), rows, weight)
-        return self
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
-        """Learn the parameters from all rows of a table that comes in chunks.
+def _lazily(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
+    """The answer for a dask collection, as dask arrays and DataFrames."""
+    from dask import delayed as task
 
-        ``rows`` are the sample of it that the structure has been learned from. A subclass that can
-        do nothing with the others keeps what the sample says.
-        """
-        n_rows = f"{weight.sum():,.0f} of the {chunks.n_rows:,.0f} rows that come in chunks"
-        warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
+    head = X.head(1, npartitions=-1) if hasattr(X, "head") else X[:1].compute()
+    of_head = answer(**(call | {"X": head}))
+    like, chunks = _several(of_head), dask_chunks(X)
+    del call["X"]
+    seeded = zip(_seeded(call, len(chunks)), chunks)
+    parts = [task(_of_chunk)(partial(answer, **one), chunk, like) for one, chunk in seeded]
+    sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
+    answers = [_collection([part[i] for part in parts], sizes, one) for i, one in enumerate(like)]
+    return tuple(answers) if isinstance(of_head, tuple) else answers[0]
 
-    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
-        """Learn the domain; return it with the distinct encoded rows and their weights."""
-        table, weight, _ = self._training_rows(X, sample_weight)
-        declared = {name: getattr(self, name) for name in DECLARATIONS}
-        domain = Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
-        return domain, *merge_rows(domain.encode(table), weight)
 
-    def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
-        """Learn from checked rows; those without any cell that a learner sees are left out."""
-        self.domain_, self.n_features_in_ = domain, domain.n_features
-        names = domain.feature_names or ()
-        if names and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        self._n_learned = float(data.weight.sum())
-        rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
-        self._learn(data._replace(rows=rows, weight=weight))
+def _of_chunk(answer: Callable[..., Any], chunk: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
+    return _several(answer(X=chunk)) if len(chunk) else tuple(one[:0] for one in like)
 
-    def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
-        """More rows of the columns that are known: distinct encoded rows and their weights."""
-        table, weight, _ = self._training_rows(X, sample_weight, reset=False)
-        rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
-        rows, weight = with_some_cell(self.domain_, rows, weight)
-        if not len(rows):
-            raise ValueError(
-                "Every value of X is missing, or a category that fit has not seen; learning needs "
-                "at least one known value."
-            )
-        return rows, weight
 
-    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> Self:
-        """A clone that has learned from other rows, with what this one has chosen, if anything."""
-        again = clone(self)
-        again._learn_rows(domain, TrainingData(rows, weight, like=self))
-        return again
+def _collection(parts: list[Any], sizes: Any, like: Any) -> Any:
+    """One dask collection of the answers for chunks, which look like a known one."""
+    if not isinstance(like, np.ndarray):
+        from dask import dataframe
 
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit_rows(
-        self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
-    ) -> Self:
-        """Learn from encoded rows under a domain that is known: ``fit`` for composing estimators.
+        return dataframe.from_delayed(parts, meta=like[:0])
+    from dask import array
 
-        Several densities can share one domain. The parameters that say what the columns are
-        (``categorical_features``, ``categories``, ``n_bins``, ``margins`` and so on) do not matter.
-
-        Parameters
-        ----------
-        domain : Domain
-            What the columns are, with bins for the numeric ones (``n_bins``) where the learner
-            needs these.
-        rows : ndarray of shape (n_rows, n_features)
-            Distinct encoded rows, as :func:`skpc.domain.merge_rows` returns them; NaN marks
-            missing cells.
-        weight : ndarray of shape (n_rows,)
-            Their weights, not negative; a row of weight zero is absent.
-        rows_val : ndarray of shape (n_validation_rows, n_features), default=None
-            Encoded rows of weight one for early stopping, where the learner stops early. None holds
-            out some of the training rows.
-
-        Returns
-        -------
-        TableDensity
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If rows and weights do not fit the domain or each other, a category is no code of a
-            state, a number or a weight is not finite, or the domain lacks bins.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skpc import CutsetNetworkBD
-        >>> from skpc.domain import Domain, merge_rows
-        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
-        >>> domain = Domain.fit(X, n_bins=10)
-        >>> rows, weight = merge_rows(domain.encode(X), np.ones(100))
-        >>> model = CutsetNetworkBD().fit_rows(domain, rows, weight)
-        >>> model.predict_column([[1.0, np.nan]], 1)
-        array([1.])
-        """
-        rows = domain.checked(rows)
-        weight = check_weight(weight, len(rows), "weight")
-        rows_val = None if rows_val is None else domain.checked(rows_val)
-        with all_or_nothing(self):
-            self._learn_rows(domain, TrainingData(rows, weight, rows_val))
-        return self
+    shapes = [(size, *like.shape[1:]) for size in sizes]
+    return array.concatenate(
+        [array.from_delayed(part, shape, like.dtype) for part, shape in zip(parts, shapes)],
+        allow_unknown_chunksizes=True,
+    )

@@ -11,13 +11,19 @@ from sklearn.base import is_classifier
 
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, group_rows, merge_rows
-from skpc.estimators._defaults import default_densities
-from skpc.estimators._estimator import DECLARATIONS, TableEstimator, parameter
+from skpc.estimators._estimator import TableEstimator, parameter
+from skpc.estimators._learner import DECLARATIONS
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.moat import MixtureOfAllTrees
+from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
 
 #: What a pool asks of a density.
 _METHODS = ("fit_rows", "score_samples", "sample")
+#: Trees with which the default mixture of all trees estimates a row with missing cells: a pool asks
+#: many such rows, and learns how far to trust the answers.
+_N_TREES = 50
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -35,9 +41,14 @@ class PoolEstimator(TableEstimator):
 
     def _densities(self, random_state: np.random.RandomState) -> list[tuple[str, Any]]:
         """Names and densities, as given or by default."""
-        if self.density is None:
-            return default_densities(random_state)
-        return named(self.density, "density")
+        if self.density is not None:
+            return named(self.density, "density")
+        seed = int(random_state.randint(2**31))
+        return [
+            ("cutset", CutsetNetworkBD(random_state=seed)),
+            ("soft", SoftLearnSPN(random_state=seed)),
+            ("trees", MixtureOfAllTrees(n_inference_samples=_N_TREES, random_state=seed)),
+        ]
 
     def _with_others(self, members: list[Member]) -> list[Member]:
         """All members: densities, and models that learn from masked copies.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -17,9 +17,9 @@ from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit
-from skpc.estimators._circuit_density import CircuitDensity, complete_points, root_weights
-from skpc.estimators._estimator import TrainingData, parameter
-from skpc.estimators.chunks import EncodedChunks
+from skpc.estimators._base import CircuitDensity, complete_points
+from skpc.estimators._estimator import parameter
+from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.learning import (
     CutsetMixture,
     CutsetNetwork,
@@ -278,14 +278,14 @@ class CutsetNetworkBD(CircuitDensity):
                 self.circuit_ = self._parametrised(rows, weight, networks, mixture.weights)
             log_density = log_likelihood(self.circuit_, rows)
         self.lower_bound_ = float(np.average(log_density, weights=weight))
-        self.weights_ = root_weights(self.circuit_, networks)
+        self.weights_ = _root_weights(self.circuit_, networks)
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
         self.lower_bound_ = super()._refit(chunks, rows, weight)
-        self.weights_ = root_weights(self.circuit_, self.weights_)
+        self.weights_ = _root_weights(self.circuit_, self.weights_)
 
     def _network(self, rows: Floats, complete: Floats, weight: Floats) -> CutsetNetwork:
         """A single network, and the equivalent sample size of its parameters."""
@@ -409,3 +409,10 @@ class CutsetNetworkBD(CircuitDensity):
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:
     return float(weight @ np.isnan(rows).sum(axis=1))
+
+
+def _root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Floats:
+    """Weights of the components of a circuit; one for a circuit that is not a mixture."""
+    if len(components) == 1:
+        return np.ones(1)
+    return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))

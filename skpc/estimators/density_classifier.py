@@ -14,10 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, check_n_samples, fit_context
-from skpc.estimators._estimator import parameter
+from skpc.estimators._estimator import by_chunks, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
-from skpc.estimators._targets import check_labels
-from skpc.estimators.chunks import by_chunks
 from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member

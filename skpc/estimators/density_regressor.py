@@ -13,10 +13,8 @@ from sklearn.utils import check_random_state, gen_batches
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, fit_context
-from skpc.estimators._estimator import parameter
+from skpc.estimators._estimator import by_chunks, check_target, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates, most_bins
-from skpc.estimators._targets import check_target
-from skpc.estimators.chunks import by_chunks
 from skpc.pooling.numbers import NumberData, Target
 from skpc.pooling.pool import Member
 from skpc.variables import Predictive

@@ -20,10 +20,8 @@ from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
 from skpc._validation import SigmoidCalibration, StrOptions, decisions_of_pairs, fit_context
 from skpc.domain import merge_rows
-from skpc.estimators._estimator import parameter
-from skpc.estimators._kernel_machine import ExpectedKernelMachine
-from skpc.estimators._targets import check_labels
-from skpc.estimators.chunks import by_chunks
+from skpc.estimators._estimator import by_chunks, check_labels, parameter
+from skpc.estimators.expected_kernel import ExpectedKernelMachine
 from skpc.pooling.folds import Fold, make_folds
 
 #: Parts that the rows are dealt into; each in turn is held out.

@@ -10,8 +10,9 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._fitting import progress
 from skpc._validation import AT_LEAST_ONE, StrOptions
-from skpc.estimators._circuit_density import CircuitDensity, complete_points
-from skpc.estimators._estimator import TrainingData, parameter
+from skpc.estimators._base import CircuitDensity, complete_points
+from skpc.estimators._estimator import parameter
+from skpc.estimators._learner import TrainingData
 from skpc.learning import (
     MAX_EPOCHS,
     CodedRows,

@@ -15,8 +15,9 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions
 from skpc.circuit import PRODUCT, SUM
 from skpc.domain import Domain
-from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._estimator import TrainingData, parameter
+from skpc.estimators._base import CircuitDensity
+from skpc.estimators._estimator import parameter
+from skpc.estimators._learner import TrainingData
 from skpc.learning import SoftLearnOptions, hold_out, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import PseudoCounts, fit_parameters
 

@@ -17,9 +17,9 @@ from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import group_rows
-from skpc.estimators._base import TableDensity
-from skpc.estimators._circuit_density import CircuitDensity
-from skpc.estimators._estimator import TrainingData, parameter
+from skpc.estimators._base import CircuitDensity, TableDensity
+from skpc.estimators._estimator import parameter
+from skpc.estimators._learner import TrainingData
 from skpc.estimators._pools import most_bins, named, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree

@@ -13,9 +13,9 @@ from skpc._arrays import Floats, Ints, added, check_memory
 from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
-from skpc.estimators._circuit_density import PASS_TOL, PASSES, CircuitDensity
-from skpc.estimators._estimator import TrainingData, parameter
-from skpc.estimators.chunks import EncodedChunks, by_chunks
+from skpc.estimators._base import PASS_TOL, PASSES, CircuitDensity
+from skpc.estimators._estimator import by_chunks, parameter
+from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.learning import (
     N_STAGES,
     HeldOutRows,
@@ -185,7 +185,7 @@ class TableMixture(CircuitDensity):
         self._describe(mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        columns = self._mixture.columns._replace(n_rows=chunks.n_rows)
+        columns = self._mixture.columns._replace(n_rows=float(chunks.table.n_rows))
         mixture, before = self._mixture._replace(columns=columns), -np.inf
         for _ in range(PASSES):
             sums = chunks.total(mixture.expected)

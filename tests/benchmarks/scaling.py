@@ -165,11 +165,11 @@ def _target(X: np.ndarray) -> np.ndarray:
 
 def _warm_blocks(name: str, few: np.ndarray) -> None:
     """Compile what a fit of blocks needs."""
-    from skpc.estimators import chunks
+    from skpc.estimators import _learner
 
-    usual, chunks.SAMPLE_ROWS = chunks.SAMPLE_ROWS, 200
+    usual, _learner.SAMPLE_ROWS = _learner.SAMPLE_ROWS, 200
     ESTIMATORS[name]().fit(iter([few]))
-    chunks.SAMPLE_ROWS = usual
+    _learner.SAMPLE_ROWS = usual
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from skpc import (
     ExpectedKernelSVR,
     MixtureOfAllTrees,
 )
-from skpc.estimators import chunks
+from skpc.estimators import _estimator
 
 MODELS = [
     CutsetNetworkBD(n_components=2, random_state=0),
@@ -74,7 +74,7 @@ def answers(model, X):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of ten rows of three cells."""
-    return lambda: monkeypatch.setattr(chunks, "_ANSWERED_CELLS", 30)
+    return lambda: monkeypatch.setattr(_estimator, "_ANSWERED_CELLS", 30)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -126,7 +126,7 @@ def test_no_rows_are_refused_as_they_are_everywhere():
 
 @pytest.mark.parametrize("ask", ["score_samples", "score_cells", "complete"])
 def test_memory_does_not_grow_with_a_table_on_disk(ask, tmp_path, monkeypatch):
-    monkeypatch.setattr(chunks, "_ANSWERED_CELLS", 2**15)
+    monkeypatch.setattr(_estimator, "_ANSWERED_CELLS", 2**15)
     model = CutsetNetworkBD(random_state=0).fit(table())
     peaks = []
     for n_rows in (50_000, 200_000):

@@ -336,7 +336,7 @@ def test_a_fit_that_fails_or_is_interrupted_leaves_the_estimator_as_it_was(name,
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skpc.estimators._estimator.merge_rows", interrupt)
+    monkeypatch.setattr("skpc.estimators._learner.merge_rows", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fitted.fit(X[:, :2])
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
-from skpc.estimators import _tree_costs
+from skpc.estimators import moat
 from skpc.pooling import masking
 from tests.attack.models import run
 
@@ -87,7 +87,7 @@ def test_verbose_speaks_before_the_columns_are_looked_at(estimator, monkeypatch,
     def stop(*args, **kwargs):
         raise InterruptedError
 
-    monkeypatch.setattr("skpc.estimators._estimator.Domain.fit", stop)
+    monkeypatch.setattr("skpc.estimators._learner.Domain.fit", stop)
     with pytest.raises(InterruptedError):
         clone(estimator).set_params(verbose=1).fit(RNG.normal(size=(30, 2)))
     assert capsys.readouterr().out == f"{type(estimator).__name__}: 30 rows of 2 columns\n"
@@ -100,6 +100,6 @@ def test_a_mixture_of_all_trees_says_first_what_it_takes(monkeypatch, capsys):
     X = RNG.integers(0, 2, (30, 4))
     MixtureOfAllTrees(max_iter=2, verbose=1).fit(X)
     assert "2 epochs of 4 columns with 8 states in all may take 0.1 GiB" in capsys.readouterr().out
-    monkeypatch.setattr(_tree_costs, "_LONG", 0.0)
+    monkeypatch.setattr(moat, "_LONG", 0.0)
     with pytest.warns(RuntimeWarning, match="may take .* minutes .* Choose fewer of them"):
         MixtureOfAllTrees(max_iter=2).fit(X)

@@ -16,7 +16,7 @@ from skpc import (
     TableMixture,
 )
 from skpc.datasets import make_chow_liu
-from skpc.estimators import chunks
+from skpc.estimators import _learner
 
 #: Those that learn parameters from all rows.
 LEARNERS = [
@@ -52,7 +52,7 @@ def in_chunks(X, size):
 @pytest.fixture
 def sample_of(monkeypatch):
     """Let a sample of few rows tell what the columns are."""
-    return lambda n_rows: monkeypatch.setattr(chunks, "SAMPLE_ROWS", n_rows)
+    return lambda n_rows: monkeypatch.setattr(_learner, "SAMPLE_ROWS", n_rows)
 
 
 @pytest.mark.parametrize("model", LEARNERS[::3], ids=repr)
@@ -68,7 +68,7 @@ def test_chunks_of_no_more_rows_than_the_sample_are_learned_as_the_whole(model):
 def test_tables_of_a_single_network_are_counts_of_all_rows(size, sample_of):
     X, model = binary(), CutsetNetworkBD(categories=[[0, 1]] * 8)
     sample_of(100)
-    sample, _ = chunks.TableChunks.from_table(in_chunks(X, size)).sample(model)
+    sample, _ = _learner.TableChunks.from_table(in_chunks(X, size)).sample(model)
     expected = clone(model).fit(sample)
     # What the pseudo-counts are worth.
     expected._n_learned = 10.0
@@ -95,7 +95,7 @@ def test_parameters_of_all_rows_are_better_than_those_of_the_sample(model, sampl
     X, test = table(8_000), table(4_000, seed=1)
     X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     sample_of(500)
-    sample, _ = chunks.TableChunks.from_table(in_chunks(X, 700)).sample(model)
+    sample, _ = _learner.TableChunks.from_table(in_chunks(X, 700)).sample(model)
     of_sample = clone(model).fit(sample).score(test)
     of_all = clone(model).fit(in_chunks(X, 700)).score(test)
     assert len(sample) == 500
@@ -126,7 +126,7 @@ def test_the_sample_is_drawn_evenly_from_all_chunks(sample_of):
     sample_of(1_000)
     X = np.arange(20_000.0)[:, np.newaxis] * [1.0, -1.0]
     for size in (99, 6_000):
-        found, is_whole = chunks.TableChunks.from_table(in_chunks(X, size)).sample(
+        found, is_whole = _learner.TableChunks.from_table(in_chunks(X, size)).sample(
             CutsetNetworkBD()
         )
         assert not is_whole
@@ -134,7 +134,7 @@ def test_the_sample_is_drawn_evenly_from_all_chunks(sample_of):
         # A uniform draw has 250 in each quarter, with a standard deviation of 13.
         quarters = np.histogram(found[:, 0], 4, (0, 20_000))[0]
         assert np.abs(quarters - 250).max() < 60
-        again, _ = chunks.TableChunks.from_table(in_chunks(X, size)).sample(CutsetNetworkBD())
+        again, _ = _learner.TableChunks.from_table(in_chunks(X, size)).sample(CutsetNetworkBD())
         np.testing.assert_array_equal(found, again)
 
 
@@ -159,7 +159,7 @@ def assert_learned_from_all(model, table):
 
 def test_a_memory_map_is_read_in_chunks(tmp_path, sample_of, monkeypatch):
     sample_of(1_000)
-    monkeypatch.setattr(chunks, "_CELLS", 4_000)
+    monkeypatch.setattr(_learner, "_CELLS", 4_000)
     X = binary()
     np.save(tmp_path / "table.npy", X.astype(np.uint8))
     mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
@@ -252,7 +252,7 @@ def test_a_callable_that_returns_no_new_iterator_of_chunks_is_told_so():
     X, again = table(), iter([table(), table()])
     frame = pd.DataFrame({"a": [0.0, 1.0]})
     for wrong, error, match in (
-        (lambda: again, ValueError, "a new iterator of chunks each time; found the same list_iter"),
+        (lambda: again, ValueError, "400 rows were read in the first pass, and 0 in a later"),
         (lambda: None, TypeError, "must return an iterator of chunks.*found NoneType"),
         (lambda: frame, TypeError, "must return an iterator of chunks.*found DataFrame"),
         (lambda: X, TypeError, "must return an iterator of chunks.*found ndarray"),

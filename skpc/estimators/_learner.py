@@ -1,0 +1,464 @@
+"""How densities learn from tables: whole, or in chunks of rows where they are larger than memory.
+
+All kinds of tables in chunks have one face, :class:`TableChunks`, which is read again and again. A
+sample of at most 100,000 rows tells what the columns are and the structure of a model; the
+parameters come from sums over all chunks (:class:`EncodedChunks`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import Any, NamedTuple, Self, TypeVar, cast
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import gen_batches
+from sklearn.utils.parallel import Parallel, delayed
+
+from skpc._arrays import Floats, added
+from skpc._files import kept
+from skpc._fitting import all_or_nothing, noted, with_some_cell
+from skpc._validation import (
+    StrOptions,
+    check_table,
+    check_weight,
+    fit_context,
+    frame_library,
+    is_from,
+)
+from skpc._warnings import collected, warn
+from skpc.domain import Domain, merge_rows, present_rows
+from skpc.estimators._estimator import (
+    CATEGORICAL_FEATURES,
+    TableEstimator,
+    dask_chunks,
+    is_lazy,
+    parameter,
+)
+
+#: Parameters that say what the columns are.
+DECLARATIONS = (
+    "categorical_features",
+    "categories",
+    "margins",
+    "atoms",
+    "bounds",
+    "handle_unknown",
+)
+#: Largest number of bins of a numeric column where the user does not give one.
+_N_BINS = {"auto": 20, "plain": 10}
+#: In a table of more rows or more cells than these, a sample tells what the columns are and the
+#: structure of a model. The sample has at most this many rows and this many cells.
+SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
+#: Cells of a mapped array that are read at a time.
+_CELLS = 2**22
+#: Results of chunks of a dask collection that are added up at a time.
+_ADDED = 8
+
+_Sum = TypeVar("_Sum")
+
+
+class TrainingData(NamedTuple):
+    """What a density learns from.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    rows_val : ndarray of shape (n_validation_rows, n_features) or None
+        Encoded rows that make choices; None holds out some of the training rows.
+    like : TableDensity or None
+        A fitted density of the same kind, whose choices hold here too.
+    is_compared : bool
+        Whether the density will be compared with others under the same domain.
+    """
+
+    rows: Floats
+    weight: Floats
+    rows_val: Floats | None = None
+    like: Any = None
+    is_compared: bool = True
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TableLearner(TableEstimator, ABC):
+    """An estimator that learns a density of encoded rows, from a table or from rows like these."""
+
+    categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
+    categories: Any = parameter("auto", StrOptions({"auto"}), list)
+    atoms: Any = parameter("auto", StrOptions({"auto"}), dict)
+    bounds: Any = parameter(None, dict, None)
+    handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
+
+    #: Weight of the rows that have been learned from: partial_fit goes on from here.
+    _n_learned: float = field(init=False)
+
+    @property
+    def _n_bins(self) -> int | None:
+        """Largest number of bins of a numeric column; None where the learner needs no bins."""
+        if not hasattr(self, "n_bins"):
+            return None
+        return self.n_bins or _N_BINS[self.margins]
+
+    @abstractmethod
+    def _learn(self, data: TrainingData) -> None:
+        """Learn from encoded rows under ``domain_``."""
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Self:
+        """Learn from a table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or its chunks
+            Numbers and categories; NaN (or None) marks missing cells. Chunks: :ref:`large_tables`.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+        X_val : array-like or DataFrame of shape (n_validation_samples, n_features), default=None
+            Rows whose likelihood makes the choices, and says when to stop. None holds out some rows
+            of ``X``. In a ``Pipeline`` name it in ``transform_input``, or it comes untransformed.
+
+        Returns
+        -------
+        TableDensity
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If all cells are missing, one is infinite, the weights are negative, all zero, or those
+            of chunks, or there are more components than rows.
+        """
+        return self._fit(X, sample_weight, X_val)
+
+    def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
+        with all_or_nothing(self):
+            chunks, is_whole = TableChunks.from_table(X), True
+            if chunks is not None:
+                if sample_weight is not None:
+                    raise ValueError(
+                        "sample_weight needs a table in memory, but X comes in chunks. Leave it "
+                        "out, or pass the whole table."
+                    )
+                X, is_whole = chunks.sample(self)
+            domain, rows, weight = self._prepare(X, sample_weight)
+            if X_val is not None:
+                X_val = domain.encode(check_table(self, X_val, reset=False))
+            self._learn_rows(domain, TrainingData(rows, weight, X_val, is_compared=False))
+            if chunks is not None and not is_whole:
+                self._refit(EncodedChunks(chunks, domain, self.n_jobs), rows, weight)
+        return self
+
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
+        """Learn the parameters from all rows of a table that comes in chunks.
+
+        ``rows`` are the sample of it that the structure has been learned from. A subclass that can
+        do nothing with the others keeps what the sample says.
+        """
+        n_rows = f"{weight.sum():,.0f} of the {chunks.table.n_rows:,} rows that come in chunks"
+        warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
+
+    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
+        """Learn the domain; return it with the distinct encoded rows and their weights."""
+        table, weight, _ = self._training_rows(X, sample_weight)
+        declared = {name: getattr(self, name) for name in DECLARATIONS}
+        domain = Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
+        return domain, *merge_rows(domain.encode(table), weight)
+
+    def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
+        """Learn from checked rows; those without any cell that a learner sees are left out."""
+        self.domain_, self.n_features_in_ = domain, domain.n_features
+        names = domain.feature_names or ()
+        if names and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._n_learned = float(data.weight.sum())
+        rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
+        self._learn(data._replace(rows=rows, weight=weight))
+
+    def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
+        """More rows of the columns that are known: distinct encoded rows and their weights."""
+        table, weight, _ = self._training_rows(X, sample_weight, reset=False)
+        rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
+        rows, weight = with_some_cell(self.domain_, rows, weight)
+        if not len(rows):
+            raise ValueError(
+                "Every value of X is missing, or a category that fit has not seen; learning needs "
+                "at least one known value."
+            )
+        return rows, weight
+
+    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> Self:
+        """A clone that has learned from other rows, with what this one has chosen, if anything."""
+        again = clone(self)
+        again._learn_rows(domain, TrainingData(rows, weight, like=self))
+        return again
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit_rows(
+        self, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
+    ) -> Self:
+        """Learn from encoded rows under a domain that is known: ``fit`` for composing estimators.
+
+        Several densities can share one domain. The parameters that say what the columns are
+        (``categorical_features``, ``categories``, ``n_bins``, ``margins`` and so on) do not matter.
+
+        Parameters
+        ----------
+        domain : Domain
+            What the columns are, with bins for the numeric ones (``n_bins``) where the learner
+            needs these.
+        rows : ndarray of shape (n_rows, n_features)
+            Distinct encoded rows, as :func:`skpc.domain.merge_rows` returns them; NaN marks
+            missing cells.
+        weight : ndarray of shape (n_rows,)
+            Their weights, not negative; a row of weight zero is absent.
+        rows_val : ndarray of shape (n_validation_rows, n_features), default=None
+            Encoded rows of weight one for early stopping, where the learner stops early. None holds
+            out some of the training rows.
+
+        Returns
+        -------
+        TableDensity
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If rows and weights do not fit the domain or each other, a category is no code of a
+            state, a number or a weight is not finite, or the domain lacks bins.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc import CutsetNetworkBD
+        >>> from skpc.domain import Domain, merge_rows
+        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+        >>> domain = Domain.fit(X, n_bins=10)
+        >>> rows, weight = merge_rows(domain.encode(X), np.ones(100))
+        >>> model = CutsetNetworkBD().fit_rows(domain, rows, weight)
+        >>> model.predict_column([[1.0, np.nan]], 1)
+        array([1.])
+        """
+        rows = domain.checked(rows)
+        weight = check_weight(weight, len(rows), "weight")
+        rows_val = None if rows_val is None else domain.checked(rows_val)
+        with all_or_nothing(self):
+            self._learn_rows(domain, TrainingData(rows, weight, rows_val))
+        return self
+
+
+class TableChunks:
+    """A table in chunks of rows: arrays, or DataFrames of pandas or polars.
+
+    Parameters
+    ----------
+    read : callable
+        Returns an iterator over the chunks, always the same.
+    tasks : list, default=None
+        The same chunks as delayed objects of dask. Work is done where they are.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[Any]], tasks: list[Any] | None = None):
+        self._read, self._tasks = read, tasks
+        #: Number of rows of each chunk, from the first pass on.
+        self.sizes: list[int] | None = None
+        #: Knows the columns once :meth:`sample` has looked at them.
+        self.reader: Any = None
+
+    @classmethod
+    def from_table(cls, X: Any) -> TableChunks | None:
+        """The chunks of what a user passes as ``X``; None if that is a table as it stands."""
+        if is_lazy(X):
+            tasks = dask_chunks(X)
+            return cls(lambda: (task.compute() for task in tasks), tasks)
+        if is_from("pyarrow", X) and hasattr(X, "to_batches"):
+            return cls(lambda: (batch.to_pandas() for batch in X.to_batches()))
+        if is_from("polars", X) and hasattr(X, "collect_batches"):
+            return cls(X.collect_batches)
+        if isinstance(X, np.memmap) and X.ndim == 2 and X.size > _CELLS:
+            rows = max(1, _CELLS // X.shape[1])
+            return cls(lambda: (np.asarray(X[part]) for part in gen_batches(len(X), rows)))
+        if isinstance(X, Iterator):
+            return cls(kept(X))
+        return cls(_read_anew(X)) if callable(X) else None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, from the first pass on."""
+        return sum(self.sizes or ())
+
+    def total(self, count: Callable[[int, Any], _Sum], n_jobs: int | None = None) -> _Sum:
+        """Add up ``count(number, chunk)`` over the chunks, in their order.
+
+        The sum does not depend on ``n_jobs``, the number of threads.
+        """
+        counted = partial(_counted, count)
+        if self._tasks is None:
+            run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+            parts = run(delayed(counted)(*chunk) for chunk in enumerate(self._read()))
+            sizes, total = reduce(added, parts, next(parts, ([], None)))
+        else:
+            sizes, total = _total_of_tasks(self._tasks, counted)
+        if self.sizes is not None and sum(sizes) != self.n_rows:
+            raise ValueError(
+                "The chunks of a table must be the same in each pass: "
+                f"{self.n_rows:,} rows were read in the first pass, and {sum(sizes):,} in a later "
+                "one. Let the callable read everything anew."
+            )
+        self.sizes = self.sizes or sizes
+        return cast("_Sum", total)
+
+    def sample(self, estimator: Any) -> tuple[Any, bool]:
+        """Rows drawn from all chunks, or the whole table, and whether it is the whole table.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Named in errors.
+
+        Returns
+        -------
+        table : ndarray or DataFrame
+            In the order of the chunks. Which rows are drawn depends on the chunks alone.
+        is_whole : bool
+        """
+        first = next((chunk for chunk in self._read() if len(chunk)), None)
+        self.total(lambda number, chunk: 0)
+        if first is None or not self.n_rows:
+            raise ValueError(
+                "A table in chunks needs at least one chunk of rows; found none. An iterator that "
+                "has been read is empty: pass a new one."
+            )
+        self.reader = clone(estimator)
+        check_table(self.reader, first, reset=True)
+        size, limit = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // self.reader.n_features_in_)), 1.0
+        if size < self.n_rows:
+            # The keys of all rows might not fit the memory. These are about twice as many as drawn.
+            likely = (2.0 * size + 20.0) / self.n_rows
+            keys = [key[key < likely] for key in map(_keys, itertools.count(), self.sizes or ())]
+            limit = float(np.partition(np.concatenate(keys), size)[size])
+        return _joined(self.total(partial(_draw, self.reader, limit))), size >= self.n_rows
+
+
+@dataclass
+class EncodedChunks:
+    """The encoded rows of a table in chunks; those without a cell are left out.
+
+    Attributes
+    ----------
+    table : TableChunks
+        A sample of it has said what the columns are.
+    domain : Domain
+        What the columns are.
+    n_jobs : int or None
+        Chunks that are read at a time, by threads.
+    n_rows : float
+        Number of rows that have a cell; 0 before the first pass.
+    """
+
+    table: TableChunks
+    domain: Domain
+    n_jobs: int | None
+    n_rows: float = 0.0
+
+    def total(self, count: Callable[[Floats], _Sum]) -> _Sum:
+        """Add up what is counted of the rows of each chunk; the first pass warns of categories."""
+        counted = partial(_count_rows, self.table.reader, self.domain, count)
+        n_rows, warnings, total = self.table.total(counted, self.n_jobs)
+        if warnings and not self.n_rows:
+            warn(
+                "Categories that are not in the sample of rows that tells the columns count as "
+                f"missing. {warnings[0]}",
+            )
+        self.n_rows = float(n_rows)
+        return total
+
+
+def _read_anew(read: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
+    """What a user's callable returns, which has to be a new iterator each time."""
+
+    def read_checked() -> Iterator[Any]:
+        chunks = read()
+        if not isinstance(chunks, Iterable) or hasattr(chunks, "shape"):
+            raise TypeError(
+                "A callable that is passed as X must return an iterator of chunks, such as "
+                f"iter([table]); found {type(chunks).__name__}."
+            )
+        return iter(chunks)
+
+    return read_checked
+
+
+def _keys(number: int, n_rows: int) -> Floats:
+    """Random numbers of the rows of a chunk; those of the least ones are a sample."""
+    return np.random.default_rng([number, n_rows]).random(n_rows)
+
+
+def _draw(reader: Any, limit: float, number: int, chunk: Any) -> list[Any]:
+    """The rows of a chunk whose keys are below a limit."""
+    if not len(chunk):
+        return []
+    table = check_table(reader, chunk, reset=False)
+    is_drawn = _keys(number, len(table)) < limit
+    return [present_rows(table, is_drawn.astype(np.float64))[0]] if is_drawn.any() else []
+
+
+def _joined(tables: list[Any]) -> Any:
+    """One table of several."""
+    libraries = {frame_library(table): None for table in tables}
+    if len(libraries) > 1:
+        kinds = " and ".join(f"DataFrames of {name}" if name else "arrays" for name in libraries)
+        raise TypeError(
+            "The chunks of a table must be arrays throughout, or DataFrames of one library; found "
+            f"{kinds}."
+        )
+    library = frame_library(tables[0])
+    if library is None:
+        return np.concatenate(tables)
+    options = {"ignore_index": True} if library == "pandas" else {}
+    return sys.modules[library].concat(tables, **options)
+
+
+def _counted(count: Callable[[int, Any], _Sum], number: int, chunk: Any) -> tuple[list[int], _Sum]:
+    """The number of rows of a chunk, and what is counted of them."""
+    with noted(f"This is in chunk {number} of the table, counted from 0."):
+        return [len(chunk)], count(number, chunk)
+
+
+def _total_of_tasks(tasks: list[Any], count: Callable[[int, Any], Any]) -> Any:
+    """Count where the chunks of a dask collection are, and add up by a tree."""
+    from dask import delayed as task
+
+    def together(first: Any, *others: Any) -> Any:
+        # dask may use again what it holds, so the first one is copied.
+        return reduce(added, others, deepcopy(first))
+
+    level = [task(count)(number, chunk) for number, chunk in enumerate(tasks)]
+    while len(level) > 1:
+        level = [task(together)(*level[at : at + _ADDED]) for at in range(0, len(level), _ADDED)]
+    return level[0].compute()
+
+
+def _count_rows(
+    reader: Any, domain: Domain, count: Callable[[Floats], _Sum], number: int, chunk: Any
+) -> tuple[int, list[str], _Sum]:
+    """Number of rows with a cell, warnings of unknown categories, and what is counted."""
+    rows, texts = np.empty((0, domain.n_features)), []
+    if len(chunk):
+        with collected() as warnings:
+            rows, _ = domain.encode_with_mass(check_table(reader, chunk, reset=False))
+        rows, _ = with_some_cell(domain, rows, np.empty(len(rows)))
+        texts = [f"{text} (Row of chunk {number}.)" for text, _ in warnings]
+    return len(rows), texts, count(rows)
