@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.utils import Bunch
 
-from skpc._arrays import Floats
-
 _CULTIVARS = np.array(["Barolo", "Grignolino", "Barbera"], dtype=object)
 #: Grey levels of the digits run from 0 to 16; above this a pixel is ink.
 _INK = 7
@@ -49,9 +47,7 @@ def load_wines(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
         "in percent, magnesium in mg/l, and so on). UCI Machine Learning Repository, CC BY 4.0; "
         "sklearn.datasets.load_wine holds the numbers and describes them."
     )
-    return _table(
-        raw.data, raw.feature_names, _CULTIVARS[raw.target], "cultivar", about, return_X_y, as_frame
-    )
+    return _table(raw, _CULTIVARS[raw.target], "cultivar", about, return_X_y, as_frame)
 
 
 def load_tumours(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
@@ -87,8 +83,7 @@ def load_tumours(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
         "nuclei in an image. Wisconsin Diagnostic Breast Cancer, UCI Machine Learning Repository, "
         "CC BY 4.0; sklearn.datasets.load_breast_cancer holds the numbers and describes them."
     )
-    names = raw.feature_names.tolist()
-    return _table(raw.data, names, diagnosis, "diagnosis", about, return_X_y, as_frame)
+    return _table(raw, diagnosis, "diagnosis", about, return_X_y, as_frame)
 
 
 def load_digit_bits(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
@@ -123,31 +118,22 @@ def load_digit_bits(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
         "Digits, test set, UCI Machine Learning Repository, CC BY 4.0; "
         "sklearn.datasets.load_digits holds the grey levels and describes them."
     )
-    bits = (raw.data > _INK).astype(np.float64)
-    return _table(bits, raw.feature_names, raw.target, "digit", about, return_X_y, as_frame)
+    raw.data = (raw.data > _INK).astype(np.float64)
+    return _table(raw, raw.target, "digit", about, return_X_y, as_frame)
 
 
 def _table(
-    data: Floats,
-    names: list[str],
-    target: NDArray[Any],
-    target_name: str,
-    about: str,
-    return_X_y: bool,
-    as_frame: bool,
+    raw: Bunch, target: NDArray[Any], name: str, about: str, return_X_y: bool, as_frame: bool
 ) -> Any:
-    """What a loader returns."""
-    table = Bunch(
-        data=data,
-        target=target,
-        frame=None,
-        feature_names=names,
-        target_names=np.unique(target),
-        DESCR=about,
-    )
+    """What a loader returns: the columns of scikit-learn's table and another target."""
+    data, names = raw.data, list(map(str, raw.feature_names))
+    frame = None
     if as_frame:
         from pandas import DataFrame
 
-        table.frame = DataFrame(data, columns=names).assign(**{target_name: target})
-        table.data, table.target = table.frame[names], table.frame[target_name]
-    return (table.data, table.target) if return_X_y else table
+        frame = DataFrame(data, columns=names).assign(**{name: target})
+        data, target = frame[names], frame[name]
+    if return_X_y:
+        return data, target
+    known = {"feature_names": names, "target_names": np.unique(target), "DESCR": about}
+    return Bunch(data=data, target=target, frame=frame, **known)
