@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+#: States of cells, -1 where missing.
+Codes = NDArray[np.int16]
 
 
 def check_memory(n_numbers: float, what: str, remedy: str) -> None:

@@ -13,11 +13,12 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Codes, Floats, Ints
 from skpc._jit import kernel, popcount
 from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_spanning_tree
 
+Words = NDArray[np.uint64]
 #: Rows (weights counted out) and cells beyond which the tables of this module, one number for
 #: each count and one bit for each cell, would take too much memory. They do not depend on
 #: whether equal rows have been merged.
@@ -27,7 +28,7 @@ _MAX_CELLS = 2**31
 _WORD_BLOCK = 4
 
 
-def fits_bits(codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> bool:
+def fits_bits(codes: Codes, weight: Floats, n_states: Ints) -> bool:
     """Whether rows can be counted as bits: two states, no cell missing, whole weights."""
     return bool(
         np.all(n_states == 2)
@@ -50,14 +51,14 @@ class BitRows:
         The variable of each column.
     """
 
-    def __init__(self, words: NDArray[np.uint64], n_rows: int, variables: Ints):
+    def __init__(self, words: Words, n_rows: int, variables: Ints):
         self.words = words
         self.variables = variables
         self._n_rows = n_rows
         self._plogp_tables: dict[float, Ints] = {}
 
     @classmethod
-    def pack(cls, codes: NDArray[np.int16], weight: Floats, variables: Ints) -> BitRows:
+    def pack(cls, codes: Codes, weight: Floats, variables: Ints) -> BitRows:
         """Pack coded rows, each as often as its weight says."""
         repeats = weight.astype(np.int64)
         n_rows, m = int(repeats.sum()), codes.shape[1]
@@ -99,7 +100,7 @@ class BitRows:
         n_rows = int(self.state_counts(column)[state])
         return BitRows(words, n_rows, np.delete(self.variables, column))
 
-    def _select(self, column: int, state: int) -> NDArray[np.uint64]:
+    def _select(self, column: int, state: int) -> Words:
         n_words, m = self.words.shape
         # Rows of zeros in the padding would be in state 0.
         mask = self.words[:, column] if state == 1 else ~self.words[:, column] & self._valid
@@ -157,7 +158,7 @@ class BitRows:
         return self._plogp_tables[cell]
 
     @cached_property
-    def _valid(self) -> NDArray[np.uint64]:
+    def _valid(self) -> Words:
         """Ones where there is a row, zeros in the padding."""
         is_row = np.arange(len(self.words) * 64) < self._n_rows
         return np.packbits(is_row, bitorder="little").view("<u8").astype(np.uint64)
@@ -178,7 +179,7 @@ def _plogp(count: Floats) -> Floats:
     return np.rint(count * np.log(count) * UNITS_PER_NAT)
 
 
-def _count(words: NDArray[np.uint64], out: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _count(words: Words, out: NDArray[np.uint32]) -> NDArray[np.uint32]:
     _count_pairs(words, np.empty(len(out), np.uint64), out)
     return out
 
@@ -197,9 +198,7 @@ def _tables_shape(m: int) -> CountTables:
 
 
 @kernel
-def _count_pairs(
-    words: NDArray[np.uint64], sums: NDArray[np.uint64], pairs: NDArray[np.uint32]
-) -> None:
+def _count_pairs(words: Words, sums: Words, pairs: NDArray[np.uint32]) -> None:
     """Count the rows in which columns u and v >= u are both one, for all such pairs."""
     n_words, m = words.shape
     for u in range(m):
@@ -227,9 +226,7 @@ def _count_pairs(
 
 
 @kernel(new_arrays=True)
-def _select_rows(
-    words: NDArray[np.uint64], mask: NDArray[np.uint64], out: NDArray[np.uint64]
-) -> None:
+def _select_rows(words: Words, mask: Words, out: Words) -> None:
     """Move the rows of a mask together, into words of zeros.
 
     The bits of a word move right by 1, 2, 4, ..., 32 places in six steps. Which bits move in a

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Codes, Floats, Ints, offsets
 from skpc._fast_math import fast_log
 from skpc._jit import kernel
 from skpc.counting.tables import Score
@@ -56,7 +55,7 @@ class Places(NamedTuple):
     weight: Floats
 
     @classmethod
-    def from_codes(cls, codes: NDArray[np.int16], weight: Floats, n_states: Ints) -> Places:
+    def from_codes(cls, codes: Codes, weight: Floats, n_states: Ints) -> Places:
         """The places of the columns of some rows."""
         state_ptr = offsets(n_states + 1)
         in_state = np.zeros(state_ptr[-1])
@@ -77,9 +76,7 @@ class Places(NamedTuple):
 
 
 @kernel
-def _count_states(
-    codes: NDArray[np.int16], weight: Floats, state_ptr: Ints, counts: Floats
-) -> None:
+def _count_states(codes: Codes, weight: Floats, state_ptr: Ints, counts: Floats) -> None:
     """Add the weight of each row to the state of each of its cells, missing first."""
     for r in range(codes.shape[0]):
         for v in range(codes.shape[1]):
@@ -87,9 +84,7 @@ def _count_states(
 
 
 @kernel(new_arrays=True)
-def _count_pairs(
-    codes: NDArray[np.int16], weight: Floats, places: Places, begin: int, counts: Floats
-) -> None:
+def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, counts: Floats) -> None:
     """Add the weight of each row to the pairs of its places that are not the usual ones.
 
     ``counts[i, t]`` is the pair of place ``begin + i`` with place t.
@@ -141,9 +136,7 @@ def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
                 left[t] = max(left[t], 0.0)
 
 
-def count_pairs(
-    codes: NDArray[np.int16], weight: Floats, places: Places, begin: int, end: int
-) -> Floats:
+def count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, end: int) -> Floats:
     """Weight of the rows in the places of some columns, from ``begin`` to ``end``, and in each one.
 
     What is at two places of one column is of no use.
@@ -217,7 +210,7 @@ def _add_places(
 
 
 def inform(
-    codes: NDArray[np.int16], weight: Floats, places: Places, scale: Floats, score: Score
+    codes: Codes, weight: Floats, places: Places, scale: Floats, score: Score
 ) -> tuple[Ints, Floats]:
     """Information of all pairs of columns in units, and the entropies of the others given each."""
     n_states, m, total = places.n_states, len(scale), weight.sum()
@@ -251,12 +244,7 @@ def inform(
 
 @kernel
 def count_edges(
-    codes: NDArray[np.int16],
-    weight: Floats,
-    parent: Ints,
-    places: Places,
-    start: Ints,
-    counts: Floats,
+    codes: Codes, weight: Floats, parent: Ints, places: Places, start: Ints, counts: Floats
 ) -> None:
     """Add the weight of each row to its cells in the tables of a tree.
 

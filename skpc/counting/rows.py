@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, check_memory, offsets, within
+from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, within
 from skpc.counting.bit_rows import BitRows, fits_bits
 from skpc.counting.pairs import Places, count_edges, count_pairs, inform
 from skpc.counting.tables import CountTables, Score
@@ -36,7 +36,7 @@ class WeightedRows:
         Variable of each column and its number of states.
     """
 
-    def __init__(self, codes: NDArray[np.int16], weight: Floats, variables: Ints, n_states: Ints):
+    def __init__(self, codes: Codes, weight: Floats, variables: Ints, n_states: Ints):
         self.variables = variables
         self.total_weight = float(weight.sum())
         self._codes, self._weight, self._n_states = codes, weight, n_states
@@ -137,7 +137,7 @@ Rows = BitRows | WeightedRows
 
 
 def node_rows(
-    codes: NDArray[np.int16], weight: Floats, n_states: Ints, variables: Ints, as_bits: bool = True
+    codes: Codes, weight: Floats, n_states: Ints, variables: Ints, as_bits: bool = True
 ) -> Rows:
     """The rows of a node, ready to be counted: as bits where these suffice, else with weights.
 

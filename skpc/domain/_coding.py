@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Bools, Floats
 from skpc._validation import (
     column_of,
     describe_column,
@@ -50,7 +50,7 @@ class TableCoder:
         return len(self.categories)
 
     @cached_property
-    def is_categorical(self) -> NDArray[np.bool_]:
+    def is_categorical(self) -> Bools:
         """Which columns are categorical, shape (n_features,)."""
         return np.array([states is not None for states in self.categories])
 
@@ -285,9 +285,9 @@ class TableCoder:
         n_codes = [0 if states is None else len(states) for states in self.categories]
         return np.array(n_codes, dtype=np.float64)
 
-    def _encode_cells(self, cells: Cells) -> tuple[Floats, dict[int, NDArray[np.bool_]]]:
+    def _encode_cells(self, cells: Cells) -> tuple[Floats, dict[int, Bools]]:
         """Encoded rows, and which rows hold an unknown category in which columns."""
-        unknown: dict[int, NDArray[np.bool_]] = {}
+        unknown: dict[int, Bools] = {}
         if not cells.strings and self._holds_codes and all_are_cells(cells.numbers, self._n_codes):
             return cells.numbers, unknown
         rows = cells.numbers.copy()
@@ -340,7 +340,7 @@ class TableCoder:
             f"fit (or in its declared categories); found {kinds[is_string]} such as {value!r}."
         )
 
-    def _refuse_unknown(self, cells: Cells, unknown: Mapping[int, NDArray[np.bool_]]) -> None:
+    def _refuse_unknown(self, cells: Cells, unknown: Mapping[int, Bools]) -> None:
         for column, is_unknown in unknown.items():
             if self.unseen.names[column] is None:
                 row = int(is_unknown.argmax())

@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Codes, Floats, Ints
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import axes_of_others, fit_axes, fit_numbers
-from skpc.domain._states import (
-    MAX_STATES,
-    choose_categories,
-    column_numbers,
-    refuse_too_many,
-)
+from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Number
@@ -258,7 +253,7 @@ class Domain(TableCoder):
                 drawn[cells, column] = number.snapped(drawn[cells, column])
         return drawn
 
-    def codes(self, rows: Floats) -> NDArray[np.int16]:
+    def codes(self, rows: Floats) -> Codes:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
 
         Parameters

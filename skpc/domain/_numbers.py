@@ -15,10 +15,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Codes, Floats, Ints, offsets
 from skpc._threads import in_threads
 from skpc._validation import describe_column
 from skpc.domain._states import column_numbers
@@ -44,7 +43,7 @@ _FACTOR = 1.25
 def fit_numbers(
     rows: Floats,
     weight: Floats,
-    is_number: NDArray[np.bool_],
+    is_number: Bools,
     atoms: Any,
     bounds: Any,
     names: Sequence[Any] | None,
@@ -89,11 +88,7 @@ def fit_numbers(
 
 
 def fit_axes(
-    rows: Floats,
-    weight: Floats,
-    is_number: NDArray[np.bool_],
-    numbers: Numbers | None,
-    n_bins: int,
+    rows: Floats, weight: Floats, is_number: Bools, numbers: Numbers | None, n_bins: int
 ) -> tuple[Axis | None, ...]:
     """The histogram axis of each numeric column.
 
@@ -203,7 +198,7 @@ def _bounds(
     return lower, upper
 
 
-def _codes(rows: Floats, margins: Sequence[Margin | None], numbers: Ints) -> NDArray[np.int16]:
+def _codes(rows: Floats, margins: Sequence[Margin | None], numbers: Ints) -> Codes:
     """States of all cells, -1 where missing, with each number of bins of each column.
 
     The array has shape (n_numbers, n_columns, n_rows).
@@ -222,9 +217,7 @@ def _codes(rows: Floats, margins: Sequence[Margin | None], numbers: Ints) -> NDA
     return codes
 
 
-def _scores(
-    codes: NDArray[np.int16], partners: Ints, weight: Floats, is_number: NDArray[np.bool_]
-) -> Floats:
+def _scores(codes: Codes, partners: Ints, weight: Floats, is_number: Bools) -> Floats:
     """Bayes factors of each number and its partners, a sum for each number of bins."""
     n_states = codes.max(axis=2).astype(np.int64) + 1
     score = np.zeros((codes.shape[1], len(codes)))
@@ -239,7 +232,7 @@ def _scores(
     return score
 
 
-def _log_bayes_factor(codes: NDArray[np.int16], n_states: Ints, weight: Floats) -> float:
+def _log_bayes_factor(codes: Codes, n_states: Ints, weight: Floats) -> float:
     """Log of the marginal likelihood of dependence over that of independence, in nats."""
     cell = codes[0].astype(np.int64) * n_states[1] + codes[1]
     missing = (codes < 0).any(axis=0)
@@ -256,7 +249,7 @@ def _log_evidence(counts: Floats) -> float:
     return float(gained.sum() + gammaln(_ESS) - gammaln(_ESS + counts.sum()))
 
 
-def _partners(codes: NDArray[np.int16], weight: Floats) -> Ints:
+def _partners(codes: Codes, weight: Floats) -> Ints:
     """The columns that depend on each column most, by the mean square of the contingency."""
     ptr = offsets(codes.max(axis=1).astype(np.int64) + 1)
     n_places = int(ptr[-1])

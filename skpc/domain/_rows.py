@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, exact_group_sums
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums
 from skpc._jit import kernel
 from skpc._random import CELL_MULTIPLIER, STATE_MULTIPLIER
 from skpc._validation import frame_library
@@ -138,7 +138,7 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     return bits[is_new].view(np.float64), group
 
 
-def _differ_from_before(lines: NDArray[Any]) -> NDArray[np.bool_]:
+def _differ_from_before(lines: NDArray[Any]) -> Bools:
     """Which lines of a matrix differ from the one before."""
     differs = np.ones(len(lines), dtype=bool)
     differs[1:] = (lines[1:] != lines[:-1]).any(axis=1)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Bools, Floats
 from skpc._validation import (
     describe_column,
     missing_cells,
@@ -231,11 +231,8 @@ def _check_states(entry: Any, column: int, names: Sequence[Any] | None) -> NDArr
 
 
 def _categorical_mask(
-    cells: Cells,
-    is_small: NDArray[np.bool_],
-    names: Sequence[Any] | None,
-    categorical_features: Any,
-) -> NDArray[np.bool_]:
+    cells: Cells, is_small: Bools, names: Sequence[Any] | None, categorical_features: Any
+) -> Bools:
     mask = np.zeros(len(is_small), dtype=bool)
     if categorical_features is None:
         return mask

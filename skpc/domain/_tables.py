@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Bools, Floats
 from skpc._validation import (
     are_large,
     check_finite,
@@ -42,13 +42,14 @@ class Form:
         "numpy", "pandas" or "polars".
     names : tuple or None
         Column names of a DataFrame.
-    dtypes : tuple or None
-        Column dtypes of a DataFrame.
+    dtypes : tuple
+        Descriptions of the column dtypes of a DataFrame. They have no classes of its library:
+        skops cannot save all of these, and would ask whether to trust the others.
     """
 
     library: str
     names: tuple[Any, ...] | None = None
-    dtypes: tuple[Any, ...] | None = None
+    dtypes: tuple[_Description, ...] = ()
 
     @classmethod
     def from_table(cls, table: Any) -> Form:
@@ -56,18 +57,8 @@ class Form:
         library = frame_library(table)
         if library is None:
             return cls("numpy")
-        return cls(library, tuple(table.columns), tuple(table.dtypes))
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Without the classes of the library: skops cannot save all of them, and would ask whether
-        # to trust the others.
-        described = tuple(_described(self.library, dtype) for dtype in self.dtypes or ())
-        return {"library": self.library, "names": self.names, "dtypes": described}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        dtypes = tuple(_restored(state["library"], plain) for plain in state["dtypes"])
-        # The class is frozen.
-        vars(self).update(state, dtypes=dtypes if state["names"] is not None else None)
+        dtypes = tuple(_described(library, dtype) for dtype in table.dtypes)
+        return cls(library, tuple(table.columns), dtypes)
 
 
 def _described(library: str, dtype: Any) -> _Description:
@@ -147,7 +138,7 @@ class Cells:
     bools: set[int]
     rounded: dict[int, int]
 
-    def observed(self, column: int) -> NDArray[np.bool_]:
+    def observed(self, column: int) -> Bools:
         """Which cells of a column are not missing."""
         strings = self.strings.get(column)
         return ~np.isnan(self.numbers[:, column]) if strings is None else strings != None  # noqa: E711
@@ -174,10 +165,8 @@ def read_table(table: Any) -> Cells:
         # Kernels are compiled for one flavour of array; nothing is copied where it fits already.
         numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
         return Cells(numbers, {}, {}, set(), {})
-    cells, names = (
-        Cells(np.full(table.shape, np.nan), {}, {}, set(), {}),
-        Form.from_table(table).names,
-    )
+    cells = Cells(np.full(table.shape, np.nan), {}, {}, set(), {})
+    names = None if frame_library(table) is None else tuple(table.columns)
     for column in range(table.shape[1]):
         _read_column(cells, column_of(table, column), column, names)
     return cells
@@ -237,7 +226,8 @@ def write_table(columns: Sequence[NDArray[Any]], form: Form, like: Any = None) -
     """
     if form.library == "numpy":
         return np.column_stack(columns)
-    series = [_write_column(*one, form.library) for one in zip(columns, form.dtypes or ())]
+    dtypes = (_restored(form.library, description) for description in form.dtypes)
+    series = [_write_column(*one, form.library) for one in zip(columns, dtypes)]
     names = list(form.names or ()) if like is None else like.columns
     return join_columns(series, form.library, names, like)
 
@@ -297,7 +287,7 @@ def _whole_numbers(column: Floats, dtype: Any) -> Floats:
     return np.clip(np.rint(column), float(limits.min), highest)
 
 
-def _pandas_series(column: NDArray[Any], dtype: Any, kind: str, missing: NDArray[np.bool_]) -> Any:
+def _pandas_series(column: NDArray[Any], dtype: Any, kind: str, missing: Bools) -> Any:
     import pandas as pd
 
     is_plain, is_number = isinstance(dtype, np.dtype), column.dtype == np.float64
@@ -317,7 +307,7 @@ def _pandas_series(column: NDArray[Any], dtype: Any, kind: str, missing: NDArray
     return series.astype(dtype) if fits else series
 
 
-def _polars_series(column: NDArray[Any], dtype: Any, kind: str, missing: NDArray[np.bool_]) -> Any:
+def _polars_series(column: NDArray[Any], dtype: Any, kind: str, missing: Bools) -> Any:
     import polars as pl
 
     if missing.all():

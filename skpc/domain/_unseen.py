@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, exact_group_sums
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums
 from skpc._validation import describe_column
 from skpc._warnings import warn
 from skpc.domain._tables import Cells
@@ -62,7 +62,7 @@ class LogMass(NamedTuple):
 
     columns: Ints
     added: Floats
-    is_unseen: NDArray[np.bool_]
+    is_unseen: Bools
 
     def with_rows(self, log_density: Floats, given: Any = None) -> Floats:
         """Log densities of rows, or of their other cells given some columns (numbers)."""
@@ -105,7 +105,7 @@ class Unseen:
 
     mass: Floats
     names: tuple[_States, ...]
-    is_empty: NDArray[np.bool_]
+    is_empty: Bools
 
     @classmethod
     def fit(
@@ -133,7 +133,7 @@ class Unseen:
         return cls(mass, tuple(names), np.array(is_empty))
 
     @cached_property
-    def is_hidden(self) -> NDArray[np.bool_]:
+    def is_hidden(self) -> Bools:
         """Which columns no learner sees, shape (n_features,)."""
         return self.is_empty | np.array([names is not None for names in self.names])
 
@@ -166,7 +166,7 @@ class Unseen:
                 rows[:, column] = number + 1.0
         return rows
 
-    def log_mass(self, unknown: Mapping[int, NDArray[np.bool_]], cells: Cells) -> LogMass:
+    def log_mass(self, unknown: Mapping[int, Bools], cells: Cells) -> LogMass:
         """What the cells of a table add; ``unknown`` says which of a column are no category."""
         columns = self.columns
         added = np.full((len(cells.numbers), len(columns)), np.nan)
@@ -184,10 +184,7 @@ class Unseen:
         return LogMass(columns, added, is_unseen)
 
     def warn_of_unseen(
-        self,
-        unknown: Mapping[int, NDArray[np.bool_]],
-        cells: Cells,
-        feature_names: Sequence[Any] | None,
+        self, unknown: Mapping[int, Bools], cells: Cells, feature_names: Sequence[Any] | None
     ) -> None:
         """Name the first category that was not seen. New rows are expected to have new names."""
         columns = [column for column in unknown if self.names[column] is None]
@@ -201,7 +198,7 @@ class Unseen:
                 "columns of strings, log densities count how probable an unseen category is; in "
                 "columns of numbers an unseen category adds 0 to them, as if it were certain. "
                 "Declare the states of such columns in categories; if this is a column of "
-                "numbers, name those of categories in categorical_features.",
+                "numbers, name those of categories in categorical_features."
             )
 
     def warn_of_hidden(self, feature_names: Sequence[Any] | None) -> None:
