@@ -9,27 +9,10 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
-from skpc.all_trees.spanning_trees import hang_undirected
 from skpc.all_trees.tree_inference import TreeTables
 
 #: Estimates of rows with missing cells refuse smaller probabilities.
 _LEAST = 1e-99
-
-
-class Workspace:
-    """Arrays by name and shape. To ask for large ones anew takes longer than to fill them."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[tuple[str, tuple[int, ...]], Floats] = {}
-
-    def __repr__(self) -> str:
-        return f"Workspace({sorted(name for name, _ in self._arrays)})"
-
-    def array(self, name: str, shape: tuple[int, ...]) -> Floats:
-        """An array of zeros, or with whatever its last user left in it."""
-        if (name, shape) not in self._arrays:
-            self._arrays[name, shape] = np.zeros(shape)
-        return self._arrays[name, shape]
 
 
 class Expectation(NamedTuple):
@@ -129,9 +112,7 @@ class AllTrees(NamedTuple):
         log_total = log_tree_weights(self.weight, self._vertices, self.symmetric)
         return log_weight + self.log_state_factor[states].sum(axis=1) - log_total
 
-    def expect(
-        self, states: Ints, weight: Floats, workspace: Workspace | None = None
-    ) -> Expectation:
+    def expect(self, states: Ints, weight: Floats) -> Expectation:
         """Log-likelihood of complete rows, and the edges of their trees.
 
         Parameters
@@ -140,19 +121,13 @@ class AllTrees(NamedTuple):
             As :meth:`states_of` gives them.
         weight : array of shape (n_rows,)
             Weights of the rows.
-        workspace : Workspace or None, default=None
-            Memory to use, that of the expected edges included; None takes new.
 
         Returns
         -------
         Expectation
             All that derivatives of the log-likelihood with respect to parameters need.
         """
-        workspace = Workspace() if workspace is None else workspace
-        factor = self.edge_factor
-        edge = workspace.array("edge", factor.shape)
-        edge.fill(0.0)
-        log_weight, _ = expected_edges(factor, states, weight, self.symmetric, edge)
+        log_weight, edge = expected_edges(self.edge_factor, states, weight, self.symmetric)
         total = np.array([weight.sum()])
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
         n_vertices = states.shape[1]
@@ -176,7 +151,7 @@ class AllTrees(NamedTuple):
     def tree_tables(self) -> TreeTables:
         """The tables that all trees share, and their weights.
 
-        An undirected tree hangs from one of the variables.
+        Undirected trees hang from the first variable.
         """
         variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
         weight = self.weight[np.ix_(variable, variable)]
@@ -185,7 +160,8 @@ class AllTrees(NamedTuple):
         if self.symmetric:
             single = np.exp(self.log_state_factor)
             table = np.column_stack([single[:, np.newaxis] * ratio, single])
-            ptr, into = np.append(ptr, ptr[-1] + 1), hang_undirected(self.weight)
+            ptr, into = np.append(ptr, ptr[-1] + 1), np.pad(self.weight, ((0, 0), (0, 1)))
+            into[0], into[0, -1] = 0.0, 1.0
         return TreeTables(ptr, np.maximum(table, _LEAST), into)
 
     @property

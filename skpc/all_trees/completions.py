@@ -25,28 +25,6 @@ _MOST_STATES = 2**22
 _CELLS = 2**20
 
 
-class Request(NamedTuple):
-    """What to estimate in addition to the likelihood of rows; what is not needed costs nothing.
-
-    Parameters
-    ----------
-    marginals : bool, default=True
-        Whether the marginals are needed.
-    n_draws : int or array of shape (n_rows,), default=1
-        How many joint draws of its missing cells each row needs.
-    extended : array of shape (n_rows, n) or None, default=None
-        The same rows with further cells: the request is for their probability given the others.
-    """
-
-    marginals: bool = True
-    n_draws: int | Ints = 1
-    extended: Ints | None = None
-
-    def draw_ptr(self, n_rows: int) -> Ints:
-        """The draws of row i are ``draw_ptr[i] .. draw_ptr[i + 1]``."""
-        return offsets(np.broadcast_to(self.n_draws, n_rows))
-
-
 class Estimates(NamedTuple):
     """What is estimated of rows with missing cells.
 
@@ -56,59 +34,61 @@ class Estimates(NamedTuple):
         Log probability of the observed cells in nats.
     marginals : array of shape (n_rows, n_states)
         Probabilities of the states of all variables, one after the other, given the observed cells;
-        of shape (n_rows, 0) if the request does not name them.
+        of shape (n_rows, 0) if they are not needed.
     effective_sample_size : array of shape (n_rows,)
         Number of independent samples of the posterior that would be as good.
-    draws : array of shape (n_draws, n), int64
-        The rows, each ``n_draws`` times, their missing cells filled by one joint draw.
-    log_conditional : array of shape (n_rows,)
-        Log probability of the further cells, given the observed ones: never positive. Zero without
-        further cells.
-    extended : array of shape (n_rows, n)
-        The rows with further cells.
+    draws : array of shape (n_rows, n_draws, n), int64
+        Each row some times, its missing cells filled by joint draws.
     """
 
     log_likelihood: Floats
     marginals: Floats
     effective_sample_size: Floats
     draws: Ints
-    log_conditional: Floats
-    extended: Ints
 
     @classmethod
-    def empty(cls, codes: Ints, n_states: int, request: Request) -> Estimates:
-        """Arrays for the answers to a request; the draws are copies of the rows."""
-        n_draws = np.broadcast_to(request.n_draws, len(codes))
-        return cls(
-            np.empty(len(codes)),
-            np.zeros((len(codes), n_states * request.marginals)),
-            np.full(len(codes), np.inf),
-            np.repeat(codes, n_draws, axis=0),
-            np.zeros(len(codes)),
-            codes if request.extended is None else request.extended,
-        )
+    def of_observed(cls, codes: Ints, ptr: Ints, marginals: bool, n_draws: int) -> Estimates:
+        """What the observed cells say already, and room for all else.
 
-    def part(self, rows: slice, draws: slice) -> Estimates:
-        """Views of those of some rows, and of their draws."""
-        return Estimates(
-            self.log_likelihood[rows],
-            self.marginals[rows],
-            self.effective_sample_size[rows],
-            self.draws[draws],
-            self.log_conditional[rows],
-            self.extended[rows],
-        )
+        Parameters
+        ----------
+        codes : array of shape (n_rows, n)
+            States, -1 where missing.
+        ptr : array of at least n + 1
+            The states of variable v are ``ptr[v] .. ptr[v + 1]``.
+        marginals : bool
+            Whether the marginals are needed.
+        n_draws : int
+            How many joint draws of its missing cells each row needs.
+        """
+        probability = np.zeros((len(codes), ptr[codes.shape[1]] * marginals))
+        if marginals:
+            row, column = np.nonzero(codes >= 0)
+            probability[row, ptr[column] + codes[row, column]] = 1.0
+        draws = np.repeat(codes[:, np.newaxis], n_draws, axis=1)
+        exact = np.full(len(codes), np.inf)
+        return cls(np.zeros(len(codes)), probability, exact, draws)
+
+    def part(self, rows: slice | Ints) -> Estimates:
+        """Those of some rows; views of those of a slice."""
+        return Estimates._make(field[rows] for field in self)
+
+    def put(self, rows: Ints, part: Estimates) -> None:
+        """Take over those of some rows."""
+        for field, values in zip(self, part):
+            field[rows] = values
 
 
-def uniform_heights(seeds: Streams, n_draws: Ints, purpose: int) -> Floats:
+def uniform_heights(seeds: Streams, n_draws: int, purpose: int) -> Floats:
     """A number in [0, 1] for each draw of each row; those of other purposes are independent."""
-    keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), within(n_draws)])
-    return row_seeds(keys, purpose).astype(np.float64) * 2.0**-64
+    draw = np.broadcast_to(np.arange(n_draws), (len(seeds), n_draws))
+    keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), draw.ravel()])
+    return row_seeds(keys, purpose).astype(np.float64).reshape(draw.shape) * 2.0**-64
 
 
 def enumerate_completions(
-    mixture: Components, codes: Ints, request: Request, height: Floats
-) -> Estimates:
+    mixture: Components, codes: Ints, height: Floats, estimates: Estimates
+) -> None:
     """Answers for rows by summing their completions; the same whatever the other rows.
 
     Parameters
@@ -117,31 +97,24 @@ def enumerate_completions(
         The distribution.
     codes : array of shape (n_rows, n)
         States, -1 where missing.
-    request : Request
-        What is needed; an array of ``n_draws``, and ``extended``.
-    height : array of shape (n_draws.sum(),)
+    height : array of shape (n_rows, n_draws)
         A number in [0, 1] for each draw.
-
-    Returns
-    -------
-    Estimates
-        The effective sample sizes are infinite.
+    estimates : Estimates
+        What the observed cells say, as :meth:`Estimates.of_observed` gives it; the rest is filled
+        in.
     """
     n_states = np.diff(mixture.models[0].ptr)[: codes.shape[1]]
-    estimates = Estimates.empty(codes, int(n_states.sum()), request)
-    draws = request.draw_ptr(len(codes))
     size = np.where(codes < 0, n_states, 1).prod(axis=1, dtype=np.float64)
 
     def answer(row: int, log_p: Floats) -> None:
-        at = slice(draws[row], draws[row + 1])
-        _answer(log_p, height[at], estimates.part(slice(row, row + 1), at), codes[row], n_states)
+        _answer(log_p, height[row], estimates.part(slice(row, row + 1)), codes[row], n_states)
 
     # Where joint states are fewer than completions, all rows read one table of them.
     if n_states.prod(dtype=np.float64) <= min(size.sum(), _MOST_STATES):
         joint = _log_joint(mixture, n_states)
         for row, code in enumerate(codes.tolist()):
             answer(row, joint[tuple(slice(None) if state < 0 else state for state in code)])
-        return estimates
+        return
 
     def work(part: slice) -> None:
         rows = _completions(codes[part], size[part].astype(np.int64), n_states)
@@ -152,7 +125,6 @@ def enumerate_completions(
             answer(row, log_p[first[k] : first[k + 1]].reshape(shape))
 
     in_threads(work, _parts(size * codes.shape[1]))
-    return estimates
 
 
 def _parts(amount: Floats) -> Iterator[slice]:
@@ -194,7 +166,7 @@ def _sum_completions(
     """Sum the probabilities of the completions of a row, relative to the greatest.
 
     ``weight`` has their logs, and is overwritten. Returns the log of the greatest, and the sum;
-    ``marginals`` of shape (n_states.sum(),) or (0,) are overwritten.
+    ``marginals`` of shape (n_states.sum(),) or (0,) are overwritten where cells are missing.
     """
     largest, total = -math.inf, 0.0
     for i in range(len(weight)):
@@ -208,9 +180,7 @@ def _sum_completions(
     # Cells are summed out one after the other: the last sums are over few numbers.
     first, rest = 0, len(weight)
     for v in range(len(code)):
-        if code[v] >= 0:
-            marginals[first + code[v]] = 1.0
-        else:
+        if code[v] < 0:
             rest //= n_states[v]
             for s in range(n_states[v]):
                 of_state = 0.0
@@ -234,12 +204,8 @@ def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states:
     largest, total = _sum_completions(weight, code, n_states, out.marginals[0])
     # All completions of a row without any cell are all there is.
     out.log_likelihood[0] = largest + math.log(total) if log_p.ndim < len(code) else 0.0
-    missing, extended = np.flatnonzero(code < 0), out.extended[0]
-    if len(height) and len(missing):
+    if len(height):
         # By the inverse of the distribution function: equal heights draw alike.
         cumulated = np.cumsum(np.exp(log_p - largest))
         at = np.searchsorted(cumulated[:-1], height * cumulated[-1])
-        out.draws[:, missing] = np.column_stack(np.unravel_index(at, log_p.shape))
-    if (extended != code).any():
-        part = log_p[tuple(slice(None) if state < 0 else state for state in extended[missing])]
-        out.log_conditional[0] = np.logaddexp.reduce(part, axis=None) - largest - math.log(total)
+        out.draws[0][:, code < 0] = np.column_stack(np.unravel_index(at, log_p.shape))

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, log_or_inf, offsets, within
 from skpc._random import row_seeds
 from skpc._threads import threads
 from skpc._warnings import warn
 from skpc.all_trees.all_trees import Components
-from skpc.all_trees.completions import Estimates, Request
+from skpc.all_trees.completions import Estimates
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.circuit import Circuit, CircuitBuilder
@@ -27,8 +27,6 @@ _FEW_TREES = 10
 #: Equal rows share their trees, but at most this number of draws share one sample of trees: if few
 #: of its trees matter, all draws would be from the same few.
 _DRAWS_OF_A_SAMPLE = 100
-#: A ratio of two estimates below this needs no help to stay below one.
-_LOG_RARE = float(np.log(0.01))
 
 
 class AllTreesDensity(NamedTuple):
@@ -73,9 +71,7 @@ class AllTreesDensity(NamedTuple):
         """Log density of each row in nats, or of its other cells given those of some columns.
 
         Missing cells are summed out. The probability of a single other cell is the one in
-        :meth:`marginals`. For several, the ratio of the estimated probabilities p of the row and k
-        of the known cells may exceed one. With r, the average over the trees of k of the
-        probability of the other cells, p / (p + k (1 - r)) cannot, and has the smaller error.
+        :meth:`posteriors`. For several it is the ratio of two estimates, at most one.
         """
         if given is None:
             log_density, size = self._log_probability(self._codes(rows))
@@ -88,25 +84,21 @@ class AllTreesDensity(NamedTuple):
     def _log_conditional(self, rows: Floats, given: Ints) -> tuple[Floats, Floats]:
         """Log density of the other cells given some columns, and the effective sample sizes."""
         codes = self._codes(rows)
-        others = codes.copy()
-        others[:, given] = -1
         distinct, group = group_codes(codes)
         known = np.full_like(distinct, -1)
         known[:, given] = distinct[:, given]
-        n_others = (distinct != known).sum(axis=1)
-        several, some_known = n_others > 1, (known >= 0).any(axis=1)
-        log_ratio, size = np.zeros(len(distinct)), np.full(len(distinct), np.inf)
-        log_p, size_p = self._log_probability(distinct[several])
-        log_k, size_k = self._log_probability(known[several])
-        log_ratio[several], size[several] = log_p - log_k, np.minimum(size_p, size_k)
-        at = (n_others == 1) | (several & some_known & (log_ratio > _LOG_RARE))
-        estimates = self._estimates(known[at], Request(False, 0, distinct[at]))
-        with np.errstate(divide="ignore"):
-            log_rest = np.log(-np.expm1(estimates.log_conditional))
-        joined = log_ratio[at] - np.logaddexp(log_ratio[at], log_rest)
-        log_ratio[at] = np.where(several[at], joined, estimates.log_conditional)
-        size[at] = np.minimum(size[at], estimates.effective_sample_size)
-        cells = np.where(others >= 0, rows, np.nan)
+        others = distinct != known
+        single = others.sum(axis=1) == 1
+        log_ratio, size = np.empty(len(distinct)), np.empty(len(distinct))
+        whole = self._estimates(distinct[~single])
+        part = self._estimates(known[~single])
+        log_ratio[~single] = np.minimum(whole.log_likelihood - part.log_likelihood, 0.0)
+        size[~single] = np.minimum(whole.effective_sample_size, part.effective_sample_size)
+        part, column = self._estimates(known[single], marginals=True), others[single].argmax(axis=1)
+        state = offsets(self.domain.n_states)[column] + distinct[single, column]
+        log_ratio[single] = log_or_inf(part.marginals[np.arange(len(state)), state])
+        size[single] = part.effective_sample_size
+        cells = np.where(others[group], rows, np.nan)
         return log_ratio[group] + self.domain.axis_table.log_density(cells), size[group]
 
     def effective_sample_size(self, rows: Floats) -> Floats:
@@ -128,18 +120,10 @@ class AllTreesDensity(NamedTuple):
     def _marginals(self, rows: Floats) -> list[Floats]:
         """Probabilities of the states of every cell, one array a column."""
         distinct, group = group_codes(self._codes(rows))
-        n_states = self.domain.n_states
-        first = np.cumsum(n_states) - n_states
-        marginals = np.zeros((len(distinct), n_states.sum()))
-        row, column = np.nonzero(distinct >= 0)
-        marginals[row, first[column] + distinct[row, column]] = 1.0
-        incomplete = (distinct < 0).any(axis=1)
-        estimates = self._estimates(distinct[incomplete], Request(True, 0))
-        marginals[incomplete] = estimates.marginals
-        size = np.full(len(distinct), np.inf)
-        size[incomplete] = estimates.effective_sample_size
-        _warn_of_few_trees(size[group])
-        return np.split(marginals[group], first[1:], axis=1)
+        estimates = self._estimates(distinct, marginals=True)
+        _warn_of_few_trees(estimates.effective_sample_size[group])
+        first = offsets(self.domain.n_states)[1:-1]
+        return np.split(estimates.marginals[group], first, axis=1)
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """The rows with posterior means of missing numbers, most probable missing categories.
@@ -198,23 +182,40 @@ class AllTreesDensity(NamedTuple):
         missing = np.flatnonzero((filled < 0).any(axis=1))
         _, group = group_codes(filled[missing])
         at = missing[np.argsort(group, kind="stable")]
-        count = np.bincount(group)
-        rank = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
-        first = np.flatnonzero(rank % _DRAWS_OF_A_SAMPLE == 0)
+        first = np.flatnonzero(within(np.bincount(group)) % _DRAWS_OF_A_SAMPLE == 0)
         n_draws = np.diff(np.append(first, len(at)))
         seeds = random_state.randint(2**31, size=len(first)).astype(np.uint64)
-        estimates = self._estimates(filled[at[first]], Request(False, n_draws), seeds)
-        filled[at] = estimates.draws
         sizes = np.full(len(rows), np.inf)
-        sizes[at] = np.repeat(estimates.effective_sample_size, n_draws)
+        for n in np.unique(n_draws):
+            places = at[first[n_draws == n, np.newaxis] + np.arange(n)]
+            of_rows, of_seeds = filled[places[:, 0]], seeds[n_draws == n]
+            estimates = self._estimates(of_rows, n_draws=n, seeds=of_seeds)
+            filled[places] = estimates.draws
+            sizes[places] = estimates.effective_sample_size[:, np.newaxis]
         _warn_of_few_trees(sizes)
         seed = int(random_state.randint(2**31))
         return self.domain.snapped(self.domain.axis_table.draw(filled, rows, seed), rows)
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
-        """A finite mixture of trees that are drawn from the mixture of all."""
+        """A finite mixture of trees that are drawn from the mixture of all, of equal weights."""
         builder = CircuitBuilder(self.domain.n_states, self.domain.axes)
-        add_sampled_trees(builder, self.mixture, n_trees, random_state)
+        counts = random_state.multinomial(n_trees, np.exp(self.mixture.log_weight))
+        nodes, weights = [], []
+        for model, n_of_model in zip(self.mixture.models, counts):
+            tables, seed = model.tree_tables(), np.uint64(random_state.randint(2**31))
+            parents, _ = draw_trees(tables.into, int(n_of_model), seed)
+            blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
+            # A tree that is drawn twice is one of twice the weight.
+            for parent, count in zip(*np.unique(parents, axis=0, return_counts=True)):
+                # The last block is that of the root, which is the parent -1.
+                log_prob = [
+                    np.log(tables.conditional[block, blocks[above]]).T
+                    for block, above in zip(blocks, parent)
+                ]
+                nodes.append(add_tree(builder, range(len(parent)), parent, log_prob))
+                weights.append(count / n_trees)
+        if len(nodes) > 1:
+            builder.sum(nodes, np.log(weights))
         return builder.build()
 
     def _codes(self, rows: Floats) -> Ints:
@@ -223,25 +224,22 @@ class AllTreesDensity(NamedTuple):
     def _log_probability(self, codes: Ints) -> tuple[Floats, Floats]:
         """Log probability of the observed states of each row, and its effective sample size."""
         distinct, group = group_codes(codes)
-        log_p, size = np.empty(len(distinct)), np.full(len(distinct), np.inf)
-        complete = (distinct >= 0).all(axis=1)
-        states = self.mixture.models[0].states_of(distinct[complete])
-        with threads(self.n_jobs):
-            log_p[complete] = self.mixture.log_likelihood(states)
-        estimates = self._estimates(distinct[~complete], Request(False, 0))
-        log_p[~complete] = estimates.log_likelihood
-        size[~complete] = estimates.effective_sample_size
-        return log_p[group], size[group]
+        estimates = self._estimates(distinct)
+        return estimates.log_likelihood[group], estimates.effective_sample_size[group]
 
     def _estimates(
-        self, codes: Ints, request: Request, seeds: NDArray[np.uint64] | None = None
+        self,
+        codes: Ints,
+        marginals: bool = False,
+        n_draws: int = 0,
+        seeds: NDArray[np.uint64] | None = None,
     ) -> Estimates:
         """Exact or estimated answers for rows of states with missing cells."""
         if seeds is None:
             seeds = row_seeds(codes, self.seed)
         with threads(self.n_jobs):
             return estimate_missing(
-                self.mixture, codes, seeds, self.method, self.n_samples, request
+                self.mixture, codes, seeds, self.method, self.n_samples, marginals, n_draws
             )
 
 
@@ -256,45 +254,3 @@ def _warn_of_few_trees(size: Floats) -> None:
             "orientation='undirected', where trees differ less.",
             ConvergenceWarning,
         )
-
-
-def add_sampled_trees(
-    builder: CircuitBuilder,
-    mixture: Components,
-    n_trees: int,
-    random_state: np.random.RandomState,
-) -> int:
-    """Add a mixture of trees that are drawn from a mixture of all trees.
-
-    Parameters
-    ----------
-    builder : CircuitBuilder
-        Where the nodes are added.
-    mixture : Components
-        What the trees are drawn from.
-    n_trees : int
-        Number of trees, of equal weight. A tree that is drawn twice is one of twice the weight.
-    random_state : RandomState
-        Source of the draws.
-
-    Returns
-    -------
-    int
-        Number of the node of the mixture.
-    """
-    counts = random_state.multinomial(n_trees, np.exp(mixture.log_weight))
-    nodes, weights = [], []
-    for model, n_of_model in zip(mixture.models, counts):
-        seed = np.uint64(random_state.randint(2**31))
-        tables = model.tree_tables()
-        parents, _ = draw_trees(tables.into, int(n_of_model), seed)
-        blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
-        for parent, count in zip(*np.unique(parents, axis=0, return_counts=True)):
-            # The last block is that of the root, which is the parent -1.
-            log_prob = [
-                np.log(tables.conditional[block, blocks[above]]).T
-                for block, above in zip(blocks, parent)
-            ]
-            nodes.append(add_tree(builder, range(len(parent)), parent, log_prob))
-            weights.append(count / n_trees)
-    return nodes[0] if len(nodes) == 1 else builder.sum(nodes, np.log(weights))

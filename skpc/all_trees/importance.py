@@ -34,7 +34,7 @@ from skpc._random import Streams, start_streams, uniform
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
-from skpc.all_trees.completions import Estimates, Request, uniform_heights
+from skpc.all_trees.completions import Estimates, uniform_heights
 from skpc.all_trees.spanning_trees import draw_trees, eliminate
 from skpc.all_trees.tree_inference import (
     TreeTables,
@@ -53,9 +53,6 @@ _ERROR, _LARGEST_ERROR = 8.0, 0.05
 #: Trees are drawn instead if completions are worth less than this share of independent ones; this
 #: is decided after some of them. With more variables trees are drawn at once.
 _POOR, _ENOUGH, _WIDEST = 0.2, 64, 220
-#: Draws that beliefs are worth in the probability of several cells together, which they take as
-#: independent.
-_JOINT_PRIOR = 1.0
 #: Rows that are worth a thread, and whose completions are in memory together.
 _ROWS = 32
 
@@ -153,45 +150,20 @@ def _marginals(code: Ints, ptr: Ints, proposal: Floats, rows: Ints, weight: Floa
     return marginals
 
 
-def _log_conditional(
-    code: Ints, extended: Ints, ptr: Ints, drawn: tuple[Floats, Ints, Floats]
-) -> float:
-    """Log probability of the further cells of a row; that of a single one is its marginal."""
-    proposal, rows, weight = drawn
-    further = np.flatnonzero(extended != code)
-    if len(further) == 0:
-        return 0.0
-    states = ptr[further] + extended[further]
-    if len(further) == 1:
-        return math.log(_marginals(code, ptr, *drawn)[states[0]])
-    agrees = (rows[:, further] == extended[further]).all(axis=1)
-    yes = (weight[agrees].sum() + _JOINT_PRIOR) / (agrees.sum() + _JOINT_PRIOR)
-    no = (weight[~agrees].sum() + _JOINT_PRIOR) / ((~agrees).sum() + _JOINT_PRIOR)
-    q = math.exp(np.log(proposal[states]).sum())
-    return math.log(max(q * yes / (q * yes + (1.0 - q) * no), 1e-300))
-
-
 def _draw_completions(
-    model: AllTrees, codes: Ints, seeds: Streams, belief: Floats, n: int, out: Estimates, ptr: Ints
+    model: AllTrees, codes: Ints, seeds: Streams, belief: Floats, n: int, out: Estimates
 ) -> Ints:
-    """Estimate rows by drawing completions, ``n`` at most; return the rows where these are poor.
-
-    ``ptr`` says where the draws of each row are in ``out``, whose ``draws`` have the further cells
-    of the rows in ``extended``.
-    """
+    """Estimate rows by drawing completions, ``n`` at most; return the rows where these are poor."""
     drawn = _Drawn(model, codes, seeds, belief, n)
-    heights = uniform_heights(seeds, np.diff(ptr), 2)
+    heights = uniform_heights(seeds, out.draws.shape[1], 2)
     for row in np.flatnonzero(~drawn.poor):
         size, proposal = drawn.size[row], drawn.proposal[row]
         rows, code = drawn.completions[row, :size], codes[row]
         weight = np.exp(drawn.log_weight[row, :size] - drawn.log_mean[row])
         if out.marginals.shape[1]:
             out.marginals[row] = _marginals(code, model.ptr, proposal, rows, weight)
-        cumulated, at = np.cumsum(weight), slice(ptr[row], ptr[row + 1])
-        out.draws[at] = rows[np.searchsorted(cumulated, heights[at] * cumulated[-1])]
-        out.log_conditional[row] = _log_conditional(
-            code, out.extended[row], model.ptr, (proposal, rows, weight)
-        )
+        cumulated = np.cumsum(weight)
+        out.draws[row] = rows[np.searchsorted(cumulated, heights[row] * cumulated[-1])]
         out.log_likelihood[row] = drawn.log_mean[row]
         worth = 1.0 / drawn.error[row] if drawn.error[row] > 0.0 else np.inf
         out.effective_sample_size[row] = worth if size > 1 else 1.0
@@ -249,16 +221,11 @@ def _draw_trees(
     out.log_likelihood[0] = log_total + largest + math.log(total / n_samples)
     out.effective_sample_size[0] = total**2 / (weight**2).sum()
     out.marginals[0] = weight @ marginals / total
-    if (out.extended[0] != code).any():
-        # The same trees answer for more cells, so that the ratio has less noise than either.
-        log_whole = np.empty(n_samples)
-        pass_trees(trees, parents, out.extended[0], log_whole, marginals[:, :0])
-        out.log_conditional[0] = math.log(weight @ np.exp(log_whole - log_evidence) / total)
     # A tree by its weight, then the missing cells given this tree.
-    height = uniform_heights(seed, np.array([len(out.draws)]), 2)
+    height = uniform_heights(seed, out.draws.shape[1], 2)[0]
     chosen = parents[np.searchsorted(np.cumsum(weight)[:-1], height * total)]
-    streams = start_streams(seed[0], len(out.draws), first=n_samples)
-    draw_each(trees, chosen, streams, out.draws)
+    streams = start_streams(seed[0], len(height), first=n_samples)
+    draw_each(trees, chosen, streams, out.draws[0])
 
 
 def estimate_rows(
@@ -267,7 +234,8 @@ def estimate_rows(
     codes: Ints,
     seeds: Streams,
     n_samples: int,
-    request: Request | None = None,
+    marginals: bool = True,
+    n_draws: int = 1,
 ) -> Estimates:
     """Estimate rows with missing cells, each from its own seed.
 
@@ -283,8 +251,10 @@ def estimate_rows(
         The same seed gives a row the same estimates, whatever the other rows.
     n_samples : int
         Number of trees for each row, or greatest number of completions.
-    request : Request or None, default=None
-        What is needed; by default the marginals, and one draw for each row.
+    marginals : bool, default=True
+        Whether the marginals are needed.
+    n_draws : int, default=1
+        How many joint draws of its missing cells each row needs.
 
     Returns
     -------
@@ -314,26 +284,20 @@ def estimate_rows(
     trees = model.tree_tables()
     log_total = eliminate(trees.into)[1]
     rows = np.require(codes, np.int64, ("C", "W"))
-    request = Request() if request is None else request
-    estimates = Estimates.empty(rows, len(trees.conditional), request)
-    ptr = request.draw_ptr(len(rows))
+    estimates = Estimates.of_observed(rows, trees.ptr, marginals, n_draws)
 
     def work(part: slice) -> None:
-        of_part, few = estimates.part(part, slice(ptr[part.start], ptr[part.stop])), rows[part]
+        few, of_seeds, of_part = rows[part], seeds[part], estimates.part(part)
         left, belief = np.arange(len(few)), None
         if method == "auto":
             belief = belief_propagation(trees, few)
             if rows.shape[1] <= _WIDEST:
-                of_rows = ptr[part.start : part.stop + 1] - ptr[part.start]
-                left = _draw_completions(
-                    model, few, seeds[part], belief, n_samples, of_part, of_rows
-                )
+                left = _draw_completions(model, few, of_seeds, belief, n_samples, of_part)
         for row in left:
-            at = part.start + row
-            alone = estimates.part(slice(at, at + 1), slice(ptr[at], ptr[at + 1]))
+            at = slice(row, row + 1)
             beliefs = None if belief is None else belief[row]
-            _draw_trees(trees, few[row], seeds[at : at + 1], beliefs, n_samples, alone)
-            alone.log_likelihood[0] -= log_total
+            _draw_trees(trees, few[row], of_seeds[at], beliefs, n_samples, of_part.part(at))
+            of_part.log_likelihood[row] -= log_total
 
     in_threads(work, slices(len(rows), _ROWS))
     return estimates

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.all_trees.all_trees import AllTrees, Components, Expectation, Workspace
+from skpc.all_trees.all_trees import AllTrees, Components, Expectation
 from skpc.all_trees.couplings import couple, couple_gradient
 from skpc.counting.rows import count_state_pairs
 
@@ -203,16 +203,15 @@ class DirectedParameters(NamedTuple):
         """Shape of the factors of edges."""
         return int(self.ptr[-1]) + 1, int(self.ptr[-1]) + 1
 
-    def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
-        """The mixture that has these parameters; memory for its factors may be given."""
+    def model(self, vector: Floats) -> AllTrees:
+        """The mixture that has these parameters."""
         logit, table = self._parts(vector)
         logit = logit.copy()
         np.fill_diagonal(logit, -np.inf)
         ptr = np.append(self.ptr, self.ptr[-1] + 1)
         weight = np.zeros((len(self.ptr), len(self.ptr)))
         weight[:-1] = softmax(logit, axis=1)
-        factor = np.empty(self.shape) if factor is None else factor
-        factor[-1] = 0.0
+        factor = np.zeros(self.shape)
         edge_factors(table, self.ptr, per_state(weight[:-1], ptr, 1), factor[:-1])
         return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
 
@@ -261,8 +260,8 @@ class UndirectedParameters(NamedTuple):
         """Shape of the factors of edges."""
         return int(self.ptr[-1]), int(self.ptr[-1])
 
-    def model(self, vector: Floats, factor: Floats | None = None) -> AllTrees:
-        """The mixture that has these parameters; memory for its factors may be given."""
+    def model(self, vector: Floats) -> AllTrees:
+        """The mixture that has these parameters."""
         n, n_states = len(self.ptr) - 1, int(self.ptr[-1])
         n_pairs = n * (n - 1) // 2
         weight = np.zeros((n, n))
@@ -272,7 +271,7 @@ class UndirectedParameters(NamedTuple):
         single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr)
         theta = np.ascontiguousarray(vector[n_pairs + n_states :].reshape(self.shape))
         # Places that no pair fills are multiplied below: what memory holds by chance may overflow.
-        factor = np.zeros(self.shape) if factor is None else factor
+        factor = np.zeros(self.shape)
         couple(theta, single, self.ptr, factor)
         of_states = self._of_states(weight)
         factor *= of_states
@@ -330,9 +329,7 @@ class ComponentParameters(NamedTuple):
         models = tuple(self.of_one.model(part) for part in self._parts(vector))
         return Components(log_softmax(vector[: self.n_components]), models)
 
-    def ascent(
-        self, vector: Floats, states: Ints, weight: Floats, workspace: Workspace | None = None
-    ) -> tuple[Floats, Floats]:
+    def ascent(self, vector: Floats, states: Ints, weight: Floats) -> tuple[Floats, Floats]:
         """Log-likelihood of complete rows, and the direction in which it rises.
 
         That is the gradient of expected complete-data log-likelihood of EM: every component counts
@@ -347,8 +344,6 @@ class ComponentParameters(NamedTuple):
             Complete rows, as :meth:`AllTrees.states_of` gives them.
         weight : array of shape (n_rows,)
             Their weights.
-        workspace : Workspace or None, default=None
-            Memory to use, that of the gradient included; None takes new.
 
         Returns
         -------
@@ -357,18 +352,12 @@ class ComponentParameters(NamedTuple):
         gradient : ndarray of shape (n_parameters,)
             Derivative of ``weight @ log_likelihood``.
         """
-        workspace = Workspace() if workspace is None else workspace
-        gradient, k = workspace.array("gradient", vector.shape), self.n_components
-        models = [
-            self.of_one.model(part, workspace.array(f"factor {i}", self.of_one.shape))
-            for i, part in enumerate(self._parts(vector))
-        ]
-        mixture = Components(log_softmax(vector[:k]), tuple(models))
+        mixture, gradient, k = self.model(vector), np.empty_like(vector), self.n_components
         log_joint = mixture.log_joint(states) if k > 1 else np.zeros((len(states), 1))
         share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
         gradient[:k] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)
-        for model, of_rows, out in zip(models, share.T, self._parts(gradient)):
-            expectation = model.expect(states, np.ascontiguousarray(of_rows), workspace)
+        for model, of_rows, out in zip(mixture.models, share.T, self._parts(gradient)):
+            expectation = model.expect(states, np.ascontiguousarray(of_rows))
             self.of_one.gradient(model, expectation, out)
         if k == 1:
             return expectation.log_likelihood, gradient

@@ -13,18 +13,13 @@ orders of magnitude and the Laplacian is singular to working precision.
 :mod:`skpc.all_trees.determinants` eliminates many graphs for their sums alone; draws of trees
 need every step of the elimination of one.
 
-Trees are drawn with probability proportional to the product of their weights by two exact
-algorithms, of which the enumerations of tests/naive/spanning_trees.py are the plain twin:
-
-- Walks (Wilson): from each vertex in turn, walk from child to parent until the tree is met, and
-  keep the walk without its loops. The expected number of steps, the sum over the vertices v of
-  ``total weight into v * inverse Laplacian[v, v]``, is about 2 n for mild weights, but grows with
-  the ratio of the weights: two vertices that hold each other fast are a trap.
-- Splitting: after the elimination of the vertices, which is done once for all trees, vertices
-  return in reverse order. A tree of the graph without k becomes one of the graph with k: every edge
-  either existed or went through k, and is split with the probability of that. The cost per tree is
-  O(n^2) at worst, typically far less, for weights of any range. Where walks are short they are 2.2x
-  as fast (1,000 trees of 100 columns).
+Trees are drawn with probability proportional to the product of their weights, by splitting: after
+the elimination of the vertices, which is done once for all trees, vertices return in reverse order.
+A tree of the graph without k becomes one of the graph with k: every edge either existed or went
+through k, and is split with the probability of that. The cost per tree is O(n^2) at worst,
+typically far less, for weights of any range. (The random walks of Wilson are twice as fast for mild
+weights, but two vertices that hold each other fast are a trap.) The plain twins are the
+enumerations of tests/naive/spanning_trees.py.
 
 That splitting is exact: let S be the children of k, A(u, k) the weights into k, d their sum, and x
 the sum over those u that do not descend from S. In the graph without k each v in S has a parent
@@ -44,40 +39,9 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, start_streams, uniform
-from skpc.all_trees.determinants import eliminate_graphs, new_graphs
 
 #: A smaller sum of weights is taken as zero: its inverse may overflow.
 _SMALLEST = 1e-300
-#: Walks are taken up to this many steps per vertex; splitting costs as much as some ten of them.
-_STEPS_PER_VERTEX = 10.0
-
-
-def hang_undirected(weight: Floats) -> Floats:
-    """Weights into each vertex of the trees of an undirected graph, shape (n, n + 1).
-
-    The trees hang from the vertex of the greatest weight, which becomes their one root.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n, n)
-        Symmetric weights of the edges; zero on the diagonal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.all_trees.spanning_trees import hang_undirected
-    >>> hang_undirected(np.array([[0.0, 2.0], [2.0, 0.0]]))
-    array([[0., 0., 1.],
-           [2., 0., 0.]])
-    """
-    n = len(weight)
-    into = np.zeros((n, n + 1))
-    into[:, :n] = weight
-    with np.errstate(over="ignore"):
-        root = int(into.sum(axis=1).argmax())
-    into[root, :n] = 0.0
-    into[root, n] = 1.0
-    return into
 
 
 class Elimination(NamedTuple):
@@ -213,57 +177,8 @@ def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
                 parent[v] = -1
 
 
-@kernel(new_arrays=True)
-def walk_trees(into: Floats, streams: Streams, parents: Ints) -> None:
-    """Draw trees by random walks, one for each stream; see :func:`split_trees`."""
-    n = len(into)
-    cumulative, in_tree = np.empty((n, n + 1)), np.empty(n + 1, np.bool_)
-    guide = np.empty((n, n + 1), np.int64)
-    for v in range(n):
-        total = 0.0
-        for u in range(n + 1):
-            total += into[v, u]
-            cumulative[v, u] = total
-        # Where the search for each part of the whole weight begins: it takes a step or two.
-        u = 0
-        for part in range(n + 1):
-            while cumulative[v, u] < part * total / (n + 1):
-                u += 1
-            guide[v, part] = u
-    for tree in range(len(streams)):
-        parent = parents[tree]
-        in_tree[:n] = False
-        in_tree[n] = True
-        for start in range(n):
-            v = start
-            while not in_tree[v]:
-                height = uniform(streams, tree)
-                u = guide[v, int(height * (n + 1))]
-                while cumulative[v, u] < height * cumulative[v, n]:
-                    u += 1
-                parent[v] = u
-                v = u
-            # The last step from each vertex counts: this leaves out the loops.
-            v = start
-            while not in_tree[v]:
-                in_tree[v] = True
-                v = parent[v]
-        for v in range(n):
-            if parent[v] == n:
-                parent[v] = -1
-
-
-def expected_steps(into: Floats) -> float:
-    """Expected number of steps of the walks that make a tree."""
-    graphs = new_graphs(1, len(into))
-    n = len(into)
-    graphs[:, :n, :n], graphs[:, :n, -1] = into[:, :n, np.newaxis], into[:, n, np.newaxis]
-    eliminate_graphs(graphs, 1, False, True)
-    return float(into.sum(axis=1) @ graphs[0, :n, :n, 0].diagonal())
-
-
 def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float]:
-    """Draw spanning trees by the faster algorithm.
+    """Draw spanning trees.
 
     Parameters
     ----------
@@ -294,10 +209,5 @@ def draw_trees(into: Floats, n_trees: int, seed: np.uint64) -> tuple[Ints, float
             "differ by 300 orders of magnitude)."
         )
     parents = np.empty((n_trees, len(into)), np.int64)
-    streams = start_streams(seed, n_trees)
-    # To find the expected number of steps takes as long as to split some n / 3 trees.
-    if n_trees > len(into) and expected_steps(graph.into) < _STEPS_PER_VERTEX * len(into):
-        walk_trees(graph.into, streams, parents)
-    else:
-        split_trees(graph, streams, parents)
+    split_trees(graph, start_streams(seed, n_trees), parents)
     return parents, log_weight

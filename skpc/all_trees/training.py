@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from skpc._arrays import Floats, Ints
-from skpc.all_trees.all_trees import Components, Workspace
-from skpc.all_trees.incomplete import estimate_missing, redraw_rows
+from skpc.all_trees.all_trees import Components
+from skpc.all_trees.incomplete import estimate_missing
 from skpc.all_trees.parameters import ComponentParameters, PairTables
 from skpc.counting.clustering import as_numbers, cluster_rows
 
@@ -24,9 +25,8 @@ _EPS = 1e-8
 _EVEN_PART = 0.3
 #: Iterations of k-means at the start.
 _CLUSTERING = 100
-#: Completions or trees from which the first completion of a row is drawn, and steps of the Markov
-#: chain that completes it later.
-_TREES, _STEPS = 30, 2
+#: Completions or trees from which that of a row is drawn.
+_COMPLETIONS = 16
 #: Epochs between two completions of the missing cells of training rows.
 _REFRESH = 5
 #: Number of cells in a batch, with these limits on its number of rows. The fixed cost of a step is
@@ -49,18 +49,6 @@ class TrainingOptions(NamedTuple):
     max_iter: int
     tol: float
     n_iter_no_change: int
-
-
-class TrainedTrees(NamedTuple):
-    """Parameters, and how they were found.
-
-    ``scores`` are the mean log-likelihoods that were watched, one an epoch (or an iteration of
-    L-BFGS), in nats a row.
-    """
-
-    vector: Floats
-    scores: list[float]
-    converged: bool
 
 
 class Adam(NamedTuple):
@@ -97,7 +85,7 @@ class TrainingRows(NamedTuple):
     weight: Floats
 
 
-class IncompleteRows:
+class IncompleteRows(NamedTuple):
     """Rows whose missing cells are drawn from a model, again and again.
 
     Parameters
@@ -110,37 +98,46 @@ class IncompleteRows:
         Source of the draws.
     """
 
-    def __init__(self, codes: Ints, weight: Floats, random_state: np.random.RandomState):
-        self.weight = weight
-        self.missing = (codes < 0).any(axis=1)
-        self._codes = codes
-        self._random_state = random_state
-        self._filled: Ints | None = None
+    codes: Ints
+    weight: Floats
+    random_state: np.random.RandomState
 
-    def __repr__(self) -> str:
-        return f"IncompleteRows(n_rows={len(self.weight)}, n_incomplete={self.missing.sum()})"
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Whether some cell of each row is missing."""
+        return np.asarray((self.codes < 0).any(axis=1))
 
     def drawn_from(self, mixture: Components) -> TrainingRows:
-        """The rows with missing cells drawn anew: at first by sampling a few trees.
-
-        Later draws are steps of a Markov chain that starts from the draws before. Its distribution
-        comes the closer to that of the missing cells the more often they are drawn.
-        """
-        at = self.missing
-        if self._filled is None:
-            seeds = self._random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
-            self._filled = self._codes.copy()
-            estimates = estimate_missing(mixture, self._codes[at], seeds, "auto", _TREES)
-            self._filled[at] = estimates.draws
-        for _ in range(_STEPS if at.any() else 0):
-            self._filled[at] = redraw_rows(
-                mixture, self._codes[at], self._filled[at], self._random_state
-            )
-        return TrainingRows(mixture.models[0].states_of(self._filled), self.weight)
+        """The rows with their missing cells drawn."""
+        filled, at = self.codes.copy(), self.missing
+        seeds = self.random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
+        drawn = estimate_missing(mixture, filled[at], seeds, "auto", _COMPLETIONS, marginals=False)
+        filled[at] = drawn.draws[:, 0]
+        return TrainingRows(mixture.models[0].states_of(filled), self.weight)
 
 
-class _EarlyStopping:
-    """Keeps the parameters to return, and says when nothing better is to be expected."""
+class Training:
+    """Keeps the parameters to return, and says when nothing better is to be expected.
+
+    Parameters
+    ----------
+    parameters : ComponentParameters
+        What is to be learned.
+    vector : ndarray of shape (n_parameters,)
+        Where to start; later what is returned.
+    options : TrainingOptions
+        How to train.
+    advance : callable
+        Called after each epoch.
+
+    Attributes
+    ----------
+    scores : list of float
+        Mean log-likelihoods that were watched, one an epoch (or an iteration of L-BFGS), in nats a
+        row.
+    converged : bool
+        Whether nothing better is to be expected.
+    """
 
     def __init__(
         self,
@@ -232,7 +229,7 @@ def train_trees(
     options: TrainingOptions,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],
-) -> TrainedTrees:
+) -> Training:
     """Maximise the likelihood of weighted rows.
 
     If cells are missing they are drawn anew from the current model every few epochs (Monte Carlo
@@ -257,10 +254,10 @@ def train_trees(
 
     Returns
     -------
-    TrainedTrees
-        The last parameters; with validation rows, those of the epoch that scored best.
+    Training
+        With the last parameters; with validation rows, those of the epoch that scored best.
     """
-    watch, adam = _EarlyStopping(parameters, vector, options, advance), Adam.from_size(len(vector))
+    watch, adam = Training(parameters, vector, options, advance), Adam.from_size(len(vector))
     refresh = rows.missing.any() or (validation is not None and validation.missing.any())
     while refresh or not watch.scores:
         model = parameters.model(vector)
@@ -274,10 +271,10 @@ def train_trees(
             vector = _epochs(watch, vector, complete, n_iter, adam, random_state)
         if watch.stopped:
             break
-    return TrainedTrees(watch.vector, watch.scores, watch.converged)
+    return watch
 
 
-def _lbfgs(watch: _EarlyStopping, vector: Floats, rows: TrainingRows, n_iter: int) -> Floats:
+def _lbfgs(watch: Training, vector: Floats, rows: TrainingRows, n_iter: int) -> Floats:
     """Iterations of L-BFGS on all rows, until the watch says stop."""
     states, weight = rows.states, rows.weight / rows.weight.sum()
 
@@ -300,7 +297,7 @@ def _lbfgs(watch: _EarlyStopping, vector: Floats, rows: TrainingRows, n_iter: in
 
 
 def _epochs(
-    watch: _EarlyStopping,
+    watch: Training,
     vector: Floats,
     rows: TrainingRows,
     n_epochs: int,
@@ -366,12 +363,10 @@ def adam_pass(
     """
     score, total = 0.0, 0.0
     vector, visited = vector.copy(), np.zeros_like(vector)
-    n_steps, workspace = 0, Workspace()
+    n_steps = 0
     for batch, weight in _batches(rows.weight, batch_size, random_state, n_rows):
         part = weight.sum()
-        log_likelihood, gradient = parameters.ascent(
-            vector, rows.states[batch], weight / part, workspace
-        )
+        log_likelihood, gradient = parameters.ascent(vector, rows.states[batch], weight / part)
         score += float(weight @ log_likelihood)
         total += float(part)
         adam.step(gradient, rate(int(adam.n_steps[0])), vector, visited)

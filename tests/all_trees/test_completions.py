@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc._random import row_seeds
 from skpc.all_trees import DirectedParameters, UndirectedParameters, completions
-from skpc.all_trees.completions import Request, enumerate_completions
+from skpc.all_trees.completions import Estimates, enumerate_completions
 from skpc.all_trees.incomplete import estimate_missing
 from tests.all_trees.test_incomplete import KINDS, N_STATES, random_mixture, truth
 
@@ -27,13 +27,19 @@ def way(request, monkeypatch):
         monkeypatch.setattr(completions, "_CELLS", 30)
 
 
+def summed(mixture, rows, height):
+    """All answers for some rows, by a height for each draw."""
+    found = Estimates.of_observed(rows, mixture.models[0].ptr, True, height.shape[1])
+    enumerate_completions(mixture, rows, height, found)
+    return found
+
+
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_are_those_over_all_rows(kind, n_components):
     mixture, rows = random_mixture(kind, n_components), rows_with_missing_cells(40)
-    request = Request(n_draws=np.zeros(40, np.int64))
-    found = enumerate_completions(mixture, rows, request, np.empty(0))
+    found = summed(mixture, rows, np.empty((40, 0)))
     for row, log_p, marginals in zip(rows, found.log_likelihood, found.marginals):
         log_truth, true_marginals = truth(mixture, row)
         assert log_p == pytest.approx(log_truth, abs=1e-12)
@@ -42,9 +48,7 @@ def test_sums_are_those_over_all_rows(kind, n_components):
 
 def all_answers(rows):
     mixture = random_mixture(DirectedParameters, 2)
-    extended = np.where((rows < 0) & (np.arange(len(rows)) % 2 == 0)[:, np.newaxis], 0, rows)
-    request = Request(n_draws=np.arange(len(rows)) % 3, extended=extended)
-    return estimate_missing(mixture, rows, row_seeds(rows, 0), "collapsed", 1000, request)
+    return estimate_missing(mixture, rows, row_seeds(rows, 0), "collapsed", 1000, n_draws=2)
 
 
 def test_rows_that_share_completions_have_the_answers_of_each_alone(monkeypatch):
@@ -63,11 +67,10 @@ def test_rows_that_share_completions_have_the_answers_of_each_alone(monkeypatch)
 def test_draws_have_the_probabilities_of_the_completions():
     mixture = random_mixture(UndirectedParameters, 1)
     row = np.array([[-1, 1, -1, 2]])
-    heights = (np.arange(1000) + 0.5) / 1000
-    found = enumerate_completions(mixture, row, Request(False, np.array([1000])), heights)
+    found = summed(mixture, row, (np.arange(1000)[np.newaxis] + 0.5) / 1000)
     log_total = truth(mixture, row[0])[0]
     for a in range(2):
         for b in range(2):
-            share = np.mean((found.draws[:, 0] == a) & (found.draws[:, 2] == b))
+            share = np.mean((found.draws[0, :, 0] == a) & (found.draws[0, :, 2] == b))
             probability = np.exp(truth(mixture, np.array([a, 1, b, 2]))[0] - log_total)
             assert share == pytest.approx(probability, abs=0.002)

@@ -5,11 +5,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc._random import row_seeds
-from skpc.all_trees import ComponentParameters, DirectedParameters, UndirectedParameters
-from skpc.all_trees.completions import Request
-from skpc.all_trees.density import add_sampled_trees
-from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes, redraw_rows
-from skpc.circuit import CircuitBuilder
+from skpc.all_trees import (
+    AllTreesDensity,
+    ComponentParameters,
+    DirectedParameters,
+    UndirectedParameters,
+)
+from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
+from skpc.domain import Domain
 from skpc.queries import log_likelihood
 from tests.naive.all_trees import all_rows
 
@@ -73,33 +76,17 @@ def test_rows_with_many_completions_are_estimated(kind, n_components, method, mo
 
 
 @pytest.mark.parametrize("method", ["exact", "auto", "collapsed"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_cells_that_are_asked_for_have_their_conditional_probability(kind, method, monkeypatch):
-    if method != "exact":
-        monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
-    mixture = random_mixture(kind, 2)
-    codes, extended = ROWS[:4], np.array([[0, 1, 1, -1], [1, -1, -1, 2], ROWS[2], [1, 0, 1, 2]])
-    request = Request(marginals=False, n_draws=0, extended=extended)
-    found = estimate_missing(mixture, codes, row_seeds(codes, 0), of_rows(method), 3000, request)
-    for code, whole, log_conditional in zip(codes, extended, found.log_conditional):
-        expected = truth(mixture, whole)[0] - truth(mixture, code)[0]
-        assert log_conditional == pytest.approx(expected, abs=1e-10 if method == "exact" else 0.3)
-        assert log_conditional <= 0.0
-
-
-@pytest.mark.parametrize("method", ["exact", "auto", "collapsed"])
 def test_many_draws_of_one_row_have_the_distribution_of_its_missing_cells(method, monkeypatch):
     if method != "exact":
         monkeypatch.setattr("skpc.all_trees.incomplete._MOST_COMPLETIONS", 1)
     mixture = random_mixture(DirectedParameters, 2)
-    request = Request(n_draws=np.array([4000, 1, 0]))
     seeds = np.arange(3, dtype=np.uint64)
-    found = estimate_missing(mixture, ROWS[:3], seeds, of_rows(method), 3000, request)
-    assert found.draws.shape == (4001, 4)
+    found = estimate_missing(mixture, ROWS[:3], seeds, of_rows(method), 3000, n_draws=4000)
+    assert found.draws.shape == (3, 4000, 4)
     _, marginals = truth(mixture, ROWS[0])
     ptr = mixture.models[0].ptr
     for column in (1, 3):
-        share = np.bincount(found.draws[:4000, column], minlength=N_STATES[column]) / 4000
+        share = np.bincount(found.draws[0, :, column], minlength=N_STATES[column]) / 4000
         assert_allclose(share, marginals[ptr[column] : ptr[column + 1]], atol=0.05)
 
 
@@ -114,9 +101,9 @@ def test_draws_have_the_distribution_of_the_missing_cells(method, monkeypatch):
     _, marginals = truth(mixture, ROWS[0])
     ptr = mixture.models[0].ptr
     for column in (1, 3):
-        share = np.bincount(found.draws[:, column], minlength=N_STATES[column]) / 4000
+        share = np.bincount(found.draws[:, 0, column], minlength=N_STATES[column]) / 4000
         assert_allclose(share, marginals[ptr[column] : ptr[column + 1]], atol=0.04)
-    assert_array_equal(found.draws[:, [0, 2]], rows[:, [0, 2]])
+    assert_array_equal(found.draws[:, 0, [0, 2]], rows[:, [0, 2]])
 
 
 @pytest.mark.parametrize("method", ["auto", "collapsed"])
@@ -143,20 +130,6 @@ def test_samples_have_the_exact_distribution(kind):
     assert_allclose(share[every @ radix], probability, atol=0.012)
 
 
-def test_redrawn_rows_keep_the_distribution():
-    mixture = random_mixture(DirectedParameters, 2)
-    generator = np.random.RandomState(0)
-    rows = draw_rows(mixture, 6000, generator)
-    hidden = rows.copy()
-    hidden[:, 1:3] = -1
-    again = redraw_rows(mixture, hidden, rows, generator)
-    assert_array_equal(again[:, [0, 3]], rows[:, [0, 3]])
-    assert not np.array_equal(again, rows)
-    for column, k in ((1, 3), (2, 2)):
-        before, after = (np.bincount(x[:, column], minlength=k) / 6000 for x in (rows, again))
-        assert_allclose(after, before, atol=0.03)
-
-
 def test_local_modes_cannot_be_improved_by_one_cell():
     mixture = random_mixture(DirectedParameters, 1)
     peaks = [np.linspace(0.0, 1.0, k) for k in N_STATES]
@@ -179,11 +152,11 @@ def test_a_sampled_mixture_of_trees_approaches_the_mixture_of_all():
     mixture = random_mixture(DirectedParameters, 2)
     every = np.array(all_rows(N_STATES))
     truth = mixture.log_likelihood(mixture.models[0].states_of(every))
-    gaps = []
+    domain = Domain.fit(every.astype(float), categorical_features=range(4))
+    density, gaps = AllTreesDensity(mixture, domain, 0, "auto", 100), []
     for n_trees in (1, 30, 3000):
-        builder = CircuitBuilder(list(N_STATES))
-        add_sampled_trees(builder, mixture, n_trees, np.random.RandomState(0))
-        found = log_likelihood(builder.build(), every.astype(float))
+        circuit = density.sampled_circuit(n_trees, np.random.RandomState(0))
+        found = log_likelihood(circuit, every.astype(float))
         assert np.exp(found).sum() == pytest.approx(1.0)
         gaps.append(np.exp(truth) @ (truth - found))
     assert gaps[0] > gaps[1] > gaps[2]

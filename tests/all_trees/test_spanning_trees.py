@@ -5,9 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from skpc.all_trees import spanning_trees
 from skpc.all_trees.determinants import expected_edges
-from skpc.all_trees.spanning_trees import draw_trees, eliminate, expected_steps, hang_undirected
+from skpc.all_trees.spanning_trees import draw_trees, eliminate
 from tests.naive import spanning_trees as naive
 
 N_DRAWS = 100_000
@@ -21,10 +20,12 @@ def log_weights(n, seed, spread=1.0):
 
 
 def edges_into(weight, roots=None):
-    """Weights into each vertex; undirected trees hang from one of the vertices."""
+    """Weights into each vertex; undirected trees hang from the first vertex."""
     weight = np.array(weight, dtype=float)
     np.fill_diagonal(weight, 0.0)
-    return hang_undirected(weight) if roots is None else np.column_stack([weight.T, roots])
+    if roots is None:
+        weight[:, 0], roots = 0.0, np.arange(len(weight)) == 0
+    return np.column_stack([weight.T, roots])
 
 
 def log_tree_weight(weight, roots=None):
@@ -75,12 +76,6 @@ def draw(weight, root_weight=None, n_trees=1, seed=0):
     return draw_trees(edges_into(weight, root_weight), n_trees, np.uint64(seed))[0]
 
 
-@pytest.fixture(params=[0.0, 1e300])
-def way(request, monkeypatch):
-    """Split all trees, or walk to all."""
-    monkeypatch.setattr(spanning_trees, "_STEPS_PER_VERTEX", request.param)
-
-
 def assert_frequencies(found, expected, n_draws):
     """Six standard deviations of each count, and room for the skew of small ones."""
     assert set(found) <= set(expected)
@@ -89,7 +84,6 @@ def assert_frequencies(found, expected, n_draws):
         assert error <= 6 * np.sqrt(n_draws * probability) + 6 * (probability > 0), key
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("n", "spread"), [(1, 1), (3, 3), (4, 4), (5, 2)])
 def test_directed_forests_come_as_often_as_enumeration_says(n, spread):
     log_weight, log_root, _ = log_weights(n, 10 + n, spread)
@@ -98,7 +92,6 @@ def test_directed_forests_come_as_often_as_enumeration_says(n, spread):
     assert_frequencies(Counter(map(tuple, parents.tolist())), expected, N_DRAWS)
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("n", "spread"), [(1, 1), (4, 4), (6, 2)])
 def test_undirected_trees_come_as_often_as_enumeration_says(n, spread):
     log_weight = log_weights(n, 20 + n, spread)[2]
@@ -130,7 +123,6 @@ def test_edges_of_large_trees_come_as_often_as_their_probabilities(directed, spr
     assert_frequencies(dict(np.ndenumerate(found)), pairs, n_draws)
 
 
-@pytest.mark.usefixtures("way")
 def test_each_tree_has_a_stream_of_its_own():
     log_weight, log_root, _ = log_weights(12, 0)
     many = draw(np.exp(log_weight), np.exp(log_root), 50, seed=4)
@@ -158,14 +150,6 @@ def test_a_pair_that_holds_fast_does_not_trap_the_sampler():
     parents = draw(weight, np.ones(50), n_trees=2000)
     assert ((parents[:, 3] == 4) | (parents[:, 4] == 3)).all()
     assert ((parents[:, 3] == 4) & (parents[:, 4] == 3)).sum() == 0
-
-
-def test_expected_steps_are_those_of_the_inverse_laplacian():
-    log_weight, log_root, _ = log_weights(20, 0)
-    into = edges_into(np.exp(log_weight), np.exp(log_root))
-    laplacian = np.diag(into.sum(axis=1)) - into[:, :-1].T
-    expected = into.sum(axis=1) @ np.linalg.inv(laplacian).diagonal()
-    assert expected_steps(into) == pytest.approx(expected)
 
 
 def test_no_trees_are_drawn_where_none_are_asked_for():

@@ -35,7 +35,6 @@ import skpc.queries.passes.induced
 import skpc.variables.gaussian
 from skpc import CutsetNetworkBD, TableMixture
 from skpc.all_trees.determinants import expected_edges
-from skpc.all_trees.spanning_trees import draw_trees, walk_trees
 from skpc.circuit import CircuitBuilder, mixture
 from skpc.domain._rows import all_are_cells
 from skpc.learning import learn_cutset_network
@@ -219,21 +218,8 @@ def trees_side_by_side() -> Pair:
     )
 
 
-def walks_to_trees() -> Pair:
-    """Random trees by walks, and by splitting; other trees, of the same graph."""
-    into = np.random.default_rng(0).random((100, 101))
-    return Pair(
-        lambda: draw_trees(into, 1000, np.uint64(0))[1],
-        lambda: draw_trees(into, 1000, np.uint64(0))[1],
-        "1,000 trees of 100 columns",
-        walk_trees.py_func,  # type: ignore[attr-defined]
-        lambda: mock.patch("skpc.all_trees.spanning_trees._STEPS_PER_VERTEX", 0.0),
-    )
-
-
 PATHS = (
     trees_side_by_side,
-    walks_to_trees,
     bits_of_binary_columns,
     induced_trees_of_complete_rows,
     induced_trees_of_mixtures,

@@ -44,10 +44,13 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees
+from skpc._random import start_streams
 from skpc.all_trees import AllTrees, Components
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
-from skpc.all_trees.importance import estimate_rows
-from skpc.all_trees.incomplete import estimate_missing, redraw_rows
+from skpc.all_trees.importance import adjust, estimate_rows
+from skpc.all_trees.incomplete import estimate_missing
+from skpc.all_trees.spanning_trees import draw_trees
+from skpc.all_trees.tree_inference import draw_each
 from skpc.datasets import fetch_debd, make_missing
 from skpc.domain import merge_rows
 from skpc.queries import log_likelihood
@@ -223,20 +226,36 @@ def _drawn_cells(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple
         seeds = np.arange(n, dtype=np.uint64) + np.uint64(1_000_003 * (seed + i))
         one_tree = estimate_rows("collapsed", model, np.repeat(row[np.newaxis], n, 0), seeds, 1)
         weight = np.exp(one_tree.log_likelihood - one_tree.log_likelihood.max())
-        ones[i] = weight @ one_tree.draws / weight.sum()
+        ones[i] = weight @ one_tree.draws[:, 0] / weight.sum()
         sizes[i] = weight.sum() ** 2 / (weight**2).sum()
     return ones, sizes
 
 
 def _gibbs(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple[Any, Any]:
     """Shares of ones on the way of a Markov chain that starts from a few completions."""
-    mixture, random_state = Components(np.zeros(1), (model,)), np.random.RandomState(seed)
-    state = estimate_rows("auto", model, codes, np.arange(len(codes), dtype=np.uint64), 30).draws
+    random_state = np.random.RandomState(seed)
+    seeds = np.arange(len(codes), dtype=np.uint64)
+    state = estimate_rows("auto", model, codes, seeds, 30).draws[:, 0]
     total = np.zeros(codes.shape)
     for sweep in range(n + n // 10):
-        state = redraw_rows(mixture, codes, state, random_state)
+        state = _redrawn(model, codes, state, random_state)
         total += state if sweep >= n // 10 else 0.0
     return total / n, np.full(len(codes), np.nan)
+
+
+def _redrawn(
+    model: AllTrees, codes: np.ndarray, filled: np.ndarray, random_state: np.random.RandomState
+) -> np.ndarray:
+    """Draw the tree of each row given all its cells, then its missing cells given the tree."""
+    trees, again, parents = model.tree_tables(), codes.copy(), np.empty_like(codes)
+    factor, proposal = np.empty_like(trees.into), np.empty_like(trees.into)
+    seeds = random_state.randint(2**31, size=len(codes) + 1).astype(np.uint64)
+    for row, seed in enumerate(seeds[1:]):
+        # No cell is missing from what is filled: nothing is averaged.
+        adjust(trees, np.ones(trees.ptr[-1]), filled[row], factor, proposal)
+        parents[row] = draw_trees(proposal, 1, seed)[0][0]
+    draw_each(trees, parents, start_streams(seeds[0], len(codes)), again)
+    return again
 
 
 def _of_estimator(method: str) -> Sampler:

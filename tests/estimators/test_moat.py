@@ -264,8 +264,7 @@ def test_former_ways_to_estimate_warn_and_mean_auto(inference):
 def test_threads_change_no_bit_of_fits_and_answers(orientation, n_components, monkeypatch):
     for place in ("determinants._HELD", "determinants._ENTRIES"):
         monkeypatch.setattr(f"skpc.all_trees.{place}", 1000)
-    for place in ("incomplete", "importance"):
-        monkeypatch.setattr(f"skpc.all_trees.{place}._ROWS", 3)
+    monkeypatch.setattr("skpc.all_trees.importance._ROWS", 3)
     X = with_missing_cells(chain_rows(150, 9), 0.3)
     found = []
     for n_jobs in (None, 2):
