@@ -109,13 +109,9 @@ def _hear_children(
         is_child = min(edge[c, v] / max(1.0 - edge[v, c], _LEAST), 1.0)
         if c == v or is_child < _FAINT:
             continue
-        largest = 0.0
         for b in range(begin, end):
             heard[c, b] = max(1.0 + is_child * (message[c, b] / average[c, v] - 1.0), _LEAST)
             heard[n + 1, b] *= heard[c, b]
-            largest = max(largest, heard[n + 1, b])
-        for b in range(begin, end):
-            heard[n + 1, b] = max(heard[n + 1, b] / largest, _LEAST)
 
 
 @kernel(new_arrays=True)

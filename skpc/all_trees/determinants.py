@@ -19,6 +19,7 @@ tests/naive/spanning_trees.py.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm
@@ -367,7 +368,6 @@ def expected_edges(
     index: Ints,
     weight: Floats,
     symmetric: bool,
-    expected: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """The edges of random spanning trees, by the states of their ends.
 
@@ -379,8 +379,6 @@ def expected_edges(
         See :func:`log_tree_weights`.
     weight : array of shape (n_rows,)
         Weights of the rows.
-    expected : array of shape (n_states, n_states) or None, default=None
-        Where to add the edges; None takes new memory.
 
     Returns
     -------
@@ -404,40 +402,27 @@ def expected_edges(
            [0.667, 0.   , 0.   ],
            [0.667, 0.667, 0.   ]])
     """
-    expected = np.zeros_like(factor) if expected is None else expected
-    n, threads = index.shape[1] - 1, n_threads()
-    parts = _parts(len(index), n)
-    log_weights = [
-        _add_parts(factor, index, weight, symmetric, expected, parts[first : first + threads])
-        for first in range(0, len(parts), threads)
-    ]
-    return np.concatenate([np.empty(0), *log_weights]), expected
-
-
-def _add_parts(
-    factor: Floats,
-    index: Ints,
-    weight: Floats,
-    symmetric: bool,
-    expected: Floats,
-    parts: list[slice],
-) -> Floats:
-    """The same for some parts of the rows whose inverses are in memory together."""
-    n, n_rows = index.shape[1] - 1, parts[-1].stop - parts[0].start
+    n, expected = index.shape[1] - 1, np.zeros_like(factor)
+    parts, log_weights = _parts(len(index), n), [np.empty(0)]
 
     def eliminate(rows: slice) -> tuple[Floats, Floats]:
         return _eliminate_rows(factor, index[rows], symmetric, True)
 
-    eliminated = in_threads(eliminate, parts)
+    for first in range(0, len(parts), n_threads()):
+        # The inverses of a part for each thread are in memory together.
+        held = parts[first : first + n_threads()]
+        eliminated = in_threads(eliminate, held)
+        log_weights += [log_weight for log_weight, _ in eliminated]
 
-    def add(children: slice) -> None:
-        span = np.array([children.start, children.stop])
-        # The rows in their order, whatever the number of threads: no bit depends on it.
-        for (_, inverse), rows in zip(eliminated, parts):
-            _add_edges(inverse, factor, index[rows], weight[rows], symmetric, span, expected)
+        def add(children: slice, held: Any = held, eliminated: Any = eliminated) -> None:
+            span = np.array([children.start, children.stop])
+            # The rows in their order, whatever the number of threads: no bit depends on it.
+            for (_, inverse), rows in zip(eliminated, held):
+                _add_edges(inverse, factor, index[rows], weight[rows], symmetric, span, expected)
 
-    in_threads(add, slices(n, max(1, round(_ENTRIES / (n * n_rows + 1)))))
-    return np.concatenate([log_weight for log_weight, _ in eliminated])
+        n_entries = n * (held[-1].stop - held[0].start)
+        in_threads(add, slices(n, max(1, round(_ENTRIES / (n_entries + 1)))))
+    return np.concatenate(log_weights), expected
 
 
 def _eliminate_rows(

@@ -30,18 +30,13 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
-from skpc._random import Streams, start_streams, uniform
+from skpc._random import Streams, row_seeds, start_streams, uniform
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
 from skpc.all_trees.completions import Estimates, uniform_heights
 from skpc.all_trees.spanning_trees import draw_trees, eliminate
-from skpc.all_trees.tree_inference import (
-    TreeTables,
-    draw_each,
-    pass_trees,
-    span,
-)
+from skpc.all_trees.tree_inference import TreeTables, draw_each, pass_trees
 
 #: Part of the proposal that is spread evenly over the states, so that no weight is excessive.
 _EVEN = 0.02
@@ -91,48 +86,10 @@ def _propose(
                 log_q[row, order[i]] += math.log(proposal[row, state])
 
 
-class _Drawn:
-    """Completions of rows and the logs of their weights, drawn until they are enough."""
-
-    def __init__(self, model: AllTrees, codes: Ints, seeds: Streams, belief: Floats, n: int):
-        n_states = np.diff(model.ptr)[: codes.shape[1]]
-        self.proposal = (1.0 - _EVEN) * belief[:, :-1] + _EVEN / np.repeat(n_states, n_states)
-        self.size = np.zeros(len(codes), np.int64)
-        self.completions = np.empty((len(codes), n, codes.shape[1]), np.int64)
-        self.log_weight = np.empty((len(codes), n))
-        #: Log of the mean weight, its squared relative error, and whether weights differ too much.
-        self.log_mean, self.error = np.zeros(len(codes)), np.zeros(len(codes))
-        self.poor = np.zeros(len(codes), bool)
-        streams = np.array([start_streams(seed, 1, first=3)[0] for seed in seeds], np.uint64)
-        active, start = np.arange(len(codes)), 0
-        while len(active):
-            stop = min(start + _BATCH, n)
-            few = np.empty((len(active), stop - start, codes.shape[1]), np.int64)
-            log_q, of_rows = np.empty(few.shape[:2]), streams[active]
-            _propose(codes[active], model.ptr, self.proposal[active], of_rows, log_q, few)
-            streams[active] = of_rows
-            log_p = model.log_likelihood(model.states_of(few.reshape(-1, codes.shape[1])))
-            self.completions[active, start:stop] = few
-            self.log_weight[active, start:stop] = log_p.reshape(log_q.shape) - log_q
-            active, start = self._undecided(active, stop, n), stop
-
-    def _undecided(self, rows: Ints, size: int, most: int) -> Ints:
-        """Those of some rows that need more completions than they have."""
-        log_weight = self.log_weight[rows, :size]
-        largest = log_weight.max(axis=1)
-        weight = np.exp(log_weight - largest[:, np.newaxis])
-        total = weight.sum(axis=1)
-        spread = np.maximum(size * (weight**2).sum(axis=1) / total**2 - 1.0, 0.0)
-        self.size[rows], self.log_mean[rows] = size, largest + np.log(total / size)
-        self.error[rows] = spread / max(size - 1, 1)
-        if size >= min(_ENOUGH, most):
-            self.poor[rows] = _POOR * (1.0 + spread) > 1.0
-        enough = self.error[rows] <= min(_ERROR / most, _LARGEST_ERROR)
-        return rows[~(self.poor[rows] | enough | (size == most))]
-
-
-def _marginals(code: Ints, ptr: Ints, proposal: Floats, rows: Ints, weight: Floats) -> Floats:
-    """Probabilities of all states, from weights whose mean is one.
+def _write_marginals(
+    code: Ints, ptr: Ints, proposal: Floats, rows: Ints, weight: Floats, marginals: Floats
+) -> None:
+    """Probabilities of the states of missing cells, from weights whose mean is one.
 
     A state has its probability in the proposal times the mean weight of its completions, and of
     some more of the mean weight of all: so no state is ruled out because none was drawn. There is
@@ -143,54 +100,67 @@ def _marginals(code: Ints, ptr: Ints, proposal: Floats, rows: Ints, weight: Floa
     states = (rows + ptr[: len(code)]).ravel()
     n_drawn = np.bincount(states, minlength=len(proposal))
     drawn = np.bincount(states, np.repeat(weight, len(code)), len(proposal))
-    marginals = proposal * (drawn + prior) / (n_drawn + prior)
-    marginals /= np.repeat(np.add.reduceat(marginals, ptr[: len(code)]), n_states)
-    marginals[np.repeat(~missing, n_states)] = 0.0
-    marginals[(ptr[: len(code)] + code)[~missing]] = 1.0
-    return marginals
+    estimate = proposal * (drawn + prior) / (n_drawn + prior)
+    estimate /= np.repeat(np.add.reduceat(estimate, ptr[: len(code)]), n_states)
+    np.copyto(marginals, estimate, where=np.repeat(missing, n_states))
 
 
 def _draw_completions(
-    model: AllTrees, codes: Ints, seeds: Streams, belief: Floats, n: int, out: Estimates
+    model: AllTrees, codes: Ints, seeds: Streams, belief: Floats, most: int, out: Estimates
 ) -> Ints:
-    """Estimate rows by drawing completions, ``n`` at most; return the rows where these are poor."""
-    drawn = _Drawn(model, codes, seeds, belief, n)
+    """Estimate rows by drawing some completions; return the rows where these are poor."""
+    n_states = np.diff(model.ptr)[: codes.shape[1]]
+    proposal = (1.0 - _EVEN) * belief[:, :-1] + _EVEN / np.repeat(n_states, n_states)
+    completions = np.empty((len(codes), most, codes.shape[1]), np.int64)
+    log_weights = np.empty((len(codes), most))
     heights = uniform_heights(seeds, out.draws.shape[1], 2)
-    for row in np.flatnonzero(~drawn.poor):
-        size, proposal = drawn.size[row], drawn.proposal[row]
-        rows, code = drawn.completions[row, :size], codes[row]
-        weight = np.exp(drawn.log_weight[row, :size] - drawn.log_mean[row])
-        if out.marginals.shape[1]:
-            out.marginals[row] = _marginals(code, model.ptr, proposal, rows, weight)
-        cumulated = np.cumsum(weight)
-        out.draws[row] = rows[np.searchsorted(cumulated, heights[row] * cumulated[-1])]
-        out.log_likelihood[row] = drawn.log_mean[row]
-        worth = 1.0 / drawn.error[row] if drawn.error[row] > 0.0 else np.inf
-        out.effective_sample_size[row] = worth if size > 1 else 1.0
-    return np.flatnonzero(drawn.poor)
+    streams = row_seeds(seeds.view(np.int64)[:, np.newaxis], 3)
+    active, start, given_up = np.arange(len(codes)), 0, []
+    while len(active):
+        stop = min(start + _BATCH, most)
+        few = np.empty((len(active), stop - start, codes.shape[1]), np.int64)
+        log_q, of_rows = np.empty(few.shape[:2]), streams[active]
+        _propose(codes[active], model.ptr, proposal[active], of_rows, log_q, few)
+        log_p = model.log_likelihood(model.states_of(few.reshape(-1, codes.shape[1])))
+        streams[active], completions[active, start:stop] = of_rows, few
+        log_weights[active, start:stop] = log_p.reshape(log_q.shape) - log_q
+        log_weight = log_weights[active, :stop]
+        largest = log_weight.max(axis=1, keepdims=True)
+        weight = np.exp(log_weight - largest)
+        mean = weight.mean(axis=1, keepdims=True)
+        weight /= mean
+        out.log_likelihood[active] = (largest + np.log(mean))[:, 0]
+        # The squared relative error of the mean weight.
+        spread = np.maximum((weight**2).mean(axis=1) - 1.0, 0.0)
+        error = spread / (stop - 1) if stop > 1 else np.ones(len(active))
+        with np.errstate(divide="ignore"):
+            out.effective_sample_size[active] = 1.0 / error
+        poor = (stop >= min(_ENOUGH, most)) & (_POOR * (1.0 + spread) > 1.0)
+        done = ~poor & ((error <= min(_ERROR / most, _LARGEST_ERROR)) | (stop == most))
+        for row, of_row in zip(active[done], weight[done]):
+            rows = completions[row, :stop]
+            if out.draws.shape[1]:
+                cumulated = np.cumsum(of_row)
+                out.draws[row] = rows[np.searchsorted(cumulated, heights[row] * cumulated[-1])]
+            if out.marginals.shape[1]:
+                marginals = out.marginals[row]
+                _write_marginals(codes[row], model.ptr, proposal[row], rows, of_row, marginals)
+        given_up.append(active[poor])
+        active, start = active[~(poor | done)], stop
+    return np.concatenate(given_up)
 
 
-@kernel
-def adjust(trees: TreeTables, belief: Floats, code: Ints, factor: Floats, proposal: Floats) -> None:
-    """Factor of each edge given the observed cells, and the weights multiplied by it.
+def guide(trees: TreeTables, code: Ints, belief: Floats) -> Floats:
+    """Factor of each edge given the observed cells of a row, shape (n, n + 1).
 
     It is the probability of the state of the child given that of the parent, averaged over
-    ``belief`` where the parent is missing; one where the child is missing.
+    ``belief`` where the parent is missing; one where the child is missing, as only observed cells
+    say something about their parents.
     """
-    ptr, conditional, into = trees
-    n = len(code)
-    for v in range(n):
-        for u in range(n + 1):
-            expected = 1.0
-            # Only observed cells say something about their parents.
-            if code[v] >= 0:
-                row = conditional[ptr[v] + code[v]]
-                first, last = span(ptr, code, u)
-                expected = 0.0
-                for a in range(first, last):
-                    expected += row[a] * belief[a]
-            factor[v, u] = expected
-            proposal[v, u] = into[v, u] * expected if u != v else 0.0
+    factor, observed = np.ones_like(trees.into), np.flatnonzero(code >= 0)
+    given_parent = trees.conditional[trees.ptr[observed] + code[observed]] * belief
+    factor[observed] = np.add.reduceat(given_parent, trees.ptr[:-1], axis=1)
+    return factor
 
 
 def _draw_trees(
@@ -206,11 +176,8 @@ def _draw_trees(
     The cost is O(n^3) and, for each sample, O(n^2) at worst to draw a tree and O(n k^2) for
     inference with k states. The arrays of ``out`` are those of the row alone.
     """
-    factor, proposal = np.ones_like(trees.into), trees.into
-    if belief is not None:
-        proposal = np.empty_like(factor)
-        adjust(trees, belief, code, factor, proposal)
-    parents, log_total = draw_trees(proposal, n_samples, seed[0])
+    factor = np.ones_like(trees.into) if belief is None else guide(trees, code, belief)
+    parents, log_total = draw_trees(trees.into * factor, n_samples, seed[0])
     log_evidence, marginals = np.empty(n_samples), np.empty((n_samples, out.marginals.shape[1]))
     pass_trees(trees, parents, code, log_evidence, marginals)
     # The parent -1 of a root is the last column.
@@ -224,8 +191,7 @@ def _draw_trees(
     # A tree by its weight, then the missing cells given this tree.
     height = uniform_heights(seed, out.draws.shape[1], 2)[0]
     chosen = parents[np.searchsorted(np.cumsum(weight)[:-1], height * total)]
-    streams = start_streams(seed[0], len(height), first=n_samples)
-    draw_each(trees, chosen, streams, out.draws[0])
+    draw_each(trees, chosen, start_streams(seed[0], len(height), first=n_samples), out.draws[0])
 
 
 def estimate_rows(

@@ -78,10 +78,9 @@ def estimate_missing(
     few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
     # Exact rows do not depend on draws, whatever the seeds.
     summed = np.flatnonzero(few & ~complete)
-    if len(summed):
-        of_few = estimates.part(summed)
-        enumerate_completions(mixture, rows[summed], height[summed], of_few)
-        estimates.put(summed, of_few)
+    of_few = estimates.part(summed)
+    enumerate_completions(mixture, rows[summed], height[summed], of_few)
+    estimates.put(summed, of_few)
     many = np.flatnonzero(~(few | complete))
     if len(many):
         of_models = [

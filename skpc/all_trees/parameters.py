@@ -119,15 +119,8 @@ def per_state(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Nu
     return np.repeat(values, np.diff(ptr), axis=axis)
 
 
-def probabilities(logit: Floats, ptr: Ints) -> Floats:
-    """Softmax over the states of each vertex, along the first axis."""
-    largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)
-    weight = np.exp(logit - per_state(largest, ptr))
-    return weight / per_state(block_sums(weight, ptr, 0), ptr)
-
-
-def edge_factors(logit: Floats, ptr: Ints, weight: Floats, factor: Floats) -> None:
-    """Weights of edges times the conditional tables that some logits stand for.
+def probabilities(logit: Floats, ptr: Ints, weight: Floats) -> Floats:
+    """Weights times the conditional tables that some logits stand for.
 
     Parameters
     ----------
@@ -137,13 +130,15 @@ def edge_factors(logit: Floats, ptr: Ints, weight: Floats, factor: Floats) -> No
         The states of vertex v are ``ptr[v] .. ptr[v + 1]``.
     weight : array of shape (n, n_parent_states)
         Weight of the edge into a vertex from the vertex of a state.
-    factor : array of shape (n_states, n_parent_states)
-        Overwritten.
+
+    Returns
+    -------
+    ndarray of shape (n_states, n_parent_states)
     """
-    largest = np.maximum.reduceat(logit, ptr[:-1], axis=0)
-    np.subtract(logit, per_state(largest, ptr), out=factor)
+    factor = logit - per_state(np.maximum.reduceat(logit, ptr[:-1], axis=0), ptr)
     np.exp(factor, out=factor)
     factor *= per_state(weight / block_sums(factor, ptr, 0), ptr)
+    return factor
 
 
 def table_gradient(
@@ -154,7 +149,7 @@ def table_gradient(
     Parameters
     ----------
     factor, ptr, weight
-        See :func:`edge_factors`, which has filled in the factors.
+        See :func:`probabilities`, which returns the factors.
     edge : array of shape (n_states, n_parent_states)
         Expected weight of the rows with an edge between two states.
     gradient : array of shape (n_states, n_parent_states)
@@ -198,11 +193,6 @@ class DirectedParameters(NamedTuple):
         table = np.log(np.column_stack([tables.pair / tables.single, tables.single]))
         return np.concatenate([logit.ravel(), table.ravel()])
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the factors of edges."""
-        return int(self.ptr[-1]) + 1, int(self.ptr[-1]) + 1
-
     def model(self, vector: Floats) -> AllTrees:
         """The mixture that has these parameters."""
         logit, table = self._parts(vector)
@@ -211,9 +201,8 @@ class DirectedParameters(NamedTuple):
         ptr = np.append(self.ptr, self.ptr[-1] + 1)
         weight = np.zeros((len(self.ptr), len(self.ptr)))
         weight[:-1] = softmax(logit, axis=1)
-        factor = np.zeros(self.shape)
-        edge_factors(table, self.ptr, per_state(weight[:-1], ptr, 1), factor[:-1])
-        return AllTrees(ptr, weight, factor, np.zeros(ptr[-1]), False)
+        factor = probabilities(table, self.ptr, per_state(weight[:-1], ptr, 1))
+        return AllTrees(ptr, weight, np.pad(factor, ((0, 1), (0, 0))), np.zeros(ptr[-1]), False)
 
     def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
         """Write the derivative of the log-likelihood of weighted rows under a model.
@@ -268,7 +257,7 @@ class UndirectedParameters(NamedTuple):
         log_weight = vector[:n_pairs]
         weight[np.tril_indices(n, -1)] = np.exp(log_weight - log_weight.max(initial=-np.inf))
         weight += weight.T
-        single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr)
+        single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr, np.ones(n))
         theta = np.ascontiguousarray(vector[n_pairs + n_states :].reshape(self.shape))
         # Places that no pair fills are multiplied below: what memory holds by chance may overflow.
         factor = np.zeros(self.shape)

@@ -304,17 +304,13 @@ def _epochs(
     adam: Adam,
     random_state: np.random.RandomState,
 ) -> Floats:
-    """Epochs of Adam whose rate falls with a cosine, until the watch says stop."""
+    """Epochs of Adam, until the watch says stop."""
     options = watch.options
     n_rows = min(int(_copies(rows.weight).sum()), EPOCH_ROWS)
     n_steps = options.max_iter * _n_batches(n_rows, options.batch_size)
-
-    def rate(step: int) -> float:
-        return 0.5 * options.learning_rate_init * (1.0 + np.cos(np.pi * step / n_steps))
-
     for _ in range(n_epochs):
         vector, mean, score = adam_pass(
-            watch.parameters, vector, rows, options.batch_size, adam, rate, random_state, n_rows
+            watch.parameters, vector, rows, options, adam, random_state, n_rows, n_steps
         )
         if watch.see(mean, score):
             break
@@ -325,11 +321,11 @@ def adam_pass(
     parameters: ComponentParameters,
     vector: Floats,
     rows: TrainingRows,
-    batch_size: int,
+    options: TrainingOptions,
     adam: Adam,
-    rate: Callable[[int], float],
     random_state: np.random.RandomState,
     n_rows: int | None = None,
+    n_steps: float = np.inf,
 ) -> tuple[Floats, Floats, float]:
     """Take Adam through all rows once, or through some, batch by batch.
 
@@ -341,16 +337,17 @@ def adam_pass(
         The parameters before.
     rows : TrainingRows
         Complete rows.
-    batch_size : int
-        Rows a batch, a row of weight two counting twice.
+    options : TrainingOptions
+        The rows of a batch, a row of weight two counting twice, and the learning rate of the first
+        step.
     adam : Adam
         Changed in place.
-    rate : callable
-        Takes the number of steps taken so far and returns the learning rate.
     random_state : RandomState
         Deals the rows out to batches.
     n_rows : int, default=None
         Number of rows, drawn from all; None takes all of them.
+    n_steps : float, default=inf
+        Steps after which the learning rate has fallen to zero, with a cosine.
 
     Returns
     -------
@@ -361,17 +358,17 @@ def adam_pass(
     score : float
         Mean log-likelihood of the rows on the way, in nats.
     """
-    score, total = 0.0, 0.0
+    score, total, first = 0.0, 0.0, int(adam.n_steps[0])
     vector, visited = vector.copy(), np.zeros_like(vector)
-    n_steps = 0
-    for batch, weight in _batches(rows.weight, batch_size, random_state, n_rows):
+    for batch, weight in _batches(rows.weight, options.batch_size, random_state, n_rows):
         part = weight.sum()
         log_likelihood, gradient = parameters.ascent(vector, rows.states[batch], weight / part)
         score += float(weight @ log_likelihood)
         total += float(part)
-        adam.step(gradient, rate(int(adam.n_steps[0])), vector, visited)
-        n_steps += 1
-    visited /= n_steps
+        cosine = np.cos(np.pi * adam.n_steps[0] / n_steps)
+        rate = 0.5 * options.learning_rate_init * (1.0 + cosine)
+        adam.step(gradient, rate, vector, visited)
+    visited /= adam.n_steps[0] - first
     return vector, visited, score / total
 
 

@@ -42,35 +42,10 @@ class TreeTables(NamedTuple):
     into: Floats
 
 
-class TreeWorkspace(NamedTuple):
-    """What is worked out of one tree and one row after the other."""
-
-    #: The vertices of the tree, children before their parents; shape (n,).
-    order: Ints
-    #: Number of children of each vertex that are not in the order yet; shape (n,).
-    n_left: Ints
-    #: Likelihood of what is observed below a variable given its state, up to a factor for each
-    #: variable; states that the cell itself rules out are left alone; shape (n_states + 1,).
-    below: Floats
-    #: One message from a variable to its parent, or scores of states; shape (n_states + 1,).
-    message: Floats
-    #: Probabilities of all states given the observed cells; shape (n_states + 1,).
-    belief: Floats
-
-
 @kernel(new_arrays=True)
-def new_tree_workspace(ptr: Ints) -> TreeWorkspace:
-    """A workspace for the trees of tables whose states begin at ``ptr``."""
-    n, n_states = len(ptr) - 2, ptr[-1]
-    of_states, of_vertices = np.empty((3, n_states)), np.empty((2, n), np.int64)
-    return TreeWorkspace(of_vertices[0], of_vertices[1], of_states[0], of_states[1], of_states[2])
-
-
-@kernel
-def tree_order(parent: Ints, workspace: TreeWorkspace) -> None:
+def tree_order(parent: Ints, order: Ints) -> None:
     """List the vertices such that children come before their parents."""
-    order, n_left = workspace.order, workspace.n_left
-    n_left[:] = 0
+    n_left = np.zeros(len(parent), np.int64)
     for v in range(len(parent)):
         if parent[v] >= 0:
             n_left[parent[v]] += 1
@@ -121,8 +96,8 @@ def _send(
             message[a] += conditional[b, a] * below[b]
 
 
-@kernel
-def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspace) -> float:
+@kernel(new_arrays=True)
+def pass_up(tables: TreeTables, parent: Ints, order: Ints, code: Ints, below: Floats) -> float:
     """Log probability of the observed cells of a row.
 
     Parameters
@@ -130,10 +105,13 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
     tables : TreeTables
     parent : array of shape (n,)
         The tree, -1 for roots.
+    order : array of shape (n,)
+        Its vertices, children before their parents.
     code : array of shape (n,)
         States, -1 where missing.
-    workspace : TreeWorkspace
-        The order of the tree is read, ``below`` is overwritten.
+    below : array of shape (n_states + 1,)
+        Overwritten with the likelihood of what is observed below a variable given its state, up to
+        a factor for each variable; states that the cell itself rules out are left alone.
 
     Returns
     -------
@@ -141,13 +119,12 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
         In nats; -inf where the observed cells are impossible.
     """
     ptr, conditional, _ = tables
-    below, message = workspace.below, workspace.message
-    n = len(parent)
+    n, message = len(parent), np.empty_like(below)
     below[:] = 1.0
     log_scale = 0.0
     # Children before parents: what is below a vertex is complete when its turn comes.
     for at in range(n):
-        v = workspace.order[at]
+        v = order[at]
         u = parent[v] if parent[v] >= 0 else n
         begin, end = span(ptr, code, v)
         first, last = span(ptr, code, u)
@@ -161,19 +138,21 @@ def pass_up(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspa
     return log_scale + math.log(below[ptr[n]])
 
 
-@kernel
-def pass_down(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorkspace) -> None:
+@kernel(new_arrays=True)
+def pass_down(
+    tables: TreeTables, parent: Ints, order: Ints, code: Ints, below: Floats, belief: Floats
+) -> None:
     """Probabilities of all states given the observed cells, after :func:`pass_up`.
 
-    ``workspace.belief`` is overwritten with them. The observed cells must be possible.
+    ``belief`` of shape (n_states + 1,) is overwritten with them. The observed cells must be
+    possible.
     """
     ptr, conditional, _ = tables
-    below, message, belief = workspace.below, workspace.message, workspace.belief
-    n = len(parent)
+    n, message = len(parent), np.empty_like(below)
     belief[:] = 0.0
     belief[ptr[n]] = 1.0
     for at in range(n - 1, -1, -1):
-        v = workspace.order[at]
+        v = order[at]
         if code[v] >= 0:
             belief[ptr[v] + code[v]] = 1.0
             continue
@@ -191,21 +170,21 @@ def pass_down(tables: TreeTables, parent: Ints, code: Ints, workspace: TreeWorks
             belief[b] = expected * below[b]
 
 
-@kernel
+@kernel(new_arrays=True)
 def draw_down(
     tables: TreeTables,
     parent: Ints,
-    workspace: TreeWorkspace,
+    order: Ints,
+    below: Floats,
     streams: Streams,
     stream: int,
     code: Ints,
 ) -> None:
     """Draw the missing cells of ``code`` jointly given the observed ones, after :func:`pass_up`."""
     ptr, conditional, _ = tables
-    below, score = workspace.below, workspace.message
-    n = len(parent)
+    n, score = len(parent), np.empty_like(below)
     for at in range(n - 1, -1, -1):
-        v = workspace.order[at]
+        v = order[at]
         if code[v] >= 0:
             continue
         above = ptr[n] if parent[v] < 0 else ptr[parent[v]] + code[parent[v]]
@@ -226,14 +205,16 @@ def pass_trees(
     ``log_evidence`` of shape (n_trees,) and ``marginals`` of shape (n_trees, n_states) are
     overwritten; marginals of shape (n_trees, 0) are left out.
     """
-    workspace = new_tree_workspace(tables.ptr)
+    order, of_states = np.empty(len(code), np.int64), np.empty((2, tables.ptr[-1]))
+    below, belief = of_states[0], of_states[1]
     for tree in range(len(parents)):
-        tree_order(parents[tree], workspace)
-        log_evidence[tree] = pass_up(tables, parents[tree], code, workspace)
+        parent = parents[tree]
+        tree_order(parent, order)
+        log_evidence[tree] = pass_up(tables, parent, order, code, below)
         if marginals.shape[1] > 0:
-            pass_down(tables, parents[tree], code, workspace)
+            pass_down(tables, parent, order, code, below, belief)
             for s in range(marginals.shape[1]):
-                marginals[tree, s] = workspace.belief[s]
+                marginals[tree, s] = belief[s]
 
 
 @kernel(new_arrays=True)
@@ -250,8 +231,12 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
     codes : array of shape (n_rows, n)
         States, -1 where missing; the observed cells must be possible. Overwritten.
     """
-    workspace = new_tree_workspace(tables.ptr)
+    order, below = np.empty(parents.shape[1], np.int64), np.empty(tables.ptr[-1])
     for row in range(len(codes)):
-        tree_order(parents[row], workspace)
-        pass_up(tables, parents[row], codes[row], workspace)
-        draw_down(tables, parents[row], workspace, streams, row, codes[row])
+        parent, code = parents[row], codes[row]
+        tree_order(parent, order)
+        below[:] = 1.0
+        # Of a row that is drawn whole nothing is observed: this takes half the time.
+        if code.max() >= 0:
+            pass_up(tables, parent, order, code, below)
+        draw_down(tables, parent, order, below, streams, row, code)

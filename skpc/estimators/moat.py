@@ -311,9 +311,8 @@ class MixtureOfAllTrees(TableDensity):
             parameters,
             self._vector,
             IncompleteRows(codes, weight, random_state).drawn_from(self.mixture_),
-            self._options(weight.sum(), codes.shape[1]).batch_size,
+            self._options(weight.sum(), codes.shape[1]),
             adam,
-            lambda step: self.learning_rate_init,
             random_state,
         )
         self.scores_, self.n_iter_, self._adam = [*self.scores_, score], self.n_iter_ + 1, adam

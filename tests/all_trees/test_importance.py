@@ -5,7 +5,8 @@ import pytest
 
 from skpc.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
-from skpc.all_trees.importance import _Drawn, _marginals, adjust, estimate_rows
+from skpc.all_trees.completions import Estimates
+from skpc.all_trees.importance import _draw_completions, estimate_rows, guide
 from skpc.all_trees.tree_inference import TreeTables
 from tests.all_trees.test_spanning_trees import edges_into, log_weights
 from tests.all_trees.test_tree_inference import (
@@ -82,9 +83,8 @@ def test_importance_weights_undo_any_proposal_exactly(n_states):
     for code in CODES[n_states]:
         codes = np.array(code)
         belief = np.append(np.random.default_rng(0).random(n_all - 1), 1.0)
-        factor, proposal = np.empty_like(into), np.empty_like(into)
-        adjust(tables._replace(into=into), belief, codes, factor, proposal)
-        total = 0.0
+        factor = guide(tables._replace(into=into), codes, belief)
+        proposal, total = into * factor, 0.0
         for parents in forests:
             weight = np.prod([proposal[v, u] / factor[v, u] for v, u in enumerate(parents)])
             total += weight * np.exp(log_evidence(tables, parents, code) - log_total)
@@ -228,24 +228,24 @@ def test_the_likelihood_is_unbiased_and_has_the_error_that_is_told():
 
 
 def drawn(tables, into, n_samples, belief):
+    """Estimates from completions, and whether they were given up."""
     model, codes = directed_model(tables, into), np.array([CODE])
-    return _Drawn(model, codes, np.zeros(1, np.uint64), belief[np.newaxis], n_samples)
+    found = Estimates.of_observed(codes, model.ptr, True, 1)
+    seeds = np.zeros(1, np.uint64)
+    poor = _draw_completions(model, codes, seeds, belief[np.newaxis], n_samples, found)
+    return found, len(poor) == 1
 
 
-def test_a_bad_proposal_changes_the_error_but_not_the_answer():
+def test_a_bad_proposal_changes_the_error_but_not_the_answer(monkeypatch):
+    monkeypatch.setattr("skpc.all_trees.importance._POOR", 0.0)
     forests, root, given, tables, into = random_mixture(N_STATES, seed=3)
     even = 1.0 / np.repeat([*N_STATES, 1], [*N_STATES, 1])
-    found = drawn(tables, into, 100_000, even)
+    found, _ = drawn(tables, into, 100_000, even)
     evidence = naive.mixture_evidence(forests, CODE, root, given)
-    assert found.log_mean[0] == pytest.approx(np.log(evidence), abs=6 * np.sqrt(found.error[0]))
-    n_drawn = found.size[0]
-    weight = np.exp(found.log_weight[0, :n_drawn] - found.log_mean[0])
-    ptr = directed_model(tables, into).ptr
-    marginals = _marginals(
-        np.array(CODE), ptr, found.proposal[0], found.completions[0, :n_drawn], weight
-    )
+    error = 6 / np.sqrt(found.effective_sample_size[0])
+    assert found.log_likelihood[0] == pytest.approx(np.log(evidence), abs=error)
     expected = naive.mixture_marginals(forests, CODE, root, given)
-    np.testing.assert_allclose(marginals, expected, atol=0.03)
+    np.testing.assert_allclose(found.marginals[0], expected, atol=0.03)
 
 
 def test_states_that_are_not_drawn_keep_a_probability():
@@ -263,8 +263,8 @@ def test_poor_completions_give_way_to_trees():
     wrong = np.full(len(belief), 1e-9)
     for begin, end in zip(tables.ptr, tables.ptr[1:]):
         wrong[begin + belief[begin:end].argmin()] = 1.0
-    assert not drawn(tables, into, 2000, belief).poor[0]
-    assert drawn(tables, into, 2000, wrong).poor[0]
+    assert not drawn(tables, into, 2000, belief)[1]
+    assert drawn(tables, into, 2000, wrong)[1]
 
 
 def test_rows_of_many_columns_are_estimated_by_trees(monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpc.all_trees import AllTrees, DirectedParameters, UndirectedParameters
-from skpc.all_trees.parameters import PairTables, edge_factors, table_gradient
+from skpc.all_trees.parameters import PairTables, probabilities, table_gradient
 from tests.naive import all_trees as naive
 
 N_STATES = [(2, 2), (2, 2, 2, 2), (3, 2, 4), (5, 1, 2, 3), (2, 3, 2, 2, 2)]
@@ -157,8 +157,7 @@ def test_factors_and_derivatives_are_those_of_plain_sums():
     weight = rng.random((3, 4))
     weight[1, 0] = 0.0
     edge[2:5, :2] = 0.0
-    factor, gradient = np.empty((6, 7)), np.empty((6, 7))
-    edge_factors(logit, PTR, weight[:, PARENT], factor)
+    factor, gradient = probabilities(logit, PTR, weight[:, PARENT]), np.empty((6, 7))
     of_parent = table_gradient(factor, PTR, weight[:, PARENT], edge, gradient)
     for v in range(3):
         block = slice(PTR[v], PTR[v + 1])

@@ -128,8 +128,7 @@ def test_completions_of_rows_follow_the_model_they_are_drawn_from():
     model = parameters.model(found.vector)
     codes = np.tile([1, -1, -1, 0], (3000, 1))
     rows = IncompleteRows(codes, np.ones(3000), np.random.RandomState(0))
-    for _ in range(3):
-        states = rows.drawn_from(model).states
+    states = rows.drawn_from(model).states
     every = np.array([[1, b, c, 0] for b in range(3) for c in range(2)])
     log_likelihood = model.log_likelihood(model.models[0].states_of(every))
     truth = np.exp(log_likelihood - np.logaddexp.reduce(log_likelihood))
@@ -169,7 +168,8 @@ def test_a_pass_changes_the_averages_and_counts_its_steps():
     vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
     rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
     adam = Adam.from_size(len(vector))
-    after, mean, score = adam_pass(parameters, vector, rows, 64, adam, lambda step: 0.01, generator)
+    options = OPTIONS._replace(learning_rate_init=0.01)
+    after, mean, score = adam_pass(parameters, vector, rows, options, adam, generator)
     assert adam.n_steps[0] == round(np.ceil(weight).sum() / 64)
     assert mean_likelihood(parameters, vector, 0) < score + 0.05
     assert mean_likelihood(parameters, after, 0) > mean_likelihood(parameters, vector, 0)
@@ -182,9 +182,8 @@ def test_the_mean_of_a_pass_of_one_step_is_where_it_ends():
     generator = np.random.RandomState(0)
     vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
     rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
-    after, mean, _ = adam_pass(
-        parameters, vector, rows, 10**6, Adam.from_size(len(vector)), lambda step: 0.01, generator
-    )
+    options, adam = OPTIONS._replace(batch_size=10**6), Adam.from_size(len(vector))
+    after, mean, _ = adam_pass(parameters, vector, rows, options, adam, generator)
     assert_allclose(mean, after, rtol=1e-12)
 
 

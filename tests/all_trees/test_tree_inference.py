@@ -10,7 +10,6 @@ from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import (
     TreeTables,
     draw_each,
-    new_tree_workspace,
     pass_down,
     pass_up,
     tree_order,
@@ -31,9 +30,9 @@ def arranged(root, given):
 def passed_up(tables, parent, code):
     """Arrays as the passes take them, and the log probability of the observed cells."""
     parent, code = np.array(parent), np.array(code)
-    workspace = new_tree_workspace(tables.ptr)
-    tree_order(parent, workspace)
-    return parent, code, workspace, pass_up(tables, parent, code, workspace)
+    order, below = np.empty_like(parent), np.empty(tables.ptr[-1])
+    tree_order(parent, order)
+    return parent, order, code, below, pass_up(tables, parent, order, code, below)
 
 
 def log_evidence(tables, parent, code):
@@ -41,9 +40,10 @@ def log_evidence(tables, parent, code):
 
 
 def tree_marginals(tables, parent, code):
-    parent, code, workspace, _ = passed_up(tables, parent, code)
-    pass_down(tables, parent, code, workspace)
-    return workspace.belief[:-1].copy()
+    parent, order, code, below, _ = passed_up(tables, parent, code)
+    belief = np.empty_like(below)
+    pass_down(tables, parent, order, code, below, belief)
+    return belief[:-1]
 
 
 def drawn(tables, parents, codes, seed=0):
@@ -121,16 +121,17 @@ def test_draws_come_as_often_as_their_conditional_probability(n_states, parent):
             assert abs(found[row] - n_draws * p) <= 6 * np.sqrt(n_draws * p) + 6
 
 
-def test_one_workspace_serves_all_rows_and_trees():
+def test_what_memory_holds_by_chance_does_not_matter():
     n_states = [2, 3, 2, 4, 5, 2, 3]
     _, _, tables = random_tables(n_states, 0)
     trees, _ = draw_trees(np.ones((7, 8)), 5, np.uint64(1))
     codes = np.random.default_rng(0).integers(-1, n_states, (4, 7))
-    workspace = new_tree_workspace(tables.ptr)
+    order, below = np.empty(7, np.int64), np.full(tables.ptr[-1], np.nan)
     for parent in trees:
-        tree_order(parent, workspace)
+        tree_order(parent, order)
         for code in codes:
-            assert pass_up(tables, parent, code, workspace) == log_evidence(tables, parent, code)
+            found = pass_up(tables, parent, order, code, below)
+            assert found == log_evidence(tables, parent, code)
 
 
 @pytest.mark.parametrize("shape", ["star", "chain", "forest"])

@@ -47,7 +47,7 @@ from skpc import CutsetNetworkBD, MixtureOfAllTrees
 from skpc._random import start_streams
 from skpc.all_trees import AllTrees, Components
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
-from skpc.all_trees.importance import adjust, estimate_rows
+from skpc.all_trees.importance import estimate_rows, guide
 from skpc.all_trees.incomplete import estimate_missing
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import draw_each
@@ -248,12 +248,12 @@ def _redrawn(
 ) -> np.ndarray:
     """Draw the tree of each row given all its cells, then its missing cells given the tree."""
     trees, again, parents = model.tree_tables(), codes.copy(), np.empty_like(codes)
-    factor, proposal = np.empty_like(trees.into), np.empty_like(trees.into)
     seeds = random_state.randint(2**31, size=len(codes) + 1).astype(np.uint64)
     for row, seed in enumerate(seeds[1:]):
         # No cell is missing from what is filled: nothing is averaged.
-        adjust(trees, np.ones(trees.ptr[-1]), filled[row], factor, proposal)
-        parents[row] = draw_trees(proposal, 1, seed)[0][0]
+        belief = np.zeros(trees.ptr[-1])
+        belief[np.append(trees.ptr[:-2] + filled[row], -1)] = 1.0
+        parents[row] = draw_trees(trees.into * guide(trees, filled[row], belief), 1, seed)[0][0]
     draw_each(trees, parents, start_streams(seeds[0], len(codes)), again)
     return again
 

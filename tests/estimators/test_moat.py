@@ -252,7 +252,7 @@ def test_both_ways_to_estimate_answer_the_same_questions():
 @pytest.mark.parametrize("inference", ["importance", "gibbs"])
 def test_former_ways_to_estimate_warn_and_mean_auto(inference):
     X = chain_rows(100, 12)
-    auto = MixtureOfAllTrees(max_iter=2, n_inference_samples=20, random_state=0).fit(X)
+    auto = MixtureOfAllTrees(max_iter=2, n_inference_samples=50, random_state=0).fit(X)
     with pytest.warns(FutureWarning, match=f"inference='{inference}' means 'auto'"):
         model = clone(auto).set_params(inference=inference).fit(X)
     incomplete = with_missing_cells(X[:8], 0.8)
