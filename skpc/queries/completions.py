@@ -18,10 +18,11 @@ from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import Cells, check_rows, over_chunks
+from skpc.queries.passes.rows import check_rows, over_chunks
 from skpc.queries.passes.upward import Batch, Evaluator, argument_value
 from skpc.variables import Columns
 from skpc.variables.families import draw
+from skpc.variables.leaves import Cells, column_of, leaf_of
 
 
 def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -262,9 +263,8 @@ def _descend(
                     if maximise:
                         rows[j, var] = mode[leaf]
                     else:
-                        facts = leaves.family[leaf], leaves.first[leaf], leaves.n_states[leaf]
-                        ends = columns.axis_ptr[var], columns.axis_ptr[var + 1]
-                        rows[j, var] = draw(*facts, tables.table, columns.axis, *ends, streams, j)
+                        facts = leaf_of(leaves, leaf), column_of(columns, var)
+                        rows[j, var] = draw(*facts, tables.table, columns.axis, streams, j)
 
 
 @inlined

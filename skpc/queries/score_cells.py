@@ -18,17 +18,11 @@ from skpc._arrays import Floats, log_or_inf
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import Cells, MultivariateReader, check_rows, over_chunks
-from skpc.queries.passes.upward import (
-    FLOW,
-    QUOTIENT,
-    VALUE,
-    Evaluator,
-    leaf_values,
-    refuse_impossible,
-)
+from skpc.queries.passes.rows import MultivariateReader, check_rows, over_chunks
+from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, refuse_impossible
 from skpc.variables import Columns
-from skpc.variables.families import read_cell
+from skpc.variables.families import leaf_values, read_cell
+from skpc.variables.leaves import Cells, column_of, leaf_of
 
 
 def score_cells(circuit: Circuit, X: Any) -> Floats:
@@ -137,7 +131,6 @@ def _differentiate(
         Takes the derivatives.
     """
     is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
-    codes, values = cells.codes, cells.values
     table = tables.log_table if in_logs else tables.table
     sent, value, after = lines.shape[0] - FLOW, lines.shape[0] - VALUE, lines.shape[0] - QUOTIENT
     zero, one = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
@@ -156,7 +149,7 @@ def _differentiate(
             # that its digits are lost.
             for a in range(begin, end - 1):
                 if arg[a] < 0:
-                    leaf_values(leaves, ~arg[a], table, codes, values, n, in_logs, lines, value)
+                    leaf_values(leaf_of(leaves, ~arg[a]), table, cells, n, in_logs, lines, value)
                 source = arg[a] if arg[a] >= 0 else value
                 _times(before, a - begin + 1, before, a - begin, lines, source, n, in_logs)
             # Products before each argument are kept, those behind it grow on the way.
@@ -173,7 +166,8 @@ def _differentiate(
                 # Nobody reads the product of all arguments.
                 if a > begin:
                     if child < 0:
-                        leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, value)
+                        leaf = leaf_of(leaves, ~child)
+                        leaf_values(leaf, table, cells, n, in_logs, lines, value)
                     source = child if child >= 0 else value
                     _times(lines, after, lines, after, lines, source, n, in_logs)
             if child < 0:
@@ -232,11 +226,8 @@ def _compare(
     columns: Columns, values: Floats, n: int, root: Floats, in_logs: bool, out: Floats
 ) -> None:
     """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
-    axis, ptr = columns.axis, columns.axis_ptr
     for var in range(len(values)):
-        n_states, family = columns.n_states[var], columns.family[var]
-        log_peak = columns.log_peak[var]
-        first, last = ptr[var], ptr[var + 1]
+        column = column_of(columns, var)
         for r in range(n):
             x = values[var, r]
             # A missing cell has no score.
@@ -244,7 +235,7 @@ def _compare(
                 out[var, r] = np.nan
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
-            _, _, density = read_cell(n_states, family, log_peak, axis, first, last, x)
+            _, _, density = read_cell(column, columns.axis, x)
             whole, rest = root[r], out[var, r]
             if not in_logs:
                 whole = math.log(whole) if whole > 0.0 else -np.inf

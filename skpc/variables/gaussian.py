@@ -24,10 +24,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import inlined, internal_kernel, kernel
+from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals
 from skpc.variables.gaussians import (
@@ -38,7 +37,7 @@ from skpc.variables.gaussians import (
     squared_distances,
     statistics,
 )
-from skpc.variables.leaves import Columns, Leaves, add_states
+from skpc.variables.leaves import Cells, Column, Columns, Leaf, Leaves, add_states
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS, HEAD, score_of, value_of
 
@@ -64,16 +63,13 @@ def state_of(column: Floats, first: int, n_states: int, x: float) -> int:
 
 
 @inlined
-def read_scored(
-    column: Floats, first: int, last: int, log_peak: float, x: float
-) -> tuple[int, float, float]:
+def read_scored(column: Column, axis: Floats, x: float) -> tuple[int, float, float]:
     """State of a value, its score (NaN for an atom), and its log base density."""
-    step, n_states = column[first + 1], last - first - ATOMS + 1
-    state = state_of(column, first, n_states, x)
-    if state < n_states - 1:
+    step, state = axis[column.first + 1], state_of(axis, column.first, column.n_states, x)
+    if state < column.n_states - 1:
         return state, np.nan, (-math.log(step) if step > 0.0 else 0.0)
-    z, slope = score_of(column, first + HEAD, x)
-    return state, z, log_peak + slope
+    z, slope = score_of(axis, column.first + HEAD, x)
+    return state, z, column.log_peak + slope
 
 
 @inlined
@@ -85,86 +81,41 @@ def _log_normal(mean: float, inverse_sd: float, relative: float, missing: float,
 
 
 @inlined
-def log_gaussian(first: int, n_states: int, table: Floats, code: Any, z: float) -> float:
+def log_gaussian(leaf: Leaf, table: Floats, code: Any, z: float) -> float:
     """Log density of a cell relative to the highest peak of the variable."""
     # One entry for each state and one for a missing cell stand before the Gaussian.
-    at = first + n_states + 1
+    at = leaf.first + leaf.n_states + 1
     # A cell that holds an atom has no score: the Gaussian takes it as missing.
     value = _log_normal(table[at], table[at + 1], table[at + 2], table[at + 3], z)
-    return value + table[first + code] if n_states > 1 else value
+    return value + table[leaf.first + code] if leaf.n_states > 1 else value
 
 
 @inlined
 def log_gaussian_line(
-    first: int,
-    n_states: int,
-    table: Floats,
-    line: int,
-    codes: NDArray[np.int16],
-    values: Floats,
-    n: int,
-    lines: Floats,
-    out: int,
+    leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int
 ) -> None:
-    """Log densities on a batch of rows.
-
-    ========  ======================  =====================================================
-    first     int                     where the table of the leaf begins
-    n_states  int                     number of its states
-    table     (n_entries,)            log tables of all leaves
-    line      int                     the line of its cells
-    codes     (n_lines, size)         states of cells
-    values    (n_lines, size)         scores of cells, NaN without one
-    n         int                     number of rows
-    lines     (n_values, size)        values of nodes
-    out       int                     the line that is written
-    ========  ======================  =====================================================
-    """
+    """Log densities on a batch of rows."""
+    values, line, at = cells.values, leaf.line, leaf.first + leaf.n_states + 1
     # Read before the loop, where the lines might overlap the table for all the compiler knows.
-    at = first + n_states + 1
     mean, inverse_sd = table[at], table[at + 1]
     relative, missing = table[at + 2], table[at + 3]
     for r in range(n):
         lines[out, r] = _log_normal(mean, inverse_sd, relative, missing, values[line, r])
     # A state alone has probability one: only atoms need a look-up, which does not vectorise.
-    if n_states > 1:
+    if leaf.n_states > 1:
         for r in range(n):
-            lines[out, r] += table[first + codes[line, r]]
+            lines[out, r] += table[leaf.first + cells.codes[line, r]]
 
 
-@kernel
+@inlined
 def add_gaussian(
-    first: int,
-    n_states: int,
-    table: Floats,
-    line: int,
-    codes: NDArray[np.int16],
-    values: Floats,
-    n: int,
-    lines: Floats,
-    flow: int,
-    statistic: Floats,
+    leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
-    """Add the statistics of a line of flows.
-
-    =========  =====================  =====================================================
-    first      int                    where the table of the leaf begins
-    n_states   int                    number of its states
-    table      (n_entries,)           log tables of all leaves
-    line       int                    the line of its cells
-    codes      (n_lines, size)        states of cells
-    values     (n_lines, size)        scores of cells, NaN without one
-    n          int                    number of rows
-    lines      (n_values, size)       flows
-    flow       int                    the line of the flow that reaches the leaf
-    statistic  (n_entries,)           statistics of all leaves, added to
-    =========  =====================  =====================================================
-    """
-    # A state alone takes all that is observed: nobody needs its count.
-    # A state alone needs no count of its own: the Gaussian has it.
-    if n_states > 1:
-        add_states(first, n_states, line, codes, n, lines, flow, statistic)
-    at = first + n_states + 1
+    """Add the statistics of a line of flows."""
+    # A state alone needs no count: the Gaussian has it.
+    if leaf.n_states > 1:
+        add_states(leaf, cells, n, lines, flow, statistic)
+    values, line, at = cells.values, leaf.line, leaf.first + leaf.n_states + 1
     mean = table[at]
     # Four sums in registers: writes into the statistics would keep the loop from vectorising.
     count, total, square, missing = 0.0, 0.0, 0.0, 0.0
@@ -204,16 +155,10 @@ def draw_score(
 
 @inlined
 def draw_gaussian(
-    first: int,
-    n_states: int,
-    table: Floats,
-    column: Floats,
-    begin: int,
-    streams: Streams,
-    j: int,
+    leaf: Leaf, table: Floats, column: Floats, begin: int, streams: Streams, j: int
 ) -> float:
     """Draw a value from a leaf: an atom, or one whose score is normal."""
-    at = first + n_states + 1
+    n_states, at = leaf.n_states, leaf.first + leaf.n_states + 1
     # Without states numbers are their own scores, and nothing bounds their draws.
     if n_states == 0:
         return table[at] + normal(streams, j) / table[at + 1]
@@ -221,7 +166,7 @@ def draw_gaussian(
     u = uniform(streams, j)
     for state in range(n_states - 1):
         # The tables of formulas stay logs in the linear domain too.
-        u -= math.exp(table[first + state])
+        u -= math.exp(table[leaf.first + state])
         if u < 0.0:
             return column[begin + ATOMS + state]
     # No atom was drawn: a score, whose value must not hold one either.

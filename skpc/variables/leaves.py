@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import inlined, internal_kernel
+from skpc._jit import inlined
 from skpc.variables.axis import Axis
 from skpc.variables.forms import Bins, Points
 from skpc.variables.score import ScoredColumn
@@ -67,6 +67,36 @@ class LeafTable(NamedTuple):
     first: Ints
 
 
+class Leaf(NamedTuple):
+    """A leaf as kernels read it: its family, its line, and where the table of its states begins."""
+
+    family: int
+    line: int
+    n_states: int
+    first: int
+
+
+class Cells(NamedTuple):
+    """A batch of rows as kernels read it, one line a variable.
+
+    Attributes
+    ----------
+    codes, values : int16 and float64 arrays of shape (n_features + 2 n_leaves, size)
+        State (the number of states where missing) of each cell, and the number that leaves with
+        formulas read: NaN without a number, as in a missing cell. Behind the variables each
+        leaf of several variables has two: its log density, and the flow that has reached it.
+    base : array of shape (size,)
+        The log density that all leaves of the observed numeric cells of a row have in common.
+    incomplete : int8 array of shape (n_features + 2 n_leaves,)
+        Whether a variable is missing in any row; leaves of several variables always are.
+    """
+
+    codes: NDArray[np.int16]
+    values: Floats
+    base: Floats
+    incomplete: NDArray[np.int8]
+
+
 class Columns(NamedTuple):
     """The variables of a circuit as kernels read them.
 
@@ -92,6 +122,30 @@ class Columns(NamedTuple):
         return ScoredColumn.from_flat(self.flat(var))
 
 
+class Column(NamedTuple):
+    """A variable as kernels read it; what its leaves have in common is ``axis[first:last]``."""
+
+    n_states: int
+    family: int
+    log_peak: float
+    first: int
+    last: int
+
+
+@inlined
+def leaf_of(leaves: LeafTable, leaf: int) -> Leaf:
+    """The facts of one leaf."""
+    # Without the arrays of all leaves, which a call would hand over one by one.
+    return Leaf(leaves.family[leaf], leaves.line[leaf], leaves.n_states[leaf], leaves.first[leaf])
+
+
+@inlined
+def column_of(columns: Columns, var: int) -> Column:
+    """The facts of one variable."""
+    first, last = columns.axis_ptr[var], columns.axis_ptr[var + 1]
+    return Column(columns.n_states[var], columns.family[var], columns.log_peak[var], first, last)
+
+
 class Lines(NamedTuple):
     """What the posteriors of missing cells are put together from, leaf by leaf.
 
@@ -106,30 +160,10 @@ class Lines(NamedTuple):
 
 
 @inlined
-def state_line(
-    first: int,
-    n_states: int,
-    table: Floats,
-    var: int,
-    codes: np.ndarray,
-    n: int,
-    lines: Floats,
-    out: int,
-) -> None:
-    """Read the table entry of each row's state.
-
-    ========  ================  ================================================
-    first     int               where the table of the leaf begins
-    n_states  int               number of its states
-    table     (n_entries,)      tables of all leaves
-    var       int               the line of its cells
-    codes     (n_lines, size)   states of cells, ``n_states`` where missing
-    n         int               number of rows
-    lines     (n_values, size)  values of nodes
-    out       int               the line that is written
-    ========  ================  ================================================
-    """
-    if n_states == 2:
+def state_line(leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int) -> None:
+    """Read the table entry of each row's state."""
+    first, var, codes = leaf.first, leaf.line, cells.codes
+    if leaf.n_states == 2:
         # A choice between three numbers vectorises where a look-up would not.
         zero, one, missing = table[first], table[first + 1], table[first + 2]
         for r in range(n):
@@ -141,31 +175,13 @@ def state_line(
             lines[out, r] = table[first + codes[var, r]]
 
 
-@internal_kernel
+@inlined
 def add_states(
-    first: int,
-    n_states: int,
-    var: int,
-    codes: np.ndarray,
-    n: int,
-    lines: Floats,
-    flow: int,
-    statistic: Floats,
+    leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
-    """Add the flow of each row to the count of its state.
-
-    ========= ================= ================================================
-    first     int               where the table of the leaf begins
-    n_states  int               number of its states
-    var       int               the line of its cells
-    codes     (n_lines, size)   states of cells, ``n_states`` where missing
-    n         int               number of rows
-    lines     (n_values, size)  flows
-    flow      int               the line of the flow that reaches the leaf
-    statistic (n_entries,)      statistics of all leaves, added to
-    ========= ================= ================================================
-    """
-    if n_states == 2:
+    """Add the flow of each row to the count of its state."""
+    first, var, codes = leaf.first, leaf.line, cells.codes
+    if leaf.n_states == 2:
         # Three sums in registers vectorise; rows that add to one place would wait for each other.
         zero, one, missing = 0.0, 0.0, 0.0
         for r in range(n):

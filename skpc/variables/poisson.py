@@ -21,6 +21,7 @@ from skpc._fast_math import fast_log
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, uniform
 from skpc.variables.forms import Points
+from skpc.variables.leaves import Cells, Leaf
 
 N_PARAMS = 1
 N_ENTRIES = 3
@@ -54,30 +55,31 @@ def log_poisson(log_rate: float, rate: float, missing: float, x: float) -> float
 
 @inlined
 def log_poisson_line(
-    first: int, table: Floats, var: int, values: Floats, n: int, lines: Floats, out: int
+    leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int
 ) -> None:
     """Log probabilities on a batch of rows."""
-    log_rate, rate, missing = table[first], table[first + 1], table[first + 2]
+    # The entry of states, of which there are none, stands first.
+    log_rate, rate, missing = table[leaf.first + 1], table[leaf.first + 2], table[leaf.first + 3]
     for r in range(n):
-        lines[out, r] = log_poisson(log_rate, rate, missing, values[var, r])
+        lines[out, r] = log_poisson(log_rate, rate, missing, cells.values[leaf.line, r])
 
 
-@internal_kernel
+@inlined
 def add_poisson(
-    first: int, var: int, values: Floats, n: int, lines: Floats, flow: int, statistic: Floats
+    leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
     """Add the statistics of a line of flows."""
     count, total, missing = 0.0, 0.0, 0.0
     for r in range(n):
-        x = values[var, r]
+        x = cells.values[leaf.line, r]
         # NaN must not reach the sums, not even times zero.
         observed = lines[flow, r] if x == x else 0.0
         count += observed
         total += observed * (x if x == x else 0.0)
         missing += lines[flow, r] - observed
-    statistic[first] += count
-    statistic[first + 1] += total
-    statistic[first + 2] += missing
+    statistic[leaf.first + 1] += count
+    statistic[leaf.first + 2] += total
+    statistic[leaf.first + 3] += missing
 
 
 @internal_kernel

@@ -12,17 +12,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
 from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import Cells, over_chunks
-from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, leaf_values
-from skpc.variables.families import add_statistics
-from skpc.variables.leaves import LeafTable, Lines
+from skpc.queries.passes.rows import over_chunks
+from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator
+from skpc.variables.families import add_statistics, leaf_values
+from skpc.variables.leaves import Cells, Lines, leaf_of
 
 
 class Collected(NamedTuple):
@@ -89,9 +88,8 @@ def flow_down(
         missing cells count.
     """
     is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
-    log_table, codes, values = tables.log_table, cells.codes, cells.values
     weight = tables.log_weight if in_logs else tables.weight
-    table = log_table if in_logs else tables.table
+    table = tables.log_table if in_logs else tables.table
     sums_rows, incomplete = len(into.edge_flow) > 0, cells.incomplete
     # Parents before children: the flow of a node is complete when its turn comes.
     for i in range(len(is_sum) - 1, -1, -1):
@@ -105,7 +103,7 @@ def flow_down(
                 source = child
                 if child < 0:
                     source = lines.shape[0] - VALUE
-                    leaf_values(leaves, ~child, table, codes, values, n, in_logs, lines, source)
+                    leaf_values(leaf_of(leaves, ~child), table, cells, n, in_logs, lines, source)
                 total = _send(lines, flows, line, i, source, weight[a], in_logs, n)
             # Children of a product have the flow, and its total, of the product.
             if sums_rows:
@@ -114,7 +112,8 @@ def flow_down(
                 # Going down, the last use is the first: nothing has flowed to this node yet.
                 _receive(lines, flows, slot[child], plan.last_use[a] == 1, n)
             elif sums_rows:
-                _add_statistics(leaves, ~child, log_table, codes, values, n, lines, into.statistic)
+                flow, leaf = lines.shape[0] - FLOW, leaf_of(leaves, ~child)
+                add_statistics(leaf, tables.log_table, cells, n, lines, flow, into.statistic)
             else:
                 _add_features(lines, into, ~child, n)
 
@@ -204,37 +203,6 @@ def _add_features(lines: Floats, into: Collected, leaf: int, n: int) -> None:
         factor, out = into.feature[f], into.first[leaf] + f - begin
         for r in range(n):
             into.average[out, r] += factor * lines[flow, r]
-
-
-@internal_kernel
-def _add_statistics(
-    leaves: LeafTable,
-    leaf: int,
-    table: Floats,
-    codes: NDArray[np.int16],
-    values: Floats,
-    n: int,
-    lines: Floats,
-    statistic: Floats,
-) -> None:
-    """Add the statistics of a leaf, weighted by the line FLOW.
-
-    Parameters
-    ----------
-    leaves, leaf, table : LeafTable, int and array
-        The leaves, the number of this one, and the log tables of all.
-    codes, values, n : arrays and int
-        The cells of the batch, and its number of rows.
-    lines : array
-        See :func:`flow_down`.
-    statistic : array of shape (n_entries,)
-        Takes the statistics.
-    """
-    flow = lines.shape[0] - FLOW
-    # The facts of this leaf alone: numba would pass all arrays of all leaves, one by one.
-    family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, line = leaves.n_states[leaf], leaves.line[leaf]
-    add_statistics(family, first, n_states, line, table, codes, values, n, lines, flow, statistic)
 
 
 def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:

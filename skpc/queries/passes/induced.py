@@ -27,7 +27,7 @@ from skpc.queries.passes.rows import over_chunks, refuse_cell
 from skpc.variables import Columns
 from skpc.variables.families import read_cell
 from skpc.variables.leaf_queries import only_possible_states, only_states
-from skpc.variables.leaves import states_of_leaves
+from skpc.variables.leaves import column_of, states_of_leaves
 
 #: Complete rows walk for values, and for counts, if the circuit has more edges than this for each
 #: stop of a row. With fewer, a pass over all edges for many rows at a time is faster: an edge took
@@ -156,18 +156,13 @@ def _stops_below(structure: Structure, number: Ints, below: Ints) -> tuple[Ints,
 def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int, float]:
     """Cells of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
     base, state_of_row = 0.0, -1
-    n_states, family, log_peak = columns.n_states, columns.family, columns.log_peak
-    axis, ptr = columns.axis, columns.axis_ptr
     for var in range(rows.shape[1]):
         x = rows[r, var]
         # A bad cell further on must still be found, so that the row is read to its end.
         if np.isnan(x):
             state_of_row = -2
             continue
-        # Scalars, as a call that took the arrays would cost more than the look-up.
-        first, last = ptr[var], ptr[var + 1]
-        facts = (n_states[var], family[var], log_peak[var])
-        state, _, density = read_cell(*facts, axis, first, last, x)
+        state, _, density = read_cell(column_of(columns, var), columns.axis, x)
         if state < 0:
             return r * rows.shape[1] + var, 0.0
         codes[var] = state

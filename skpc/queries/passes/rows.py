@@ -6,10 +6,9 @@ These leaves need whole rows: their values are found before a pass, what they ad
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import kernel
@@ -24,6 +23,7 @@ from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussian_cells import draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaf_queries import kernel_cells, needed_cell
+from skpc.variables.leaves import Cells, column_of
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
@@ -94,27 +94,6 @@ def over_chunks(rows: Floats, work: Callable[[Floats, int], Any], chunk: int = C
     return in_threads(task, range(0, len(rows), chunk))
 
 
-class Cells(NamedTuple):
-    """A batch of rows as kernels read it, one line a variable.
-
-    Attributes
-    ----------
-    codes, values : int16 and float64 arrays of shape (n_features + 2 n_leaves, size)
-        State (the number of states where missing) of each cell, and the number that leaves with
-        formulas read: NaN without a number, as in a missing cell. Behind the variables each
-        leaf of several variables has two: its log density, and the flow that has reached it.
-    base : array of shape (size,)
-        The log density that all leaves of the observed numeric cells of a row have in common.
-    incomplete : int8 array of shape (n_features + 2 n_leaves,)
-        Whether a variable is missing in any row; leaves of several variables always are.
-    """
-
-    codes: NDArray[np.int16]
-    values: Floats
-    base: Floats
-    incomplete: NDArray[np.int8]
-
-
 def new_cells(n_lines: int, size: int) -> Cells:
     """Arrays for parts of up to ``size`` rows."""
     codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
@@ -131,14 +110,11 @@ def read_batch(
     """
     n_features = rows.shape[1]
     codes, values, base, incomplete = cells.codes, cells.values, cells.base, cells.incomplete
-    n_states, families, log_peaks = columns.n_states, columns.family, columns.log_peak
-    axis, ptr = columns.axis, columns.axis_ptr
     # Each row has a density that all leaves of its numbers have in common.
     for r in range(n):
         base[r] = 0.0
     for var in range(n_features):
-        missing, family, log_peak = n_states[var], families[var], log_peaks[var]
-        first, last, ignored = ptr[var], ptr[var + 1], columns.ignored[var]
+        column, ignored = column_of(columns, var), columns.ignored[var]
         # Passes skip what is complete in all rows of a batch.
         incomplete[var] = 0
         for r in range(n):
@@ -146,11 +122,11 @@ def read_batch(
             # A variable that the circuit has been conditioned on is read from the circuit.
             if np.isnan(x) or ignored:
                 # Tables have an entry for a missing cell behind those of the states.
-                codes[var, r] = missing
+                codes[var, r] = column.n_states
                 values[var, r] = np.nan
                 incomplete[var] = 1
             else:
-                state, value, density = read_cell(missing, family, log_peak, axis, first, last, x)
+                state, value, density = read_cell(column, columns.axis, x)
                 # An error is raised by the caller: kernels only say where.
                 if state < 0:
                     return (start + r) * n_features + var

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
@@ -18,16 +17,15 @@ from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
 from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of, tables_with
 from skpc.queries.passes.rows import (
-    Cells,
     MultivariateReader,
     new_cells,
     over_chunks,
     read_batch,
     refuse_cell,
 )
-from skpc.variables.families import cell_value, leaf_line
+from skpc.variables.families import cell_value, leaf_values
 from skpc.variables.leaf_queries import mode_tables
-from skpc.variables.leaves import LeafTable
+from skpc.variables.leaves import Cells, leaf_of
 
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
@@ -40,40 +38,6 @@ _BUDGET = 48 * 2**20
 _BATCH = 512
 
 
-@kernel
-def leaf_values(
-    leaves: LeafTable,
-    leaf: int,
-    table: Floats,
-    codes: NDArray[np.int16],
-    values: Floats,
-    n: int,
-    in_logs: bool,
-    lines: Floats,
-    out: int,
-) -> None:
-    """Values of a leaf on a batch of rows; their logs from a log table.
-
-    Parameters
-    ----------
-    leaves, leaf : LeafTable and int
-        The leaves, and the number of the one to evaluate.
-    table : array
-        The tables of all leaves, in logs if ``in_logs``.
-    codes, values : arrays of shape (n_lines, size)
-        The cells, see :class:`Cells`.
-    n : int
-        Number of rows.
-    in_logs : bool
-        Whether logs are asked for.
-    lines, out : array and int
-        Line ``out`` of ``lines`` takes the values.
-    """
-    family, first = leaves.family[leaf], leaves.first[leaf]
-    n_states, line = leaves.n_states[leaf], leaves.line[leaf]
-    leaf_line(family, first, n_states, line, table, codes, values, n, in_logs, lines, out)
-
-
 @inlined
 def argument_value(
     plan: Plan, table: Floats, cells: Cells, lines: Floats, a: int, r: int, in_logs: bool
@@ -83,19 +47,16 @@ def argument_value(
     child = plan.arg[a]
     if child >= 0:
         return lines[child, r]
-    leaf = ~child
+    leaf = leaf_of(plan.leaves, ~child)
     # One cell of a leaf is cheaper to evaluate again than to keep for all rows.
-    line, n_states = plan.leaves.line[leaf], plan.leaves.n_states[leaf]
-    family, first = plan.leaves.family[leaf], plan.leaves.first[leaf]
-    code, x = cells.codes[line, r], cells.values[line, r]
-    return cell_value(family, first, n_states, table, code, x, in_logs)
+    return cell_value(leaf, table, cells.codes[leaf.line, r], cells.values[leaf.line, r], in_logs)
 
 
 @kernel
 def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats) -> None:
     """Evaluate all inner nodes in the linear domain; the last of the lines is scratch."""
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
-    weight, table, codes, values = tables.weight, tables.table, cells.codes, cells.values
+    weight, table = tables.weight, tables.table
     # Children stand before their parents, so that one pass in order is enough.
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
@@ -107,7 +68,7 @@ def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: 
             else:
                 # The first leaf is written where the node will stand, with nothing to copy.
                 source = out if a == begin else scratch
-                leaf_values(leaves, ~child, table, codes, values, n, FALSE, lines, source)
+                leaf_values(leaf_of(leaves, ~child), table, cells, n, FALSE, lines, source)
             factor = weight[a]
             if a == begin:
                 if is_sum[i] == 1 or source != out:
@@ -138,7 +99,6 @@ def upward_log(
     """
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
     log_weight, table = tables.log_weight, tables.log_table
-    codes, values = cells.codes, cells.values
     # Weights near zero and rows of tiny probability stay apart in logs.
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
@@ -149,7 +109,7 @@ def upward_log(
             if child >= 0:
                 source = slot[child]
             else:
-                leaf_values(leaves, ~child, table, codes, values, n, TRUE, lines, source)
+                leaf_values(leaf_of(leaves, ~child), table, cells, n, TRUE, lines, source)
             # The first child overwrites what the line held for another node.
             if a == begin:
                 for r in range(n):
@@ -171,7 +131,7 @@ def _log_of_sum(
     plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats, i: int
 ) -> None:
     """Turn the maximum over the children of sum ``i`` into the log of their sum."""
-    table, codes, values = tables.log_table, cells.codes, cells.values
+    table = tables.log_table
     scratch, total, out = lines.shape[0] - 1, lines.shape[0] - 2, slot[i]
     # The maximum is read until the sum is complete, which so has a line of its own.
     for r in range(n):
@@ -182,7 +142,7 @@ def _log_of_sum(
             source = slot[child]
         else:
             # Evaluating a leaf again costs less than a line for each.
-            leaf_values(plan.leaves, ~child, table, codes, values, n, TRUE, lines, source)
+            leaf_values(leaf_of(plan.leaves, ~child), table, cells, n, TRUE, lines, source)
         for r in range(n):
             # Where all children are impossible, -inf less -inf would be NaN.
             if lines[out, r] > -np.inf:
@@ -276,9 +236,10 @@ class Evaluator:
         batch = self._evaluate(row, self.reader.values(row), first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value, of_leaf = np.empty(self.circuit.n_nodes), np.empty((1, 1))
-        table, codes, values = self.tables.log_table, batch.cells.codes, batch.cells.values
+        table = self.tables.log_table
         for leaf, node in enumerate(leaves.node):
-            leaf_values(self.plan.leaves, leaf, table, codes, values, 1, TRUE, of_leaf, 0)
+            one = leaf_of(self.plan.leaves, leaf)
+            leaf_values(one, table, batch.cells, 1, TRUE, of_leaf, 0)
             value[node] = of_leaf[0, 0]
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
