@@ -39,7 +39,7 @@ from skpc.variables.gaussians import (
 )
 from skpc.variables.leaves import Cells, Column, Columns, Leaf, Leaves, add_states
 from skpc.variables.patterns import Patterns
-from skpc.variables.score import ATOMS, HEAD, score_of, value_of
+from skpc.variables.score import ATOMS, HEAD, inverse_of, score_of, value_of
 
 N_PARAMS = 2
 N_ENTRIES = 4
@@ -144,10 +144,10 @@ def draw_score(
     """
     low, high = column[begin + 4], column[begin + 5]
     # A lattice or bounds can leave next to nothing to draw from, so that tries are counted.
-    x, u = np.nan, 0.0
+    x, u, inverse = np.nan, 0.0, inverse_of(column, begin + HEAD)
     for _ in range(REDRAWS):
         u = normal(streams, j)
-        x = value_of(column, begin + HEAD, mean + sd * u)
+        x = value_of(inverse, mean + sd * u)
         if low <= x <= high and state_of(column, begin, n_states, x) >= n_states - 1:
             break
     return min(max(x, low), high), u

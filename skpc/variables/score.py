@@ -18,18 +18,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats
 from skpc._fast_math import fast_exp, fast_log
-from skpc._jit import inlined, internal_kernel, kernel
+from skpc._jit import ZERO, inlined, kernel
 
-#: Rules of Gauss and Legendre. All but the last are for pieces up to some length, in standard
-#: deviations and in units of the score.
-_SIZES, _IN_SDS, _IN_SCORES = np.array([16, 24, 48]), np.array([6.0, 9.0]), np.array([3.0, 8.0])
-_NODES, _WEIGHTS = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
-_RULES = (_NODES, _WEIGHTS, _SIZES, _IN_SDS, _IN_SCORES)
+#: Rules of Gauss and Legendre on intervals of length 1, one after the other. All but the last are
+#: for pieces up to some length, in standard deviations and in units of the score.
+_SIZES, _IN_SDS, _IN_SCORES = (16, 24, 48), (6.0, 9.0), (3.0, 8.0)
+_RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
+_NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
+#: The exponential of anything greater would overflow.
+_GREATEST_LOG = 700.0
 #: How near to a bound a value may come, as a part of the distance that counts there.
 _NEAREST = 1e-12
 #: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
@@ -97,10 +99,9 @@ class Score(NamedTuple):
         if self.power == 1.0 and self.lower == -math.inf and self.upper == math.inf:
             offset = self.centre + self.spread * mean - centre
             return offset, offset**2 + (self.spread * sd) ** 2
-        first, second = np.empty(len(mean)), np.empty(len(mean))
-        flat = np.array(self, dtype=np.float64)
-        _quadrature(flat, self._knots, _RULES, mean, sd, float(centre), first, second)
-        return first, second
+        moments, flat = np.empty((2, len(mean))), np.array(self, dtype=np.float64)
+        _quadrature(flat, self._knots, _NODES, _WEIGHTS, mean, sd, float(centre), moments)
+        return moments[0], moments[1]
 
     @property
     def _knots(self) -> Floats:
@@ -209,16 +210,6 @@ def _log_power_slope(u: float, power: float) -> float:
 
 
 @inlined
-def _inverse_power(y: float, power: float) -> float:
-    if power == 1.0:
-        return y
-    if y >= 0.0:
-        return math.expm1(math.log1p(power * y) / power) if power != 0.0 else math.expm1(y)
-    rest = 2.0 - power
-    return -math.expm1(math.log1p(-rest * y) / rest) if rest != 0.0 else -math.expm1(-y)
-
-
-@inlined
 def _unbound(lower: float, upper: float, x: float) -> float:
     """Map the interval between the bounds onto the line."""
     # A value at a bound would have an infinite score.
@@ -257,32 +248,63 @@ def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]
     return _power(inner, power) + math.exp(at_end) * (u - inner), slope + at_end
 
 
+class Inverse(NamedTuple):
+    """A score as its inverse reads it: its fields, and scores and slopes at the ends ``low, high``.
+
+    Beyond the scores ``bottom`` and ``top`` the slopes of the inverse are ``below`` and ``above``.
+    """
+
+    lower: float
+    upper: float
+    centre: float
+    spread: float
+    power: float
+    low: float
+    high: float
+    bottom: float
+    top: float
+    below: float
+    above: float
+
+
 @inlined
-def value_of(score: Floats, at: int | np.int64, z: float) -> float:
-    """The value that has a score."""
+def inverse_of(score: Floats, at: int | np.int64) -> Inverse:
+    """The inverse of the score ``score[at : at + 7]``."""
     power, low, high = score[at + 4], score[at + 5], score[at + 6]
-    u = z
-    # The ends of the range as scores say which piece a score belongs to.
-    # A power of one is the identity, and most columns have it.
-    if power != 1.0:
-        bottom, top = _power(low, power), _power(high, power)
-        if z < bottom:
-            u = low + (z - bottom) / math.exp(_log_power_slope(low, power))
-        elif z > top:
-            u = high + (z - top) / math.exp(_log_power_slope(high, power))
-        else:
-            u = _inverse_power(z, power)
-    return _bound(score[at], score[at + 1], score[at + 2] + score[at + 3] * u)
+    bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
+    top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
+    fields = (score[at], score[at + 1], score[at + 2], score[at + 3], power, low, high)
+    return Inverse(*fields, bottom, top, below, above)
 
 
 @inlined
-def _bound(lower: float, upper: float, v: float) -> float:
-    """Map the line onto the interval between the bounds."""
+def value_of(inverse: Inverse, z: float) -> float:
+    """The value that has a score."""
+    # A power of one is the identity, and most columns have it.
+    return _bound(inverse, z if inverse.power == 1.0 else _inverse_power(inverse, z))
+
+
+@inlined
+def _inverse_power(inverse: Inverse, z: float) -> float:
+    # No branches depend on the score: loops over scores vectorise.
+    inner = min(max(z, inverse.bottom), inverse.top)
+    # On either side of its middle the transform is a power of the distance from there.
+    sign = 1.0 if inner >= 0.0 else -1.0
+    exponent = inverse.power if inner >= 0.0 else 2.0 - inverse.power
+    of_power = fast_log(1.0 + exponent * abs(inner)) / exponent
+    u = sign * (fast_exp(of_power if exponent != 0.0 else abs(inner)) - 1.0)
+    return u + (z - inner) * (inverse.below if z < inner else inverse.above)
+
+
+@inlined
+def _bound(inverse: Inverse, u: float) -> float:
+    """The value of a power, between the bounds."""
+    lower, upper, v = inverse.lower, inverse.upper, inverse.centre + inverse.spread * u
     if lower > -math.inf and upper < math.inf:
-        return lower + (upper - lower) / (1.0 + math.exp(-v))
+        return lower + (upper - lower) / (1.0 + fast_exp(min(-v, _GREATEST_LOG)))
     if lower > -math.inf:
-        return lower + math.exp(v)
-    return upper - math.exp(-v) if upper < math.inf else v
+        return lower + fast_exp(min(v, _GREATEST_LOG))
+    return upper - fast_exp(min(-v, _GREATEST_LOG)) if upper < math.inf else v
 
 
 @kernel
@@ -290,141 +312,73 @@ def _scores(score: Floats, x: Floats, z: Floats, log_slope: Floats) -> None:
     for i in range(len(x)):
         z[i] = log_slope[i] = np.nan
         if x[i] == x[i]:
-            z[i], log_slope[i] = score_of(score, np.int64(0), x[i])
+            z[i], log_slope[i] = score_of(score, ZERO, x[i])
 
 
 @kernel
 def _values(score: Floats, z: Floats, x: Floats) -> None:
+    inverse = inverse_of(score, ZERO)
     for i in range(len(z)):
-        x[i] = value_of(score, np.int64(0), z[i]) if z[i] == z[i] else np.nan
+        x[i] = value_of(inverse, z[i]) if z[i] == z[i] else np.nan
 
 
 @kernel(new_arrays=True)
 def _quadrature(
     score: Floats,
     knots: Floats,
-    rules: tuple[Floats, Floats, Ints, Floats, Floats],
+    nodes: Floats,
+    weights: Floats,
     mean: Floats,
     sd: Floats,
     centre: float,
-    first: Floats,
-    second: Floats,
+    moments: Floats,
 ) -> None:
     """Moments of values whose scores are normal, piece by piece between the knots.
 
-    ======  ==========  ==============================================================
-    score   (7,)        the score
-    knots   (n_knots,)  scores between which its inverse is smooth, increasing
-    rules   tuple       nodes, weights, sizes and longest pieces of quadrature rules
-    mean    (n,)        means of the scores
-    sd      (n,)        standard deviations of the scores
-    centre  float       what values are counted from
-    first   (n,)        receives means
-    second  (n,)        receives mean squares
-    ======  ==========  ==============================================================
+    =======  ==========  ==============================================================
+    score    (7,)        the score
+    knots    (n_knots,)  scores between which its inverse is smooth, increasing
+    nodes    (n_nodes,)  of a quadrature rule on the unit interval
+    weights  (n_nodes,)  of the nodes
+    mean     (n,)        means of the scores
+    sd       (n,)        standard deviations of the scores
+    centre   float       what values are counted from
+    moments  (2, n)      receives means and mean squares
+    =======  ==========  ==============================================================
     """
-    nodes, weights, sizes, in_sds, in_scores = rules
-    # Exponentials of bounds are less smooth than powers: they take the longest rule.
-    plain = score[0] == -math.inf and score[1] == math.inf
-    value, mass = np.empty(sizes[-1]), np.empty(sizes[-1])
-    power, low, high = score[4], score[5], score[6]
-    bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
-    top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
+    inverse, value, mass = inverse_of(score, ZERO), np.empty(_SIZES[-1]), np.empty(_SIZES[-1])
+    # With one bound, values grow exponentially on the side without it.
+    above, below = inverse.lower > -math.inf, inverse.upper < math.inf
+    least = inverse.bottom if below and not above else -math.inf
+    greatest = inverse.top if above and not below else math.inf
     for i in range(len(mean)):
         total, square = 0.0, 0.0
-        centre_of, width = mean[i], sd[i]
         # Less than 1e-15 of a normal distribution lies further out.
-        begin, last = centre_of - _REACH * width, centre_of + _REACH * width
+        begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
         for piece in range(len(knots) + 1):
             end = min(max(knots[piece], begin), last) if piece < len(knots) else last
-            size = end - begin
+            size, at = end - begin, 0
+            # Exponentials of bounds are less smooth than powers: they take the longest rule.
+            rule = 0 if not (above or below) else len(_IN_SDS)
+            while rule < len(_IN_SDS) and (size > _IN_SDS[rule] * sd[i] or size > _IN_SCORES[rule]):
+                rule += 1
+            for shorter in range(rule):
+                at += _SIZES[shorter]
             # Most distributions lie between two of the knots.
-            if size > 0.0:
-                rule, at = 0 if plain else len(in_sds), 0
-                while rule < len(in_sds) and (
-                    size > in_sds[rule] * width or size > in_scores[rule]
-                ):
-                    rule += 1
-                for j in range(rule):
-                    at += sizes[j]
-                n, half = sizes[rule], 0.5 * size
-                # Loops of one kind of work each: all of them vectorise.
-                share = half / (width * _SQRT_2_PI)
+            n = _SIZES[rule] if size > 0.0 else 0
+            # Loops of one kind of work each: all of them vectorise.
+            for m in range(n):
+                z = begin + size * nodes[at + m]
+                t = (z - mean[i]) / sd[i]
+                mass[m] = size * weights[at + m] * fast_exp(-0.5 * t * t)
+                value[m] = min(max(z, least), greatest)
+            if inverse.power != 1.0:
                 for m in range(n):
-                    z = begin + half * (nodes[at + m] + 1.0)
-                    t = (z - centre_of) / width
-                    mass[m] = share * weights[at + m] * fast_exp(-0.5 * t * t)
-                    value[m] = z
-                inside = begin + half
-                _values_of_piece(score, bottom, below, top, above, inside, n, value)
-                for m in range(n):
-                    offset = value[m] - centre
-                    total += mass[m] * offset
-                    square += mass[m] * offset * offset
+                    value[m] = _inverse_power(inverse, value[m])
+            for m in range(n):
+                offset = _bound(inverse, value[m]) - centre
+                total += mass[m] * offset
+                square += mass[m] * offset * offset
             begin = end
-        first[i], second[i] = total, square
-
-
-@internal_kernel
-def _values_of_piece(
-    score: Floats,
-    bottom: float,
-    below: float,
-    top: float,
-    above: float,
-    inside: float,
-    n: int,
-    z: Floats,
-) -> None:
-    """Replace scores by their values; one of them, ``inside``, tells their piece.
-
-    ======  ========  ==============================================================
-    score   (7,)      the score
-    bottom  float     score of the lower end of the power transform
-    below   float     slope of the inverse below it
-    top     float     score of the upper end
-    above   float     slope of the inverse above it
-    inside  float     a score inside the piece
-    n       int       number of scores
-    z       (n_max,)  scores, and then values
-    ======  ========  ==============================================================
-    """
-    power, low, high = score[4], score[5], score[6]
-    # On either side of its middle the transform is a power of the distance from there.
-    sign = 1.0 if inside >= 0.0 else -1.0
-    exponent = power if inside >= 0.0 else 2.0 - power
-    if inside < bottom:
-        for m in range(n):
-            z[m] = low + (z[m] - bottom) * below
-    elif inside > top:
-        for m in range(n):
-            z[m] = high + (z[m] - top) * above
-    elif exponent == 0.0:
-        for m in range(n):
-            z[m] = sign * (fast_exp(abs(z[m])) - 1.0)
-    elif power != 1.0:
-        root = 1.0 / exponent
-        for m in range(n):
-            z[m] = sign * (fast_exp(root * fast_log(1.0 + exponent * abs(z[m]))) - 1.0)
-    _place_between_bounds(score, n, z)
-
-
-@internal_kernel
-def _place_between_bounds(score: Floats, n: int, z: Floats) -> None:
-    """Replace what the power transform takes by values."""
-    lower, upper, low, high = score[0], score[1], score[5], score[6]
-    # Values grow exponentially on the side without a bound.
-    least = low if lower == -math.inf and upper < math.inf else -math.inf
-    greatest = high if upper == math.inf and lower > -math.inf else math.inf
-    for m in range(n):
-        # Centre and spread come last, as they come first on the way to a score.
-        z[m] = score[2] + score[3] * min(max(z[m], least), greatest)
-    if lower > -math.inf and upper < math.inf:
-        for m in range(n):
-            z[m] = lower + (upper - lower) / (1.0 + fast_exp(min(-z[m], 700.0)))
-    elif lower > -math.inf:
-        for m in range(n):
-            z[m] = lower + fast_exp(z[m])
-    elif upper < math.inf:
-        for m in range(n):
-            z[m] = upper - fast_exp(-z[m])
+        scale = 1.0 / (sd[i] * _SQRT_2_PI)
+        moments[0, i], moments[1, i] = scale * total, scale * square
