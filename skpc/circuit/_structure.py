@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.variables import Axis, Leaves
+from skpc.variables import Axis, Leaves, ScoredColumn
 from skpc.variables.leaf_queries import lay_out
 from skpc.variables.leaves import axis_in
 
@@ -108,8 +108,8 @@ class Structure(StructureFields):
         """The arrays by name."""
         return {name: getattr(self, name) for name in DTYPES}
 
-    def axis_of(self, var: int) -> Axis | None:
-        """The histogram axis of a variable, or None."""
+    def axis_of(self, var: int) -> Axis | ScoredColumn | None:
+        """What the leaves of a variable have in common, or None."""
         return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
 
     @cached_property

@@ -214,7 +214,7 @@ def _column_form(side: JointSide, at: int) -> Normals:
 
 def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
     """Scores of the atoms of a column."""
-    column = columns.scored(int(leaves.variables[at]))
+    column = columns.axis_of(int(leaves.variables[at]))
     return column.score.transform(column.atoms)
 
 

@@ -221,7 +221,7 @@ class Names:
     def state(self, variable: int, state: int) -> str:
         """A category, or the range of a bin or tail."""
         axis = self._circuit.structure.axis_of(variable)
-        if axis is not None:
+        if isinstance(axis, Axis):
             return _range_of_state(axis, state)
         categories = None if self._domain is None else self._domain.categories[variable]
         return shown_value(state if categories is None else categories[state])

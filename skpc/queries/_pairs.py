@@ -317,9 +317,8 @@ def _refuse_different_variables(p: Structure, q: Structure) -> None:
 
 def _score(structure: Structure, var: int) -> Any:
     """The score of a variable, if it has one."""
-    part = structure.axis[structure.axis_ptr[var] : structure.axis_ptr[var + 1]]
-    has_one = len(part) and structure.axis_of(var) is None
-    return ScoredColumn.from_flat(part).score if has_one else None
+    axis = structure.axis_of(var)
+    return axis.score if isinstance(axis, ScoredColumn) else None
 
 
 def _kinds(structure: Structure) -> list[str]:

@@ -8,11 +8,11 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc.exceptions import StructureError
-from skpc.variables.axis import HEAD, Axis
+from skpc.variables.axis import Axis
 from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
 from skpc.variables.gaussian import by_scope, split_params
 from skpc.variables.leaf_queries import formula_params
-from skpc.variables.leaves import Leaves, states_of_leaves
+from skpc.variables.leaves import Leaves, axis_in, states_of_leaves
 from skpc.variables.score import ATOMS, ScoredColumn
 
 #: How far the probabilities of a distribution may be from summing to one.
@@ -29,22 +29,24 @@ _FAR = 1e300
 
 def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
     """Refuse an axis that is invalid, or that does not fit the number of states."""
-    _check_count(var, count)
-    if axis is not None and count != axis.n_states:
-        raise ValueError(
-            f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
-        )
-    if isinstance(axis, Axis):
-        _check_axis(var, axis)
-    elif axis is not None:
-        _check_column(var, axis)
-
-
-def _check_count(var: int, count: int) -> None:
     if count < 0:
         raise ValueError(f"variable {var} needs 0 or more states, got {count}")
     if count > MOST_STATES:
         raise ValueError(f"variable {var} may have {MOST_STATES} states at most, got {count}")
+    if axis is None:
+        return
+    if count != axis.n_states:
+        raise ValueError(
+            f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
+        )
+    if not axis.low <= axis.high or axis.low == np.inf or axis.high == -np.inf:
+        raise ValueError(
+            f"draws of variable {var} need a range of numbers, got {axis.low} to {axis.high}"
+        )
+    if isinstance(axis, Axis):
+        _check_axis(var, axis)
+    else:
+        _check_column(var, axis)
 
 
 def _check_axis(var: int, axis: Axis) -> None:
@@ -59,7 +61,6 @@ def _check_axis(var: int, axis: Axis) -> None:
         raise ValueError(
             f"the tails of variable {var} need positive scales, got {lower} and {upper}"
         )
-    _check_draws(var, axis.low, axis.high)
     states, shares, points = axis.states, axis.shares, axis.points
     if any(np.shape(part) != (len(edges) + 1,) for part in (states, shares, points)):
         raise ValueError(f"the axis of variable {var} needs {len(edges) + 1} cells")
@@ -81,7 +82,6 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         raise ValueError(
             f"variable {var} needs a step, a reach and a smallest sd of 0 or more, got {sizes}"
         )
-    _check_draws(var, column.low, column.high)
     score = column.score
     shape = score._replace(lower=-np.inf, upper=np.inf, centre=0.0, spread=1.0)
     ends = np.clip([score.low, score.high], -_FAR, _FAR)
@@ -96,31 +96,18 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         raise ValueError(f"the score of variable {var} is not an increasing bijection: {score}")
 
 
-def _check_draws(var: int, low: float, high: float) -> None:
-    if not low <= high or low == np.inf or high == -np.inf:
-        raise ValueError(f"draws of variable {var} need a range of numbers, got {low} to {high}")
-
-
 def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | None:
     """The axis that a stretch of a file holds, checked; None where it is empty."""
-    _check_count(var, count)
-    if not len(part):
-        return None
-    misfit = ValueError(f"the axis of variable {var} does not fit its {count} states")
-    axis: Axis | ScoredColumn
-    if part[0] == 0.0:
-        if len(part) != ATOMS + count - 1:
-            raise misfit
-        axis = ScoredColumn.from_flat(part)
-    else:
-        n_cells, rest = divmod(len(part) - HEAD + 1, 5)
-        state = part[HEAD + n_cells - 1 :][:n_cells]
-        if n_cells < 2 or rest or not np.array_equal(np.unique(state), np.arange(count)):
-            raise misfit
-        axis = Axis.from_flat(part)
+    # A histogram axis has five numbers for each edge, and eight more.
+    fits = len(part) >= 13 and len(part) % 5 == 3
+    if len(part) and not (len(part) == ATOMS + count - 1 if part[0] == 0.0 else fits):
+        raise ValueError(f"the axis of variable {var} does not fit its {count} states")
+    # Cells of states that are no numbers get some, and differ from the file below.
+    with np.errstate(invalid="ignore"):
+        axis = axis_in(part)
     check_variable(var, count, axis)
-    if not np.allclose(axis.flat, part, rtol=_SAME, atol=_SAME, equal_nan=True):
-        raise ValueError(f"the densities of variable {var} are not those of its cells")
+    if axis is not None and not np.allclose(axis.flat, part, _SAME, _SAME, equal_nan=True):
+        raise ValueError(f"the states or densities of variable {var} are not those of its cells")
     return axis
 
 
@@ -187,19 +174,18 @@ def check_gaussians(variables: list[int], mean: Floats, covariance: Floats) -> N
     finite = np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(f"the block of variables {variables} needs finite means and covariances")
-    uneven = np.abs(covariance - covariance.transpose(0, 2, 1)).max(axis=(1, 2))
-    wrong = uneven > _UNEVEN * np.abs(covariance).max(axis=(1, 2))
-    for k in range(len(mean)) if wrong.any() or not _have_roots(covariance) else ():
-        if wrong[k] or not _have_roots(covariance[k]):
+    for matrix in covariance:
+        uneven = np.abs(matrix - matrix.T).max()
+        if uneven > _UNEVEN * np.abs(matrix).max() or not _has_root(matrix):
             raise ValueError(
                 f"the covariance of the block of variables {variables} must be symmetric and "
-                f"positive definite; it differs from its transpose by {uneven[k]:g}, and its "
-                f"smallest eigenvalue is {np.linalg.eigvalsh(covariance[k])[0]:g}"
+                f"positive definite; it differs from its transpose by {uneven:g}, and its "
+                f"smallest eigenvalue is {np.linalg.eigvalsh(matrix)[0]:g}"
             )
 
 
-def _have_roots(covariance: Floats) -> bool:
-    """Whether all of some matrices have a Cholesky factor."""
+def _has_root(covariance: Floats) -> bool:
+    """Whether a matrix has a Cholesky factor."""
     try:
         np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals
@@ -171,11 +171,6 @@ def draw_gaussian(
             return column[begin + ATOMS + state]
     # No atom was drawn: a score, whose value must not hold one either.
     return draw_score(column, begin, n_states, table[at], 1.0 / table[at + 1], streams, j)[0]
-
-
-def reads(cells: Floats) -> Any:
-    """Whether leaves can read these cells."""
-    return np.isfinite(cells)
 
 
 def fits(mean: Floats, sd: Floats) -> Any:
@@ -411,13 +406,6 @@ class MultivariateGaussian(NamedTuple):
         return np.asarray(
             -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)
         )
-
-
-def n_params_of_scopes(scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
-    """Number of parameters of leaves of several columns with these scopes."""
-    size = np.diff(scope_ptr)
-    states = np.diff(offsets(n_states[scope])[scope_ptr])
-    return np.asarray(states + size * (size + 1))
 
 
 def by_scope(leaf: Ints, leaves: Leaves) -> list[tuple[Ints, Ints]]:

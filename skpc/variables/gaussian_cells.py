@@ -28,7 +28,7 @@ def fill_modes(
     modes = leaves.modes(cells)[reached[some], some]
     for place, var in enumerate(leaves.variables.tolist()):
         of_rows = leaves.log_prob_of(place)[reached[some]]
-        values = columns.scored(var).modes(of_rows, modes[:, place])
+        values = columns.axis_of(var).modes(of_rows, modes[:, place])
         rows[some, var] = np.where(np.isnan(rows[some, var]), values, rows[some, var])
 
 
@@ -199,7 +199,7 @@ def conditional_normals(
     ConditionalNormals
     """
     variables = zip(leaves.variables.tolist(), rows.T)
-    known = np.column_stack([columns.scored(v).score.transform(column) for v, column in variables])
+    known = np.column_stack([columns.axis_of(v).score.transform(column) for v, column in variables])
     expected = conditionals(leaves.gaussians, *cells[1:], np.ascontiguousarray(reached.T))[0]
     # Cells at atoms are known, but say nothing about the others.
     patterns, d = Patterns.from_scores(np.hstack([known, cells.scores])), len(leaves.variables)

@@ -22,6 +22,7 @@ from skpc.variables.families import (
     FORMULAS,
     SCORED,
     WITH_STATES_ALONE,
+    read_cell,
 )
 from skpc.variables.forms import Form, Normals, Points, ScoredNormals
 from skpc.variables.gaussian import MultivariateGaussian
@@ -30,33 +31,27 @@ from skpc.variables.leaves import (
     Columns,
     Leaves,
     Lines,
+    column_of,
     over_states,
     states_of_leaves,
     updated_log_prob,
 )
 
 
-def n_params(family: Any, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Ints:
-    """Number of parameters of leaves of these families and scopes."""
-    sizes = n_states[scope[scope_ptr[:-1]]] + _of_formulas(family, "N_PARAMS")
-    of_scopes = gaussian.n_params_of_scopes(scope_ptr, scope, n_states)
-    return np.where(np.asarray(family) == BLOCK, of_scopes, sizes)
-
-
-def _of_formulas(family: Any, name: str) -> Ints:
-    """A number of the formula of each family; 0 without a formula."""
-    return np.array([getattr(one.formula, name, 0) for one in FAMILIES.values()])[family]
-
-
 def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Leaves:
     """List leaves and lay out their parameters and tables."""
-    is_block, var = family == BLOCK, scope[scope_ptr[:-1]]
+    is_block, var, size = family == BLOCK, scope[scope_ptr[:-1]], np.diff(scope_ptr)
+    # Of the formula of each family; a Gaussian of several variables has moments of all of them.
+    n_params, n_entries = (
+        np.array([getattr(one.formula, name, 0) for one in FAMILIES.values()])[family]
+        for name in ("N_PARAMS", "N_ENTRIES")
+    )
+    params = np.add.reduceat(n_states[scope], scope_ptr[:-1])
+    params += np.where(is_block, size * (size + 1), n_params)
     of_var = np.where(is_block, 0, n_states[var])
-    params = n_params(family, scope_ptr, scope, n_states)
-    sizes = of_var + 1 + _of_formulas(family, "N_ENTRIES")
-    sizes = np.where(is_block, params + 1, sizes)
+    entries = np.where(is_block, params, of_var + n_entries) + 1
     line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
-    places = (offsets(params), offsets(sizes))
+    places = (offsets(params), offsets(entries))
     return Leaves(node, family, scope_ptr, scope, var, line, of_var, *places)
 
 
@@ -90,13 +85,10 @@ def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
 
 def unreadable(columns: Columns, cells: Floats) -> int:
     """The first variable whose cell, one for each, its leaves cannot read; -1 if there is none."""
-    whole, n_states = cells == np.floor(cells), columns.n_states
-    category = (n_states > 0) & (np.diff(columns.axis_ptr) == 0)
-    fits = ~category | ((cells >= 0) & (cells < n_states) & whole)
-    for number, formula in FORMULAS.items():
-        fits &= (columns.family != number) | formula.reads(cells)
-    wrong = np.flatnonzero(~(np.isnan(cells) | (fits & np.isfinite(cells))))
-    return int(wrong[0]) if len(wrong) else -1
+    for var in np.flatnonzero(~np.isnan(cells)).tolist():
+        if read_cell(column_of(columns, var), columns.axis, cells[var])[0] < 0:
+            return var
+    return -1
 
 
 def variable_of_two_families(leaves: Leaves) -> int:
@@ -238,7 +230,7 @@ def updated_param(
     for column, leaf in leaves.alone():
         if columns.family[column] == SCORED:
             mean, sd = _param_places(leaves, leaf, gaussian)
-            smallest = columns.scored(column).smallest_sds(updated[mean])
+            smallest = columns.axis_of(column).smallest_sds(updated[mean])
             updated[sd] = np.maximum(updated[sd], smallest)
     for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
         mean, covariance = of_scope.positions(leaves)
@@ -260,11 +252,16 @@ def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
 def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
     """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
     count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
-    states = states_of_leaves(leaves, columns.n_states)
-    count[states.param] *= np.exp(param[states.param])
+    return count * _described_share(leaves, param, columns.n_states)
+
+
+def _described_share(leaves: Leaves, param: Floats, n_states: Ints) -> Floats:
+    """Probability of the cells that each parameter is about: of its state, or of its formula."""
+    share, states = np.ones(len(param)), states_of_leaves(leaves, n_states).param
+    share[states] = np.exp(param[states])
     for formula, leaf, _ in formula_params(leaves, param):
-        count[_param_places(leaves, leaf, formula)] *= _prob_of_formula(leaves, param, leaf)
-    return count
+        share[_param_places(leaves, leaf, formula)] = _prob_of_formula(leaves, param, leaf)
+    return share
 
 
 def counts_like_columns(
@@ -283,12 +280,10 @@ def counts_like_columns(
     as_learned : float
         Number of cells of a categorical leaf that are distributed like the leaf itself.
     """
-    count = np.full(len(param), like_column)
-    states = states_of_leaves(leaves, np.array([len(shares) for shares in of_columns]))
-    count[states.param] *= np.concatenate([np.empty(0), *of_columns])[states.state]
-    last = np.array([shares[-1] if len(shares) else 1.0 for shares in of_columns])
-    for formula, leaf, _ in formula_params(leaves, param):
-        count[_param_places(leaves, leaf, formula)] *= last[leaves.var[leaf]]
+    n_states, alike = np.array([len(shares) for shares in of_columns]), param.copy()
+    states = states_of_leaves(leaves, n_states)
+    alike[states.param] = np.log(np.concatenate([np.empty(0), *of_columns]))[states.state]
+    count = like_column * _described_share(leaves, alike, n_states)
     categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
     count[categorical] += as_learned * np.exp(param[categorical])
     return count
@@ -350,7 +345,7 @@ def _scored_form(
     spread = param[means + size + place * (size + 1)]
     sd = np.where(leaves.family[leaf] == BLOCK, np.sqrt(spread), spread)
     rest = Normals(param[means + place], sd, prob[:, -1])
-    return ScoredNormals(columns.scored(var), prob[:, :-1], rest)
+    return ScoredNormals(columns.axis_of(var), prob[:, :-1], rest)
 
 
 def known_cells(columns: Columns, var: int, values: Floats) -> Form:
@@ -363,7 +358,7 @@ def known_cells(columns: Columns, var: int, values: Floats) -> Form:
 
 def kernel_cells(columns: Columns, var: int, values: Floats) -> Floats:
     """Cells of a variable on the scale on which kernels compare them: their scores, if any."""
-    return columns.scored(var).score.transform(values) if columns.family[var] == SCORED else values
+    return columns.axis_of(var).score.transform(values) if columns.family[var] == SCORED else values
 
 
 def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:

@@ -8,7 +8,7 @@ plain twin of the kernels is ``tests/naive/circuit.py``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,13 +113,9 @@ class Columns(NamedTuple):
     log_peak: Floats
     ignored: NDArray[np.int8]
 
-    def flat(self, var: int) -> Floats:
-        """What the leaves of a variable have in common, as kernels read it."""
-        return self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]]
-
-    def scored(self, var: int) -> ScoredColumn:
-        """The atoms and the score of a variable that has some."""
-        return ScoredColumn.from_flat(self.flat(var))
+    def axis_of(self, var: int) -> Any:
+        """What the leaves of a variable have in common: an Axis, a ScoredColumn, or None."""
+        return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
 
 
 class Column(NamedTuple):
@@ -248,17 +244,14 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
     return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
 
 
-def axis_in(flat: Floats) -> Axis | None:
-    """The histogram axis in the stretch of a variable; None where that is empty."""
-    return Axis.from_flat(flat) if len(flat) and flat[0] > 0.0 else None
-
-
-def axis_of(columns: Columns, var: int) -> Axis | None:
-    """The histogram axis of a variable, if it has one."""
-    return axis_in(columns.flat(var))
+def axis_in(flat: Floats) -> Axis | ScoredColumn | None:
+    """What the stretch of a variable holds that kernels read; None where that is empty."""
+    if not len(flat):
+        return None
+    return ScoredColumn.from_flat(flat) if flat[0] == 0.0 else Axis.from_flat(flat)
 
 
 def over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:
     """Distributions with these probabilities of the states of a variable."""
-    axis = axis_of(columns, var)
+    axis = columns.axis_of(var)
     return Points(np.arange(float(prob.shape[1])), prob) if axis is None else Bins(axis, prob)

@@ -98,11 +98,6 @@ def draw_poisson(rate: float, streams: Streams, j: int) -> float:
     return count
 
 
-def reads(cells: Floats) -> Any:
-    """Whether these are counts."""
-    return (cells >= 0) & (cells == np.floor(cells))
-
-
 def fits(rate: Floats) -> Any:
     """Whether these are parameters."""
     return (np.asarray(rate) > 0) & (np.asarray(rate) <= GREATEST_RATE)
