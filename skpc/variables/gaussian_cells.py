@@ -14,7 +14,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, draw_score
-from skpc.variables.gaussians import conditionals, factorise
+from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS
@@ -93,7 +93,7 @@ def _draw(
     ===========  =====================  ==================================================
     """
     d = len(variables)
-    order, root, white = np.empty(d, np.int64), np.empty((d, d)), np.empty(d)
+    order, block, white = np.empty(d, np.int64), np.empty((d, d)), np.empty(d)
     for r in range(len(rows)):
         k = reached[r]
         # The row has reached leaves of other scopes.
@@ -119,8 +119,10 @@ def _draw(
                 else:
                     order[n] = at
                     n += 1
-        # The diagonal holds reciprocals.
-        factorise(covariances[k], order[:n], root)
+        for i in range(n):
+            for j in range(n):
+                block[i, j] = covariances[k, order[i], order[j]]
+        root = np.linalg.cholesky(block[:n, :n])
         for i in range(n):
             # Each score is its mean given those before, and an innovation.
             at = order[i]
@@ -128,11 +130,10 @@ def _draw(
             for j in range(i):
                 mean += root[i, j] * white[j]
             if i < n_observed:
-                white[i] = (scores[r, at] - mean) * root[i, i]
+                white[i] = (scores[r, at] - mean) / root[i, i]
             else:
                 n_states = state_ptr[at + 1] - state_ptr[at]
-                sd = 1.0 / root[i, i]
-                drawn = draw_score(axis, axis_at[at], n_states, mean, sd, streams, r)
+                drawn = draw_score(axis, axis_at[at], n_states, mean, root[i, i], streams, r)
                 rows[r, variables[at]], white[i] = drawn
 
 

@@ -351,42 +351,29 @@ class Filled(NamedTuple):
 
 
 @internal_kernel
-def factorise(matrix: Floats, index: Ints, root: Floats) -> float:
-    """Cholesky factor of the block that an index selects, and its log determinant.
+def _sweep(matrix: Floats, index: Ints, swept: Floats, row: Floats) -> float:
+    """Write the lower half of less the inverse of the block that an index selects.
 
-    Its diagonal holds reciprocals, since products are cheaper than quotients.
+    Returns the log determinant of the block; ``row`` is workspace.
     """
-    log_det = 0.0
-    for i in range(len(index)):
-        # Row by row: both factors of a product are neighbours in memory.
-        for j in range(i):
-            rest = matrix[index[i], index[j]]
-            for s in range(j):
-                rest -= root[i, s] * root[j, s]
-            root[i, j] = rest * root[j, j]
-        rest = matrix[index[i], index[i]]
-        for s in range(i):
-            rest -= root[i, s] * root[i, s]
-        root[i, i] = 1.0 / math.sqrt(rest)
-        log_det += math.log(rest)
+    n, log_det = len(index), 0.0
+    for i in range(n):
+        for j in range(i + 1):
+            swept[i, j] = matrix[index[i], index[j]]
+    # The pivots of a positive definite matrix are positive, in any order.
+    for p in range(n):
+        pivot = swept[p, p]
+        log_det += math.log(pivot)
+        for i in range(n):
+            row[i] = swept[max(i, p), min(i, p)]
+        for i in range(n):
+            factor = row[i] / pivot
+            for j in range(i + 1):
+                swept[i, j] -= factor * row[j]
+        for i in range(n):
+            swept[max(i, p), min(i, p)] = row[i] / pivot
+        swept[p, p] = -1.0 / pivot
     return log_det
-
-
-@internal_kernel
-def _solve(root: Floats, begin: int, vector: Floats) -> None:
-    """Solve by a factor and by its transpose, in place; entries before ``begin`` are left alone."""
-    for i in range(begin, len(vector)):
-        # Loops over slices begin at zero: numba looks for negative places in others, one by one.
-        row, solved, rest = root[i, begin:i], vector[begin:i], vector[i]
-        for j in range(len(row)):
-            rest -= row[j] * solved[j]
-        vector[i] = rest * root[i, i]
-    for i in range(len(vector) - 1, begin - 1, -1):
-        # The columns of the transpose are the rows of the factor: neighbours in memory again.
-        row, rest_of, solution = root[i, begin:i], vector[begin:i], vector[i] * root[i, i]
-        for j in range(len(row)):
-            rest_of[j] -= row[j] * solution
-        vector[i] = solution
 
 
 @kernel(new_arrays=True)
@@ -418,37 +405,33 @@ def _fill(
     ==========  =====================  =======================================================
     """
     n_components, n_rows, d = distance.shape
-    root, workspace = np.empty((d, d)), np.empty(d)
+    swept, of_row = np.empty((d, d)), np.empty(d)
     for k in range(n_components):
         begin = 0
         while begin < n_rows:
-            # Rows of a pattern stand together: its factor and its spread are made once for all.
+            # Rows of a pattern stand together: the inverse and the spread are made once for all.
             p, end, weights = pattern[begin], begin, 0.0
             while end < n_rows and pattern[end] == p:
                 weights += weight[k, end]
                 end += 1
             missing = columns[p, : n_missing[p]] if weights > 0.0 else columns[p, :0]
-            solved = workspace[: len(missing)]
-            of_pattern = factorise(precision[k], missing, root)
+            n, of_pattern = len(missing), _sweep(precision[k], missing, swept, of_row)
             for r in range(begin, end):
                 log_det[k, r] += of_pattern
                 # Another component may fill the row.
                 if weight[k, r] > 0.0:
-                    for i in range(len(missing)):
-                        solved[i] = -mapped[k, r, missing[i]]
-                    _solve(root, 0, solved)
-                    for i in range(len(missing)):
-                        distance[k, r, missing[i]] = solved[i]
-            rows = variance[k, begin:end]
-            # The inverse, column by column.
-            for j in range(len(missing) if len(spread) else 0):
-                solved[:] = 0.0
-                solved[j] = 1.0
-                # The first entries of a column of the unit matrix stay zero.
-                _solve(root, j, solved)
-                for i in range(j, len(missing)):
-                    spread[k, missing[i], missing[j]] += weights * solved[i]
-                for r in range(len(rows)):
-                    if weight[k, begin + r] > 0.0:
-                        rows[r, missing[j]] = solved[j]
+                    for i in range(n):
+                        of_row[i] = mapped[k, r, missing[i]]
+                        distance[k, r, missing[i]] = swept[i, i] * of_row[i]
+                        if variance.shape[1] > 0:
+                            variance[k, r, missing[i]] = -swept[i, i]
+                    for i in range(n):
+                        expected = 0.0
+                        for j in range(i):
+                            expected += swept[i, j] * of_row[j]
+                            distance[k, r, missing[j]] += swept[i, j] * of_row[i]
+                        distance[k, r, missing[i]] += expected
+            for i in range(n if len(spread) else 0):
+                for j in range(i + 1):
+                    spread[k, missing[i], missing[j]] -= weights * swept[i, j]
             begin = end
