@@ -65,11 +65,7 @@ class Target(NamedTuple):
 
     def atom_of(self, values: Floats) -> Ints:
         """The number of the atom that each value is, -1 for the others."""
-        if self.number is None or not len(self.atoms):
-            return np.full(len(values), -1)
-        distance = np.abs(values[:, np.newaxis] - self.atoms)
-        near = distance.min(axis=1) <= self.number.reach
-        return np.where(near, distance.argmin(axis=1), -1)
+        return np.full(len(values), -1) if self.number is None else self.number.atom_of(values)
 
 
 class TargetRegressor(NamedTuple):

@@ -178,8 +178,8 @@ class Axis(NamedTuple):
         values[self.states[order]] = of_cells[order]
         return values
 
-    def cell_moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
-        """Mean and mean square of ``x - centre`` within each cell."""
+    def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre`` within each state."""
         edges, scales = self.edges - centre, np.array([self.lower_scale, self.upper_scale])
         low, high = edges[:-1], edges[1:]
         tails = edges[[0, -1]] + scales * [-1.0, 1.0]
@@ -187,13 +187,9 @@ class Axis(NamedTuple):
         mean = np.concatenate([tails[:1], (low + high) / 2, tails[1:]])
         square = (low * low + low * high + high * high) / 3
         square = np.concatenate([tail_squares[:1], square, tail_squares[1:]])
-        is_atom, atom = ~np.isnan(self.points), self.points - centre
-        return np.where(is_atom, atom, mean), np.where(is_atom, atom**2, square)
-
-    def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
-        """Mean and mean square of ``x - centre`` within each state."""
-        mean, square = self.cell_moments(centre)
-        return self.mixing @ mean, self.mixing @ square
+        # An atom has no spread.
+        is_atom, atom, mixing = ~np.isnan(self.points), self.points - centre, self.mixing
+        return mixing @ np.where(is_atom, atom, mean), mixing @ np.where(is_atom, atom**2, square)
 
     def share_below(self, x: Floats) -> Floats:
         """Share of each state that is not above each number, shape (len(x), n_states)."""

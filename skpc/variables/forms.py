@@ -460,24 +460,19 @@ def likely_parts(form: Form) -> Form:
 def stacked(forms: Sequence[Any]) -> Any:
     """Distributions of the same column for several lists of rows, one after the other."""
     first = forms[0]
-    if len(forms) == 1:
-        return first
     if isinstance(first, ScoredNormals):
         atom_prob = np.concatenate([form.atom_prob for form in forms])
         return ScoredNormals(first.column, atom_prob, stacked([form.rest for form in forms]))
     if not isinstance(first, Normals) or first.mean.ndim == 1:
         return replace(first, prob=np.concatenate([form.prob for form in forms]))
     most = max(form.mean.shape[1] for form in forms)
-
-    def padded(parts: list[Floats], fill: float) -> Floats:
-        widths = [((0, 0), (0, most - part.shape[1])) for part in parts]
-        return np.concatenate([np.pad(*one, constant_values=fill) for one in zip(parts, widths)])
-
-    return Normals(
-        padded([form.mean for form in forms], 0.0),
-        padded([form.sd for form in forms], 1.0),
-        padded([form.prob for form in forms], 0.0),
-    )
+    # Parts that a distribution has not are standard normal ones of probability zero.
+    padded = [
+        np.pad(part, ((0, 0), (0, most - part.shape[1])), constant_values=fill)
+        for form in forms
+        for part, fill in ((form.mean, 0.0), (form.sd, 1.0), (form.prob, 0.0))
+    ]
+    return Normals(*(np.concatenate(padded[field::3]) for field in range(3)))
 
 
 def bisected(reached: Callable[[Floats], Any], n: int) -> Floats:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import dct, idct
 
-from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
-from skpc.variables.axis import Axis
+from skpc._arrays import Floats, Ints, weighted_quantiles
+from skpc.variables.axis import TINY, Axis
 from skpc.variables.number import Number, are_apart, distinct
 
 #: Cells of the grid on which the margin is smoothed, and cells of an axis.
@@ -33,9 +33,6 @@ _TAIL_ROWS = 10.0
 #: nothing on held-out rows of 91 real columns, and both keep a repeated value from earning an
 #: unbounded density.
 _SMALLEST_WIDTH, _SMALLEST_TAIL = 1e-3, 1e-2
-#: Below this part of the magnitude, differences between values are noise of their rounding; the
-#: reciprocal of anything smaller than the last would come near the largest float.
-_RESOLUTION, _SMALLEST_FLOAT = 1e-12, 1e-305
 
 
 class Margin(NamedTuple):
@@ -106,10 +103,13 @@ class Margin(NamedTuple):
         return Axis(self.edges, *self.tails, state, share, point, *self.draws)
 
     def states(self, n_bins: int) -> Ints:
-        """State of each cell of that axis."""
+        """State of each cell of that axis, numbered by their first cells inside the range."""
         if self.weight == 0.0 and (~np.isnan(self.point)).sum() == 1:
             return np.zeros(len(self.point), dtype=np.int64)
-        return _in_order(_bins(self.masses, self.point, n_bins, self.weight))
+        states = _bins(self.masses, self.point, n_bins, self.weight)
+        # Tails come last: they are inside no range.
+        numbers, first = np.unique(np.roll(states, -1), return_index=True)
+        return np.argsort(np.argsort(first))[np.searchsorted(numbers, states)]
 
     def cells(self, values: Floats) -> Ints:
         """Cell of each value."""
@@ -269,18 +269,7 @@ def _bins(cells: Floats, point: Floats, n_bins: int, n_rows: float) -> Ints:
     if filled < min(enough, few):
         last = state == number
         state[last] = state[(state < number)].max(initial=0) if number else 0
-    return (np.cumsum(np.bincount(state) > 0) - 1)[state]
-
-
-def _in_order(state: Ints) -> Ints:
-    """Number states 0, 1, ... by their first cell inside the range."""
-    inner = state[1:-1] if len(state) > 2 else state
-    first = np.full(int(state.max()) + 1, len(inner))
-    # The first cell of a state is written last.
-    first[inner[::-1]] = np.arange(len(inner))[::-1]
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    return rank[state]
+    return state
 
 
 def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, float]:
@@ -333,49 +322,29 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
     >>> plain_axis(np.arange(200.0), np.ones(200), n_bins=3).edges
     array([ 39.,  79., 119., 159.])
     """
-    observed = ~np.isnan(values)
-    points, inverse = np.unique(values[observed] + 0.0, return_inverse=True)
-    large, small = (group_sums(inverse, part) for part in exact_parts(weight[observed]))
-    mass, cumulated = large + small, np.cumsum(large) + np.cumsum(small)
+    points, mass = distinct(values, weight)
+    cumulated = np.cumsum(mass)
     if len(points) == 1:
         spread = max(abs(float(points[0])), 1.0)
         half = 0.5 * _SMALLEST_WIDTH * spread
         return Axis(np.array([points[0] - half, points[0] + half]), spread, spread)
     n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / _ROWS_PER_CELL)) - 2))
     candidates = weighted_quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
-    spread = _spread(points, mass, cumulated, float(candidates[-1] - candidates[0]))
-    noise = max(_RESOLUTION * float(np.abs(candidates).max()), _SMALLEST_FLOAT)
-    edges = _well_separated(candidates, max(_SMALLEST_WIDTH * spread, noise))
-    below, above = points < edges[0], points >= edges[-1]
-    lower_scale = _plain_tail_scale(points[below], mass[below], edges[0], spread, noise)
-    upper_scale = _plain_tail_scale(points[above], mass[above], edges[-1], spread, noise)
-    return Axis(edges, lower_scale, upper_scale)
-
-
-def _spread(points: Floats, mass: Floats, cumulated: Floats, covered: float) -> float:
-    """A width that one wild value cannot change: half the distance of the quartiles.
-
-    Where these are equal, a quarter of what the edges cover, or the mean absolute deviation.
-    """
+    # A width that one wild value cannot change, unless most values are equal.
     low, median, high = weighted_quantiles(points, cumulated, np.array([1, 2, 3]), 4)
-    half = 0.5 * float(high - low)
-    return half or 0.25 * covered or _mean_deviation(points, mass, median)
-
-
-def _well_separated(candidates: Floats, smallest_width: float) -> Floats:
+    spread = 0.5 * float(high - low) or 0.25 * float(candidates[-1] - candidates[0])
+    spread = max(spread or _mean_deviation(points, mass, median), TINY)
     edges = [candidates[0]]
     for candidate in candidates[1:]:
-        if candidate - edges[-1] >= smallest_width:
+        if candidate - edges[-1] >= max(_SMALLEST_WIDTH * spread, TINY):
             edges.append(candidate)
-    return np.array(edges)
-
-
-def _plain_tail_scale(
-    points: Floats, weight: Floats, edge: float, spread: float, noise: float
-) -> float:
-    if len(points) == 0:
-        return max(spread, noise)
-    return max(_mean_deviation(points, weight, edge), _SMALLEST_TAIL * spread, noise)
+    scales = (
+        max(_mean_deviation(points[some], mass[some], edge), _SMALLEST_TAIL * spread, TINY)
+        if some.any()
+        else spread
+        for some, edge in ((points < edges[0], edges[0]), (points >= edges[-1], edges[-1]))
+    )
+    return Axis(np.array(edges), *scales)
 
 
 def _mean_deviation(points: Floats, weight: Floats, centre: float) -> float:

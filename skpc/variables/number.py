@@ -9,7 +9,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
-from skpc.variables.score import Score, ScoredColumn
+from skpc.variables.score import Score, ScoredColumn, states_among
 
 #: How far from the one value of a column others are expected, as a part of that value.
 _NEAR_CONSTANT = 0.01
@@ -135,10 +135,14 @@ class Number(NamedTuple):
         """Distance from an atom up to which a value is that atom."""
         return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
+    def atom_of(self, values: Floats) -> Ints:
+        """The number of the atom that each value is, -1 for the others."""
+        state = states_among(self.atoms, self.reach, values)
+        return np.where(state < len(self.atoms), state, -1)
+
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
-        near = np.abs(values[:, np.newaxis] - self.atoms) <= self.reach
-        return np.asarray(near.any(axis=1))
+        return self.atom_of(values) >= 0
 
     @property
     def range_of_draws(self) -> tuple[float, float]:

@@ -307,20 +307,12 @@ def _refuse_other_cells(members: Sequence[Predictive]) -> None:
 
 def _joined(terms: list[Any]) -> list[Any]:
     """Add up the probabilities of terms over the same points or the same axis."""
-    joined: list[Any] = []
+    joined: dict[Any, Any] = {}
     for term in terms:
-        for place, other in enumerate(joined):
-            if _same_parts(term, other):
-                joined[place] = replace(other, prob=other.prob + term.prob)
-                break
+        if isinstance(term, Points | Bins):
+            parts = term.value if isinstance(term, Points) else term.axis.flat
+            same = joined.get(parts.tobytes())
+            joined[parts.tobytes()] = replace(same, prob=same.prob + term.prob) if same else term
         else:
-            joined.append(term)
-    return joined
-
-
-def _same_parts(term: Form, other: Form) -> bool:
-    if isinstance(term, Points) and isinstance(other, Points):
-        return np.array_equal(term.value, other.value)
-    if isinstance(term, Bins) and isinstance(other, Bins):
-        return np.array_equal(term.axis.flat, other.axis.flat, equal_nan=True)
-    return False
+            joined[id(term)] = term
+    return list(joined.values())

@@ -16,9 +16,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import ZERO, inlined, kernel
 
@@ -165,10 +164,9 @@ class ScoredColumn(NamedTuple):
         """Number of atoms, and one for all other values."""
         return len(self.atoms) + 1
 
-    def scores(self, values: Floats) -> tuple[NDArray[np.int64], Floats]:
+    def scores(self, values: Floats) -> tuple[Ints, Floats]:
         """State of each value (-1 if missing), and the score of values that are not atoms."""
-        near = np.abs(values[:, np.newaxis] - self.atoms) <= self.reach
-        state = np.where(near.any(axis=1), near.argmax(axis=1) if near.size else 0, len(self.atoms))
+        state = states_among(self.atoms, self.reach, values)
         score = np.where(state < len(self.atoms), np.nan, self.score.transform(values))
         return np.where(np.isnan(values), -1, state), score
 
@@ -190,6 +188,12 @@ class ScoredColumn(NamedTuple):
             return np.full(np.shape(mean), self.smallest_sd)
         slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
         return np.maximum(0.5 * self.step * slope, self.smallest_sd)
+
+
+def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
+    """The number of the atom that each value is; the number of atoms for all other values."""
+    near = np.abs(values[:, np.newaxis] - atoms) <= reach
+    return np.column_stack([near, np.ones(len(values), bool)]).argmax(axis=1)
 
 
 @inlined
