@@ -21,6 +21,7 @@ from skpc.queries.flows import (
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, leaf_cells
 from skpc.variables.leaf_queries import log_prior, updated_param
+from skpc.variables.leaves import Prior
 
 #: Iterations without a rise of the validation likelihood that counts, before EM stops.
 _PATIENCE = 4
@@ -155,8 +156,8 @@ def em_steps(
     moments = column_moments(leaf_cells(circuit, rows)[1], weight)
     for _ in count() if n_objectives is None else range(n_objectives):
         statistics = expected_statistics(circuit, rows, weight)
-        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, *moments)
-        circuit = _maximised(circuit, statistics, counts, *moments)
+        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, moments)
+        circuit = _maximised(circuit, statistics, counts, moments)
     yield circuit, np.nan
 
 
@@ -198,11 +199,11 @@ def fit_to_sums(
     before = -np.inf
     for n_iter in range(max_iter + 1):
         statistics = expect(circuit)
-        objective = statistics.log_likelihood + _log_prior(circuit, pseudo_count, *moments)
+        objective = statistics.log_likelihood + _log_prior(circuit, pseudo_count, moments)
         if objective - before < tol or n_iter == max_iter:
             break
         before = objective
-        circuit = _maximised(circuit, statistics, pseudo_count, *moments)
+        circuit = _maximised(circuit, statistics, pseudo_count, moments)
     return circuit, statistics.log_likelihood
 
 
@@ -232,20 +233,19 @@ def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> Pseu
     return pseudo_count
 
 
-def _log_prior(circuit: Circuit, counts: PseudoCounts, mean: Floats, sd: Floats) -> float:
+def _log_prior(circuit: Circuit, counts: PseudoCounts, moments: tuple[Floats, Floats]) -> float:
     """Log-likelihood of the pseudo-counts (nats)."""
     is_weight = circuit.kind[circuit.edge_parent] == SUM
     is_weight &= circuit.log_weight > -np.inf
     on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
-    return float(on_edges + log_prior(*leaf_facts(circuit), counts.param, mean, sd))
+    return float(on_edges + log_prior(*leaf_facts(circuit), Prior(counts.param, *moments)))
 
 
 def _maximised(
     circuit: Circuit,
     statistics: ExpectedStatistics,
     counts: PseudoCounts,
-    mean: Floats,
-    sd: Floats,
+    moments: tuple[Floats, Floats],
 ) -> Circuit:
     """The M-step."""
     parent = circuit.edge_parent
@@ -256,5 +256,6 @@ def _maximised(
     changed = usable & (total > 0)
     with np.errstate(divide="ignore"):
         log_weight[changed] = np.log(count[changed] / total[changed])
-    param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, counts.param, mean, sd)
+    prior = Prior(counts.param, *moments)
+    param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, prior)
     return circuit.with_parameters(log_weight=log_weight, param=param)

@@ -37,7 +37,7 @@ from skpc.variables.gaussians import (
     squared_distances,
     statistics,
 )
-from skpc.variables.leaves import Cells, Column, Columns, Leaf, Leaves, add_states
+from skpc.variables.leaves import Cells, Column, Columns, Leaf, Leaves, Prior, add_states
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS, HEAD, inverse_of, score_of, value_of
 
@@ -195,9 +195,7 @@ def form(mean: Floats, sd: Floats) -> Normals:
     return Normals(mean, sd)
 
 
-def updated(
-    statistic: Floats, param: Floats, pseudo_count: Floats, column_mean: Floats, column_sd: Floats
-) -> Floats:
+def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     """The M-step of many leaves of one column; see :func:`_m_step`.
 
     ``statistic`` has shape (4, n_leaves).
@@ -206,38 +204,34 @@ def updated(
     matrix = (slice(None), np.newaxis, np.newaxis)
     # A missing cell adds its variance, and nothing to the sum of distances from the mean.
     sums = (observed + missing, total[:, np.newaxis], (square + missing * sd**2)[matrix])
-    prior = (pseudo_count, column_mean[:, np.newaxis], column_sd[:, np.newaxis])
+    prior = Prior(prior.weight, prior.mean[:, np.newaxis], prior.sd[:, np.newaxis])
     means, covariance = _m_step(mean[:, np.newaxis], (sd**2)[matrix], sums, prior)
     return np.array([means[:, 0], np.sqrt(covariance[:, 0, 0])])
 
 
-def log_prior(mean: Floats, sd: Floats, column_mean: Floats, column_sd: Floats) -> Floats:
+def log_prior(mean: Floats, sd: Floats, prior: Prior) -> Floats:
     """Mean log density (nats) of a leaf over cells distributed like its column."""
-    square = column_sd**2 + (column_mean - mean) ** 2
+    square = prior.sd**2 + (prior.mean - mean) ** 2
     return log_peak(mean, sd) - 0.5 * square / sd**2
 
 
 def _m_step(
-    mean: Floats,
-    covariance: Floats,
-    sums: tuple[Floats, Floats, Floats],
-    prior: tuple[Floats, Floats, Floats],
+    mean: Floats, covariance: Floats, sums: tuple[Floats, Floats, Floats], prior: Prior
 ) -> tuple[Floats, Floats]:
     """New means and covariances of Gaussians; one without any count stays as it is.
 
     ``sums`` are the counts, sums and sums of products of the distances from the means. ``prior``
-    has a number of rows for each Gaussian, and the means and standard deviations of the columns:
-    the rows have independent cells distributed like these.
+    has a number of rows for each Gaussian, of independent cells distributed like the columns.
     """
-    (count, total, square), (pseudo_count, column_mean, column_sd) = sums, prior
+    count, total, square = sums
     # All is counted from the old means: sums of squares of large numbers would drown variances.
-    offset, identity = column_mean - mean, np.eye(mean.shape[1])
-    count = count + pseudo_count
+    offset, identity = prior.mean - mean, np.eye(mean.shape[1])
+    count = count + prior.weight
     scale = 1.0 / np.where(count > 0, count, 1.0)[:, np.newaxis]
-    like_column = identity * column_sd[..., np.newaxis] ** 2 + _outer(offset, offset)
-    shift = scale * (total + pseudo_count[:, np.newaxis] * offset)
-    square = square + pseudo_count[:, np.newaxis, np.newaxis] * like_column
-    smallest = identity * (_SMALLEST_SD * column_sd[..., np.newaxis]) ** 2
+    like_column = identity * prior.sd[..., np.newaxis] ** 2 + _outer(offset, offset)
+    shift = scale * (total + prior.weight[:, np.newaxis] * offset)
+    square = square + prior.weight[:, np.newaxis, np.newaxis] * like_column
+    smallest = identity * (_SMALLEST_SD * prior.sd[..., np.newaxis]) ** 2
     updated = scale[:, :, np.newaxis] * square - _outer(shift, shift) + smallest
     used = (count > 0)[:, np.newaxis]
     mean = np.where(used, mean + shift, mean)
@@ -387,21 +381,17 @@ class MultivariateGaussian(NamedTuple):
         mean = leaves.param_ptr[self.leaf][:, np.newaxis] + self.log_prob.shape[1] + np.arange(d)
         return mean, mean[:, :1] + d + np.arange(d * d)
 
-    def updated(
-        self, leaves: Leaves, statistic: Floats, prior: tuple[Floats, Floats, Floats]
-    ) -> tuple[Floats, Floats]:
-        """New means and covariances; see :func:`_m_step` (with the moments of all variables)."""
+    def updated(self, leaves: Leaves, statistic: Floats, prior: Prior) -> tuple[Floats, Floats]:
+        """New means and covariances; see :func:`_m_step`."""
         n, d = len(self.leaf), len(self.variables)
         entries = statistic[self._entries(leaves)][:, self.log_prob.shape[1] :]
-        pseudo_count, column_mean, column_sd = prior
-        like_column = (column_mean[np.newaxis, self.variables], column_sd[self.variables])
         sums = (entries[:, -1], entries[:, :d], entries[:, d:-1].reshape(n, d, d))
-        return _m_step(*self.gaussians[:2], sums, (pseudo_count, *like_column))
+        return _m_step(*self.gaussians[:2], sums, prior)
 
-    def log_prior(self, column_mean: Floats, column_sd: Floats) -> Floats:
+    def log_prior(self, prior: Prior) -> Floats:
         """Mean log density (nats) of each Gaussian over rows of cells distributed like columns."""
-        offset = column_mean[self.variables] - self.gaussians.mean
-        second = np.eye(len(self.variables)) * column_sd[self.variables] ** 2
+        offset = prior.mean - self.gaussians.mean
+        second = np.eye(len(self.variables)) * prior.sd**2
         square = (self.gaussians.precision * (second + _outer(offset, offset))).sum(axis=(1, 2))
         return np.asarray(
             -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)

@@ -32,15 +32,18 @@ def fill_modes(
         rows[some, var] = np.where(np.isnan(rows[some, var]), values, rows[some, var])
 
 
+@kernel(new_arrays=True)
 def draw_missing(
     leaves: MultivariateGaussian,
     columns: Columns,
-    cells: ScoredCells,
+    scores: Floats,
     reached: Ints,
     streams: Streams,
     rows: Floats,
 ) -> None:
     """Fill the missing cells of rows by joint draws given their observed cells.
+
+    States of missing cells are drawn first, and then the scores of those at no atom, one by one.
 
     Parameters
     ----------
@@ -48,8 +51,8 @@ def draw_missing(
         The leaves of a scope.
     columns : Columns
         The variables.
-    cells : ScoredCells
-        Cells of the rows.
+    scores : ndarray of shape (n_rows, n_columns)
+        Scores of the observed cells, else NaN.
     reached : ndarray of shape (n_rows,)
         The leaf of each row; -1 leaves it as it is.
     streams : ndarray of shape (n_rows,)
@@ -57,42 +60,9 @@ def draw_missing(
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows; filled in place.
     """
-    axis_at, (mean, covariance) = columns.axis_ptr[leaves.variables], leaves.gaussians[:2]
-    states = (np.exp(leaves.log_prob), leaves.state_ptr, mean, covariance, leaves.variables)
-    _draw(*states, columns.axis, axis_at, cells.scores, reached, streams, rows)
-
-
-@kernel(new_arrays=True)
-def _draw(
-    prob: Floats,
-    state_ptr: Ints,
-    means: Floats,
-    covariances: Floats,
-    variables: Ints,
-    axis: Floats,
-    axis_at: Ints,
-    scores: Floats,
-    reached: Ints,
-    streams: Streams,
-    rows: Floats,
-) -> None:
-    """Draw states of missing cells, and then the scores of those at no atom, one by one.
-
-    ===========  =====================  ==================================================
-    prob         (n_leaves, n_states)   probabilities of the states of all columns
-    state_ptr    (d + 1,)               where the states of each column begin
-    means        (n_leaves, d)          of the scores
-    covariances  (n_leaves, d, d)       of the scores
-    variables    (d,)                   the variable of each column
-    axis         (n_numbers,)           what leaves of variables have in common
-    axis_at      (d,)                   where that of each column begins
-    scores       (n_rows, d)            of the observed cells, else NaN
-    reached      (n_rows,)              the leaf of each row, or -1
-    streams      (n_rows,)              random streams
-    rows         (n_rows, n_features)   encoded rows, filled in place
-    ===========  =====================  ==================================================
-    """
-    d = len(variables)
+    variables, state_ptr, axis = leaves.variables, leaves.state_ptr, columns.axis
+    prob, d = np.exp(leaves.log_prob), len(variables)
+    means, covariances = leaves.gaussians.mean, leaves.gaussians.covariance
     order, block, white = np.empty(d, np.int64), np.empty((d, d)), np.empty(d)
     for r in range(len(rows)):
         k = reached[r]
@@ -115,7 +85,7 @@ def _draw(
                 if n_states > 1:
                     state = draw_index(prob[k], state_ptr[at], n_states, uniform(streams, r))
                 if state < n_states - 1:
-                    rows[r, var] = axis[axis_at[at] + ATOMS + state]
+                    rows[r, var] = axis[columns.axis_ptr[var] + ATOMS + state]
                 else:
                     order[n] = at
                     n += 1
@@ -132,9 +102,10 @@ def _draw(
             if i < n_observed:
                 white[i] = (scores[r, at] - mean) / root[i, i]
             else:
-                n_states = state_ptr[at + 1] - state_ptr[at]
-                drawn = draw_score(axis, axis_at[at], n_states, mean, root[i, i], streams, r)
-                rows[r, variables[at]], white[i] = drawn
+                var, n_states = variables[at], state_ptr[at + 1] - state_ptr[at]
+                begin, sd = columns.axis_ptr[var], root[i, i]
+                drawn = draw_score(axis, begin, n_states, mean, sd, streams, r)
+                rows[r, var], white[i] = drawn
 
 
 class ConditionalNormals(NamedTuple):

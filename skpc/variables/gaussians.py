@@ -252,9 +252,7 @@ def conditionals(
         used = wanted[group].take(patterns.order, axis=1)
         chosen = np.flatnonzero(used.any(axis=0))
         rows, weights = patterns.order[chosen], used.take(chosen, axis=1).astype(np.float64)
-        filled = Filled.from_rows(
-            gaussians, group, scores, patterns, chosen, weights, with_variance=True
-        )
+        filled = Filled.from_rows(gaussians, group, scores, patterns, chosen, weights)
         completed = gaussians.mean[group, np.newaxis] + filled.distance
         mean[group, rows] = np.where(weights[:, :, np.newaxis] > 0.0, completed, 0.0)
         variance[group, rows] = filled.variance
@@ -325,7 +323,6 @@ class Filled(NamedTuple):
         patterns: Patterns,
         chosen: Ints | slice = slice(None),
         weight: Floats | None = None,
-        with_variance: bool = False,
     ) -> Filled:
         """Fill rows by some components: all, or those at some places in the order of patterns.
 
@@ -341,7 +338,7 @@ class Filled(NamedTuple):
             mapped = distance @ gaussians.precision[group]
         log_det = np.repeat(gaussians.log_det[group, np.newaxis], len(rows), axis=1)
         spread = np.zeros((0 if weight is None else len(log_det), d, d))
-        variance = np.zeros((len(log_det), len(rows) if with_variance else 0, d))
+        variance = np.zeros((len(log_det), 0 if weight is None else len(rows), d))
         filled = cls(distance, mapped, log_det, spread, variance)
         if not patterns.are_complete:
             weight = np.ones(log_det.shape) if weight is None else weight

@@ -31,6 +31,7 @@ from skpc.variables.leaves import (
     Columns,
     Leaves,
     Lines,
+    Prior,
     column_of,
     over_states,
     states_of_leaves,
@@ -195,17 +196,11 @@ def mode_tables(
 
 
 def updated_param(
-    leaves: Leaves,
-    param: Floats,
-    columns: Columns,
-    statistic: Floats,
-    pseudo_count: Floats,
-    column_mean: Floats,
-    column_sd: Floats,
+    leaves: Leaves, param: Floats, columns: Columns, statistic: Floats, prior: Prior
 ) -> Floats:
     """The M-step of all leaves: the parameters that maximise the penalised expected score.
 
-    ``pseudo_count`` has the shape of the parameters: per state, or (repeated) per formula.
+    The weights of the prior are those of each state, and (repeated) of each formula.
     """
     updated = param.copy()
     states = states_of_leaves(leaves, columns.n_states)
@@ -215,7 +210,7 @@ def updated_param(
         statistic[states.entry],
         np.repeat(of_leaf[states.leaf], states.size),
         param[states.param],
-        pseudo_count[states.param],
+        prior.weight[states.param],
         states.begin,
         states.size,
     )
@@ -225,8 +220,7 @@ def updated_param(
         # Atoms have no score either: of the missing cells, those of the last state count.
         missing = statistic[_missing_entry(leaves)[leaf]]
         counts[-1] = missing * _prob_of_formula(leaves, param, leaf)
-        like_column = (pseudo_count[position[0]], column_mean[var], column_sd[var])
-        updated[position] = formula.updated(counts, rows, *like_column)
+        updated[position] = formula.updated(counts, rows, prior.at(position[0], var))
     for column, leaf in leaves.alone():
         if columns.family[column] == SCORED:
             mean, sd = _param_places(leaves, leaf, gaussian)
@@ -234,8 +228,8 @@ def updated_param(
             updated[sd] = np.maximum(updated[sd], smallest)
     for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
         mean, covariance = of_scope.positions(leaves)
-        like_columns = (pseudo_count[mean[:, 0]], column_mean, column_sd)
-        updated[mean], matrices = of_scope.updated(leaves, statistic, like_columns)
+        of_rows = prior.at(mean[:, 0], of_scope.variables)
+        updated[mean], matrices = of_scope.updated(leaves, statistic, of_rows)
         updated[covariance] = matrices.reshape(covariance.shape)
     return updated
 
@@ -289,25 +283,17 @@ def counts_like_columns(
     return count
 
 
-def log_prior(
-    leaves: Leaves,
-    param: Floats,
-    columns: Columns,
-    pseudo_count: Floats,
-    column_mean: Floats,
-    column_sd: Floats,
-) -> float:
+def log_prior(leaves: Leaves, param: Floats, columns: Columns, prior: Prior) -> float:
     """Log-likelihood (nats) of the pseudo-counts that :func:`updated_param` adds."""
     states = states_of_leaves(leaves, columns.n_states).param
     states = states[param[states] > -np.inf]
-    total = pseudo_count[states] @ param[states]
+    total = prior.weight[states] @ param[states]
     for formula, leaf, rows in formula_params(leaves, param):
-        var = leaves.var[leaf]
-        prior = formula.log_prior(*rows, column_mean[var], column_sd[var])
-        total += pseudo_count[_param_places(leaves, leaf, formula)[0]] @ prior
+        of_cells = prior.at(_param_places(leaves, leaf, formula)[0], leaves.var[leaf])
+        total += of_cells.weight @ formula.log_prior(*rows, of_cells)
     for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
-        weight = pseudo_count[of_scope.positions(leaves)[0][:, 0]]
-        total += weight @ of_scope.log_prior(column_mean, column_sd)
+        of_rows = prior.at(of_scope.positions(leaves)[0][:, 0], of_scope.variables)
+        total += of_rows.weight @ of_scope.log_prior(of_rows)
     return float(total)
 
 

@@ -118,6 +118,22 @@ class Columns(NamedTuple):
         return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
 
 
+class Prior(NamedTuple):
+    """Cells that an M-step adds to those of leaves: distributed like columns of these moments.
+
+    ``weight`` is their number, in the shape of the parameters; ``mean`` and ``sd`` are those of the
+    variables. The files of families take a number of each for a leaf.
+    """
+
+    weight: Floats
+    mean: Floats
+    sd: Floats
+
+    def at(self, place: Ints, var: Ints) -> Prior:
+        """The weights of some parameters, and the moments of some variables."""
+        return Prior(self.weight[place], self.mean[var], self.sd[var])
+
+
 class Column(NamedTuple):
     """A variable as kernels read it; what its leaves have in common is ``axis[first:last]``."""
 

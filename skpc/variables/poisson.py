@@ -21,7 +21,7 @@ from skpc._fast_math import fast_log
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, uniform
 from skpc.variables.forms import Points
-from skpc.variables.leaves import Cells, Leaf
+from skpc.variables.leaves import Cells, Leaf, Prior
 
 N_PARAMS = 1
 N_ENTRIES = 3
@@ -122,24 +122,22 @@ def form(rate: Floats) -> Points:
     return Points(count, np.exp(xlogy(count, rate) - rate - gammaln(count + 1.0)))
 
 
-def updated(
-    statistic: Floats, param: Floats, pseudo_count: Floats, column_mean: Floats, column_sd: Floats
-) -> Floats:
-    """The M-step of many leaves, each with ``pseudo_count`` cells distributed like its column.
+def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
+    """The M-step of many leaves.
 
     ``statistic`` has shape (3, n_leaves). A leaf without any count stays as it is. The rate is
     kept between 1e-9 and 1e6.
     """
     (rate,), (observed, total, missing) = param, statistic
-    count = observed + missing + pseudo_count
-    total = total + missing * rate + pseudo_count * column_mean
+    count = observed + missing + prior.weight
+    total = total + missing * rate + prior.weight * prior.mean
     mean = np.clip(total / np.where(count > 0, count, 1.0), _SMALLEST_RATE, GREATEST_RATE)
     return np.where(count > 0, mean, param)
 
 
-def log_prior(rate: Floats, column_mean: Floats, column_sd: Floats) -> Floats:
+def log_prior(rate: Floats, prior: Prior) -> Floats:
     """Mean log probability (nats) of a leaf over cells distributed like its column.
 
     The mean of log(x!), which no rate changes, is left out.
     """
-    return column_mean * np.log(rate) - rate
+    return prior.mean * np.log(rate) - rate

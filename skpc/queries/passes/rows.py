@@ -255,7 +255,7 @@ class MultivariateReader:
         ``streams[j]`` is the random stream of the row.
         """
         for reached, group, cells in self._reached(owner, rows):
-            draw_missing(group, self.columns, cells, reached, streams, rows)
+            draw_missing(group, self.columns, cells.scores, reached, streams, rows)
 
     def fill_modes(self, owner: Ints, rows: Floats) -> None:
         """The same with the most probable cells."""
