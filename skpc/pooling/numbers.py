@@ -127,10 +127,7 @@ class Prediction(NamedTuple):
         if isinstance(self.copies, FormSum):
             return np.asarray(self.copies.log_density(values)[:, np.newaxis])
         number, atom = self.target.number, self.target.atom_of(values)
-        if number is not None and number.step > 0.0:
-            log_density = self.copies.log_masses(values, number.step)
-        else:
-            log_density = self.copies.log_densities(values)
+        log_density = self.copies.log_densities(values, 0.0 if number is None else number.step)
         at_atom = np.flatnonzero(atom >= 0)
         of_atom = log_or_inf(self.atoms[at_atom, atom[at_atom]]) - np.log(self.target.cell)
         log_density[at_atom] = of_atom[:, np.newaxis]

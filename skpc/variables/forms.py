@@ -421,17 +421,16 @@ class ScaleMixture(Form):
         copies = self.log_densities(x) + log_or_inf(self.prob)
         return np.asarray(np.logaddexp.reduce(copies, axis=1))
 
-    def log_densities(self, x: Floats) -> Floats:
-        """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors)."""
-        copies = [self.form.log_density(at) for at in self._unstretched(x)]
-        return np.array(copies).T - np.log(self.factors)
+    def log_densities(self, x: Floats, step: float = 0.0) -> Floats:
+        """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors).
 
-    def log_masses(self, x: Floats, step: float) -> Floats:
-        """Log of the mean density (nats) of each copy in the cell of a lattice around ``x``.
-
-        Shape (n, n_factors). Over all cells the densities times ``step`` sum to one.
+        With a step it is the mean density in the cell of a lattice around ``x``: over all cells the
+        densities times the step sum to one.
         """
-        log_density = self.log_densities(x)
+        copies = [self.form.log_density(at) for at in self._unstretched(x)]
+        log_density = np.array(copies).T - np.log(self.factors)
+        if step == 0.0:
+            return log_density
         ends = (self._unstretched(x + side) for side in (-step / 2, step / 2))
         for column, low, high in zip(log_density.T, *ends):
             mass = self.form.below(high) - self.form.below(low)

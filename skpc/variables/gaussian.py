@@ -31,7 +31,6 @@ from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals
 from skpc.variables.gaussians import (
     Gaussians,
-    conditionals,
     leave_one_out,
     log_densities,
     squared_distances,
@@ -317,7 +316,7 @@ class MultivariateGaussian(NamedTuple):
         return np.asarray(values)
 
     def log_peak_values(self, cells: ScoredCells, columns: Columns) -> Floats:
-        """The same with missing cells at their most probable values; see :meth:`modes`.
+        """The same with missing cells at their most probable values.
 
         A column with atoms counts what its best state is worth.
         """
@@ -332,11 +331,6 @@ class MultivariateGaussian(NamedTuple):
         return (
             values - (lacks @ (columns.log_peak[self.variables] + 0.5 * _LOG_2_PI))[:, np.newaxis]
         )
-
-    def modes(self, cells: ScoredCells) -> Floats:
-        """Most probable scores of missing cells, which are their means; (n_leaves, n_rows, d)."""
-        wanted = np.ones((len(self.leaf), len(cells.codes)), dtype=bool)
-        return conditionals(self.gaussians, cells.scores, cells.patterns, wanted)[0]
 
     def cell_values(self, cells: ScoredCells, columns: Columns) -> Floats:
         """What each observed cell adds given the others; shape (n_rows, n_leaves, n_columns)."""
@@ -375,18 +369,18 @@ class MultivariateGaussian(NamedTuple):
         size = self.log_prob.shape[1] + len(self.variables) * (len(self.variables) + 1) + 1
         return leaves.first[self.leaf][:, np.newaxis] + np.arange(size)
 
-    def positions(self, leaves: Leaves) -> tuple[Ints, Ints]:
-        """Positions of the means, and of the covariances, of each leaf among the parameters."""
-        d = len(self.variables)
-        mean = leaves.param_ptr[self.leaf][:, np.newaxis] + self.log_prob.shape[1] + np.arange(d)
-        return mean, mean[:, :1] + d + np.arange(d * d)
+    def positions(self, leaves: Leaves) -> Ints:
+        """Positions of the mean and the covariance of each leaf among the parameters, one a row."""
+        first = leaves.param_ptr[self.leaf] + self.log_prob.shape[1]
+        return first[:, np.newaxis] + np.arange(len(self.variables) * (len(self.variables) + 1))
 
-    def updated(self, leaves: Leaves, statistic: Floats, prior: Prior) -> tuple[Floats, Floats]:
-        """New means and covariances; see :func:`_m_step`."""
+    def updated(self, leaves: Leaves, statistic: Floats, prior: Prior) -> Floats:
+        """New means and covariances, one a row; see :func:`_m_step`."""
         n, d = len(self.leaf), len(self.variables)
         entries = statistic[self._entries(leaves)][:, self.log_prob.shape[1] :]
         sums = (entries[:, -1], entries[:, :d], entries[:, d:-1].reshape(n, d, d))
-        return _m_step(*self.gaussians[:2], sums, prior)
+        mean, covariance = _m_step(*self.gaussians[:2], sums, prior)
+        return np.hstack([mean, covariance.reshape(n, -1)])
 
     def log_prior(self, prior: Prior) -> Floats:
         """Mean log density (nats) of each Gaussian over rows of cells distributed like columns."""

@@ -25,7 +25,9 @@ def fill_modes(
 ) -> None:
     """Fill the missing cells of rows by the most probable ones; see :func:`draw_missing`."""
     some = np.flatnonzero(reached >= 0)
-    modes = leaves.modes(cells)[reached[some], some]
+    wanted = reached == np.arange(len(leaves.leaf))[:, np.newaxis]
+    # The most probable scores are their means.
+    modes = conditionals(leaves.gaussians, *cells[1:], wanted)[0][reached[some], some]
     for place, var in enumerate(leaves.variables.tolist()):
         of_rows = leaves.log_prob_of(place)[reached[some]]
         values = columns.axis_of(var).modes(of_rows, modes[:, place])

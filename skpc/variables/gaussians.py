@@ -74,8 +74,9 @@ class Gaussians(NamedTuple):
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         half = np.linalg.inv(root)
         precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
+        log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         covariance = np.ascontiguousarray(covariance)
-        return cls(np.ascontiguousarray(mean), covariance, precision, _log_det(root))
+        return cls(np.ascontiguousarray(mean), covariance, precision, log_det)
 
     @classmethod
     def from_factors(cls, mean: Floats, loadings: Floats, noise: Floats) -> Gaussians:
@@ -98,23 +99,8 @@ class Gaussians(NamedTuple):
         (array([[[2., 1.],
                 [1., 2.]]]), array([1.099]))
         """
-        diagonal = np.arange(mean.shape[1])
-        covariance = loadings @ loadings.transpose(0, 2, 1)
-        covariance[:, diagonal, diagonal] += noise
-        # The lemmas on inverses and determinants: a matrix of the size of the factors is inverted.
-        scaled = loadings / noise[:, :, np.newaxis]
-        inner = np.eye(loadings.shape[2]) + loadings.transpose(0, 2, 1) @ scaled
-        root = np.asarray(np.linalg.cholesky(inner), dtype=np.float64)
-        half = scaled @ np.linalg.inv(root).transpose(0, 2, 1)
-        precision = -half @ half.transpose(0, 2, 1)
-        precision[:, diagonal, diagonal] += 1.0 / noise
-        log_det = np.log(noise).sum(axis=1) + _log_det(root)
-        return cls(np.ascontiguousarray(mean), covariance, precision, log_det)
-
-
-def _log_det(root: Floats) -> Floats:
-    """Log determinants of matrices from their Cholesky factors."""
-    return np.asarray(2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1))
+        factors = loadings @ loadings.transpose(0, 2, 1)
+        return cls.from_covariance(mean, factors + np.eye(mean.shape[1]) * noise[:, np.newaxis])
 
 
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:

@@ -227,10 +227,9 @@ def updated_param(
             smallest = columns.axis_of(column).smallest_sds(updated[mean])
             updated[sd] = np.maximum(updated[sd], smallest)
     for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
-        mean, covariance = of_scope.positions(leaves)
-        of_rows = prior.at(mean[:, 0], of_scope.variables)
-        updated[mean], matrices = of_scope.updated(leaves, statistic, of_rows)
-        updated[covariance] = matrices.reshape(covariance.shape)
+        place = of_scope.positions(leaves)
+        of_rows = prior.at(place[:, 0], of_scope.variables)
+        updated[place] = of_scope.updated(leaves, statistic, of_rows)
     return updated
 
 
@@ -292,7 +291,7 @@ def log_prior(leaves: Leaves, param: Floats, columns: Columns, prior: Prior) -> 
         of_cells = prior.at(_param_places(leaves, leaf, formula)[0], leaves.var[leaf])
         total += of_cells.weight @ formula.log_prior(*rows, of_cells)
     for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
-        of_rows = prior.at(of_scope.positions(leaves)[0][:, 0], of_scope.variables)
+        of_rows = prior.at(of_scope.positions(leaves)[:, 0], of_scope.variables)
         total += of_rows.weight @ of_scope.log_prior(of_rows)
     return float(total)
 
