@@ -300,11 +300,23 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
 
 
 @inlined
-def draw_in_cell(axis: Floats, first: int, last: int, cell: int, u: float) -> float:
-    """Turn a uniform draw into one from a cell; tails end where the range of draws does."""
-    n_edges = (last - first - 8) // 5
-    begin = first + 4
-    point = axis[begin + n_edges + 3 * (n_edges + 1) + cell]
+def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> float:
+    """Turn a uniform draw into one from a state; tails end where the range of draws does."""
+    # The layout is that of the flat array: edges first, then the cells.
+    n_edges, begin = (last - first - 8) // 5, first + 4
+    at = begin + n_edges
+    # One random number chooses the cell, and what is left of it the place within.
+    cell = -1
+    for other in range(n_edges + 1):
+        share = axis[at + n_edges + 1 + other]
+        if axis[at + other] == state and share > 0.0:
+            cell = other
+            if u < share:
+                u = u / share
+                break
+            u -= share
+    # The shares of a state sum to one, up to rounding.
+    u, point = min(u, 1.0), axis[at + 3 * (n_edges + 1) + cell]
     # The cell of an atom holds one value.
     if point == point:
         return point
@@ -313,33 +325,12 @@ def draw_in_cell(axis: Floats, first: int, last: int, cell: int, u: float) -> fl
         least = math.exp(min((axis[first + 2] - axis[begin]) / axis[first], 0.0))
         drawn = axis[begin] + axis[first] * math.log(least + (1.0 - least) * u)
         return max(drawn, axis[first + 2])
-    if cell == n_edges:
-        end = axis[begin + n_edges - 1]
-        least = math.exp(min((end - axis[first + 3]) / axis[first + 1], 0.0))
-        return min(end - axis[first + 1] * math.log(least + (1.0 - least) * u), axis[first + 3])
-    # Within a bin the density is flat.
     low = axis[begin + cell - 1]
+    if cell == n_edges:
+        least = math.exp(min((low - axis[first + 3]) / axis[first + 1], 0.0))
+        return min(low - axis[first + 1] * math.log(least + (1.0 - least) * u), axis[first + 3])
+    # Within a bin the density is flat.
     return low + u * (axis[begin + cell] - low)
-
-
-@inlined
-def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> float:
-    """Turn a uniform draw into one from a state."""
-    # The layout is that of the flat array: edges first, then the cells.
-    n_edges = (last - first - 8) // 5
-    at = first + 4 + n_edges
-    # One random number chooses the cell, and what is left of it the place within.
-    chosen = -1
-    for cell in range(n_edges + 1):
-        share = axis[at + n_edges + 1 + cell]
-        if axis[at + cell] == state and share > 0.0:
-            chosen = cell
-            if u < share:
-                u = u / share
-                break
-            u -= share
-    # The shares of a state sum to one, up to rounding.
-    return draw_in_cell(axis, first, last, chosen, min(u, 1.0))
 
 
 @kernel

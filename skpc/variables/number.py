@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, exact_parts, group_sums, weighted_quantiles
+from skpc._arrays import Floats, Ints, exact_group_sums, group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
 from skpc.variables.score import Score, ScoredColumn, states_among
 
@@ -196,17 +196,12 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """
     # A column of a table is scattered over the memory: it is read once.
     values = values + 0.0
-    missing = np.isnan(values)
-    if missing.any():
-        values, weight = values[~missing], weight[~missing]
-    order = np.argsort(values)
-    points, (large, small) = values[order], exact_parts(weight)
+    observed = ~np.isnan(values)
+    order = np.argsort(values[observed])
+    points, weight = values[observed][order], weight[observed][order]
     is_first = np.append(True, points[1:] != points[:-1])[: len(points)]
     is_first[is_first] = np.append(True, are_apart(points[is_first]))[: len(points)]
-    if is_first.all():
-        return points, (large + small)[order]
-    group = np.cumsum(is_first) - 1
-    return points[is_first], group_sums(group, large[order]) + group_sums(group, small[order])
+    return points[is_first], exact_group_sums(np.cumsum(is_first) - 1, weight)
 
 
 def are_apart(points: Floats) -> np.ndarray:
