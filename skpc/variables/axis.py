@@ -268,11 +268,11 @@ class AxisTable(NamedTuple):
 
 
 @inlined
-def cell_of(axis: Floats, first: int, last: int, x: float) -> int:
-    """Cell of a value: the number of edges that are not above it."""
-    low = first + 4
+def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tuple[int, float]:
+    """State of a value, and its log density there if the state has all the mass."""
     # An axis has five numbers for each edge, and eight more.
-    high = low + (last - first - 8) // 5
+    n_edges = (last - first - 8) // 5
+    low, high = first + 4, first + 4 + n_edges
     # Bisection: bins differ in width, so that no division leads to the right one.
     while low < high:
         middle = (low + high) >> 1
@@ -280,14 +280,8 @@ def cell_of(axis: Floats, first: int, last: int, x: float) -> int:
             low = middle + 1
         else:
             high = middle
-    return low - first - 4
-
-
-@inlined
-def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tuple[int, float]:
-    """State of a value, and its log density there if the state has all the mass."""
-    cell = cell_of(axis, first, last, x)
-    n_edges = (last - first - 8) // 5
+    # The cell is the number of edges that are not above the value.
+    cell = low - first - 4
     # Behind the edges: states, shares, log densities of the cells.
     at = first + 4 + n_edges + cell
     log_density = axis[at + 2 * (n_edges + 1)]

@@ -37,7 +37,7 @@ def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> No
         return
     if count != axis.n_states:
         raise ValueError(
-            f"variable {var} has an axis of {axis.n_states} states, but n_states says {count}"
+            f"the axis of variable {var} does not fit its {count} states: it has {axis.n_states}"
         )
     if not axis.low <= axis.high or axis.low == np.inf or axis.high == -np.inf:
         raise ValueError(

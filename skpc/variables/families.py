@@ -57,18 +57,19 @@ def leaf_values(
 
     A leaf of several variables reads its log density, which is computed before.
     """
-    # The most frequent families come first.
+    if leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
+        state_line(leaf, table, cells, n, lines, out)
+        return
     if leaf.family in (GAUSSIAN, SCORED):
         gaussian.log_gaussian_line(leaf, table, cells, n, lines, out)
     elif leaf.family == POISSON:
-        poisson.log_poisson_line(leaf, table, cells, n, lines, out)
+        for r in range(n):
+            lines[out, r] = poisson.log_poisson(leaf, table, cells.values[leaf.line, r])
     elif leaf.family == BLOCK:
         for r in range(n):
             lines[out, r] = cells.values[leaf.line, r]
-    else:
-        state_line(leaf, table, cells, n, lines, out)
     # A loop of its own vectorises; the exponential of the C library would not.
-    if leaf.family != CATEGORICAL and leaf.family != HISTOGRAM and not in_logs:
+    if not in_logs:
         for r in range(n):
             lines[out, r] = fast_exp(lines[out, r])
 
@@ -80,7 +81,7 @@ def cell_value(leaf: Leaf, table: Floats, code: Any, x: float, in_logs: bool) ->
     if leaf.family in (GAUSSIAN, SCORED):
         value = gaussian.log_gaussian(leaf, table, code, x)
     elif leaf.family == POISSON:
-        value = poisson.log_poisson(table[first + 1], table[first + 2], table[first + 3], x)
+        value = poisson.log_poisson(leaf, table, x)
     elif leaf.family == BLOCK:
         value = x
     else:

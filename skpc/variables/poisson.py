@@ -45,23 +45,14 @@ def log_base(x: float) -> float:
 
 
 @inlined
-def log_poisson(log_rate: float, rate: float, missing: float, x: float) -> float:
+def log_poisson(leaf: Leaf, table: Floats, x: float) -> float:
     """Log probability relative to :func:`log_base`."""
+    # The entry of states, of which there are none, stands first.
+    log_rate, rate, missing = table[leaf.first + 1], table[leaf.first + 2], table[leaf.first + 3]
     # The logarithm of a missing cell is not wanted, and that of zero does not count.
     some = x if x > 0.0 else 1.0
     relative = x * (log_rate - fast_log(some)) + (x - rate)
     return relative if x == x else missing
-
-
-@inlined
-def log_poisson_line(
-    leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int
-) -> None:
-    """Log probabilities on a batch of rows."""
-    # The entry of states, of which there are none, stands first.
-    log_rate, rate, missing = table[leaf.first + 1], table[leaf.first + 2], table[leaf.first + 3]
-    for r in range(n):
-        lines[out, r] = log_poisson(log_rate, rate, missing, cells.values[leaf.line, r])
 
 
 @inlined

@@ -140,7 +140,7 @@ def test_bad_leaves_are_refused(call, message):
     [
         ([-1], None, "variable 0 needs 0 or more states, got -1"),
         ([2], [None, None], "one entry for each of the 1 variables, got 2"),
-        ([4], [AXIS], "axis of 5 states, but n_states says 4"),
+        ([4], [AXIS], "axis of variable 0 does not fit its 4 states: it has 5"),
         ([3], [(np.array([1.0, 1.0]), 1.0, 1.0)], "edges of variable 0 must increase"),
         ([3], [(np.array([1.0, np.inf]), 1.0, 1.0)], "finite edge"),
         ([3], [(np.array([1.0, 2.0]), 0.0, 1.0)], "positive scales, got 0.0 and 1.0"),
