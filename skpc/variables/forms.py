@@ -120,12 +120,6 @@ class Points(Form):
         """Probability under each distribution that a draw is at most its own ``x``."""
         return (self.prob * (self.value <= x[:, np.newaxis])).sum(axis=1)
 
-    def quantiles(self, level: float) -> Floats:
-        """The first number at which each distribution reaches the level."""
-        # Sums of few probabilities: no halving, and a last point that is always reached.
-        reached = np.cumsum(self.prob, axis=1) >= level * self.prob.sum(axis=1, keepdims=True)
-        return self.value[np.where(reached[:, -1], reached.argmax(axis=1), len(self.value) - 1)]
-
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The first of the most probable numbers, and its log probability."""
         return self.value[self.prob.argmax(axis=1)], log_or_inf(self.prob.max(axis=1))

@@ -57,6 +57,16 @@ class Leaves(NamedTuple):
         return self.owner[self.scope == var]
 
 
+class LeafTable(NamedTuple):
+    """The few facts of all leaves that passes over a circuit read; see :class:`Leaves`."""
+
+    family: Ints
+    var: Ints
+    line: Ints
+    n_states: Ints
+    first: Ints
+
+
 class Leaf(NamedTuple):
     """A leaf as kernels read it: its family, its line, and where the table of its states begins."""
 
@@ -135,7 +145,7 @@ class Column(NamedTuple):
 
 
 @inlined
-def leaf_of(leaves: Leaves, leaf: int) -> Leaf:
+def leaf_of(leaves: LeafTable, leaf: int) -> Leaf:
     """The facts of one leaf."""
     # Without the arrays of all leaves, which a call would hand over one by one.
     return Leaf(leaves.family[leaf], leaves.line[leaf], leaves.n_states[leaf], leaves.first[leaf])

@@ -123,20 +123,19 @@ class Margin(NamedTuple):
 
 def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Floats]:
     """Edges over the range of the values, and the part of their mass that lies below each."""
-    step = number.step
-    if step > 0.0 and (points[-1] - points[0]) / step < _LATTICE_CELLS:
-        n_cells = round((points[-1] - points[0]) / step) + 1
-        edges = points[0] + step * (np.arange(n_cells + 1) - 0.5)
-        place = np.clip(np.searchsorted(edges, points, side="right") - 1, 0, n_cells - 1)
-        return edges, _cumulated(_smoothed(place, mass, n_cells, tied=True))
-    z = number.score.transform(points)
-    if len(points) == 1:
-        half = max(step / 2.0, 1e-6 * max(abs(points[0]), 1.0))
+    step, size = number.step, points[-1] - points[0]
+    if step == 0.0 and len(points) == 1:
+        half = 1e-6 * max(abs(points[0]), 1.0)
         return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
-    width = (z[-1] - z[0]) / (_GRID - 1)
-    ends = z[0] + width * (np.arange(_GRID + 1) - 0.5)
-    place = np.clip(np.searchsorted(ends, z, side="right") - 1, 0, _GRID - 1)
-    below = _cumulated(_smoothed(place, mass, _GRID, tied=step > 0.0))
+    has_grid = step > 0.0 and size / step < _LATTICE_CELLS
+    z = points if has_grid else number.score.transform(points)
+    n_cells = round(size / step) + 1 if has_grid else _GRID
+    width = step if has_grid else (z[-1] - z[0]) / (n_cells - 1)
+    ends = z[0] + width * (np.arange(n_cells + 1) - 0.5)
+    place = np.clip(np.searchsorted(ends, z, side="right") - 1, 0, n_cells - 1)
+    below = np.append(0.0, np.cumsum(_smoothed(place, mass, n_cells, tied=step > 0.0)))
+    if has_grid:
+        return ends, below
     edges = number.score.inverse(ends)
     chosen = _coarser(below, ends)
     edges, below = edges[chosen], below[chosen]
@@ -196,10 +195,6 @@ def _heat(n_cells: int) -> tuple[Floats, Floats]:
     response = np.exp(bandwidths**2 * (np.cos(np.pi / n_cells * np.arange(n_cells)) - 1.0))
     waves = dct(np.eye(n_cells), axis=0, norm="ortho")
     return response, response @ waves**2
-
-
-def _cumulated(mass: Floats) -> Floats:
-    return np.append(0.0, np.cumsum(mass))
 
 
 def _gaps(number: Number) -> tuple[Floats, Floats]:

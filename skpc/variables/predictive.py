@@ -49,11 +49,6 @@ class FormSum(Form):
         """Probability under each distribution that a draw is at most its own ``x``."""
         return np.asarray(sum(form.below(x) for form in self.forms))
 
-    def quantiles(self, level: float) -> Floats:
-        """The number below which each distribution has ``level`` of its mass."""
-        alone = len(self.forms) == 1
-        return np.asarray(self.forms[0].quantiles(level) if alone else super().quantiles(level))
-
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
         return np.asarray(np.logaddexp.reduce([form.log_density(x) for form in self.forms]))
