@@ -214,36 +214,31 @@ def _log_power_slope(u: float, power: float) -> float:
 
 
 @inlined
-def _unbound(lower: float, upper: float, x: float) -> float:
-    """Map the interval between the bounds onto the line."""
+def _unbound(lower: float, upper: float, x: float) -> tuple[float, float]:
+    """Map the interval between the bounds onto the line; also the log slope there."""
     # A value at a bound would have an infinite score.
     if lower > -math.inf:
         x = max(x, lower + _NEAREST * max(abs(lower), 1.0))
     if upper < math.inf:
         x = min(x, upper - _NEAREST * max(abs(upper), 1.0))
+    if lower > -math.inf and upper < math.inf:
+        v = math.log((x - lower) / (upper - x))
+        # The derivative of the logit, by what it has become.
+        return v, 2.0 * math.log(2.0 * math.cosh(0.5 * v)) - math.log(upper - lower)
     if lower > -math.inf:
-        if upper < math.inf:
-            return math.log((x - lower) / (upper - x))
-        return math.log(x - lower)
-    return -math.log(upper - x) if upper < math.inf else x
+        v = math.log(x - lower)
+        return v, -v
+    v = -math.log(upper - x) if upper < math.inf else x
+    return v, v if upper < math.inf else 0.0
 
 
 @inlined
 def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]:
     """Score of a value, and the log slope there; the score is ``score[at : at + 7]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
-    lower, upper, spread, power = score[at], score[at + 1], score[at + 3], score[at + 4]
-    low, high = score[at + 5], score[at + 6]
-    slope = -math.log(spread)
-    if lower > -math.inf or upper < math.inf:
-        v = _unbound(lower, upper, x)
-        if lower > -math.inf and upper < math.inf:
-            # The derivative of the logit, by what it has become.
-            slope += 2.0 * math.log(2.0 * math.cosh(0.5 * v)) - math.log(upper - lower)
-        else:
-            slope += -v if lower > -math.inf else v
-        x = v
-    u = (x - score[at + 2]) / spread
+    spread, power, low, high = score[at + 3], score[at + 4], score[at + 5], score[at + 6]
+    v, slope = _unbound(score[at], score[at + 1], x)
+    u, slope = (v - score[at + 2]) / spread, slope - math.log(spread)
     # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)
     if power == 1.0:
