@@ -107,7 +107,10 @@ def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | No
         axis = axis_in(part)
     check_variable(var, count, axis)
     if axis is not None and not np.allclose(axis.flat, part, _SAME, _SAME, equal_nan=True):
-        raise ValueError(f"the states or densities of variable {var} are not those of its cells")
+        raise ValueError(
+            f"the axis of variable {var} does not fit its {count} states: the states or "
+            f"densities of variable {var} are not those of its cells"
+        )
     return axis
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import dct, idct
 
-from skpc._arrays import Floats, Ints, weighted_quantiles
+from skpc._arrays import Floats, Ints, exact_group_sums, weighted_quantiles
 from skpc.variables.axis import TINY, Axis
 from skpc.variables.number import Number, are_apart, distinct
 
@@ -317,7 +317,9 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
     >>> plain_axis(np.arange(200.0), np.ones(200), n_bins=3).edges
     array([ 39.,  79., 119., 159.])
     """
-    points, mass = distinct(values, weight)
+    observed = ~np.isnan(values)
+    points, inverse = np.unique(values[observed] + 0.0, return_inverse=True)
+    mass = exact_group_sums(inverse, weight[observed])
     cumulated = np.cumsum(mass)
     if len(points) == 1:
         spread = max(abs(float(points[0])), 1.0)
