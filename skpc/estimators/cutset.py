@@ -9,21 +9,19 @@ from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
 from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
-from skpc.circuit import Circuit
+from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import CircuitDensity, complete_points
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.learning import (
     CutsetMixture,
     CutsetNetwork,
-    Learners,
     TrainingRows,
     check_n_components,
     choose_param_ess,
@@ -32,7 +30,6 @@ from skpc.learning import (
     learn_cutset_network,
     learn_mixture,
     learn_shrunken_mixture,
-    mixture_circuit,
 )
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.parameters import em_step
@@ -177,15 +174,15 @@ class CutsetNetworkBD(CircuitDensity):
     the rows as they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of
     the criterion; more than 200,000 rows take one iteration.
 
-    With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size of greatest
-    leave-one-out likelihood, where there are ten rows or more for each free parameter. Elsewhere,
-    trees learned from three quarters of the rows, below the same cuts, predict the last quarter;
-    each in turn, until a thousand rows have been held out. Missing cells are filled for this too.
+    With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size that suits
+    held-out rows best: trees learned from three quarters of the rows, below the same cuts, predict
+    the last quarter; each in turn, until a thousand rows have been held out. Missing cells are
+    filled for this too.
 
     A component of a mixture then gets a prior of ``param_ess_`` rows that are distributed like the
-    whole table. A quarter of the rows is held out to choose their number, and whether the
-    components keep structures of their own or take that of a single network, which the mixture
-    becomes as the number grows. In the end, the mixture learns from all rows.
+    whole table. The same quarters are held out to choose their number, and whether the components
+    keep structures of their own or take that of a single network, which the mixture becomes as the
+    number grows. In the end, the mixture learns from all rows.
 
     In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
     the joint circuit adjusts the parameters at the end, with the same prior counts.
@@ -272,10 +269,10 @@ class CutsetNetworkBD(CircuitDensity):
                 networks = self._shrunken(rows, complete, weight, random_state)
             else:
                 self.param_ess_ = cast("float | None", self.param_ess)
-                mixture = self._mixture(complete, weight, random_state, self.param_ess_)
-                networks = mixture.networks
-                self.n_iter_, self.converged_ = mixture.n_iter, mixture.converged
-                self.circuit_ = self._parametrised(rows, weight, networks, mixture.weights)
+                learned = self._mixture(random_state, self.param_ess_, complete, weight)
+                networks = learned.networks
+                self.n_iter_, self.converged_ = learned.n_iter, learned.converged
+                self.circuit_ = self._parametrised(rows, weight, networks, learned.weights)
             log_density = log_likelihood(self.circuit_, rows)
         self.lower_bound_ = float(np.average(log_density, weights=weight))
         self.weights_ = _root_weights(self.circuit_, networks)
@@ -292,11 +289,11 @@ class CutsetNetworkBD(CircuitDensity):
         codes = self.domain_.codes(complete)
         verbose = self.verbose if self.n_components == 1 else 0
         with progress(weight.sum(), "rows", verbose) as advance:
-            network = self._learner(advance=advance)(codes, weight)
+            network = self._learner(advance)(codes, weight)
         self.param_ess_ = cast("float | None", self.param_ess)
         if self.param_ess == "auto":
             shown = self.domain_.codes(rows)
-            self.param_ess_ = choose_param_ess(network, codes, weight, self.structured, shown)
+            self.param_ess_ = choose_param_ess(network, codes, weight, self._learner(), shown)
         return network
 
     def _shrunken(
@@ -304,28 +301,20 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> list[CutsetNetwork]:
         """Learn a mixture whose tables are shrunk towards those of all rows."""
         network = self._network(rows, complete, weight)
-        codes, learn = self.domain_.codes(complete), self._learner()
-        param_ess = cast("float", self.param_ess_)
-
-        def learn_components(
-            some: NDArray[np.bool_], weight: Floats, responsibility: Floats | None
-        ) -> CutsetMixture:
-            chosen = complete[some]
-            return self._mixture(chosen, weight, random_state, param_ess, responsibility)
-
-        learners = Learners(
-            lambda some, weight: learn(codes[some], weight),
-            learn_components,
-            partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
-        )
-        training = TrainingRows(rows, complete, weight)
+        learn, param_ess = self._learner(), cast("float", self.param_ess_)
         tol = _EM_TOL * _missing_cells(rows, weight) / weight.sum()
-        shrunken = learn_shrunken_mixture(
-            training, network, param_ess, learners, self.n_components, tol
+        learned, self.circuit_, self.param_ess_ = learn_shrunken_mixture(
+            TrainingRows(rows, complete, weight),
+            network,
+            param_ess,
+            lambda rows, weight: learn(self.domain_.codes(rows), weight),
+            partial(self._mixture, random_state, param_ess),
+            partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
+            self.n_components,
+            tol,
         )
-        self.param_ess_, self.circuit_ = shrunken.strength, shrunken.circuit
-        self.n_iter_, self.converged_ = shrunken.mixture.n_iter, shrunken.mixture.converged
-        return shrunken.mixture.networks
+        self.n_iter_, self.converged_ = learned.n_iter, learned.converged
+        return learned.networks
 
     def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
         """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
@@ -333,7 +322,7 @@ class CutsetNetworkBD(CircuitDensity):
             rows,
             self.domain_.codes(rows),
             weight,
-            self._learner(only_trees=True),
+            partial(self._learner(), max_depth=0, structured=False),
             partial(complete_points, self.domain_),
             self.domain_.axes,
             self.n_components,
@@ -341,26 +330,25 @@ class CutsetNetworkBD(CircuitDensity):
         )
 
     def _learner(
-        self, only_trees: bool = False, advance: Callable[[float], object] | None = None
-    ) -> Callable[[NDArray[np.int16], Floats], CutsetNetwork]:
-        """What learns a network, or a Chow-Liu tree, from codes and weights."""
+        self, advance: Callable[[float], object] | None = None
+    ) -> Callable[..., CutsetNetwork]:
+        """What learns a network from codes and weights."""
         names = ("criterion", "ess", "alpha", "n_candidates")
         return partial(
             learn_cutset_network,
             **{name: getattr(self, name) for name in names},
             n_states=self.domain_.n_states,
-            max_depth=0 if only_trees else self.max_depth,
-            structured=self.structured and not only_trees,
+            max_depth=self.max_depth,
+            structured=self.structured,
             advance=advance,
-            n_jobs=self.n_jobs if self.n_components == 1 else 1,
         )
 
     def _mixture(
         self,
-        rows: Floats,
-        weight: Floats,
         random_state: np.random.RandomState,
         param_ess: float | None,
+        rows: Floats,
+        weight: Floats,
         responsibility: Floats | None = None,
     ) -> CutsetMixture:
         """Learn several networks from complete encoded rows."""
@@ -388,7 +376,8 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
         param_ess = self.param_ess_
-        circuit = mixture_circuit(networks, weights, self.domain_.axes, param_ess)
+        circuits = [cutset_circuit(network, self.domain_.axes, param_ess) for network in networks]
+        circuit = mixture(circuits, weights)
         n_missing = _missing_cells(rows, weight)
         if not n_missing and (len(networks) == 1 or self.em == "plain"):
             return circuit

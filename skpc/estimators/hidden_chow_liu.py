@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
 from skpc._fitting import progress
+from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import CircuitDensity, complete_points
 from skpc.estimators._estimator import parameter
@@ -134,6 +135,10 @@ class HiddenChowLiuTree(CircuitDensity):
     margins = "auto"
 
     def _learn(self, data: TrainingData) -> None:
+        with threads(self.n_jobs):
+            self._learn_tree(data)
+
+    def _learn_tree(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         if data.like is None:
@@ -142,7 +147,7 @@ class HiddenChowLiuTree(CircuitDensity):
             choice = data.like._choice
         if data.rows_val is None:
             table = self._table(data.rows, data.weight)
-            tree = learn_hidden_tree(table, choice, seed, self.n_jobs)
+            tree = learn_hidden_tree(table, choice, seed)
         self._choice: TreeChoice = choice
         self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
         self.n_hidden_, self.parent_ = tree.n_hidden, tree.parent
@@ -169,9 +174,7 @@ class HiddenChowLiuTree(CircuitDensity):
         is_categorical = self.domain_.is_categorical
         n_categories = int(self.domain_.n_states[is_categorical].max(initial=1))
         with progress(MAX_EPOCHS, "epochs", self.verbose) as advance:
-            return choose_hidden_tree(
-                table, held_out, n_hidden, n_categories, seed, self.n_jobs, advance
-            )
+            return choose_hidden_tree(table, held_out, n_hidden, n_categories, seed, advance)
 
     def _table(self, rows: Floats, weight: Floats) -> TreeRows:
         coded = CodedRows(self.domain_.codes(rows), weight)

@@ -228,7 +228,7 @@ class TableMixture(CircuitDensity):
         """
         _, rows = self._encode(X)
         columns, model, *_ = self._mixture
-        joint = model.joint(columns.cells(rows).rows)
+        joint = model.joint(columns.cells(rows))
         best = joint.max(axis=0)
         # Scores whose squares overflow are impossible under all components, and do not count.
         far = np.isneginf(best)

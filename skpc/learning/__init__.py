@@ -16,13 +16,12 @@ from skpc.learning.hidden_tree_search import (
     learn_hidden_tree,
 )
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
-from skpc.learning.network import CutsetNetwork, cutset_circuit, mixture_circuit
-from skpc.learning.shrinkage import Learners, TrainingRows, learn_shrunken_mixture
+from skpc.learning.network import CutsetNetwork, cutset_circuit
+from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mixture_weights
 from skpc.learning.smoothing import choose_param_ess, refinement_pseudo_counts
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit
-from skpc.learning.splits import independent_groups
-from skpc.learning.table_mixture import Choices, LearnedMixture, TableRows, table_circuit
+from skpc.learning.table_mixture import LearnedMixture, TableRows, table_circuit
 from skpc.learning.table_search import (
     N_STAGES,
     HeldOutRows,
@@ -31,14 +30,12 @@ from skpc.learning.table_search import (
 )
 
 __all__ = [
-    "Choices",
     "CodedRows",
     "CutsetMixture",
     "CutsetNetwork",
     "Factors",
     "HeldOutRows",
     "HiddenTree",
-    "Learners",
     "LearnedMixture",
     "MAX_EPOCHS",
     "N_STAGES",
@@ -56,7 +53,6 @@ __all__ = [
     "fill_missing",
     "hidden_tree_circuit",
     "hold_out",
-    "independent_groups",
     "learn_chosen",
     "learn_cutset_network",
     "learn_hidden_tree",
@@ -64,7 +60,6 @@ __all__ = [
     "learn_shrunken_mixture",
     "learn_soft_circuit",
     "learn_table_mixture",
-    "mixture_circuit",
     "mixture_weights",
     "refinement_pseudo_counts",
     "table_circuit",

@@ -5,16 +5,16 @@ Cuts of whole levels give structured-decomposable circuits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints, check_memory
+from skpc._threads import each
 from skpc.counting.rows import node_rows
 from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score
 from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_spanning_tree
@@ -25,9 +25,6 @@ _TOLERANCE = 1e-11
 #: Entropies that differ by less for each column may be equal but for rounding: rows counted as bits
 #: have them in units of information.
 _ENTROPY_TOLERANCE = 2.0 / UNITS_PER_NAT
-#: Cuts of nodes with fewer pairs of cells than this are tried one after another: threads would take
-#: longer to start.
-_PAIRS_FOR_THREADS = 2e6
 
 
 class Trees(NamedTuple):
@@ -75,7 +72,7 @@ def learn_cutset_network(
     n_candidates: int = 10,
     max_depth: int | None = None,
     structured: bool = False,
-    n_jobs: int | None = None,
+    cuts: Ints | None = None,
     advance: Callable[[float], object] | None = None,
 ) -> CutsetNetwork:
     """Learn a cutset network by greedy cuts that raise a structure score (Algorithm 1).
@@ -105,8 +102,8 @@ def learn_cutset_network(
     structured : bool, default=False
         Cut all nodes of a level on the same variable, and give the trees of all leaves the same
         edges, so that the circuit of the network is structured-decomposable.
-    n_jobs : int, default=None
-        Number of cuts of a large node tried at a time, by threads; the network is the same.
+    cuts : array of shape (n_nodes,), default=None
+        The ``variable`` of another network: its cuts are taken, and trees learned below them.
     advance : callable, default=None
         Called with the weight of the rows that have just reached their leaf, to show progress.
 
@@ -143,7 +140,7 @@ def learn_cutset_network(
     rows = node_rows(codes, weight, n_states[varied], varied, as_bits=not structured)
     total_weight = [float(rows.state_counts(0).sum())]
     root = _Group([rows], total_weight, Trees.of_node(rows.tree(prior)), prior, 0, [-1])
-    search = _Search(n_candidates, max_depth, structured, effective_n_jobs(n_jobs))
+    search = _Search(n_candidates, max_depth, structured, cuts)
     visited, score = search.grow(root, advance)
     return frozen_network(visited, n_states, prior, score)
 
@@ -154,14 +151,14 @@ class _Search(NamedTuple):
     n_candidates: int
     max_depth: int | None
     structured: bool
-    n_threads: int
+    cuts: Ints | None
 
     def grow(self, root: _Group, advance: Callable[[float], object]) -> tuple[list[Visited], float]:
         """Cut from the root on; the nodes, and the score of the network."""
         pending, visited, score = [root], list[Visited](), root.trees.score
         while pending:
             group = pending.pop()
-            cut = None if group.depth == self.max_depth else self._best_cut(group)
+            cut = self._cut(group, number=len(visited))
             if cut is None:
                 for above, tree in zip(group.above, group.trees.trees):
                     visited.append(Visited(above, -1, np.empty(0), tree))
@@ -173,6 +170,13 @@ class _Search(NamedTuple):
             for above, counts in zip(group.above, cut.counts):
                 visited.append(Visited(above, variable, counts, None))
         return visited, score
+
+    def _cut(self, group: _Group, number: int) -> _Cut | None:
+        """The cut of a group whose nodes are numbered from a number on; None for leaves."""
+        if self.cuts is not None:
+            column = np.flatnonzero(group.nodes[0].variables == self.cuts[number])
+            return self._try_cut(group, int(column[0])) if len(column) else None
+        return None if group.depth == self.max_depth else self._best_cut(group)
 
     def _best_cut(self, group: _Group) -> _Cut | None:
         """The cut with the largest score among those that raise the score of the trees."""
@@ -187,20 +191,11 @@ class _Search(NamedTuple):
 
         best, to_beat = None, group.trees.score
         columns = _promising_columns(group.trees.entropy, self.n_candidates, may_cut)
-        for cut in self._try_cuts(group, columns):
+        n_products = len(columns) * total_weight * len(group.trees.entropy) ** 2
+        for cut in each(self._try_cut, ((group, column) for column in columns), n_products):
             if cut.score > to_beat + _TOLERANCE * abs(to_beat):
                 best, to_beat = cut, cut.score
         return best
-
-    def _try_cuts(self, group: _Group, columns: list[int]) -> Iterable[_Cut]:
-        """The cuts on some columns, by threads where they pay."""
-        n_pairs = sum(group.weight) * len(group.trees.entropy) ** 2
-        if n_pairs < _PAIRS_FOR_THREADS or self.n_threads == 1:
-            return (self._try_cut(group, column) for column in columns)
-        # One after the other, as only the best is kept.
-        parallel = Parallel(n_jobs=self.n_threads, require="sharedmem", return_as="generator")
-        cuts: Iterable[_Cut] = parallel(delayed(self._try_cut)(group, column) for column in columns)
-        return cuts
 
     def _try_cut(self, group: _Group, column: int) -> _Cut:
         """A cut on a column."""

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from skpc._arrays import Floats, Ints
 from skpc.learning.factors import N_START, Factors, factored
@@ -45,6 +46,8 @@ _PATTERNS = 0.2
 _MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
+#: Up to this number of states, products with indicators are faster if these are not sparse.
+_DENSE = 16
 
 
 class MixtureParams(NamedTuple):
@@ -65,6 +68,8 @@ class MixtureParams(NamedTuple):
         Factors that covariances are made from, plus independent noise; 0 for full covariances.
     prior_strength : float
         Rows for each number that are added to all rows; their covariance is that of the prior.
+    factorised : bool
+        Whether the numbers of a component are independent.
     """
 
     n_components: int
@@ -73,6 +78,7 @@ class MixtureParams(NamedTuple):
     widths: tuple[float, ...] = (1.0,)
     n_factors: int = 0
     prior_strength: float = 0.0
+    factorised: bool = False
 
 
 class MixturePrior(NamedTuple):
@@ -105,6 +111,27 @@ class MixturePrior(NamedTuple):
     background_weight: float = 0.0
 
 
+def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
+    """Indicators of the states of some columns, side by side.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns)
+        States, -1 where missing.
+    state_ptr : ndarray of shape (n_columns + 1,)
+        Where the states of each column begin.
+
+    Returns
+    -------
+    ndarray or sparse matrix of shape (n_rows, n_states)
+    """
+    row, column = np.nonzero(codes >= 0)
+    state = state_ptr[column] + codes[row, column]
+    shape = len(codes), int(state_ptr[-1])
+    sparse = csr_array((np.ones(len(row)), (row, state)), shape=shape)
+    return sparse.toarray() if shape[1] <= _DENSE else sparse
+
+
 class MixtureRows(NamedTuple):
     """Rows as a mixture reads them.
 
@@ -118,12 +145,16 @@ class MixtureRows(NamedTuple):
         Indicators of the states of all tables.
     background : ndarray of shape (n_rows,)
         Log density (nats) of the rows under the background.
+    log_base : ndarray of shape (n_rows,)
+        What log densities (nats) of the rows gain by the slopes of the scores, and by atoms of
+        lattices.
     """
 
     scores: Floats
     patterns: Patterns
     states: Any
     background: Floats
+    log_base: Floats
 
     @property
     def are_costly(self) -> bool:
@@ -141,8 +172,8 @@ class MixtureRows(NamedTuple):
         # Unlike marks in brackets, this leaves Python's lock to other threads.
         place = np.flatnonzero(rows)
         scores = self.scores.take(place, axis=0)
-        patterns = Patterns.from_scores(scores)
-        return MixtureRows(scores, patterns, self.states[place], self.background[place])
+        others = (part[place] for part in self[2:])
+        return MixtureRows(scores, Patterns.from_scores(scores), *others)
 
 
 class GaussianMixture(NamedTuple):
@@ -190,7 +221,7 @@ class GaussianMixture(NamedTuple):
 
     def log_density(self, rows: MixtureRows, background_weight: float) -> Floats:
         """Log density (nats) of rows, the background included, shape (n_rows,)."""
-        return _to_responsibilities(self.joint(rows), rows, background_weight)
+        return _to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
 
     def log_cells(self, rows: MixtureRows) -> Floats:
         """Log density (nats) of scores given the other cells of the row, shape (n_rows, d).
@@ -308,9 +339,9 @@ def expected_sums(
 ) -> Sums:
     """The sums over weighted rows: the E-step."""
     joint = model.joint(rows)
-    log_density = weight @ _to_responsibilities(joint, rows, prior.background_weight)
+    log_density = _to_responsibilities(joint, rows, prior.background_weight) + rows.log_base
     sums = Sums.from_rows(model, rows, joint * weight)
-    return sums._replace(log_density=float(log_density))
+    return sums._replace(log_density=float(weight @ log_density))
 
 
 def m_step(
@@ -321,6 +352,8 @@ def m_step(
     by_width = np.maximum(sums.by_width, _NOTHING)
     count = by_width.sum(axis=1)
     covariance = _covariances(scatter, count, prior, params)
+    if params.factorised:
+        covariance *= np.eye(mean.shape[1])
     diagonal = np.arange(mean.shape[1])
     variance = covariance[:, diagonal, diagonal] + prior.added_variances(mean)
     covariance[:, diagonal, diagonal] = np.maximum(variance, prior.smallest_sd**2)
@@ -332,8 +365,14 @@ def m_step(
         gaussians = Gaussians.from_covariance(mean, covariance)
     like = by_width.sum(axis=0) / count.sum()
     proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
-    log_table = _log_tables(sums.counts + prior.state_counts, prior.state_ptr)
-    return _model(count / count.sum(), log_table, gaussians, proportion, params, noise)
+    log_table = log_tables(sums.counts + prior.state_counts, prior.state_ptr)
+    return model._replace(
+        weights=count / count.sum(),
+        log_table=log_table,
+        gaussians=gaussians,
+        proportion=proportion.ravel(),
+        noise=noise,
+    )
 
 
 def fit_gaussian_mixture(
@@ -412,25 +451,14 @@ def _first(
         covariance = np.tile(prior.covariance, (n_components, 1, 1))
         gaussians = Gaussians.from_covariance(np.tile(prior.mean, (n_components, 1)), covariance)
     precision = 1.0 / np.square(params.widths)
-    proportion = np.tile(precision / precision.sum(), (n_components, 1))
-    log_table = _log_tables(np.tile(prior.state_counts, (n_components, 1)), prior.state_ptr)
-    weights = np.full(n_components, 1.0 / n_components)
-    return _model(weights, log_table, gaussians, proportion, params)
-
-
-def _model(
-    weights: Floats,
-    log_table: Floats,
-    gaussians: Gaussians,
-    proportion: Floats,
-    params: MixtureParams,
-    noise: Floats | None = None,
-) -> GaussianMixture:
-    """A model in which each component has a Gaussian of each width."""
-    component = np.repeat(np.arange(len(weights)), proportion.shape[1])
-    width = np.tile(params.widths, len(weights))
+    log_table = log_tables(np.tile(prior.state_counts, (n_components, 1)), prior.state_ptr)
     return GaussianMixture(
-        weights, log_table, gaussians, component, width, proportion.ravel(), noise
+        np.full(n_components, 1.0 / n_components),
+        log_table,
+        gaussians,
+        np.repeat(np.arange(n_components), len(precision)),
+        np.tile(params.widths, n_components),
+        np.tile(precision / precision.sum(), n_components),
     )
 
 
@@ -468,7 +496,7 @@ def _covariances(
     return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
 
 
-def _log_tables(counts: Floats, state_ptr: Ints) -> Floats:
+def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
     """Log probabilities of states from their counts, shape (n_components, n_states)."""
     if not counts.shape[1]:
         return counts

@@ -11,6 +11,8 @@ from skpc._arrays import Floats, Ints
 
 #: Weights of the rows to learn from, and to hold out.
 Split = tuple[Floats, Floats]
+#: Quarters are held out until there have been this many held-out rows.
+_ENOUGH_ROWS = 1000
 #: A smaller part of a row is what differences of sums of fractions leave: rounding.
 _ROUNDING = 1e-6
 
@@ -73,6 +75,19 @@ def _units_of_fold(total: Floats, fold: int, n_folds: float) -> Floats:
     whole = np.floor(total)
     before, after = (np.floor((n + n_folds - 1 - fold) / n_folds) for n in (whole, whole + 1.0))
     return np.asarray(before + (total - whole) * (after - before))
+
+
+def quarters(weight: Floats) -> Iterator[Split]:
+    """Deal quarters of rows that are held out in turn, until a thousand rows have been held out.
+
+    The draws are always the same, so that learning is deterministic. See :func:`deal`.
+    """
+    n_held = 0.0
+    for kept, held in deal(weight, 4, np.random.RandomState(0)):
+        yield kept, held
+        n_held += held.sum()
+        if n_held >= _ENOUGH_ROWS:
+            break
 
 
 def hold_out(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_even_slices
 
 from skpc._arrays import Floats, Ints, added, offsets
-from skpc._threads import each, threads
+from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.trees import children_first
 
@@ -137,7 +137,7 @@ class Counts(NamedTuple):
         )
 
 
-def expected_counts(tree: HiddenTree, rows: CodedRows, n_jobs: int | None) -> Counts:
+def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:
     """The E-step.
 
     Parameters
@@ -145,16 +145,13 @@ def expected_counts(tree: HiddenTree, rows: CodedRows, n_jobs: int | None) -> Co
     tree : HiddenTree
     rows : CodedRows
         At least one.
-    n_jobs : int or None
-        Parts of the rows that are read at a time, by threads. The result is the same.
 
     Returns
     -------
     Counts
     """
     tasks = ((tree, rows, part) for part in _parts(tree, len(rows.weight)))
-    with threads(n_jobs):
-        return reduce(added, each(_counts, tasks, len(rows.weight) * tree.transition.size))
+    return reduce(added, each(_counts, tasks, len(rows.weight) * tree.transition.size))
 
 
 def _parts(tree: HiddenTree, n_rows: int) -> list[slice]:
@@ -215,7 +212,7 @@ def hidden_tree_circuit(tree: HiddenTree, axes: Sequence[Any] | None = None) -> 
     """Turn a tree of hidden variables into a smooth and decomposable circuit.
 
     Each hidden state of a column is a product of its leaf and, for each child, a sum over the
-    hidden states of the child. Equal leaves and sums are shared.
+    hidden states of the child.
 
     Parameters
     ----------
@@ -238,41 +235,23 @@ def hidden_tree_circuit(tree: HiddenTree, axes: Sequence[Any] | None = None) -> 
     #: The nodes below each hidden state of a column: of its children.
     below: list[list[list[int]]] = [[[] for _ in first] for _ in upwards]
     for v in upwards:
-        nodes = _state_nodes(builder, v, np.log(tree.emission[v]), below[v], reached[v])
-        above, shared = int(tree.parent[v]), dict[bytes, int]()
+        nodes: dict[int, int] = {}
+        for state in np.flatnonzero(reached[v]).tolist():
+            leaf, subtrees = builder.discrete(v, np.log(tree.emission[v][state])), below[v][state]
+            nodes[state] = builder.product([leaf, *subtrees]) if subtrees else leaf
+        above = int(tree.parent[v])
         for state in np.flatnonzero(reached[above]).tolist() if above >= 0 else ():
-            key = transition[v][state].tobytes()
-            if key not in shared:
-                shared[key] = _sum(builder, nodes, transition[v][state])
-            below[above][state].append(shared[key])
+            below[above][state].append(_sum(builder, nodes, transition[v][state]))
     _sum(builder, nodes, first)
     return builder.build()
 
 
-def _state_nodes(
-    builder: CircuitBuilder, v: int, log_emission: Floats, below: list[list[int]], reached: Any
-) -> list[int]:
-    """The node of each hidden state of a column, -1 where it has no probability."""
-    shared: dict[Any, int] = {}
-    states = []
-    for log_prob, nodes, is_reached in zip(log_emission, below, reached):
-        key = (log_prob.tobytes(), *nodes)
-        if is_reached and key not in shared:
-            leaf = builder.discrete(v, log_prob)
-            shared[key] = builder.product([leaf, *nodes]) if nodes else leaf
-        states.append(shared[key] if is_reached else -1)
-    return states
-
-
-def _sum(builder: CircuitBuilder, nodes: list[int], probability: Floats) -> int:
-    """A sum over the hidden states of a column, equal nodes together."""
-    weight: dict[int, float] = {}
-    for node, share in zip(nodes, probability.tolist()):
-        if share > 0.0:
-            weight[node] = weight.get(node, 0.0) + share
-    if len(weight) == 1:
-        return next(iter(weight))
-    return builder.sum(list(weight), np.log(list(weight.values())))
+def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) -> int:
+    """A sum over the hidden states of a column."""
+    states = np.flatnonzero(probability).tolist()
+    if len(states) == 1:
+        return nodes[states[0]]
+    return builder.sum([nodes[state] for state in states], np.log(probability[states]))
 
 
 def _without_negligible(table: Floats) -> Floats:

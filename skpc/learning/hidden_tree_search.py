@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, added
+from skpc._arrays import Floats, Ints, added, offsets
 from skpc.counting.clustering import cluster_points
-from skpc.counting.rows import node_rows
-from skpc.counting.tables import BayesDirichlet
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.gaussian_mixture import indicators, log_tables
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
@@ -71,12 +71,14 @@ class TreeRows(NamedTuple):
     @classmethod
     def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> TreeRows:
         """Find the tree and the proportions; ``n_states`` are those of each column."""
-        share = []
-        for states, n_of_column in zip(rows.codes.T, n_states.tolist()):
-            observed = states >= 0
-            counts = np.bincount(states[observed], rows.weight[observed], n_of_column) + 0.5
-            share.append(counts / counts.sum())
-        return cls(rows, points, _chow_liu_parents(rows, n_states), share)
+        state_ptr = offsets(n_states)
+        counts = rows.weight @ indicators(rows.codes, state_ptr) + 0.5
+        share = np.split(np.exp(log_tables(counts[np.newaxis], state_ptr)[0]), state_ptr[1:-1])
+        # Columns that do not vary hang at the first that does.
+        tree = learn_cutset_network(*rows, n_states, ess=1.0, max_depth=0).trees[0]
+        parent = np.full(len(n_states), tree.variables[0])
+        parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
+        return cls(rows, points, parent, share)
 
 
 def choose_hidden_tree(
@@ -85,7 +87,6 @@ def choose_hidden_tree(
     n_hidden: int | None,
     n_categories: int,
     seed: int,
-    n_jobs: int | None,
     advance: Callable[[float], object],
 ) -> tuple[HiddenTree, TreeChoice]:
     """Learn trees of several sizes from two starts each; the likelihood of held-out rows chooses.
@@ -102,8 +103,6 @@ def choose_hidden_tree(
         The greatest number of categories of a column.
     seed : int
         Seeds the clusters, the noise and the batches.
-    n_jobs : int or None
-        Parts of the rows that are read at a time.
     advance : callable
         Called after each of ``MAX_EPOCHS`` epochs in all, or with more than one at a time.
 
@@ -122,7 +121,7 @@ def choose_hidden_tree(
         advance(n_more)
 
     def attempt(size: int, by_value: bool) -> tuple[float, HiddenTree, TreeChoice]:
-        return _Learner(table, size, by_value, seed, n_jobs).learn(held_out, count)
+        return _Learner(table, size, by_value, seed).learn(held_out, count)
 
     at_least = min(max(_MIDDLE, n_categories), _N_HIDDEN[-1])
     middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
@@ -141,11 +140,9 @@ def choose_hidden_tree(
     return best[1:]
 
 
-def learn_hidden_tree(
-    table: TreeRows, choice: TreeChoice, seed: int, n_jobs: int | None
-) -> HiddenTree:
+def learn_hidden_tree(table: TreeRows, choice: TreeChoice, seed: int) -> HiddenTree:
     """Learn a tree with the choices of another one; see :func:`choose_hidden_tree`."""
-    learner = _Learner(table, choice.n_hidden, choice.by_value, seed, n_jobs)
+    learner = _Learner(table, choice.n_hidden, choice.by_value, seed)
     for batch in choice.batches:
         learner.run_epoch(batch)
     return learner.tree
@@ -154,10 +151,8 @@ def learn_hidden_tree(
 class _Learner:
     """A tree, and EM by steps."""
 
-    def __init__(
-        self, table: TreeRows, n_hidden: int, by_value: bool, seed: int, n_jobs: int | None
-    ):
-        self.by_value, self.n_jobs = by_value, n_jobs
+    def __init__(self, table: TreeRows, n_hidden: int, by_value: bool, seed: int):
+        self.by_value = by_value
         self.rows, points, self.parent, self.share = table
         self.random_state = np.random.RandomState(seed)
         self.tree = self._start(points, n_hidden)
@@ -192,7 +187,7 @@ class _Learner:
         for part in np.array_split(np.arange(len(order)), n_batches):
             some = CodedRows(self.rows.codes[order[part]], weight[part])
             scale = total / some.weight.sum()
-            counts = expected_counts(self.tree, some, self.n_jobs).times(scale)
+            counts = expected_counts(self.tree, some).times(scale)
             if self.counts is not None:
                 step = (self.n_steps + 2.0) ** -_STEP_POWER
                 step = max(step, min(1.0, _STEP_SHARE * len(part) / n_rows))
@@ -263,17 +258,3 @@ def spread_rows(
     first = np.repeat(np.arange(len(order)) / len(order), n_pieces)
     place = np.argsort((first + piece / np.repeat(n_pieces, n_pieces)) % 1.0, kind="stable")
     return np.repeat(order, n_pieces)[place], np.repeat(weight / n_pieces, n_pieces)[place]
-
-
-def _chow_liu_parents(rows: CodedRows, n_states: Ints) -> Ints:
-    """The Chow-Liu tree of the columns; those that do not vary hang at the first."""
-    varied = np.flatnonzero(n_states > 1)
-    parent = np.zeros(len(n_states), dtype=np.int64)
-    if not len(varied):
-        parent[0] = -1
-        return parent
-    parent[:] = varied[0]
-    some = np.ascontiguousarray(rows.codes[:, varied])
-    tree = node_rows(some, rows.weight, n_states[varied], varied).tree(BayesDirichlet(1.0)).tree
-    parent[varied] = np.where(tree.parent < 0, -1, varied[tree.parent])
-    return parent

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
@@ -34,16 +34,15 @@ Build = Callable[[CutsetNetwork], Circuit]
 
 
 class CutsetMixture(NamedTuple):
-    """Networks, their circuits and weights, and how they were found.
+    """Networks and their weights, and how they were learned.
 
-    ``joint`` is the log probability (nats) of each training row and component, ``lower_bound`` the
+    ``responsibility`` is the posterior of the components in each training row, ``lower_bound`` the
     mean log-likelihood (nats per row).
     """
 
     networks: list[CutsetNetwork]
-    circuits: list[Circuit]
     weights: Floats
-    joint: Floats
+    responsibility: Floats
     lower_bound: float
     n_iter: int
     converged: bool
@@ -171,10 +170,9 @@ def _structural_em(
         else:
             parts = ((codes[r > 0], (weight * r)[r > 0]) for r in responsibility.T)
             networks = list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))
-        circuits = [build(network) for network in networks]
-        density = np.column_stack([log_likelihood(circuit, rows) for circuit in circuits])
-        density += np.log(weights)
-        bound = float(weight @ logsumexp(density, axis=1) / weight.sum())
-        yield CutsetMixture(networks, circuits, weights, density, bound, 0, False)
-        responsibility = softmax(density, axis=1)
+        joint = np.column_stack([log_likelihood(build(network), rows) for network in networks])
+        joint += np.log(weights)
+        bound = float(np.average(np.logaddexp.reduce(joint, axis=1), weights=weight))
+        responsibility = softmax(joint, axis=1)
         responsibility[responsibility < _NEGLIGIBLE] = 0.0
+        yield CutsetMixture(networks, weights, responsibility, bound, 0, False)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.circuit import Circuit, CircuitBuilder, mixture
-from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score, smoothed_log_probabilities
+from skpc.circuit import Circuit, CircuitBuilder
+from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
 from skpc.counting.trees import ChowLiuTree, add_tree
-
-#: One kind of score, or either.
-ScoreOrPrior = TypeVar("ScoreOrPrior", BayesDirichlet, Bic, Score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +72,6 @@ class CutsetNetwork:
         return len(self.variable)
 
     @property
-    def varied(self) -> Ints:
-        """The variables in the trees and cuts: those with several states, or else any one."""
-        varied = np.flatnonzero(self.n_states > 1)
-        return varied if len(varied) else np.zeros(1, np.int64)
-
-    @property
     def n_cuts(self) -> int:
         """Number of nodes that decide on a variable."""
         return int((self.variable >= 0).sum())
@@ -91,14 +82,6 @@ class CutsetNetwork:
         decisions = int((np.diff(self.child_ptr)[self.variable >= 0] - 1).sum())
         of_tree = np.array([tree.tables.n_parameters for tree in self.trees])
         return decisions + int(of_tree[self.leaf[self.leaf >= 0]].sum())
-
-    @property
-    def depth(self) -> int:
-        """Largest number of cuts on the way to a leaf."""
-        depth = np.zeros(self.n_nodes, np.int64)
-        for node in range(self.n_nodes):
-            depth[self.branches(node)] = depth[node] + 1
-        return int(depth.max())
 
     def branches(self, node: int) -> Ints:
         """Nodes below a cut, in the order of the states; empty for a leaf."""
@@ -115,7 +98,7 @@ class CutsetNetwork:
         )
 
 
-def node_priors(network: CutsetNetwork, prior: ScoreOrPrior) -> list[ScoreOrPrior]:
+def _node_priors(network: CutsetNetwork, prior: Score) -> list[Score]:
     """What smooths the tables of each node, given what smooths those of the root."""
     priors = [prior] * network.n_nodes
     for node in range(network.n_nodes):
@@ -189,35 +172,9 @@ def cutset_circuit(
     return builder.build()
 
 
-def mixture_circuit(
-    networks: Sequence[CutsetNetwork],
-    weights: Floats,
-    axes: Sequence[Any] | None = None,
-    param_ess: float | None = None,
-) -> Circuit:
-    """Turn a mixture of cutset networks into one circuit, whose root is a sum over them.
-
-    Parameters
-    ----------
-    networks : sequence of CutsetNetwork
-        The components, over the same variables.
-    weights : ndarray of shape (n_components,)
-        Their weights, which sum to one.
-    axes, param_ess
-        See :func:`cutset_circuit`.
-
-    Returns
-    -------
-    Circuit
-        The circuit of the network itself where there is only one; else a smooth and decomposable
-        circuit.
-    """
-    return mixture([cutset_circuit(network, axes, param_ess) for network in networks], weights)
-
-
 def _add_network(builder: CircuitBuilder, network: CutsetNetwork, param_ess: float | None) -> int:
     prior: Score = network.prior if param_ess is None else BayesDirichlet(param_ess)
-    priors = node_priors(network, prior)
+    priors = _node_priors(network, prior)
     built: dict[int, int] = {}
     of_tree: dict[int, int] = {}
     # The loop runs backwards, so that branches come before their cut.

@@ -8,18 +8,17 @@ then becomes as the number grows. Networks become circuits at once, and EM is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from skpc._arrays import Floats
 from skpc.circuit import Circuit, mixture
+from skpc.learning.held_out import quarters
 from skpc.learning.mixture import CutsetMixture
 from skpc.learning.network import CutsetNetwork
-from skpc.learning.smoothing import quarters
 from skpc.queries import fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.flows import PseudoCounts, pseudo_counts_from
 from skpc.queries.parameters import em_step
@@ -35,26 +34,6 @@ _PATIENCE = 2
 #: Strength where there are too few rows to hold any out.
 _UNTOLD = 100.0
 
-Marks = NDArray[np.bool_]
-
-
-class Learners(NamedTuple):
-    """What learns from some rows, chosen by a mask, and their weights.
-
-    Attributes
-    ----------
-    network : callable
-        Learns a single network.
-    components : callable
-        Learns a mixture, from responsibilities to begin with if there are any.
-    circuit : callable
-        Turns a network into a circuit.
-    """
-
-    network: Callable[[Marks, Floats], CutsetNetwork]
-    components: Callable[[Marks, Floats, Floats | None], CutsetMixture]
-    circuit: Callable[[CutsetNetwork], Circuit]
-
 
 class TrainingRows(NamedTuple):
     """Encoded rows as they are, the same with their missing cells filled, and their weights."""
@@ -63,35 +42,40 @@ class TrainingRows(NamedTuple):
     complete: Floats
     weight: Floats
 
-    def some(self, chosen: Marks, weight: Floats) -> TrainingRows:
-        """The rows of a mask, with other weights."""
-        return TrainingRows(self.rows[chosen], self.complete[chosen], weight[chosen])
+    def with_weight(self, weight: Floats) -> TrainingRows:
+        """The rows that have some of other weights."""
+        some = weight > 0
+        return TrainingRows(self.rows[some], self.complete[some], weight[some])
 
+    def as_they_are(self, circuit: Circuit, prior: PseudoCounts) -> Circuit:
+        """A circuit that filled rows have fitted, after a step of EM on the rows as they are.
 
-class ShrunkenMixture(NamedTuple):
-    """The networks, the circuit of their mixture, and the strength of its pseudo-counts."""
-
-    mixture: CutsetMixture
-    circuit: Circuit
-    strength: float
+        What has been filled into cells is noise, and a single network has learned without it.
+        """
+        if not np.isnan(self.rows).any():
+            return circuit
+        return em_step(circuit, self.rows, self.weight, prior)
 
 
 def learn_shrunken_mixture(
     training: TrainingRows,
     network: CutsetNetwork,
     param_ess: float,
-    learners: Learners,
+    learn_network: Callable[[Floats, Floats], CutsetNetwork],
+    learn_components: Callable[[Floats, Floats, Floats | None], CutsetMixture],
+    build: Callable[[CutsetNetwork], Circuit],
     n_components: int,
     tol: float,
-) -> ShrunkenMixture:
+) -> tuple[CutsetMixture, Circuit, float]:
     """Learn a mixture and shrink its tables as strongly as suits held-out rows.
 
     Three quarters of the rows teach a single network and components with structures of their own.
     Mixtures of either structure, shrunk more and more strongly, try to predict the last quarter
-    better than the single network. The components keep their own structures unless these are not
-    safely better than the single network, or its structure is safely better than theirs. The best
-    mixture gives the first responsibilities when all rows are learned from. EM on the rows as they
-    are, with missing cells summed out, ends the fit.
+    better than the single network; each quarter in turn, until a thousand rows have been held out.
+    The components keep their own structures unless these are not safely better than the single
+    network, or its structure is safely better than theirs. The best mixture gives the first
+    responsibilities when all rows are learned from. EM on the rows as they are, with missing cells
+    summed out, ends the fit.
 
     Parameters
     ----------
@@ -101,8 +85,12 @@ def learn_shrunken_mixture(
         A single network of all rows.
     param_ess : float
         Equivalent sample size of the parameters of a single network.
-    learners : Learners
-        Learn from complete rows.
+    learn_network : callable
+        Learns a single network from complete rows and their weights.
+    learn_components : callable
+        Learns a mixture from the same, and from responsibilities to begin with if there are any.
+    build : callable
+        Turns a network into a circuit.
     n_components : int
         Number of components.
     tol : float
@@ -110,14 +98,14 @@ def learn_shrunken_mixture(
 
     Returns
     -------
-    ShrunkenMixture
+    CutsetMixture, Circuit, float
+        The networks, the circuit of their mixture, and the strength of its pseudo-counts.
     """
-    everyone = np.ones(len(training.weight), bool)
 
     def finished(
         learned: CutsetMixture, networks: Sequence[CutsetNetwork], start: Floats, strength: float
-    ) -> ShrunkenMixture:
-        shrunken = Shrunken.from_networks(networks, training, param_ess, learners.circuit)
+    ) -> tuple[CutsetMixture, Circuit, float]:
+        shrunken = Shrunken.from_networks(networks, training, param_ess, build)
         rows, complete, weight = training
         circuit = shrunken.fitted(complete, weight, start, strength)
         if np.isnan(rows).any():
@@ -125,27 +113,38 @@ def learn_shrunken_mixture(
             circuit = fit_parameters(
                 circuit, rows, weight, pseudo_count=prior, max_iter=_MAX_ITER, tol=tol
             )
-        return ShrunkenMixture(learned._replace(networks=list(networks)), circuit, strength)
+        return learned._replace(networks=list(networks)), circuit, strength
 
-    kept, held = next(quarters(training.weight), (training.weight, None))
-    if held is None or kept.sum() < n_components:
-        learned = learners.components(everyone, training.weight, None)
-        return finished(learned, learned.networks, softmax(learned.joint, axis=1), _UNTOLD)
-    taught = training.some(kept > 0, kept)
-    first = learners.components(kept > 0, taught.weight, None)
-    single = learners.network(kept > 0, taught.weight)
-    search = _Search(taught, training.some(held > 0, held), param_ess, learners.circuit)
-    separate = search.run(first, first.networks, single)
-    shared = search.run(first, [single] * len(first.networks), single)
-    best = max(separate, shared, key=lambda attempt: attempt.score)
-    if separate.score > 0 and search.safe_mean(shared.gain - separate.gain) <= 0:
+    weight, held_out_weight = training.weight, []
+    firsts, separate_paths, shared_paths = list[CutsetMixture](), [], []
+    for kept, held in quarters(weight):
+        if kept.sum() < n_components:
+            continue
+        taught, held_out = training.with_weight(kept), training.with_weight(held)
+        single = learn_network(*taught[1:])
+        first = learn_components(*taught[1:], None)
+        wholes = taught, param_ess, build
+        (alone,) = Shrunken.from_networks([single], *wholes).wholes
+        path = taught, first.responsibility, held_out.rows, log_likelihood(alone, held_out.rows)
+        separate_paths.append(Shrunken.from_networks(first.networks, *wholes).path(*path))
+        networks = [single] * len(first.networks)
+        shared_paths.append(Shrunken.from_networks(networks, *wholes).path(*path))
+        firsts.append(first)
+        held_out_weight.append(held_out.weight)
+    if not firsts:
+        learned = learn_components(training.complete, weight, None)
+        return finished(learned, learned.networks, learned.responsibility, _UNTOLD)
+    test_weight = np.concatenate(held_out_weight)
+    separate, shared = (_best(paths, test_weight) for paths in (separate_paths, shared_paths))
+    best, first = max(separate, shared, key=lambda attempt: attempt.score), firsts[0]
+    if separate.score > 0 and safe_mean(shared.gain - separate.gain, test_weight) <= 0:
         best = separate
     start = posterior(best.circuit, training.complete)
     if best is shared:
-        return finished(first, [network] * len(first.networks), start, best.strength)
-    then = learners.components(everyone, training.weight, start)
+        return finished(first, [network] * start.shape[1], start, best.strength)
+    then = learn_components(training.complete, weight, start)
     then = then._replace(n_iter=first.n_iter + then.n_iter)
-    return finished(then, then.networks, softmax(then.joint, axis=1), best.strength)
+    return finished(then, then.networks, then.responsibility, best.strength)
 
 
 class Shrunken(NamedTuple):
@@ -168,7 +167,8 @@ class Shrunken(NamedTuple):
                 circuit = build(network)
                 even = uniform_pseudo_counts(circuit, param_ess)
                 # A component is deterministic: one iteration finds its tables.
-                made[id(network)] = em_step(circuit, training.complete, training.weight, even)
+                circuit = em_step(circuit, training.complete, training.weight, even)
+                made[id(network)] = training.as_they_are(circuit, even)
         return cls([made[id(network)] for network in networks])
 
     def prior(self, strength: float) -> PseudoCounts:
@@ -198,6 +198,18 @@ class Shrunken(NamedTuple):
         start, prior = mixture(parts, total / total.sum()), self.prior(strength)
         return fit_parameters(start, rows, weight, pseudo_count=prior, max_iter=max_iter, tol=tol)
 
+    def path(
+        self, taught: TrainingRows, start: Floats, held_out: Floats, log_density_alone: Floats
+    ) -> Iterator[tuple[float, Floats, Circuit]]:
+        """Stronger and stronger shrinkage: the strength, gains of held-out rows, the mixture."""
+        strength = _FIRST
+        while strength <= max(_LAST, taught.weight.sum()):
+            circuit = self.fitted(*taught[1:], start, strength)
+            start = posterior(circuit, taught.complete)
+            circuit = taught.as_they_are(circuit, self.prior(strength))
+            yield strength, log_likelihood(circuit, held_out) - log_density_alone, circuit
+            strength *= _FACTOR
+
 
 def posterior(circuit: Circuit, complete: Floats) -> Floats:
     """Posterior of the components of a fitted mixture given each complete row."""
@@ -213,41 +225,25 @@ class _Attempt(NamedTuple):
     circuit: Circuit
 
 
-class _Search(NamedTuple):
-    """Rows to learn from and held-out rows, and what makes circuits of networks."""
+def _best(paths: Sequence[Iterator[tuple[float, Floats, Circuit]]], weight: Floats) -> _Attempt:
+    """The strength that suits the held-out rows of all quarters best; the mixture of the first."""
+    attempts: list[_Attempt] = []
+    best = 0
+    for steps in zip(*paths):
+        gain = np.concatenate([gain for _, gain, _ in steps])
+        strength, _, circuit = steps[0]
+        attempts.append(_Attempt(gain, safe_mean(gain, weight), strength, circuit))
+        best = max(range(len(attempts)), key=lambda i: attempts[i].score)
+        if len(attempts) - best > _PATIENCE:
+            break
+    return attempts[best]
 
-    taught: TrainingRows
-    held_out: TrainingRows
-    param_ess: float
-    build: Callable[[CutsetNetwork], Circuit]
 
-    def run(
-        self, first: CutsetMixture, networks: Sequence[CutsetNetwork], single: CutsetNetwork
-    ) -> _Attempt:
-        """The strength that suits the held-out rows best, for networks of given structure."""
-        shrunken = Shrunken.from_networks(networks, self.taught, self.param_ess, self.build)
-        (alone,) = Shrunken.from_networks([single], self.taught, self.param_ess, self.build).wholes
-        log_density_alone = log_likelihood(alone, self.held_out.rows)
-        responsibility = softmax(first.joint, axis=1)
-        attempts: list[_Attempt] = []
-        best, strength = 0, _FIRST
-        while len(attempts) - best <= _PATIENCE and strength <= max(
-            _LAST, self.taught.weight.sum()
-        ):
-            circuit = shrunken.fitted(*self.taught[1:], responsibility, strength)
-            gain = log_likelihood(circuit, self.held_out.rows) - log_density_alone
-            attempts.append(_Attempt(gain, self.safe_mean(gain), strength, circuit))
-            best = max(range(len(attempts)), key=lambda i: attempts[i].score)
-            responsibility = posterior(circuit, self.taught.complete)
-            strength *= _FACTOR
-        return attempts[best]
+def safe_mean(gain: Floats, weight: Floats) -> float:
+    """Mean gain (nats a held-out row) less its standard error.
 
-    def safe_mean(self, gain: Floats) -> float:
-        """Mean gain (nats a held-out row) less its standard error.
-
-        So a mixture that owes its gain to few rows does not beat one that is safely no worse.
-        """
-        weight = self.held_out.weight
-        mean = np.average(gain, weights=weight)
-        variance = np.average((gain - mean) ** 2, weights=weight)
-        return float(mean - np.sqrt(variance / weight.sum()))
+    So a mixture that owes its gain to few rows does not beat one that is safely no worse.
+    """
+    mean = np.average(gain, weights=weight)
+    variance = np.average((gain - mean) ** 2, weights=weight)
+    return float(mean - np.sqrt(variance / weight.sum()))

@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from skpc._arrays import Floats, Ints, group_sums
+from skpc._arrays import Floats, Ints, group_sums, offsets
 from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
-from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
     MixturePrior,
     MixtureRows,
+    indicators,
+    log_tables,
     within_covariance,
 )
 from skpc.learning.splits import (
@@ -31,7 +32,7 @@ from skpc.learning.splits import (
     quantile_bins,
     score_split,
 )
-from skpc.variables import Number, ScoredColumn
+from skpc.variables import Number
 from skpc.variables.patterns import Patterns
 
 #: Level of all tests together that any two columns depend on each other.
@@ -43,6 +44,8 @@ _CORRELATED = 0.05
 _WIDE = 3.0
 #: Part of the standard deviation of a column that each variance has at least.
 _SMALLEST_SD = 1e-4
+#: Degrees of freedom below this part of the weight are rounding errors, and count as zero.
+_NO_FREEDOM = 1e-9
 #: Parts of a table of few rows are divided into more folds when a division is weighed.
 _FEW_ROWS, _FOLDS, _FEW_FOLDS = 600, 4, 2
 
@@ -103,13 +106,13 @@ class _Learner:
         random_state: np.random.RandomState,
     ):
         self.options, self.random_state = options, random_state
-        self.is_number = n_states == 0
-        self._read(rows, numbers)
-        self.mean, self.sd = column_moments(self.scores, weight)
-        self.columns: list[ScoredColumn | None] = [
-            None if number is None else number.scored_column(options.smallest_sd * sd)
-            for number, sd in zip(numbers, self.sd.tolist())
-        ]
+        self.is_number, self.numbers = n_states == 0, numbers
+        self._read(rows, weight)
+        #: What leaves of numbers share, and the same without a smallest standard deviation.
+        self.columns, self.lattices = (
+            [None if n is None else n.scored_column(part * sd) for n, sd in zip(numbers, self.sd)]
+            for part in (options.smallest_sd, 0.0)
+        )
         scored = np.array([0 if column is None else column.n_states for column in self.columns])
         self.n_states = np.where(self.is_number, scored, n_states)
         #: Methods of the builder and what they take, numbers of nodes in place of children.
@@ -119,32 +122,33 @@ class _Learner:
         content = np.arange(len(rows)), np.arange(rows.shape[1]), weight, weight
         root = self._part(*content, options.root_test == "pairs", shrinkage)
         self.parts = [root]
-        is_tested = options.root_test == "any" and rows.shape[1] > 1
-        if is_tested and not any_dependence(*self._tested(root), _ANY_DEPENDENCE):
-            # The root becomes a product of leaves.
-            self.options = options._replace(blocks=False, min_weight=np.inf)
+        #: Whether the root is a product of leaves.
+        self.is_independent = options.root_test == "any" and rows.shape[1] > 1
+        self.is_independent &= not any_dependence(*self._tested(root), _ANY_DEPENDENCE)
         #: Wide leaves of the columns: a background keeps rows that no block describes from ruling
         #: what is said of a table.
-        self.background = self._leaves(root, _WIDE) if self._has_blocks(root) else []
+        has_background = self._has_blocks(root) and not self.is_independent
+        self.background = self._leaves(root, _WIDE) if has_background else []
         self.log_weights = np.log(np.array([weight.sum(), 1.0]) / (weight.sum() + 1.0))
 
-    def _read(self, rows: Floats, numbers: Sequence[Number | None]) -> None:
-        """Set the cells of the table: points, and states and scores.
+    def _read(self, rows: Floats, weight: Floats) -> None:
+        """Set the cells of the table: points, and states and scores, both standardised.
 
         A value of a number that is an atom has a state; it is a point, but no score. All others
         have the last state.
         """
         is_state = ~np.isnan(rows) & ~self.is_number
-        self.points, self.codes = rows.copy(), np.where(is_state, rows, -1).astype(np.int16)
-        self.n_atoms = np.zeros(len(numbers), dtype=np.int64)
+        points, self.codes = rows.copy(), np.where(is_state, rows, -1).astype(np.int16)
+        self.n_atoms = np.zeros(rows.shape[1], dtype=np.int64)
         for v in np.flatnonzero(self.is_number).tolist():
-            number, self.codes[:, v] = numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)
+            number, self.codes[:, v] = self.numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)
             if number is not None:
                 self.codes[:, v], _ = number.scored_column(0.0).scores(rows[:, v])
-                self.points[:, v] = number.score.transform(rows[:, v])
+                points[:, v] = number.score.transform(rows[:, v])
                 self.n_atoms[v] = len(number.atoms)
-        is_plain = (self.codes == self.n_atoms) | ~self.is_number
-        self.scores = np.where(is_plain, self.points, np.nan)
+        scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)
+        self.mean, self.sd = column_moments(scores, weight)
+        self.points, self.scores = (points - self.mean) / self.sd, (scores - self.mean) / self.sd
 
     def _part(self, *content: Any) -> _Part:
         self.nodes.append(())
@@ -170,6 +174,8 @@ class _Learner:
         self, part: _Part, random_state: np.random.RandomState
     ) -> tuple[str, Sequence[tuple]]:
         """What a part becomes: a sum or a product of parts without their nodes, or leaves."""
+        if self.is_independent:
+            return "leaves", self._leaves(part)
         divisible = part.weight.sum() > self.options.min_weight and len(part.rows) > 1
         if len(part.columns) > 1 and divisible:
             factors = self._factors(part) if part.may_split else []
@@ -207,7 +213,8 @@ class _Learner:
             # Blocks describe numbers that are correlated well.
             joined = group[:, np.newaxis] == group
             numbers = np.flatnonzero(self.is_number[part.columns])
-            is_correlated = correlated(self._design(part), part.weight, _CORRELATED)
+            scores = self.scores[np.ix_(part.rows, part.columns[numbers])]
+            is_correlated = correlated(scores, part.weight, part.row_weight, _CORRELATED)
             joined[np.ix_(numbers, numbers)] |= is_correlated
             group = connected_components(joined, directed=False)[1]
         if group.max() == 0:
@@ -241,22 +248,40 @@ class _Learner:
 
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
         """A leaf of each column, with the standard deviation of its number times a factor."""
-        design = self._design(part)
-        estimate = estimate_factorised(design, part.weight[:, np.newaxis], self.options.alpha)
-        log_probs = iter(np.split(estimate.log_prob[:, 0], design.state_ptr[1:-1]))
-        moments = iter(zip(estimate.mean[:, 0], widened * estimate.sd[:, 0]))
+        numbers, codes, state_ptr = self._cells(part)
+        counts = part.weight @ indicators(codes, state_ptr) + self.options.alpha
+        log_probs = iter(np.split(log_tables(counts[np.newaxis], state_ptr)[0], state_ptr[1:-1]))
+        scores = self.scores[np.ix_(part.rows, numbers)]
+        mean, sd = leaf_moments(scores, part.weight, part.row_weight)
+        sd = np.maximum(
+            widened * np.maximum(sd, self.options.smallest_sd), self._blur(numbers, mean)
+        )
+        moments = zip(self.mean[numbers] + self.sd[numbers] * mean, self.sd[numbers] * sd)
         leaves: list[tuple] = []
         for column in part.columns.tolist():
-            scored = self.columns[column]
             if not self.is_number[column]:
                 leaves.append(("discrete", column, next(log_probs)))
-            elif scored is None:
+            elif self.columns[column] is None:
                 leaves.append(("gaussian", column, *next(moments)))
             else:
-                mean, sd = next(moments)
-                sd = max(sd, float(scored.smallest_sds(np.array([mean]))[0]))
-                leaves.append(("scored", column, next(log_probs), mean, sd))
+                leaves.append(("scored", column, next(log_probs), *next(moments)))
         return leaves
+
+    def _cells(self, part: _Part) -> tuple[Ints, NDArray[np.int16], Ints]:
+        """Columns of numbers; codes of the columns with states, and where their states begin."""
+        numbers = part.columns[self.is_number[part.columns]]
+        with_states = part.columns[self.n_states[part.columns] > 0]
+        codes = self.codes[np.ix_(part.rows, with_states)]
+        return numbers, codes, offsets(self.n_states[with_states])
+
+    def _blur(self, numbers: Ints, mean: Floats) -> Floats:
+        """Half a step of the lattice of each number about a mean score, zero without a lattice."""
+        half = np.zeros(len(numbers))
+        for place, v in enumerate(numbers.tolist()):
+            lattice, at = self.lattices[v], self.mean[v] + self.sd[v] * mean[place]
+            if lattice is not None:
+                half[place] = lattice.smallest_sds(np.array([at]))[0] / self.sd[v]
+        return half
 
     def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
         """Put one block in place of the leaves of all numbers."""
@@ -276,24 +301,22 @@ class _Learner:
         return [block, *(leaf for leaf in leaves if leaf[0] != "scored")]
 
     def _mixture_rows(self, part: _Part) -> tuple[MixtureRows, MixturePrior]:
-        """The rows of a part as mixtures of blocks read them, and what is known before them."""
-        design = self._design(part)
-        scored = [column for at in part.columns if (column := self.columns[at]) is not None]
-        sd, total = design.column_sd, part.weight @ design.observed
-        shift = part.weight @ design.offset / np.where(total > 0.0, total, 1.0)
-        scores = np.where(design.observed > 0.0, design.offset, np.nan) / sd
-        mean = design.column_mean + shift
-        steps = [column._replace(smallest_sd=0.0) for column in scored]
-        half = np.array([one.smallest_sds(at) for one, at in zip(steps, mean)]).reshape(-1)
+        """The rows of a part as mixtures read them, and what is known before them."""
+        numbers, codes, state_ptr = self._cells(part)
+        scores, states = self.scores[np.ix_(part.rows, numbers)], indicators(codes, state_ptr)
+        mean = column_moments(scores, part.weight)[0]
         # Each score stands for values within half a step, and columns that follow from each other
         # leave a variance.
-        blur = (half / sd) ** 2 + _SMALLEST_SD**2
-        smallest_sd = np.maximum(half, [column.smallest_sd for column in scored]) / sd
-        counts = np.full(design.state.shape[1], self.options.alpha)
-        moments = shift / sd, part.shrinkage.target
-        prior = MixturePrior(design.state_ptr, counts, *moments, lambda _: blur, smallest_sd)
+        half = self._blur(numbers, mean)
+        added = half**2 + _SMALLEST_SD**2
+        smallest_sd = np.maximum(half, self.options.smallest_sd)
+        counts = np.full(state_ptr[-1], self.options.alpha)
+        moments = mean, part.shrinkage.target
+        prior = MixturePrior(state_ptr, counts, *moments, lambda _: added, smallest_sd)
+        sizes = np.repeat(np.diff(state_ptr), np.diff(state_ptr)).astype(np.float64)
+        background, log_base = _log_normals(scores) - states @ np.log(sizes), np.zeros(len(scores))
         patterns = Patterns.from_scores(scores)
-        return MixtureRows(scores, patterns, design.state, _log_background(scores, design)), prior
+        return MixtureRows(scores, patterns, states, background, log_base), prior
 
     def _divided(self, part: _Part, random_state: np.random.RandomState) -> tuple[_Part, Floats]:
         """How the rows belong to clusters, or to one; the part as it is then."""
@@ -301,7 +324,8 @@ class _Learner:
         n_clusters = min(options.n_clusters, len(part.rows))
         n_categories = np.where(self.is_number, 0, self.n_states)[columns]
         points = self.points[np.ix_(part.rows, columns)]
-        numbers = as_numbers(points, n_categories, self.mean[columns], self.sd[columns])
+        unit = np.ones(len(columns))
+        numbers = as_numbers(points, n_categories, 0.0 * unit, unit)
         distance = cluster_rows(numbers, part.weight, n_clusters, options.max_iter, random_state)
         membership = np.eye(n_clusters)[distance.argmin(axis=1)]
         if self._has_blocks(part):
@@ -309,9 +333,10 @@ class _Learner:
             if membership.shape[1] == 1:
                 return part, membership
         elif options.clusterer == "em":
-            membership = mixture_memberships(
-                self._design(part), part.weight, membership, options.alpha, options.max_iter
-            )
+            params = MixtureParams(n_clusters, strength=0.0, factorised=True)
+            (cells, prior), start = self._mixture_rows(part), np.ascontiguousarray(membership.T)
+            fit = fit_split(cells, part.weight, start, prior, params, options.max_iter)
+            membership = fit.responsibility.T
         if options.clusterer == "kmeans":
             membership = soft_memberships(distance, options.beta)
         if options.assignment == "hard":
@@ -336,16 +361,6 @@ class _Learner:
         within = within_covariance(fit, prior, split.several)
         part = part._replace(shrinkage=Shrinkage(within, split.several.strength))
         return part, fit.responsibility.T
-
-    def _design(self, part: _Part) -> Design:
-        columns = part.columns
-        numbers = columns[self.is_number[columns]]
-        moments = self.mean[numbers], self.sd[numbers], self.options.smallest_sd * self.sd[numbers]
-        codes, scores = (
-            self.codes[np.ix_(part.rows, columns)],
-            self.scores[np.ix_(part.rows, numbers)],
-        )
-        return Design.from_cells(codes, scores, self.n_states[columns], part.row_weight, moments)
 
     def _tested(self, part: _Part) -> tuple[NDArray[np.int16], Floats, Ints]:
         """What tests of pairs read: states of the cells, weights of the rows, numbers of states.
@@ -421,11 +436,25 @@ def learn_soft_circuit(
     return learner.circuit()
 
 
-def _log_background(scores: Floats, design: Design) -> Floats:
-    """Log density (nats) of wide normal distributions of scores, and of even states."""
+def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Floats, Floats]:
+    """Weighted mean and standard deviation of each column (eq. 2 of the paper).
+
+    Variances have Bessel's correction, in which a row of ``row_weight`` two is two rows that share
+    its weight. A column without any cell has mean 0 and standard deviation 1.
+    """
+    observed = ~np.isnan(scores)
+    values, total = np.where(observed, scores, 0.0), weight @ observed
+    some = np.where(total > 0.0, total, 1.0)
+    mean = weight @ values / some
+    square = weight @ np.where(observed, values - mean, 0.0) ** 2
+    freedom = total - (weight**2 / row_weight) @ observed / some
+    variance = square / np.where(freedom > _NO_FREEDOM * some, freedom, some)
+    return mean, np.where(total > 0.0, np.sqrt(variance), 1.0)
+
+
+def _log_normals(scores: Floats) -> Floats:
+    """Log density (nats) of scores under wide normal distributions."""
     observed = ~np.isnan(scores)
     square = (np.where(observed, scores, 0.0) / _WIDE) ** 2
     log_peak = -0.5 * np.log(2.0 * np.pi * _WIDE**2)
-    sizes = np.diff(design.state_ptr)
-    of_states = design.state @ np.log(np.repeat(sizes, sizes).astype(np.float64))
-    return np.asarray(log_peak * observed.sum(axis=1) - 0.5 * square.sum(axis=1) - of_states)
+    return np.asarray(log_peak * observed.sum(axis=1) - 0.5 * square.sum(axis=1))

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
-from scipy.special import chdtri, stdtr
+from scipy.special import chdtrc, stdtr
 
 from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
 from skpc._threads import each
 from skpc.counting.rows import count_state_pairs
-from skpc.learning.factorised import Design
+from skpc.domain import column_moments
 from skpc.learning.gaussian_mixture import (
     MixtureFit,
     MixtureParams,
@@ -41,11 +41,12 @@ _TOL_ALONE, _TOL_SPLIT = 1e-4, 1e-3
 _NOTHING = 1e-9
 #: Smallest sum of squared weights of a pair of columns.
 _SMALLEST_WEIGHT = 1e-100
-#: Columns that are looked at first for any dependent pair: nearly always there is one.
-_FIRST_COLUMNS = 32
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
 #: numbers are states of their own there.
 TEST_BINS = 4
+
+#: A mixture, rows that it has not been fitted to, and their weights.
+_FitAndHeldOut = tuple[MixtureFit, MixtureRows, Floats]
 
 
 class Split(NamedTuple):
@@ -106,11 +107,11 @@ def score_split(
     place, fold = np.divmod(random_state.permutation(n_rows), n_folds)
     is_scored = place < (_MOST_HELD_OUT if rows.are_costly else n_rows)
 
-    def fit(number: int, start: Floats, params: MixtureParams) -> _HeldOut:
+    def fit(number: int, start: Floats, params: MixtureParams) -> _FitAndHeldOut:
         train, test = fold != number, (fold == number) & is_scored
         start = np.ascontiguousarray(start[:, train])
         fitted = fit_split(rows.only(train), weight[train], start, prior, params, max_iter)
-        return _HeldOut(fitted, rows.only(test), weight[test])
+        return fitted, rows.only(test), weight[test]
 
     alone = MixtureParams(1, prior_strength=prior_strength)
     several = MixtureParams(len(responsibility), USUAL_STRENGTH, prior_strength=prior_strength)
@@ -141,16 +142,8 @@ def fit_split(
     return fit_gaussian_mixture(rows, weight, start, prior, params, max_iter, tol)
 
 
-class _HeldOut(NamedTuple):
-    """A mixture, and rows that it has not been fitted to."""
-
-    fit: MixtureFit
-    rows: MixtureRows
-    weight: Floats
-
-
 def _best(
-    fits: list[_HeldOut], prior: MixturePrior, candidates: list[MixtureParams]
+    fits: list[_FitAndHeldOut], prior: MixturePrior, candidates: list[MixtureParams]
 ) -> tuple[MixtureParams, float]:
     """The parameters that suit the rows held out from some fits, and their log-likelihood."""
     scores = np.zeros(len(candidates))
@@ -199,16 +192,19 @@ def independent_groups(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.learning import independent_groups
+    >>> from skpc.learning.splits import independent_groups
     >>> codes = np.array([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]] * 5, dtype=np.int16)
     >>> independent_groups(codes, np.ones(20), np.array([2, 2, 2]), 0.01)
     array([0, 0, 1])
     """
-    tests = _Tests.from_codes(codes, weight, n_states, False)
-    dependent = tests.beyond(significance)
+    p_value = _p_values(codes, weight, n_states)
+    level = significance
     if false_discoveries:
-        dependent = _without_chance(tests, significance, dependent)
-    return np.asarray(connected_components(dependent, directed=False)[1], dtype=np.int64)
+        # Pairs without degrees of freedom are not tested.
+        ordered = np.sort(p_value[p_value < np.inf])
+        levels = significance * np.arange(1, len(ordered) + 1) / len(ordered)
+        level = levels[ordered < levels].max(initial=0.0)
+    return np.asarray(connected_components(p_value < level, directed=False)[1], dtype=np.int64)
 
 
 def any_dependence(
@@ -233,22 +229,20 @@ def any_dependence(
     """
     n_columns = len(n_states)
     level = significance / max(n_columns * (n_columns - 1) / 2, 1.0)
-    for some in dict.fromkeys((min(_FIRST_COLUMNS, n_columns), n_columns)):
-        first = np.ascontiguousarray(codes[:, :some])
-        if _Tests.from_codes(first, weight, n_states[:some], True).beyond(level).any():
-            return True
-    return False
+    return bool((_p_values(codes, weight, n_states, cautious=True) < level).any())
 
 
-def correlated(design: Design, weight: Floats, significance: float) -> NDArray[np.bool_]:
+def correlated(
+    scores: Floats, weight: Floats, row_weight: Floats, significance: float
+) -> NDArray[np.bool_]:
     """Which numbers are correlated, by a t-test of the correlation of each pair.
 
     Parameters
     ----------
-    design : Design
-        The rows.
-    weight : ndarray of shape (n_rows,)
-        Their weights; a row of ``row_weight`` two is two rows that share its weight.
+    scores : ndarray of shape (n_rows, n_numbers)
+        NaN where missing.
+    weight, row_weight : ndarrays of shape (n_rows,)
+        Weights; a row of ``row_weight`` two is two rows that share its weight.
     significance : float
         Pairs with a smaller p-value are correlated.
 
@@ -256,7 +250,10 @@ def correlated(design: Design, weight: Floats, significance: float) -> NDArray[n
     -------
     ndarray of shape (n_numbers, n_numbers)
     """
-    offset, observed = design.offset, design.observed
+    # Squares of values far from zero would lose their digits.
+    offset = scores - column_moments(scores, weight)[0]
+    observed = (~np.isnan(scores)).astype(np.float64)
+    offset[np.isnan(offset)] = 0.0
     weighted, weights = weight[:, np.newaxis] * offset, weight[:, np.newaxis] * observed
     total = weights.T @ observed
     count = np.where(total > 0.0, total, 1.0)
@@ -266,7 +263,7 @@ def correlated(design: Design, weight: Floats, significance: float) -> NDArray[n
     covariance = weighted.T @ offset / count - mean * mean.T
     r = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
     # As many rows of equal weight would give the same variance of a mean.
-    square = (weight**2 / design.row_weight)[:, np.newaxis] * observed
+    square = (weight**2 / row_weight)[:, np.newaxis] * observed
     n_effective = count**2 / np.maximum(square.T @ observed, _SMALLEST_WEIGHT)
     freedom = np.maximum(n_effective - 2.0, 1.0)
     statistic = np.abs(r) * np.sqrt(freedom / np.maximum(1.0 - r**2, 1e-12))
@@ -285,64 +282,39 @@ def quantile_bins(values: Floats, weight: Floats) -> Ints:
     return bins
 
 
-class _Tests(NamedTuple):
-    """Chi-square tests of the pairs (a, b), b < a, of columns; matrices, zero elsewhere."""
+def _p_values(
+    codes: NDArray[np.int16], weight: Floats, n_states: Ints, cautious: bool = False
+) -> Floats:
+    """Test the pairs (a, b), b < a, of columns; infinite elsewhere, and where nothing is tested.
 
-    statistic: Floats
-    #: Degrees of freedom; zero where there is nothing to test.
-    freedom: Ints
-
-    @classmethod
-    def from_codes(
-        cls, codes: NDArray[np.int16], weight: Floats, n_states: Ints, cautious: bool
-    ) -> _Tests:
-        """Test all pairs; a cautious test takes the smaller of two statistics."""
-        pairs, first = count_state_pairs(codes, weight, n_states), offsets(n_states)[:-1]
-        column = np.repeat(np.arange(len(n_states)), n_states)
-
-        def by_pair(cells: Floats) -> Floats:
-            sums = np.add.reduceat(np.add.reduceat(cells, first, axis=1), first, axis=0)
-            return np.asarray(sums)
-
-        # The weight of each state in the rows that show a column, and of all these rows.
-        margin = np.add.reduceat(pairs, first, axis=1)
-        total = np.add.reduceat(margin, first, axis=0)
-        # States that no row shows have no part in the degrees of freedom.
-        occurs = margin > _NOTHING * total[column]
-        n_others = np.maximum(np.add.reduceat(occurs, first, axis=0, dtype=np.int64) - 1, 0)
-        freedom = n_others * n_others.T
-        counted = occurs[:, column] & occurs.T[column]
-        of_pair = np.ix_(column, column)
-        expected = margin[:, column] * margin.T[column]
-        np.divide(expected, total[of_pair], out=expected, where=counted)
-        difference = np.abs(pairs - expected)
-        # The correction of Yates: one degree of freedom approximates counts worst.
-        corrected = np.maximum(difference - 0.5, 0.0)
-        difference = np.where((freedom == 1)[of_pair], corrected, difference)
-        nothing = np.zeros_like(pairs)
-        statistic = by_pair(np.divide(difference**2, expected, out=nothing.copy(), where=counted))
-        if cautious:
-            ratio = np.divide(pairs, expected, out=nothing + 1.0, where=counted & (pairs > 0.0))
-            statistic = np.minimum(statistic, 2.0 * by_pair(pairs * np.log(ratio)))
-        return cls(np.tril(statistic, -1), np.tril(freedom, -1))
-
-    def beyond(self, level: float) -> NDArray[np.bool_]:
-        """Pairs whose p-value is below a level."""
-        most = int(self.freedom.max(initial=0))
-        occurs = np.flatnonzero(np.bincount(self.freedom.ravel(), minlength=1)[1:]) + 1
-        critical = np.full(most + 1, np.inf)
-        critical[occurs] = chdtri(occurs, level)
-        return np.asarray(self.statistic > critical[self.freedom])
-
-
-def _without_chance(tests: _Tests, share: float, dependent: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The dependent pairs that remain if no more than a share of them is due to chance.
-
-    The level falls until it is that share of the proportion of pairs below it: Benjamini and
-    Hochberg's, reached from above.
+    A cautious test takes the smaller of two statistics.
     """
-    n_pairs, n_dependent = int((tests.freedom > 0).sum()), -1
-    while n_dependent != dependent.sum() and dependent.any():
-        n_dependent = dependent.sum()
-        dependent = tests.beyond(share * n_dependent / n_pairs)
-    return dependent
+    pairs, first = count_state_pairs(codes, weight, n_states), offsets(n_states)[:-1]
+    column = np.repeat(np.arange(len(n_states)), n_states)
+
+    def by_pair(cells: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(np.add.reduceat(cells, first, axis=1), first, axis=0))
+
+    # The weight of each state in the rows that show a column, and of all these rows.
+    margin = np.add.reduceat(pairs, first, axis=1)
+    total = np.add.reduceat(margin, first, axis=0)
+    # States that no row shows have no part in the degrees of freedom.
+    occurs = margin > _NOTHING * total[column]
+    n_others = np.maximum(np.add.reduceat(occurs, first, axis=0, dtype=np.int64) - 1, 0)
+    freedom = n_others * n_others.T
+    counted = occurs[:, column] & occurs.T[column]
+    of_pair = np.ix_(column, column)
+    expected = margin[:, column] * margin.T[column]
+    np.divide(expected, total[of_pair], out=expected, where=counted)
+    difference = np.abs(pairs - expected)
+    # The correction of Yates: one degree of freedom approximates counts worst.
+    corrected = np.maximum(difference - 0.5, 0.0)
+    difference = np.where((freedom == 1)[of_pair], corrected, difference)
+    nothing = np.zeros_like(pairs)
+    statistic = by_pair(np.divide(difference**2, expected, out=nothing.copy(), where=counted))
+    if cautious:
+        ratio = np.divide(pairs, expected, out=nothing + 1.0, where=counted & (pairs > 0.0))
+        statistic = np.minimum(statistic, 2.0 * by_pair(pairs * np.log(ratio)))
+    p_value, tested = np.full(freedom.shape, np.inf), np.tril(freedom, -1) > 0
+    p_value[tested] = chdtrc(freedom[tested], statistic[tested])
+    return p_value

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.special import logsumexp
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, added, offsets
+from skpc._arrays import Floats, Ints, added, offsets, weighted_quantiles
 from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
@@ -25,6 +23,7 @@ from skpc.learning.gaussian_mixture import (
     MixtureRows,
     Sums,
     expected_sums,
+    indicators,
     m_step,
 )
 from skpc.variables import Number, ScoredColumn
@@ -45,8 +44,6 @@ _TENTHS = 2.5631031310892007
 SMALLEST_SD = 1e-4
 #: Rows distributed like the column that smooth each table of states.
 _LIKE_COLUMN = 1.0
-#: Up to this number of states, products with indicators are faster if these are not sparse.
-_DENSE = 16
 #: Coordinates from which clusters start stay within this number of scales, for one wild value would
 #: be a cluster of its own.
 _REACH = 4.0
@@ -114,20 +111,19 @@ class TableColumns(NamedTuple):
         total = float(weight.sum())
         columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total)
         codes, scores = columns._codes_and_scores(rows)
-        share += weight @ columns._indicators(codes)
+        share += weight @ indicators(codes, state_ptr)
         for begin, end in zip(state_ptr, state_ptr[1:]):
             share[begin:end] /= share[begin:end].sum()
         robust = [_robust(column, weight) for column in scores.T]
         centre, scale = np.array(robust).reshape(-1, 2).T.copy()
         return columns._replace(centre=centre, scale=scale)
 
-    def cells(self, rows: Floats) -> TableCells:
+    def cells(self, rows: Floats) -> MixtureRows:
         """The cells of encoded rows."""
         codes, scores = self._codes_and_scores(rows)
-        states = self._indicators(codes)
-        background = self._background(scores, states)
-        mixture_rows = MixtureRows(scores, Patterns.from_scores(scores), states, background)
-        return TableCells(mixture_rows, self._log_base(rows, scores))
+        states, patterns = indicators(codes, self.state_ptr), Patterns.from_scores(scores)
+        background, log_base = self._background(scores, states), self._log_base(rows, scores)
+        return MixtureRows(scores, patterns, states, background, log_base)
 
     def _codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
         """States, -1 where missing, and scores, NaN where a cell is missing or an atom."""
@@ -140,14 +136,6 @@ class TableColumns(NamedTuple):
             category = np.where(np.isnan(rows[:, v]), -1.0, rows[:, v])
             codes[:, place] = state.get(v, category)
         return codes, scores
-
-    def _indicators(self, codes: Ints) -> Floats | csr_array:
-        """Indicators of states, shape (n_rows, n_states)."""
-        row, table = np.nonzero(codes >= 0)
-        column = self.state_ptr[table] + codes[row, table]
-        shape = len(codes), int(self.state_ptr[-1])
-        indicators = csr_array((np.ones(len(row)), (row, column)), shape=shape)
-        return indicators.toarray() if shape[1] <= _DENSE else indicators
 
     def is_far(self, scores: Floats) -> NDArray[np.bool_]:
         """Which rows have a score farther from the others than any scale of the background."""
@@ -196,9 +184,9 @@ class TableColumns(NamedTuple):
             variances[:, place] += column.smallest_sds(at) ** 2
         return variances
 
-    def log_density(self, model: GaussianMixture, cells: TableCells) -> Floats:
-        """Log density (nats) of encoded rows, the background included, shape (n_rows,)."""
-        return model.log_density(cells.rows, self.background_weight) + cells.log_base
+    def log_density(self, model: GaussianMixture, cells: MixtureRows) -> Floats:
+        """Log density (nats) of rows, the background included, shape (n_rows,)."""
+        return model.log_density(cells, self.background_weight)
 
     @property
     def background_weight(self) -> float:
@@ -217,7 +205,7 @@ class TableColumns(NamedTuple):
                 log_base[atom] -= np.log(column.step)
         return log_base
 
-    def _background(self, scores: Floats, states: Floats | csr_array) -> Floats:
+    def _background(self, scores: Floats, states: Any) -> Floats:
         """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
         log_density = np.asarray(states @ np.log(self.share))
         log_peak = np.log(_BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * _BACKGROUND_SDS))
@@ -228,23 +216,8 @@ class TableColumns(NamedTuple):
             with np.errstate(over="ignore"):
                 squares = np.square(distance[:, np.newaxis] / _BACKGROUND_SDS)
             log_normals = log_peak - 0.5 * squares
-            log_density[observed] += logsumexp(log_normals, axis=1) - np.log(scale)
+            log_density[observed] += np.logaddexp.reduce(log_normals, axis=1) - np.log(scale)
         return log_density
-
-
-class TableCells(NamedTuple):
-    """The cells of some rows.
-
-    Attributes
-    ----------
-    rows : MixtureRows
-        The rows as mixtures read them.
-    log_base : ndarray of shape (n_rows,)
-        What their log densities (nats) gain by the slopes of the scores, and by atoms of lattices.
-    """
-
-    rows: MixtureRows
-    log_base: Floats
 
 
 def _scored(number: Number | None, values: Floats, weight: Floats) -> ScoredColumn:
@@ -259,8 +232,7 @@ def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
     points, mass = distinct(scores, weight)
     if not len(points):
         return 0.0, 1.0
-    reached = np.cumsum(mass) / mass.sum()
-    low, centre, high = points[np.searchsorted(reached, [0.1, 0.5, 0.9])]
+    low, centre, high = weighted_quantiles(points, np.cumsum(mass), np.array([1, 5, 9]), 10)
     scale = (high - low) / _TENTHS or (points[-1] - points[0]) / _TENTHS or 1.0
     return float(centre), float(scale)
 
@@ -369,9 +341,8 @@ class LearnedMixture(NamedTuple):
     def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
         """The E-step of each candidate, on encoded rows; of weight one by default."""
         weight, cells = np.ones(len(rows)) if weight is None else weight, self.columns.cells(rows)
-        log_base, prior = float(weight @ cells.log_base), self.columns.prior
-        sums = [expected_sums(model, cells.rows, weight, prior) for model in self.models]
-        return tuple(one._replace(log_density=one.log_density + log_base) for one in sums)
+        prior = self.columns.prior
+        return tuple(expected_sums(model, cells, weight, prior) for model in self.models)
 
     def before(self, n_rows: float) -> tuple[Sums, ...]:
         """The sums of ``n_rows`` rows that are distributed like each candidate."""

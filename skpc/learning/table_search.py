@@ -15,6 +15,7 @@ from skpc.learning.gaussian_mixture import (
     TAILS,
     GaussianMixture,
     MixtureParams,
+    MixtureRows,
     fit_gaussian_mixture,
 )
 from skpc.learning.simplex import mixture_weights
@@ -22,7 +23,6 @@ from skpc.learning.table_mixture import (
     Candidate,
     Choices,
     LearnedMixture,
-    TableCells,
     TableColumns,
     TableRows,
 )
@@ -133,7 +133,7 @@ def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) 
     candidates = choices.candidates
     columns = _columns_for(table, candidates[0])
     whole = _Learner(columns, table.rows, table.weight, seed)
-    if whole.cells.rows.have_many_patterns:
+    if whole.cells.have_many_patterns:
         whole.tol *= _FINER
     if start > 0:
         scale = np.random.RandomState(seed + start).standard_exponential(whole.points.shape[1])
@@ -161,7 +161,7 @@ class _Learner:
             clusters = cluster_points(self.points, self.weight, count, random_state)
             start = np.ascontiguousarray(clusters.T)
             # Rows this far away would dominate a covariance; they are left to the background.
-            self.starts[count] = np.where(self.columns.is_far(self.cells.rows.scores), 0.0, start)
+            self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
         return self._fit_from(self.starts[count], params)
 
     def fit_like(self, params: MixtureParams) -> GaussianMixture:
@@ -173,16 +173,16 @@ class _Learner:
         return model
 
     def _fit_from(self, start: GaussianMixture | Floats, params: MixtureParams) -> GaussianMixture:
-        rows, prior, limits = self.cells.rows, self.columns.prior, (_MAX_ITER, self.tol)
+        rows, prior, limits = self.cells, self.columns.prior, (_MAX_ITER, self.tol)
         return fit_gaussian_mixture(rows, self.weight, start, prior, params, *limits).model
 
-    def test(self, cells: TableCells, params: MixtureParams) -> Floats:
+    def test(self, cells: MixtureRows, params: MixtureParams) -> Floats:
         """Log densities (nats) of held-out rows."""
         return self.columns.log_density(self.fit_like(params), cells)
 
-    def test_cells(self, cells: TableCells, params: MixtureParams, plain: list[bool]) -> Floats:
+    def test_cells(self, cells: MixtureRows, params: MixtureParams, plain: list[bool]) -> Floats:
         """Log densities of some held-out cells given the rest of their rows, summed by row."""
-        log_cells = self.fit_like(params).log_cells(cells.rows)
+        log_cells = self.fit_like(params).log_cells(cells)
         some = np.array(plain)[self.columns.numbers]
         return np.asarray(np.maximum(log_cells[:, some], _LOWEST).sum(axis=1))
 
@@ -199,7 +199,7 @@ class _Search:
     ):
         self.table, self.parts, self.seed = table, parts, seed
         self.log_densities: dict[Candidate, Floats] = {}
-        self.learners: dict[Candidate, list[tuple[_Learner, TableCells]]] = {}
+        self.learners: dict[Candidate, list[tuple[_Learner, MixtureRows]]] = {}
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
         self.n_numbers = int((table.n_states == 0).sum())
         is_wide = self.n_numbers > _WIDE * table.weight.sum()
@@ -267,7 +267,7 @@ class _Search:
         tasks = ((learner, cells, candidate.params, *more) for learner, cells in learners)
         return each(test, tasks, sum(_work(part.rows, [candidate]) for part in self.parts))
 
-    def _learners(self, candidate: Candidate) -> list[tuple[_Learner, TableCells]]:
+    def _learners(self, candidate: Candidate) -> list[tuple[_Learner, MixtureRows]]:
         like = candidate._replace(params=MixtureParams(1))
         if like not in self.learners:
             columns = _columns_for(self.table, candidate)

@@ -63,5 +63,5 @@ def _iterations(rows: np.ndarray) -> float:
     cells = columns.cells(rows)
     start = time.process_time()
     params = MixtureParams(N_COMPONENTS)
-    fit_gaussian_mixture(cells.rows, weight, share, columns.prior, params, N_ITERATIONS, -np.inf)
+    fit_gaussian_mixture(cells, weight, share, columns.prior, params, N_ITERATIONS, -np.inf)
     return time.process_time() - start

@@ -29,7 +29,6 @@ LEARNERS = [
 def all_work_pays(monkeypatch):
     """Let threads do the work of small tables too, in many small parts."""
     monkeypatch.setattr("skpc._threads._WORTH_IT", 0.0)
-    monkeypatch.setattr("skpc.learning.cutset._PAIRS_FOR_THREADS", 0.0)
     monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 50)
 
 

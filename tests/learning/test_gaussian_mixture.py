@@ -6,25 +6,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import pearsonr
 
 from skpc.learning import gaussian_mixture
-from skpc.learning.factorised import Design
 from skpc.learning.gaussian_mixture import MixtureParams, MixturePrior, MixtureRows
 from skpc.learning.splits import correlated, fit_split, score_split
 from skpc.variables.gaussians import log_densities
 from skpc.variables.patterns import Patterns
 
 
-def design_of(numbers, weight=None):
-    weight = np.ones(len(numbers)) if weight is None else weight
-    d = numbers.shape[1]
-    codes = np.where(np.isnan(numbers), -1, 0).astype(np.int16)
-    moments = np.zeros(d), np.ones(d), np.full(d, 0.01)
-    return Design.from_cells(codes, numbers, np.ones(d, dtype=int), weight, moments)
-
-
 def rows_of(numbers):
     background = -0.5 * np.nansum(numbers**2 / 9.0 + np.log(2.0 * np.pi * 9.0), axis=1)
     patterns, no_states = Patterns.from_scores(numbers), np.empty((len(numbers), 0))
-    return MixtureRows(numbers, patterns, no_states, background)
+    return MixtureRows(numbers, patterns, no_states, background, 0.0 * background)
 
 
 def prior_of(target, half_step=0.0, smallest_sd=0.01):
@@ -156,7 +147,7 @@ def test_numbers_are_correlated_as_scipy_tests_their_pairs():
     numbers = rng.normal(size=(60, 4)) + 0.3 * rng.normal(size=(60, 1))
     numbers[rng.random(numbers.shape) < 0.2] = np.nan
     for level in (0.01, 0.05, 0.3):
-        found = correlated(design_of(numbers), np.ones(60), level)
+        found = correlated(numbers, np.ones(60), np.ones(60), level)
         for a in range(4):
             for b in range(a):
                 both = ~np.isnan(numbers[:, [a, b]]).any(axis=1)
@@ -169,5 +160,5 @@ def test_a_row_of_weight_two_correlates_as_the_row_twice():
     weight = np.where(np.arange(30) < 12, 2.0, 1.0)
     twice = np.repeat(numbers, weight.astype(int), axis=0)
     for level in (0.05, 0.3, 0.6):
-        expected = correlated(design_of(twice), np.ones(len(twice)), level)
-        assert_array_equal(correlated(design_of(numbers, weight), weight, level), expected)
+        expected = correlated(twice, *np.ones((2, len(twice))), level)
+        assert_array_equal(correlated(numbers, weight, weight, level), expected)

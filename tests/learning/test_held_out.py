@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.learning import deal, hold_out
+from skpc.learning.held_out import quarters
 
 
 def dealt(weight: np.ndarray, n_folds: float, group: np.ndarray | None = None) -> np.ndarray:
@@ -66,3 +67,12 @@ def test_a_single_row_cannot_be_held_out():
     assert len(dealt(np.ones(1), 4)) == 0
     rows, weight = np.zeros((1, 2)), np.ones(1)
     assert hold_out(rows, weight, 0.1, np.random.RandomState(0)) == (rows, weight, None, None)
+
+
+@pytest.mark.parametrize(("n_rows", "n_quarters"), [(1, 0), (3, 3), (400, 4), (2100, 2), (5000, 1)])
+def test_quarters_are_held_out_until_there_are_a_thousand_rows(n_rows, n_quarters):
+    weight = np.ones(n_rows)
+    held = [part for _, part in quarters(weight)]
+    assert len(held) == n_quarters
+    assert_array_equal(held, [part for _, part in quarters(weight)])
+    assert all(abs(part.sum() - n_rows / 4) < 1 for part in held)

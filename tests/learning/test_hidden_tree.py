@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc import HiddenChowLiuTree
+from skpc._threads import threads
 from skpc.learning import (
     CodedRows,
     HiddenTree,
@@ -67,7 +68,8 @@ def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeyp
     rows = CodedRows(random_rows(tree, 15, seed=5), np.random.default_rng(6).uniform(1, 3, 15))
     monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 4)
     monkeypatch.setattr("skpc._threads._WORTH_IT", 0.0)
-    found = expected_counts(tree, rows, n_jobs)
+    with threads(n_jobs):
+        found = expected_counts(tree, rows)
     first, transition, emission = naive.expected_counts(*tree, *rows)
     assert_allclose(found.first, first, rtol=1e-10)
     assert_allclose(found.transition, transition, rtol=1e-10, atol=1e-12)
@@ -81,7 +83,7 @@ def test_an_em_step_raises_the_likelihood_of_its_rows():
     share = [np.full(table.shape[1], 1 / table.shape[1]) for table in tree.emission]
     before = tree.log_likelihood(rows.codes).mean()
     for _ in range(5):
-        tree = expected_counts(tree, rows, None).tree(tree.parent, share)
+        tree = expected_counts(tree, rows).tree(tree.parent, share)
         after = tree.log_likelihood(rows.codes).mean()
         assert after > before
         before = after
@@ -112,17 +114,17 @@ def test_a_tree_of_hidden_variables_is_learned_nearly_as_good_as_the_true_one():
         sampled(true, n, seed) for n, seed in ((8000, 0), (1000, 1), (3000, 2))
     )
     table, watched = table_of(codes, [4] * 6), CodedRows(held_out, np.ones(1000))
-    tree, choice = choose_hidden_tree(table, watched, None, 2, 0, None, lambda done: None)
+    tree, choice = choose_hidden_tree(table, watched, None, 2, 0, lambda done: None)
     best = true.log_likelihood(fresh).mean()
     assert tree.log_likelihood(fresh).mean() > best - 0.03
-    again = learn_hidden_tree(table, choice, 0, None)
+    again = learn_hidden_tree(table, choice, 0)
     assert_array_equal(again.transition, tree.transition)
 
 
 def test_columns_without_a_second_state_are_leaves_of_the_product():
     codes = np.column_stack([np.zeros(50, np.int64), np.arange(50) % 2, np.arange(50) % 2])
     table = table_of(codes, [1, 2, 2])
-    tree, _ = choose_hidden_tree(table, table.rows, 2, 2, 0, None, lambda done: None)
+    tree, _ = choose_hidden_tree(table, table.rows, 2, 2, 0, lambda done: None)
     assert tree.parent.tolist() == [1, -1, 1]
     assert_allclose(log_likelihood(hidden_tree_circuit(tree), [[0.0, np.nan, np.nan]]), [0.0])
 

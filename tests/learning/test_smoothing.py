@@ -1,12 +1,16 @@
 """How strongly the tables of a single network are smoothed."""
 
+import pickle
+from functools import partial
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from skpc.learning import choose_param_ess, cutset_circuit, learn_cutset_network
-from skpc.learning.smoothing import PARAM_ESS, leave_one_out, quarters, relearned_trees
+from skpc.learning.smoothing import PARAM_ESS, held_out_log_likelihood
 from skpc.queries import log_likelihood
+from skpc.queries.passes.induced import count_entries
 from tests.naive import cutset as naive
 
 N_STATES = np.array([2, 3, 4, 2, 1, 3])
@@ -21,30 +25,32 @@ def dependent_codes(n_rows, seed=0):
     return np.column_stack(columns).astype(np.int16)
 
 
+def learner_of(**options):
+    return partial(learn_cutset_network, n_states=N_STATES, ess=1.0, **options)
+
+
 def network_of(codes, weight=None, **options):
     weight = np.ones(len(codes)) if weight is None else weight
-    return learn_cutset_network(codes, weight, N_STATES, ess=1.0, **options)
+    return learner_of(**options)(codes, weight)
 
 
-@pytest.mark.parametrize("size", [1.0, 0.5])
-def test_leave_one_out_is_that_of_tables_without_the_row(size):
-    codes = dependent_codes(60)
-    network = network_of(dependent_codes(400), 1.0 * np.ones(400))
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_held_out_rows_are_predicted_by_smoothed_tables_of_the_other_rows(missing):
+    codes, weight = dependent_codes(60), np.random.default_rng(0).uniform(0.5, 3.0, 60)
+    circuit = cutset_circuit(network := network_of(dependent_codes(400)))
     assert network.n_cuts > 0
-    found = leave_one_out(network, codes, np.full(60, size), np.array([0.1, 7.0]))
-    rows = [(row, size) for row in codes.tolist()]
-    expected = [naive.leave_one_out(network, rows, param_ess) for param_ess in (0.1, 7.0)]
-    assert_allclose(found, expected, rtol=1e-10)
-
-
-def test_cells_that_were_missing_are_not_predicted():
-    codes = dependent_codes(60)
-    network = network_of(dependent_codes(400))
-    assert network.n_cuts > 0
-    shown = np.where(np.random.default_rng(2).random(codes.shape) < 0.3, np.int16(-1), codes)
-    found = leave_one_out(network, codes, np.ones(60), np.array([0.1, 7.0]), shown)
-    rows = [(row, 1.0) for row in codes.tolist()]
-    expected = [naive.leave_one_out(network, rows, ess, shown.tolist()) for ess in (0.1, 7.0)]
+    shown = np.random.default_rng(2).random(codes.shape) >= missing
+    parts = slice(40), slice(40, None)
+    counts = [
+        count_entries(circuit, codes[part].astype(float), weight[part], shown[part])
+        for part in parts
+    ]
+    found = held_out_log_likelihood(circuit, *counts, np.array([0.1, 7.0]))
+    learned, held_out = (
+        list(zip(codes[part].tolist(), weight[part], np.where(shown, codes, -1)[part].tolist()))
+        for part in parts
+    )
+    expected = [naive.held_out(network, learned, held_out, ess) for ess in (0.1, 7.0)]
     assert_allclose(found, expected, rtol=1e-10)
 
 
@@ -55,53 +61,38 @@ def test_cells_filled_by_copies_do_not_make_the_tables_sharper():
     shown = np.where(np.random.default_rng(2).random(codes.shape) < 0.4, np.int16(-1), codes)
     filled = np.where(shown < 0, np.int16(0), codes)
     filled[:, 1] = np.where(shown[:, 1] < 0, filled[:, 0], codes[:, 1])
-    by_all = choose_param_ess(network, filled, np.ones(300))
-    by_observed = choose_param_ess(network, filled, np.ones(300), shown=shown)
+    by_all = choose_param_ess(network, filled, np.ones(300), learner_of())
+    by_observed = choose_param_ess(network, filled, np.ones(300), learner_of(), shown)
     assert by_observed >= by_all
 
 
-def test_a_row_of_weight_three_is_left_out_as_three_rows():
-    codes = dependent_codes(50)
-    network = network_of(codes)
-    weight = np.random.default_rng(0).integers(1, 4, 50).astype(float)
-    found = leave_one_out(network, codes, weight, PARAM_ESS)
-    copies = np.repeat(codes, weight.astype(int), axis=0)
-    expected = leave_one_out(network, copies, np.ones(len(copies)), PARAM_ESS)
-    assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_every_unit_of_weight_is_held_out_once():
-    weight = np.array([1.0, 5.0, 0.3, 2.5, 40.0])
-    parts = list(quarters(weight))
-    for kept, held in parts:
-        assert_allclose(kept + held, weight)
-        assert np.all(kept >= 0)
-        assert np.all(held >= 0)
-    assert_allclose(sum(held for _, held in parts), weight)
-
-
-def test_a_single_row_cannot_be_held_out():
-    assert list(quarters(np.ones(1))) == []
+@pytest.mark.parametrize("n_states", [N_STATES, np.array([2, 2, 2, 2, 1, 2])])
+@pytest.mark.parametrize("structured", [False, True])
+def test_trees_below_given_cuts_of_the_same_rows_are_the_same(structured, n_states):
+    codes, weight = np.minimum(dependent_codes(300), n_states - 1).astype(np.int16), np.ones(300)
+    learn = partial(learner_of(structured=structured), n_states=n_states)
+    network = learn(codes, weight)
+    assert network.n_cuts > 0
+    again = learn(codes, weight, n_candidates=1, max_depth=0, cuts=network.variable)
+    assert pickle.dumps(again) == pickle.dumps(network)
 
 
 @pytest.mark.parametrize("structured", [False, True])
-def test_trees_learned_from_the_same_rows_again_are_the_same(structured):
-    codes, weight = dependent_codes(300), np.ones(300)
-    network = network_of(codes, structured=structured)
-    assert network.n_cuts > 0
-    again = relearned_trees(network, codes, weight, structured)
-    for a, b in zip(network.trees, again.trees, strict=True):
-        assert_array_equal(a.parent, b.parent)
-        assert_array_equal(a.variables, b.variables)
-        assert a.tables.weight.sum() == b.tables.weight.sum()
+def test_given_cuts_are_made_in_branches_without_rows_too(structured):
+    learn = learner_of(structured=structured)
+    network = learn(dependent_codes(300), np.ones(300))
+    again = learn(dependent_codes(3, seed=1), np.ones(3), cuts=network.variable)
+    assert again.variable.tolist() == network.variable.tolist()
+    assert again.child.tolist() == network.child.tolist()
 
 
 @pytest.mark.parametrize("structured", [False, True])
 @pytest.mark.parametrize("n_rows", [60, 2000])
 def test_the_choice_is_about_as_good_as_the_best_on_new_rows(n_rows, structured):
     codes, new = dependent_codes(n_rows), dependent_codes(3000, seed=1).astype(float)
-    network = network_of(codes, structured=structured)
-    chosen = choose_param_ess(network, codes, np.ones(n_rows), structured)
+    learn = learner_of(structured=structured)
+    network = learn(codes, np.ones(n_rows))
+    chosen = choose_param_ess(network, codes, np.ones(n_rows), learn)
     assert chosen in PARAM_ESS
     circuits = [cutset_circuit(network, param_ess=ess) for ess in (*PARAM_ESS, chosen)]
     *scores, score = [log_likelihood(circuit, new).mean() for circuit in circuits]

@@ -9,13 +9,13 @@ from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import merge_rows
 from skpc.learning import (
     SoftLearnOptions,
-    factorised,
-    independent_groups,
     learn_soft_circuit,
     refinement_pseudo_counts,
+    soft_learn,
+    splits,
 )
-from skpc.learning.factorised import Design, estimate_factorised, mixture_memberships
-from skpc.learning.splits import any_dependence
+from skpc.learning.soft_learn import leaf_moments
+from skpc.learning.splits import any_dependence, independent_groups
 from skpc.queries import log_likelihood
 from skpc.variables import GAUSSIAN
 from tests.naive import soft_learn as naive
@@ -66,14 +66,6 @@ def learn(rows, weight=None, n_states=N_STATES, options=OPTIONS, seed=0):
         np.random.RandomState(seed),
         lambda done: None,
     )
-
-
-def design_of(rows, n_states, row_weight, mean=0.0, sd=1.0):
-    """Rows taken apart; all columns of numbers have the same moments."""
-    codes = np.where(np.isnan(rows) | (n_states == 0), -1, rows).astype(np.int16)
-    numbers = rows[:, n_states == 0]
-    moments = (np.full(numbers.shape[1], part) for part in (mean, sd, 0.01 * sd))
-    return Design.from_cells(codes, numbers, n_states, row_weight, tuple(moments))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -152,39 +144,41 @@ def test_a_column_that_never_varies_is_independent_of_all():
     assert_array_equal(independent_groups(codes, np.ones(30), np.array([2, 2]), 0.5), [0, 1])
 
 
+def leaves_of(rows, weight=None, n_states=N_STATES, **options):
+    """Parameters of the leaf of each column where the root is a product of leaves."""
+    circuit = learn(rows, weight, n_states, OPTIONS._replace(n_clusters=1, **options))
+    ptr, leaves = circuit.param_ptr, np.argsort(circuit.leaf_var)[-len(n_states) :]
+    return [circuit.param[ptr[leaf] : ptr[leaf + 1]] for leaf in leaves]
+
+
 def test_leaves_are_the_weighted_estimates_of_the_paper():
     rows, weight = mixed_rows(), np.random.default_rng(2).gamma(2.0, 1.0, 60)
-    design = design_of(rows, N_STATES, np.ones(60))
-    share = np.random.default_rng(3).random((60, 2)) * weight[:, np.newaxis]
-    leaves = estimate_factorised(design, share, 0.1)
-    for component in range(2):
-        expected = [
-            naive.categorical_leaf(rows[:, j], share[:, component], k, 0.1)
-            for j, k in ((0, 2), (1, 3))
-        ]
-        assert_allclose(np.exp(leaves.log_prob[:, component]), np.concatenate(expected))
-        for number in range(2):
-            mean, sd = naive.gaussian_leaf(rows[:, 2 + number], share[:, component])
-            assert leaves.mean[number, component] == pytest.approx(mean)
-            assert leaves.sd[number, component] == pytest.approx(sd)
+    leaves = leaves_of(rows, weight)
+    for j, n_states in ((0, 2), (1, 3)):
+        expected = naive.categorical_leaf(rows[:, j], weight, n_states, 0.1)
+        assert_allclose(np.exp(leaves[j]), expected)
+    scores, divided = rows[:, 2:], np.random.default_rng(3).random(60) * weight
+    for row_weight in (weight, np.ones(60)):
+        mean, sd = leaf_moments(scores, divided, row_weight)
+        for j in range(2):
+            expected = naive.gaussian_leaf(scores[:, j], divided, row_weight)
+            assert_allclose([mean[j], sd[j]], expected)
 
 
 def test_a_row_of_weight_two_counts_as_two_in_a_gaussian_leaf():
     values, weight = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 3.0, 2.0])
-    design = design_of(values, np.array([0]), weight)
-    found = estimate_factorised(design, weight[:, None], 0.1)
     repeated = np.repeat(values[:, 0], weight.astype(int))
-    assert found.mean[0, 0] == pytest.approx(repeated.mean())
-    assert found.sd[0, 0] == pytest.approx(repeated.std(ddof=1))
+    (leaf,) = leaves_of(values, weight, np.array([0]))
+    assert_allclose(leaf, [repeated.mean(), repeated.std(ddof=1)])
 
 
 def test_a_gaussian_leaf_is_never_narrower_than_a_hundredth_of_its_column():
-    rows = np.array([[5.0], [5.0], [np.nan]])
-    weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    design = design_of(rows, np.array([0]), np.ones(3), mean=3.0, sd=2.0)
-    leaves = estimate_factorised(design, weight, 0.1)
-    assert_allclose(leaves.sd, [[0.02, 2.0]])
-    assert_allclose(leaves.mean, [[5.0, 3.0]])
+    rows = np.column_stack([np.repeat([0.0, 1.0], 20), np.repeat([1.0, 5.0], 20)])
+    circuit = learn(rows, n_states=np.array([2, 0]))
+    gaussians = np.flatnonzero(circuit.leaf_family == GAUSSIAN)
+    sds = [circuit.param[circuit.param_ptr[leaf] + 1] for leaf in gaussians]
+    assert_allclose(sds, 0.01 * rows[:, 1].std())
+    assert_allclose(leaf_moments(np.full((2, 1), np.nan), *np.ones((2, 2))), [[0.0], [1.0]])
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -228,23 +222,32 @@ def test_distinct_rows_never_share_a_start():
         assert set(found.argmin(axis=1)) == {0, 1}
 
 
-def test_em_memberships_are_a_fixed_point_of_the_posterior(monkeypatch):
-    monkeypatch.setattr(factorised, "_SETTLED", 1e-4)
-    rows, weight = mixed_rows(200), np.ones(200)
-    design = design_of(rows, N_STATES, weight)
-    start = np.random.default_rng(0).dirichlet([1.0, 1.0], 200)
-    share = mixture_memberships(design, weight, start, 0.1, 1000)
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_em_memberships_are_a_fixed_point_of_the_posterior(monkeypatch, missing):
+    monkeypatch.setattr(splits, "_TOL_SPLIT", 1e-12)
+    fits, fit_split = [], soft_learn.fit_split
+    monkeypatch.setattr(
+        soft_learn, "fit_split", lambda *args: fits.append(fit_split(*args)) or fits[-1]
+    )
+    rows = mixed_rows(200, missing)
+    learn(rows, options=OPTIONS._replace(clusterer="em", max_iter=10_000, min_weight=199.0))
+    distinct, weight = merge_rows(rows, np.ones(200))
+    share = fits[0].responsibility.T
+    model, sd = fits[0].model, np.nanstd(rows[:, 2:], axis=0)
+    mean, tables = np.nanmean(rows[:, 2:], axis=0), np.exp(model.log_table)
+    variance = np.diagonal(model.gaussians.covariance, axis1=1, axis2=2)
     leaves = [
-        [
-            naive.categorical_leaf(rows[:, 0], share[:, c], 2, 0.1),
-            naive.categorical_leaf(rows[:, 1], share[:, c], 3, 0.1),
-            naive.gaussian_leaf(rows[:, 2], share[:, c]),
-            naive.gaussian_leaf(rows[:, 3], share[:, c]),
-        ]
-        for c in range(2)
+        [table[:2], table[2:], *zip(mean + sd * centre, sd * np.sqrt(spread))]
+        for table, centre, spread in zip(tables, model.gaussians.mean, variance)
     ]
-    expected = naive.factorised_posteriors(rows, N_STATES, leaves, share.sum(axis=0))
-    assert_allclose(share, expected, atol=5e-4)
+    expected = naive.factorised_posteriors(distinct, N_STATES, leaves, model.weights)
+    assert_allclose(share, expected, atol=1e-4)
+    for c in range(2):
+        counts = naive.categorical_leaf(distinct[:, 1], weight * share[:, c], 3, 0.1)
+        assert_allclose(tables[c, 2:], counts, atol=1e-4)
+        observed = ~np.isnan(distinct[:, 2])
+        average = np.average(distinct[observed, 2], weights=(weight * share[:, c])[observed])
+        assert_allclose(leaves[c][2][0], average, atol=1e-3)
 
 
 def test_memberships_of_zero_and_one_make_the_hard_learner():

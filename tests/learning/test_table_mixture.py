@@ -47,7 +47,7 @@ def cells_of(X):
 
 def fit(columns, cells, weight, start, params, max_iter, tol):
     prior = columns.prior
-    return fit_gaussian_mixture(cells.rows, weight, start, prior, params, max_iter, tol).model
+    return fit_gaussian_mixture(cells, weight, start, prior, params, max_iter, tol).model
 
 
 def split(columns, flat):
@@ -81,9 +81,9 @@ def started(columns, cells, weight, params, seed=0):
 
 def pairs(columns, cells):
     """Scores and states of each row, -1 where a state is missing."""
-    states = split(columns, (cells.rows.states @ np.eye(columns.state_ptr[-1])).T)
+    states = split(columns, (cells.states @ np.eye(columns.state_ptr[-1])).T)
     codes = [np.where(part.any(axis=0), part.argmax(axis=0), -1) for part in states]
-    return list(zip(cells.rows.scores, np.array(codes).T))
+    return list(zip(cells.scores, np.array(codes).T))
 
 
 def of_background(columns, cells):
@@ -97,7 +97,7 @@ def test_log_densities_are_sums_over_components_widths_and_the_background(params
     columns, cells, weight, _, _ = cells_of(table())
     model = started(columns, cells, weight, params)
     outside = of_background(columns, cells)
-    assert_allclose(np.exp(cells.rows.background), outside, rtol=1e-9)
+    assert_allclose(np.exp(cells.background), outside, rtol=1e-9)
     b = 1.0 / (weight.sum() + 1.0)
     for r, row in enumerate(pairs(columns, cells)):
         inside = sum(sum(naive.parts(c, *row)) for c in plain(columns, model))
@@ -188,7 +188,7 @@ def test_mixtures_of_mixtures_are_mixtures():
 def test_numbers_without_a_domain_have_linear_scores():
     rows = np.random.default_rng(0).normal(5.0, 2.0, size=(50, 2))
     columns = TableColumns.from_rows(rows, np.ones(50), np.zeros(2, dtype=np.int64), [None, None])
-    assert_allclose(columns.cells(rows).rows.scores, (rows - rows.mean(axis=0)) / rows.std(axis=0))
+    assert_allclose(columns.cells(rows).scores, (rows - rows.mean(axis=0)) / rows.std(axis=0))
 
 
 def test_points_of_clusters_are_complete_and_near():
@@ -229,7 +229,7 @@ def test_a_table_of_categories_alone_is_a_mixture_of_tables():
 def test_cells_given_the_rest_follow_the_chain_rule(params):
     columns, cells, weight, _, _ = cells_of(table())
     model = started(columns, cells, weight, params)
-    found, components = model.log_cells(cells.rows), plain(columns, model)
+    found, components = model.log_cells(cells), plain(columns, model)
 
     def log_density(scores, states):
         return np.log(sum(sum(naive.parts(c, scores, states)) for c in components))

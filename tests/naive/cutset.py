@@ -262,11 +262,18 @@ def smoothed(rows, v, state, k, ess_of_row):
     return math.log((in_state + ess_of_row / k) / (total + ess_of_row))
 
 
-def leave_one_out(network, rows, param_ess, shown=None):
-    """Log-likelihood of rows, or of what is shown of each, under tables of all others."""
-    shown = [codes for codes, _ in rows] if shown is None else shown
-    parts = [(codes, weight, visible) for (codes, weight), visible in zip(rows, shown)]
+def depth(network, node=0):
+    """Largest number of cuts on the way from a node to a leaf."""
+    below = [depth(network, branch) for branch in network.branches(node)]
+    return 1 + max(below) if below else 0
+
+
+def held_out(network, learned, held_out, param_ess):
+    """Log-likelihood of what is shown of held-out rows, under tables of other rows.
+
+    Rows are as in :func:`predictive`.
+    """
     return sum(
-        weight * predictive(network, parts[:i] + parts[i + 1 :], codes, param_ess, visible)
-        for i, (codes, weight, visible) in enumerate(parts)
+        weight * predictive(network, learned, codes, param_ess, shown)
+        for codes, weight, shown in held_out
     )

@@ -70,12 +70,12 @@ def categorical_leaf(cells, weight, n_states, alpha):
     return [count / sum(counts) for count in counts]
 
 
-def gaussian_leaf(cells, weight):
-    """Eq. (2)."""
-    pairs = [(x, w) for x, w in zip(cells, weight) if not math.isnan(x)]
-    total, squares = sum(w for _, w in pairs), sum(w * w for _, w in pairs)
-    mean = sum(w * x for x, w in pairs) / total
-    variance = total / (total**2 - squares) * sum(w * (x - mean) ** 2 for x, w in pairs)
+def gaussian_leaf(cells, weight, row_weight):
+    """Eq. (2); a row of ``row_weight`` two is two rows that share its weight."""
+    kept = [(x, w, n) for x, w, n in zip(cells, weight, row_weight) if not math.isnan(x)]
+    total, squares = sum(w for _, w, _ in kept), sum(w * w / n for _, w, n in kept)
+    mean = sum(w * x for x, w, _ in kept) / total
+    variance = total / (total**2 - squares) * sum(w * (x - mean) ** 2 for x, w, _ in kept)
     return mean, math.sqrt(variance)
 
 
