@@ -132,7 +132,7 @@ class _Learner:
         self.log_weights = np.log(np.array([weight.sum(), 1.0]) / (weight.sum() + 1.0))
 
     def _read(self, rows: Floats, weight: Floats) -> None:
-        """Set the cells of the table: points, and states and scores, both standardised.
+        """Set the cells of the table: points, and states and standardised scores.
 
         A value of a number that is an atom has a state; it is a point, but no score. All others
         have the last state.
@@ -148,7 +148,7 @@ class _Learner:
                 self.n_atoms[v] = len(number.atoms)
         scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)
         self.mean, self.sd = column_moments(scores, weight)
-        self.points, self.scores = (points - self.mean) / self.sd, (scores - self.mean) / self.sd
+        self.points, self.scores = points, (scores - self.mean) / self.sd
 
     def _part(self, *content: Any) -> _Part:
         self.nodes.append(())
@@ -324,8 +324,7 @@ class _Learner:
         n_clusters = min(options.n_clusters, len(part.rows))
         n_categories = np.where(self.is_number, 0, self.n_states)[columns]
         points = self.points[np.ix_(part.rows, columns)]
-        unit = np.ones(len(columns))
-        numbers = as_numbers(points, n_categories, 0.0 * unit, unit)
+        numbers = as_numbers(points, n_categories, self.mean[columns], self.sd[columns])
         distance = cluster_rows(numbers, part.weight, n_clusters, options.max_iter, random_state)
         membership = np.eye(n_clusters)[distance.argmin(axis=1)]
         if self._has_blocks(part):
