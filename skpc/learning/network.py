@@ -62,7 +62,8 @@ class CutsetNetwork:
     def __post_init__(self) -> None:
         arrays = [value for value in self.__dict__.values() if isinstance(value, np.ndarray)]
         for tree in self.trees:
-            arrays += [tree.variables, tree.parent, *tree.tables]
+            # What else tables have is shared by the trees of other networks, still to be learned.
+            arrays += [tree.variables, tree.parent, tree.tables.weight]
         for array in arrays:
             array.flags.writeable = False
 
