@@ -49,12 +49,11 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     classifiers : sequence or None, default=("boosting", "logistic")
         Further members, trained on one copy of the rows for each of ``missing_rates``; their
         probabilities are averaged over three draws of the cells to remove. "boosting":
-        ``HistGradientBoostingClassifier``, whose leaves, learning rate and number of iterations are
-        chosen on held-out rows. "logistic": logistic regression on scores of numbers and indicators
-        of categories, missing ones filled by their means given the others under a normal
-        distribution. A pair (name, classifier): any classifier that takes missing cells; it learns
-        from encoded rows (``domain_.encode(X)``: numbers, and codes of categories). None: no such
-        member.
+        ``HistGradientBoostingClassifier``, whose number of iterations is chosen on held-out rows.
+        "logistic": logistic regression on scores of numbers and indicators of categories, missing
+        ones filled by their means given the others under a normal distribution. A pair (name,
+        classifier): any classifier that takes missing cells; it learns from encoded rows
+        (``domain_.encode(X)``: numbers, and codes of categories). None: no such member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random, classes evenly; with more

@@ -42,15 +42,15 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         columns. None means a cutset network, a :class:`SoftLearnSPN` and a
         :class:`MixtureOfAllTrees`, which is asked with few trees a row.
     regressors : sequence or None, default=("boosting", "ridge")
-        Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
-        and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of
-        numbers and indicators of categories, missing ones filled by their means given the others
-        under a normal distribution. A pair (name, regressor): any regressor that takes missing
-        cells. It learns from encoded rows (``domain_.encode(X)``: numbers, and codes of
-        categories), for the target less its mean over its standard deviation. All are trained three
-        times on one copy of the rows for each of ``missing_rates``, and their predictions averaged;
-        but one whose ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns
-        once from the rows as they are, and its own variance counts. None: no such member.
+        Further members. "boosting": ``HistGradientBoostingRegressor``, whose number of iterations
+        is chosen on held-out rows. "ridge": ridge regression on scores of numbers and indicators of
+        categories, missing ones filled by their means given the others under a normal distribution.
+        A pair (name, regressor): any regressor that takes missing cells. It learns from encoded
+        rows (``domain_.encode(X)``: numbers, and codes of categories), for the target less its mean
+        over its standard deviation. All are trained three times on one copy of the rows for each of
+        ``missing_rates``, and their predictions averaged; but one whose ``predict`` has
+        ``return_std``, such as :class:`ExpectedKernelSVR`, learns once from the rows as they are,
+        and its own variance counts. None: no such member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random; with more than 10,000
@@ -171,7 +171,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             whole = self.domain_.with_number(rows, weight, most_bins(densities))
             rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
             data = NumberData(rows, Target(whole, self.domain_), values, rates)
-            group = data.target.atom_of(values) + 1
+            group = data.target.states(values)
             self._learn_pool(data, members, weight, group, splits, random_state)
             pool = self._pool
             self.weights_, self.log_density_ = pool.weights, pool.log_density

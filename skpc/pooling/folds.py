@@ -22,7 +22,8 @@ from skpc._arrays import Floats, Ints
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain
-from skpc.learning import Split, deal, hold_out
+from skpc.learning import Split, deal
+from skpc.variables import Predictive
 
 #: Where distinct rows are more than this, one part is held out instead of folds ...
 _FOLDS_UNTIL = 10_000
@@ -61,6 +62,21 @@ class Fold(NamedTuple):
     test_weight: Floats
     test_rows: Floats
 
+    @classmethod
+    def from_split(
+        cls, rows: Floats, split: Split, rates: Sequence[float], random_state: np.random.RandomState
+    ) -> Fold:
+        """Remove cells at each rate from the rows that are held out."""
+        kept, held = split
+        index = np.flatnonzero(held)
+        # A heavy row stands for several, which would not lack the same cells.
+        copies = np.minimum(np.ceil(held[index]), _MOST_COPIES).astype(np.int64)
+        share = np.repeat(held[index] / copies, copies) / len(rates)
+        index = np.repeat(index, copies)
+        test_rows = [remove_cells(rows[index], rate, random_state) for rate in rates]
+        index, share = np.tile(index, len(rates)), np.tile(share, len(rates))
+        return cls(kept, index, share, np.concatenate(test_rows))
+
 
 def make_folds(
     rows: Floats,
@@ -97,18 +113,11 @@ def make_folds(
         many = len(rows) > _FOLDS_UNTIL
         n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
         splits = list(islice(deal(weight, n_folds, random_state, group), 1 if many else None))
-    folds = []
-    for kept, held in splits:
-        index = np.flatnonzero(held)
-        if len(index) and kept.any():
-            # A heavy row stands for several, which would not lack the same cells.
-            copies = np.minimum(np.ceil(held[index]), _MOST_COPIES).astype(np.int64)
-            share = np.repeat(held[index] / copies, copies) / len(rates)
-            index = np.repeat(index, copies)
-            test_rows = [remove_cells(rows[index], rate, random_state) for rate in rates]
-            index, share = np.tile(index, len(rates)), np.tile(share, len(rates))
-            folds.append(Fold(kept, index, share, np.concatenate(test_rows)))
-    return folds
+    return [
+        Fold.from_split(rows, (kept, held), rates, random_state)
+        for kept, held in splits
+        if kept.any() and held.any()
+    ]
 
 
 def given_splits(
@@ -190,27 +199,19 @@ def fit_best(
     """
     if len(candidates) == 1 or len(rows) < _FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
-    kept, kept_weight, *test = removed_cells(domain, rows, weight, check_random_state(random_state))
+    random_state = check_random_state(random_state)
+    split = next(deal(weight, 1.0 / _COMPARED, random_state))
+    fold = Fold.from_split(rows, split, [_REMOVED], random_state)
+    kept = fold.train_weight > 0.0
+    training_data = rows[kept], fold.train_weight[kept]
     # Axes that held-out rows have a part in would speak for densities with bins.
-    without = domain.with_axes_of(kept, kept_weight)
-    fitted = in_threads(lambda one: clone(one).fit_rows(without, kept, kept_weight), candidates)
+    without = domain.with_axes_of(*training_data)
+    fitted = in_threads(lambda one: clone(one).fit_rows(without, *training_data), candidates)
+    test_data = rows[fold.test_index], fold.test_weight, fold.test_rows
     # Nothing speaks for a density that vanishes.
-    scores = np.nan_to_num([score(one._density, *test) for one in fitted], nan=-np.inf)
+    scores = np.nan_to_num([score(one._density, *test_data) for one in fitted], nan=-np.inf)
     scores[0] += worth
     return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
-
-
-def removed_cells(
-    domain: Domain, rows: Floats, weight: Floats, random_state: np.random.RandomState
-) -> tuple[Any, ...]:
-    """Rows and weights to learn from; rows and weights held out, and what is left of these rows."""
-    kept, kept_weight, held, held_weight = hold_out(rows, weight, _COMPARED, random_state)
-    if held is None:
-        held, held_weight = rows[:0], weight[:0]
-    removed = random_state.random_sample(held.shape) < _REMOVED
-    # Columns that no learner sees do not count.
-    left = np.where(removed & ~domain.unseen.is_hidden, np.nan, held)
-    return kept, kept_weight, held, held_weight, left
 
 
 def log_score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:
@@ -238,15 +239,13 @@ def explained_variance(variance: Floats) -> Score:
 
     def score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:
         removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
-        n_removed = float(weight @ removed.sum(axis=1))
-        if n_removed == 0.0:
-            return 0.0
-        share = weight[:, np.newaxis] / np.where(variance > 0.0, variance, 1.0)
-        lost = 0.0
+        n_removed, lost = float(weight @ removed.sum(axis=1)), 0.0
         for part in gen_batches(len(held), _ROWS):
-            errors = _squared_errors(density, held[part], left[part])
-            lost += float((share[part] * errors)[removed[part]].sum())
-        return 1.0 - lost / n_removed
+            for column, cells in enumerate(density.posteriors(left[part])):
+                some = removed[part, column]
+                errors = _squared_errors(cells, held[part, column])[some]
+                lost += float(weight[part][some] @ errors) / (variance[column] or 1.0)
+        return 1.0 - lost / n_removed if n_removed else 0.0
 
     return score
 
@@ -266,14 +265,10 @@ def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     return variance
 
 
-def _squared_errors(density: Density, held: Floats, left: Floats) -> Floats:
-    """Squared errors of what a density says of each cell, given what is left of the row."""
-    errors = np.empty(held.shape)
-    for column, cells in enumerate(density.posteriors(left)):
-        if density.domain.is_categorical[column]:
-            prob = np.asarray(cells.probabilities)
-            indicators = held[:, [column]] == np.arange(prob.shape[1])
-            errors[:, column] = ((indicators - prob) ** 2).sum(axis=1)
-        else:
-            errors[:, column] = (held[:, column] - cells.mean()) ** 2
-    return errors
+def _squared_errors(cells: Predictive, truth: Floats) -> Floats:
+    """Squared errors of means, or of the probabilities of categories, summed over these."""
+    if cells.labels is None:
+        return (truth - cells.mean()) ** 2
+    prob = np.asarray(cells.probabilities)
+    indicators = truth[:, np.newaxis] == np.arange(prob.shape[1])
+    return np.asarray(((indicators - prob) ** 2).sum(axis=1))

@@ -19,7 +19,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import log_loss, mean_squared_error
 from threadpoolctl import ThreadpoolController
 
 from skpc._arrays import Floats
@@ -27,13 +26,13 @@ from skpc.domain import Domain, one_hot
 from skpc.learning import Factors, deal
 from skpc.pooling.folds import remove_cells
 
-#: Leaves and learning rates of boosting that compete on held-out rows.
-_CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
-#: One row in this many is held out to choose among them, and the number of iterations.
+#: Leaves of the trees of boosting.
+_N_LEAVES = 10
+#: One row in this many is held out to choose the number of iterations.
 _HELD_OUT = 5
 _MAX_ITER, _PATIENCE = 300, 15
-#: Penalties of linear models to choose from, and the most iterations of a logistic regression.
-_PENALTIES, _LOGISTIC_ITER = (0.1, 1.0, 10.0, 100.0), 300
+#: Linear models of completed rows.
+_LINEAR = {"logistic": LogisticRegression(max_iter=300), "ridge": Ridge()}
 #: Most categories that boosting takes; a column with more is taken for a number.
 _MAX_CATEGORIES = 255
 #: Draws of the cells to remove.
@@ -55,7 +54,7 @@ class MaskingEnsemble(NamedTuple):
     Attributes
     ----------
     models : list of fitted classifiers or regressors
-        One for each draw of the cells to remove; settings are chosen on the first.
+        One for each draw of the cells to remove. Boosting chooses its iterations on the first.
     """
 
     models: list[Any]
@@ -76,9 +75,9 @@ class MaskingEnsemble(NamedTuple):
         Parameters
         ----------
         model : classifier, regressor, or one of {"classifier", "regressor", "logistic", "ridge"}
-            The first two strings stand for boosting, whose leaves, learning rate and number of
-            iterations are chosen on held-out rows (the copies of a row are held out together); the
-            others for linear models of completed rows, whose penalty is chosen so.
+            The first two strings stand for boosting, whose number of iterations is chosen on
+            held-out rows (the copies of a row are held out together); the others for linear models
+            of completed rows.
         domain : Domain
             What the columns are.
         rows : ndarray of shape (n_rows, n_features)
@@ -98,9 +97,11 @@ class MaskingEnsemble(NamedTuple):
         for _ in range(_N_DRAWS):
             copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
             with few_threads(copies):
-                if isinstance(model, str):
-                    data = copies, targets, weights
-                    model = _with_settings(model, domain, *data, len(rates), random_state)
+                if isinstance(model, str) and model in _LINEAR:
+                    model = LinearOnCompletions(domain, _LINEAR[model])
+                elif isinstance(model, str):
+                    data = domain, copies, targets, weights, len(rates), random_state
+                    model = _boosting(model == "classifier", *data)
                 fitted.append(clone(model).fit(copies, targets, sample_weight=weights))
         return cls(fitted)
 
@@ -138,8 +139,8 @@ def _few_categories(domain: Domain) -> NDArray[np.bool_]:
     return np.asarray(domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES))
 
 
-def _with_settings(
-    kind: str,
+def _boosting(
+    of_classes: bool,
     domain: Domain,
     copies: Floats,
     target: Floats,
@@ -147,57 +148,28 @@ def _with_settings(
     n_rates: int,
     random_state: np.random.RandomState,
 ) -> Any:
-    """Boosting or a linear model, with settings chosen on held-out rows: one row in five."""
-    of_classes, n_rows = kind in ("classifier", "logistic"), len(copies) // n_rates
+    """Boosting with the number of iterations that is best for one row in five, held out."""
+    n_rows = len(copies) // n_rates
     group = target[:n_rows].astype(np.int64) if of_classes else np.zeros(n_rows, np.int64)
     nothing = np.zeros(n_rows)
     _, dealt = next(deal(np.ones(n_rows), _HELD_OUT, random_state, group), (nothing, nothing))
-    seed = int(random_state.randint(2**31))
+    make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
+    model = make(
+        max_leaf_nodes=_N_LEAVES,
+        categorical_features=_few_categories(domain),
+        early_stopping=False,
+        random_state=int(random_state.randint(2**31)),
+    )
+    if not dealt.any():
+        return model
     held = np.tile(dealt > 0.0, n_rates)
     train, test = ((copies[some], target[some], weight[some]) for some in (~held, held))
-    if kind in ("logistic", "ridge"):
-        linear = LinearOnCompletions(domain, of_classes)
-        return _best_linear(linear, train, test) if held.any() else linear
-    make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
-    categories = _few_categories(domain)
-    boosting = make(categorical_features=categories, early_stopping=False, random_state=seed)
-    return _best_boosting(boosting, train, test) if held.any() else boosting
-
-
-def _best_linear(model: Any, train: tuple[Floats, ...], test: tuple[Floats, ...]) -> Any:
-    """The model with the penalty that has the least loss on held-out copies."""
-    rows, target, weight = test
-    losses = []
-    for penalty in _PENALTIES:
-        candidate = clone(model).set_params(penalty=penalty).fit(*train)
-        if model.of_classes:
-            probabilities = candidate.predict_proba(rows)
-            losses.append(
-                log_loss(target, probabilities, sample_weight=weight, labels=candidate.classes_)
-            )
-        else:
-            losses.append(mean_squared_error(target, candidate.predict(rows), sample_weight=weight))
-    return clone(model).set_params(penalty=_PENALTIES[int(np.argmin(losses))])
-
-
-def _best_boosting(model: Any, train: tuple[Floats, ...], test: tuple[Floats, ...]) -> Any:
-    """The model with the settings that have the least loss on held-out copies."""
-    scores = []
-    for n_leaves, rate in _CANDIDATES:
-        candidate = clone(model).set_params(
-            max_leaf_nodes=n_leaves,
-            learning_rate=rate,
-            max_iter=_MAX_ITER,
-            early_stopping=True,
-            n_iter_no_change=_PATIENCE,
-        )
-        held_out = dict(zip(("X_val", "y_val", "sample_weight_val"), test))
-        candidate.fit(*train, **held_out)
-        # The first of the scores is that before any iteration.
-        best = int(candidate.validation_score_.argmax())
-        scores.append((candidate.validation_score_[best], n_leaves, rate, max(best, 1)))
-    _, n_leaves, rate, n_iter = max(scores)
-    return clone(model).set_params(max_leaf_nodes=n_leaves, learning_rate=rate, max_iter=n_iter)
+    stopped = clone(model).set_params(
+        max_iter=_MAX_ITER, early_stopping=True, n_iter_no_change=_PATIENCE
+    )
+    stopped.fit(*train, **dict(zip(("X_val", "y_val", "sample_weight_val"), test)))
+    # The first of the scores is that before any iteration.
+    return model.set_params(max_iter=max(int(stopped.validation_score_.argmax()), 1))
 
 
 class LinearOnCompletions(BaseEstimator):
@@ -211,28 +183,21 @@ class LinearOnCompletions(BaseEstimator):
     ----------
     domain : Domain
         What the columns of the encoded rows are.
-    of_classes : bool
-        Whether it is a logistic regression, or a ridge regression.
-    penalty : float, default=1.0
-        Factor of the squared coefficients in the loss, like ``alpha`` of Ridge.
+    model : LogisticRegression or Ridge
+        It is cloned.
     """
 
-    def __init__(self, domain: Domain, of_classes: bool, penalty: float = 1.0):
+    def __init__(self, domain: Domain, model: Any):
         self.domain = domain
-        self.of_classes = of_classes
-        self.penalty = penalty
+        self.model = model
 
     def fit(self, rows: Floats, target: Any, sample_weight: Floats) -> LinearOnCompletions:
         """Learn from encoded rows, which may have missing cells."""
         features = self._features(rows)
-        missing = np.isnan(features)
-        lowest = np.where(missing, np.inf, features).min(axis=0)
-        self.varies_ = np.where(missing, -np.inf, features).max(axis=0) > lowest
-        if self.varies_.any():
-            self.factors_ = Factors.fit(features[:, self.varies_], sample_weight)
-        self.model_: Any = Ridge(alpha=self.penalty)
-        if self.of_classes:
-            self.model_ = LogisticRegression(C=1.0 / self.penalty, max_iter=_LOGISTIC_ITER)
+        # Neither does a column vary that has no value; fmax and fmin do not see NaN.
+        self.varies_ = np.fmax.reduce(features) > np.fmin.reduce(features)
+        self.factors_ = Factors.fit(np.where(self.varies_, features, 0.0), sample_weight)
+        self.model_: Any = clone(self.model)
         with warnings.catch_warnings():
             # The last digits of a member of a pool do not matter.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -260,7 +225,5 @@ class LinearOnCompletions(BaseEstimator):
         return one_hot(self.domain, scores)
 
     def _completed(self, rows: Floats) -> Floats:
-        if not self.varies_.any():
-            return np.zeros((len(rows), 1))
-        units = self.factors_.completed(self._features(rows)[:, self.varies_])
-        return np.clip(units, -_FARTHEST, _FARTHEST)
+        features = np.where(self.varies_, self._features(rows), 0.0)
+        return np.clip(self.factors_.completed(features), -_FARTHEST, _FARTHEST)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from skpc._arrays import Floats, log_or_inf
 from skpc.densities import Density
@@ -119,17 +120,19 @@ class DensityMixture(NamedTuple):
 
     def log_cells(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        joint = self._joint(rows)
-        others = []
-        for of_member, log_weight, member in zip(joint.T, np.log(self.weights), self.members):
-            impossible = np.isneginf(of_member)
-            rest = of_member[:, np.newaxis] - member.log_cells(blanked(rows, impossible))
-            for row in np.flatnonzero(impossible):
-                rest[row] = log_weight + _log_without_each(member, rows[row])
-            others.append(rest)
+        joint, log_cells = self._joint(rows), np.empty(rows.shape)
+        possible = np.isfinite(joint).all(axis=1)
+        of_members = [member.log_cells(rows[possible]) for member in self.members]
+        # Missing cells have no score.
         with np.errstate(invalid="ignore"):
-            # Cells that are missing have no score.
-            return np.asarray(_total(joint)[:, np.newaxis] - np.logaddexp.reduce(others, axis=0))
+            without = np.logaddexp.reduce(joint[possible].T[:, :, np.newaxis] - of_members, axis=0)
+            log_cells[possible] = _total(joint[possible])[:, np.newaxis] - without
+            # A row that is impossible to a member may be possible without one of its cells.
+            for row in np.flatnonzero(~possible):
+                copies = np.tile(rows[row], (rows.shape[1], 1))
+                np.fill_diagonal(copies, np.nan)
+                log_cells[row] = _total(joint[[row]]) - self.log_density(copies)
+        return np.where(np.isnan(rows), np.nan, log_cells)
 
     def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""
@@ -195,8 +198,7 @@ class DensityMixture(NamedTuple):
         best = joint.max(axis=1, keepdims=True)
         # A row that is impossible under all members does not count.
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
-        weight = np.exp(joint - joint.max(axis=1, keepdims=True))
-        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(joint, axis=1))
 
 
 def _possible(rows: Floats, weights: Floats) -> list[Floats]:
@@ -210,13 +212,6 @@ def _possible(rows: Floats, weights: Floats) -> list[Floats]:
 def _about(cells: Predictive, known: Floats) -> Predictive:
     """The same distributions, with the cells that are known of rows that were blanked."""
     return Predictive(cells.terms, known, cells.labels, cells.index, cells.number)
-
-
-def _log_without_each(member: Density, row: Floats) -> Floats:
-    """Log density of a row without each of its cells in turn."""
-    copies = np.tile(row, (len(row), 1))
-    np.fill_diagonal(copies, np.nan)
-    return member.log_density(copies)
 
 
 def _total(joint: Floats) -> Floats:

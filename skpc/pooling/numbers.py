@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from inspect import signature
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints, log_or_inf
@@ -20,18 +20,19 @@ from skpc.pooling.folds import Fold
 from skpc.pooling.masking import MaskingEnsemble, with_categories
 from skpc.pooling.pool import NEEDED, Member, OutOfFold, blanked, fit_density, labelled
 from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, fit_gate
-from skpc.variables import Normals, Number, Points, Predictive, ScaleMixture
+from skpc.variables import Form, Normals, Number, Predictive, ScoredColumn, ScoredNormals
 from skpc.variables.predictive import FormSum
+from skpc.variables.score import Score
 
-#: How many times as wide the copies of the prediction of a density, and of a regressor, are: a pool
-#: of densities is too wide, and none should go beyond the range of the target; residuals are mostly
-#: small and a few times large.
-DENSITY_SCALES = np.array([0.35, 0.5, 0.7, 0.85, 1.0])
+#: How many times as wide as the noise the normals around a regressor are: most residuals are small,
+#: and a few are large.
 REGRESSOR_SCALES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
-#: A member, or a copy of one, is left out if its weight is less than this.
+#: A member is left out if its weight is less than this.
 _SMALLEST = 1e-3
+#: A smaller probability of a cell is taken from the density in its middle.
+_SMALLEST_MASS = 1e-10
 
 
 class Target(NamedTuple):
@@ -54,18 +55,52 @@ class Target(NamedTuple):
         return self.domain.number_of(self.domain.n_features - 1)
 
     @property
-    def atoms(self) -> Floats:
-        """The values that have a probability of their own."""
-        return np.empty(0) if self.number is None else self.number.atoms
+    def column(self) -> ScoredColumn:
+        """The atoms of the target and its lattice, if any; its scores are its values."""
+        if self.number is None:
+            return ScoredColumn(Score(), np.empty(0))
+        return self.number.scored_column(0.0)._replace(score=Score())
 
-    @property
-    def cell(self) -> float:
-        """The width over which the probability of an atom is spread; 1 where it is a point."""
-        return 1.0 if self.number is None else self.number.step or 1.0
+    def states(self, values: Floats) -> Ints:
+        """The number of the atom that each value is; that of the other values comes after them."""
+        return self.column.scores(values)[0]
 
-    def atom_of(self, values: Floats) -> Ints:
-        """The number of the atom that each value is, -1 for the others."""
-        return np.full(len(values), -1) if self.number is None else self.number.atom_of(values)
+    def is_rest(self, values: Floats) -> Any:
+        """Which values are no atoms."""
+        return self.states(values) == len(self.column.atoms)
+
+    def normals(self, mean: Floats, sd: Floats, weights: Floats, atoms: Floats) -> ScoredNormals:
+        """Mixtures of normals around one mean for each row, and atoms with these probabilities.
+
+        The normals are ``REGRESSOR_SCALES`` times as wide as the standard deviation of the row, and
+        have weights of shape (n_rows, n_scales).
+        """
+        rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        means = np.broadcast_to(mean[:, np.newaxis], weights.shape)
+        normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, rest * weights)
+        return ScoredNormals(self.column, atoms * weights.sum(axis=1, keepdims=True), normals)
+
+    def log_density(self, form: Form, values: Floats) -> Floats:
+        """Log density (nats) of each distribution at a value of its own.
+
+        On a lattice it is the mean density in the cell of the value.
+        """
+        step = self.column.step
+        log_density = form.log_density(values)
+        if step > 0.0:
+            mass = form.below(values + step / 2) - form.below(values - step / 2)
+            # Differences of numbers close to one are rounding.
+            exact = mass > _SMALLEST_MASS
+            log_density[exact] = np.log(mass[exact] / step)
+        return log_density
+
+    def atom_probabilities(self, predictive: Predictive) -> Floats:
+        """Probability of each atom under each distribution, shape (n_rows, n_atoms)."""
+        n_rows, form, column = len(predictive.known), FormSum(predictive.terms), self.column
+        at_atoms = [form.log_density(np.full(n_rows, atom)) for atom in column.atoms.tolist()]
+        probability = np.exp(at_atoms).reshape(-1, n_rows).T * (column.step or 1.0)
+        # The sum may exceed one by rounding.
+        return probability / np.maximum(probability.sum(axis=1, keepdims=True), 1.0)
 
 
 class TargetRegressor(NamedTuple):
@@ -96,77 +131,6 @@ class TargetRegressor(NamedTuple):
         return self.centre + self.scale * np.ravel(mean), self.scale * np.ravel(sd)
 
 
-class Prediction(NamedTuple):
-    """Distributions of targets by a member: atoms, and copies of the rest of several widths.
-
-    Attributes
-    ----------
-    target : Target
-    atoms : ndarray of shape (n_rows, n_atoms)
-        Probabilities of the atoms.
-    copies : ScaleMixture or FormSum
-        The distributions of other values, with the probability that these have; each copy has it.
-        A density alone has no copies, but its exact distributions with their atoms.
-    """
-
-    target: Target
-    atoms: Floats
-    copies: Any
-
-    @classmethod
-    def from_normals(
-        cls, target: Target, mean: Floats, sd: Floats, atoms: Floats, scales: Floats
-    ) -> Prediction:
-        """Normals around the predictions of a regressor."""
-        rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        normals = Normals(mean[:, np.newaxis], sd[:, np.newaxis], rest)
-        return cls(target, atoms, _copies(normals, scales))
-
-    def log_densities(self, values: Floats) -> Floats:
-        """Log density (nats) of each copy at a value for each row, (n_rows, n_scales)."""
-        if isinstance(self.copies, FormSum):
-            return np.asarray(self.copies.log_density(values)[:, np.newaxis])
-        number, atom = self.target.number, self.target.atom_of(values)
-        log_density = self.copies.log_densities(values, 0.0 if number is None else number.step)
-        at_atom = np.flatnonzero(atom >= 0)
-        of_atom = log_or_inf(self.atoms[at_atom, atom[at_atom]]) - np.log(self.target.cell)
-        log_density[at_atom] = of_atom[:, np.newaxis]
-        return log_density
-
-    def terms(self, weights: Floats) -> list[Any]:
-        """What the distributions add to a mixture in which the copies of each row have weights."""
-        if isinstance(self.copies, FormSum):
-            return list(self.copies.scaled(weights).forms)
-        copies = replace(self.copies, prob=weights)
-        if not len(self.target.atoms):
-            return [copies]
-        atoms = self.atoms * weights.sum(axis=1, keepdims=True)
-        return [Points(self.target.atoms, atoms), copies]
-
-    def draw_normals(self, row: Ints, random_state: np.random.RandomState) -> Floats:
-        """Draws for some rows by a regressor, from the copy that is as wide as the noise."""
-        normals, n_atoms = self.copies.form, len(self.target.atoms)
-        drawn = normals.mean[row, 0] + normals.sd[row, 0] * random_state.standard_normal(len(row))
-        if n_atoms:
-            (atom,) = _draw_columns(np.hstack([self.atoms, normals.prob])[row], 1, random_state).T
-            drawn = np.where(atom < n_atoms, np.append(self.target.atoms, np.nan)[atom], drawn)
-        return np.asarray(drawn)
-
-    def scaled(self, drawn: Floats, row: Ints, scale: float) -> Floats:
-        """Draws for some rows, moved as in a copy; atoms stay."""
-        middle, number = self.copies.middle[row], self.target.number
-        moved = middle + scale * (drawn - middle)
-        if number is not None:
-            moved = number.snapped(np.clip(moved, *number.range_of_draws))
-        return np.where(self.target.atom_of(drawn) < 0, moved, drawn)
-
-
-def _copies(term: Any, scales: Floats) -> ScaleMixture:
-    """Copies of distributions without their atoms, each with the probability of the rest."""
-    form = term.without_atoms()
-    return ScaleMixture.from_form(form, scales, np.ones((len(form.total()), len(scales))))
-
-
 def target_distributions(density: Any, rows: Floats) -> Predictive:
     """Distribution of the target of each row by a density of rows and targets."""
     rows = labelled(rows)
@@ -181,15 +145,6 @@ def target_distributions(density: Any, rows: Floats) -> Predictive:
 def _possible(density: Any, rows: Floats) -> Floats:
     """Rows too far away for their density to be positive say nothing about their targets."""
     return blanked(rows, np.isneginf(density.log_density(rows)))
-
-
-def _atom_probabilities(predictive: Predictive, target: Target) -> Floats:
-    """Probability of each atom of the target by a density, shape (n_rows, n_atoms)."""
-    n_rows, form = len(predictive.known), FormSum(predictive.terms)
-    at_atoms = [form.log_density(np.full(n_rows, atom)) for atom in target.atoms.tolist()]
-    probability = np.exp(at_atoms).reshape(-1, n_rows).T * target.cell
-    # The sum may exceed one by rounding.
-    return probability / np.maximum(probability.sum(axis=1, keepdims=True), 1.0)
 
 
 class NumberData(NamedTuple):
@@ -224,7 +179,7 @@ class NumberData(NamedTuple):
         if member.is_density:
             rows = labelled(self.rows, self.values)
             return fit_density(member.model, self.target.domain, rows, weight)
-        some = (weight > 0.0) & (self.target.atom_of(self.values) < 0)
+        some = (weight > 0.0) & self.target.is_rest(self.values)
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
             training_data = self.rows[some], self.values[some], weight[some]
             return self._fit_regressor(member.model, *training_data, seed)
@@ -250,57 +205,51 @@ class NumberData(NamedTuple):
         return TargetRegressor(MaskingEnsemble.fit(model, *training_data), centre, scale, False)
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
-        """Means and variances of the test targets, log densities of copies, probabilities of atoms.
+        """Means, variances and log densities of the test targets, and probabilities of atoms.
 
         A regressor knows the variance over missing cells only. Its other answers are NaN, as its
         noise is not known yet; so are all where it could not be learned.
         """
-        n_rows, rows = len(fold.test_rows), fold.test_rows
+        n_rows, rows, target = len(fold.test_rows), fold.test_rows, self.target
         if fitted is None or isinstance(fitted, TargetRegressor):
             mean, sd = np.full((2, n_rows), np.nan) if fitted is None else fitted.mean_and_sd(rows)
-            no_copies = np.full((n_rows, len(DENSITY_SCALES)), np.nan)
-            return mean, sd**2, no_copies, np.full((n_rows, len(self.target.atoms)), np.nan)
-        parts = gen_batches(n_rows, _ROWS)
-        of_parts = [self._predict_by_density(fitted._density, fold, part) for part in parts]
-        return tuple(np.concatenate(predictions) for predictions in zip(*of_parts))
-
-    def _predict_by_density(self, density: Any, fold: Fold, part: slice) -> tuple[Floats, ...]:
+            unknown = np.full((n_rows, 1 + len(target.column.atoms)), np.nan)
+            return mean, sd**2, unknown[:, 0], unknown[:, 1:]
+        values, parts = self.values[fold.test_index], []
         with without_warnings():
-            predictive = target_distributions(density, fold.test_rows[part])
-        atoms = _atom_probabilities(predictive, self.target)
-        copies = _copies(FormSum(predictive.terms), DENSITY_SCALES)
-        prediction = Prediction(self.target, atoms, copies)
-        log_density = prediction.log_densities(self.values[fold.test_index[part]])
-        return predictive.mean(), predictive.variance(), log_density, atoms
+            for part in gen_batches(n_rows, _ROWS):
+                cells = target_distributions(fitted._density, rows[part])
+                log_density = target.log_density(FormSum(cells.terms), values[part])
+                atoms = target.atom_probabilities(cells)
+                parts.append((cells.mean(), cells.variance(), log_density, atoms))
+        return tuple(np.concatenate(predictions) for predictions in zip(*parts))
 
     def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> NumberPool:
         """A linear pool; without rows held out, the densities count equally."""
-        if out_of_fold is not None:
-            return _weigh(self, out_of_fold)
         is_density = np.array([member.is_density for member in members])
-        weights, used = is_density / is_density.sum(), np.flatnonzero(is_density)
-        mixture, scores = weights[used], np.full(len(members), np.nan)
-        gate = Gate(used, np.ones(len(used)), np.log(mixture)[np.newaxis], None)
-        return NumberPool(self.target, mixture, weights, scores, np.nan, used.tolist(), gate)
+        if out_of_fold is not None:
+            return _weigh(self, is_density, out_of_fold)
+        weights, used = is_density / is_density.sum(), np.flatnonzero(is_density).tolist()
+        unknown, component = np.full(len(members), np.nan), np.flatnonzero(is_density)
+        gate = Gate(component, np.zeros((1, len(component))), None)
+        return NumberPool(self.target, weights[used], weights, unknown, np.nan, used, gate)
 
 
 class Gate(NamedTuple):
-    """The weights of the copies of members: ``softmax(features @ coef)`` for each row.
+    """Weights of the components of members: ``softmax(features @ coef)`` for each row.
 
     Attributes
     ----------
-    member : ndarray of shape (n_copies,), int
-        The member that each copy belongs to.
-    scale : ndarray of shape (n_copies,)
-        How many times as wide as the member it is.
-    coef : ndarray of shape (n_features, n_copies)
+    member : ndarray of shape (n_components,), int
+        The member that each component belongs to: a density is one, a regressor one for each of
+        ``REGRESSOR_SCALES``.
+    coef : ndarray of shape (n_features, n_components)
     features : GatingFeatures or None
-        What the weights depend on. None where nothing has weighed the densities, which are then
-        mixed as they are; the only feature is a constant one.
+        What the weights depend on. None where nothing has weighed the densities; the only feature
+        is a constant one.
     """
 
     member: Ints
-    scale: Floats
     coef: Floats
     features: GatingFeatures | None
 
@@ -346,17 +295,15 @@ class NumberPool(NamedTuple):
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
-        members, log_weight = self._predictions(rows)
-        weights = np.exp(log_weight)
-        terms = [m.terms(weights[:, self.gate.member == k]) for k, m in members.items()]
-        unknown = np.full(len(rows), np.nan)
-        return Predictive(list(chain.from_iterable(terms)), unknown, number=self.target.number)
+        forms, unknown = self._forms(rows)[0].values(), np.full(len(rows), np.nan)
+        return Predictive([*chain(*forms)], unknown, number=self.target.number)
 
     def log_density_at(self, rows: Floats, values: Floats) -> Floats:
         """Log density (nats) of the target of each row at a value of its own."""
-        members, log_weight = self._predictions(rows)
-        log_density = np.hstack([one.log_densities(values) for one in members.values()])
-        return np.asarray(np.logaddexp.reduce(log_density + log_weight, axis=1))
+        form = FormSum(self.predictive(rows).terms)
+        # Densities that nothing has weighed speak for themselves.
+        alone = self.gate.features is None
+        return form.log_density(values) if alone else self.target.log_density(form, values)
 
     def log_density_of_rows(self, rows: Floats) -> Floats:
         """Log density (nats) of the rows themselves, whatever their targets."""
@@ -367,97 +314,100 @@ class NumberPool(NamedTuple):
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:
         """Targets for each row, shape (n_rows, n_draws)."""
-        members, log_weight = self._predictions(rows)
-        source = _draw_columns(np.exp(log_weight), n_draws, random_state)
+        forms, weights = self._forms(rows)
+        source = self.gate.member[_draw_columns(weights, n_draws, random_state)]
         drawn = np.empty(source.shape)
-        for copy in np.unique(source).tolist():
-            row, place = np.nonzero(source == copy)
-            m, scale = int(self.gate.member[copy]), float(self.gate.scale[copy])
+        for m in np.unique(source).tolist():
+            row, place = np.nonzero(source == m)
             if m in self.noise:
-                values = members[m].draw_normals(row, random_state)
+                drawn[row, place] = self._draw_normals(forms[m][0], row, random_state)
             else:
                 density = self.fitted[m]._density
                 unknown = _possible(density, labelled(rows[row]))
-                values = density.draw_missing(unknown, random_state)[:, -1]
-            if self.gate.features is not None:
-                values = members[m].scaled(values, row, scale)
-            drawn[row, place] = values
+                drawn[row, place] = density.draw_missing(unknown, random_state)[:, -1]
         return drawn
 
-    def _predictions(self, rows: Floats) -> tuple[dict[int, Prediction], Floats]:
-        """Distributions by the members that are used, and log weights of their copies.
+    def _draw_normals(
+        self, form: ScoredNormals, row: Ints, random_state: np.random.RandomState
+    ) -> Floats:
+        """Draws for some rows by a regressor."""
+        atoms, number, n_rows = form.column.atoms, self.target.number, len(row)
+        prob = np.hstack([form.rest.rows, form.atom_prob])[row]
+        part = np.arange(n_rows), _draw_columns(prob, 1, random_state)[:, 0]
+        mean = np.hstack([form.rest.mean[row], np.tile(atoms, (n_rows, 1))])[part]
+        sd = np.hstack([form.rest.sd[row], np.zeros((n_rows, len(atoms)))])[part]
+        drawn = mean + sd * random_state.standard_normal(n_rows)
+        if number is None:
+            return np.asarray(drawn)
+        return number.snapped(np.clip(drawn, *number.range_of_draws))
 
-        Weights of shape (n_rows, n_copies).
-        """
+    def _forms(self, rows: Floats) -> tuple[dict[int, Sequence[Any]], Floats]:
+        """What each member that is used adds to the distributions, and weights of components."""
         with without_warnings(len(self.used) > 1):
             of_densities = {
                 m: target_distributions(one._density, rows) for m, one in self.densities.items()
             }
-        gate, target, gating = self.gate, self.target, np.ones((len(rows), 1))
-        if gate.features is None:
-            none = np.empty((len(rows), 0))
-            exact = {
-                m: Prediction(target, none, FormSum(one.terms)) for m, one in of_densities.items()
-            }
-            return exact, log_softmax(gating @ gate.coef, axis=1)
-        variance = Predictive.mixture([*of_densities.values()], self.mixture).variance()
-        gating = gate.features.transform(rows, variance)
-        atoms = {m: _atom_probabilities(one, target) for m, one in of_densities.items()}
-        scales = {m: gate.scale[gate.member == m] for m in self.used}
-        predictions = {
-            m: Prediction(target, atoms[m], _copies(FormSum(one.terms), scales[m]))
+        gating, member = np.ones((len(rows), 1)), self.gate.member
+        if self.gate.features is not None:
+            mixed = Predictive.mixture([*of_densities.values()], self.mixture)
+            gating = self.gate.features.transform(rows, mixed.variance())
+            atoms = self.target.atom_probabilities(mixed)
+        weights = softmax(gating @ self.gate.coef, axis=1)
+        forms: dict[int, Any] = {
+            m: FormSum(one.terms).scaled(weights[:, member == m]).forms
             for m, one in of_densities.items()
         }
-        mixed = np.tensordot(self.mixture, [*atoms.values()], axes=1)
         for m, noise in self.noise.items():
             mean, sd = self.fitted[m].mean_and_sd(rows)
-            sds = noise.sds(sd, gating)
-            predictions[m] = Prediction.from_normals(target, mean, sds, mixed, scales[m])
-        return predictions, log_softmax(gating @ gate.coef, axis=1)
+            sd = noise.sds(sd, gating)
+            forms[m] = [self.target.normals(mean, sd, weights[:, member == m], atoms)]
+        return forms, weights
 
 
-def _weigh(data: NumberData, out_of_fold: OutOfFold) -> NumberPool:
+def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFold) -> NumberPool:
     """Fit the noise of regressors, and the weights of all members."""
-    is_density, weight = out_of_fold.is_density, out_of_fold.test_weight
-    values, share = data.values[out_of_fold.test_index], weight / weight.sum()
+    values, weight = data.values[out_of_fold.test_index], out_of_fold.test_weight
+    share, target = weight / weight.sum(), data.target
     mean, variance, log_density, atoms = out_of_fold.predictions
-    mixture = mixture_weights(log_density[:, is_density, -1], weight)
+    mixture = mixture_weights(log_density[:, is_density], weight)
     spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
     spread = spread[:, is_density] @ mixture
     rows, of_targets = out_of_fold.test_rows, float(data.values.var())
-    features = GatingFeatures.fit(data.target.features, rows, spread, of_targets, weight)
+    features = GatingFeatures.fit(target.features, rows, spread, of_targets)
     gating = features.transform(rows, spread)
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
-    rest = np.flatnonzero(data.target.atom_of(values) < 0)
-    is_learned = is_density | (~np.isnan(mean).any(axis=0) & bool(len(rest)))
+    rest = target.is_rest(values)
+    is_learned = is_density | (~np.isnan(mean).any(axis=0) & rest.any())
     noise: dict[int, HeteroscedasticNoise] = {}
+    components = {m: log_density[:, [m]] for m in np.flatnonzero(is_density).tolist()}
     for m in np.flatnonzero(is_learned & ~is_density).tolist():
         residual, sd = values - mean[:, m], np.sqrt(variance[:, m])
         of_rest = residual[rest], sd[rest], gating[rest], weight[rest]
         noise[m] = HeteroscedasticNoise.fit(*of_rest, REGRESSOR_SCALES)
-        normals = mean[:, m], noise[m].sds(sd, gating), atoms, REGRESSOR_SCALES
-        prediction = Prediction.from_normals(data.target, *normals)
-        log_density[:, m] = prediction.log_densities(values)
-        mean[:, m] = atoms @ data.target.atoms + prediction.copies.form.means()
-    scale = np.where(is_density[:, np.newaxis], DENSITY_SCALES, REGRESSOR_SCALES)
-    member, scale = np.repeat(np.flatnonzero(is_learned), scale.shape[1]), scale[is_learned].ravel()
-    log_density = log_density[:, is_learned].reshape(len(values), -1)
-    is_unscaled = scale == 1.0
+        of_normals = mean[:, m], noise[m].sds(sd, gating)
+        forms = [
+            target.normals(*of_normals, np.tile(one, (len(values), 1)), atoms)
+            for one in np.eye(len(REGRESSOR_SCALES))
+        ]
+        components[m] = np.column_stack([target.log_density(form, values) for form in forms])
+        mean[:, m] = forms[0].means()
+    member = np.repeat(list(components), [of_member.shape[1] for of_member in components.values()])
+    log_density = np.hstack([*components.values()])
+    scales = [REGRESSOR_SCALES if m in noise else np.ones(1) for m in components]
+    is_unscaled = np.concatenate(scales) == 1.0
     coef = fit_gate(log_density, mean[:, member], values, gating, weight, is_unscaled)
     log_weight = log_softmax(gating @ coef, axis=1)
-    of_copies = share @ np.exp(log_weight)
-    weights = np.bincount(member, of_copies, len(is_density)).astype(np.float64)
+    weights = np.bincount(member, share @ np.exp(log_weight), len(is_density)).astype(np.float64)
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
     counts = weights >= _SMALLEST
     weights[~counts] = 0.0
     counts[is_density] |= mixture > 0.0
-    kept = counts[member] & (is_unscaled | (of_copies >= _SMALLEST))
-    gate = Gate(member[kept], scale[kept], coef[:, kept], features)
+    gate = Gate(member[counts[member]], coef[:, counts[member]], features)
     noise = {m: one for m, one in noise.items() if counts[m]}
     mixture, used = mixture[counts[is_density]], np.flatnonzero(counts).tolist()
-    return NumberPool(data.target, mixture, weights, scores, pooled, used, gate, noise)
+    return NumberPool(target, mixture, weights, scores, pooled, used, gate, noise)
 
 
 def _draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState) -> Ints:

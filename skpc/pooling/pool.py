@@ -47,13 +47,11 @@ class OutOfFold(NamedTuple):
     Attributes
     ----------
     predictions : tuple of ndarrays of shape (n_test_rows, n_members, ...)
-    is_density : ndarray of shape (n_members,), bool
     test_index, test_weight, test_rows : ndarrays of shape (n_test_rows, ...)
         As in :class:`Fold`.
     """
 
     predictions: tuple[Floats, ...]
-    is_density: NDArray[np.bool_]
     test_index: Ints
     test_weight: Floats
     test_rows: Floats
@@ -134,7 +132,7 @@ def learn_pool(
             for data_of_fold, fold in zip([data.without(fold) for fold in folds], folds)
             for m, member in enumerate(members)
         )
-        pool = data.weigh(members, _gather(members, folds, predictions) if folds else None)
+        pool = data.weigh(members, _gather(folds, predictions) if folds else None)
         fitted |= fit([m for m in pool.used if m not in fitted])
     used = [fitted[m] if m in pool.used else None for m in range(len(members))]
     return pool._replace(fitted=used)
@@ -184,15 +182,13 @@ def _predict_fold(
     return data.predict(data.fit(member, fold.train_weight, seed), fold)
 
 
-def _gather(
-    members: Sequence[Member], folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]
-) -> OutOfFold:
-    n_members = len(members)
-    by_fold = [predictions[k * n_members :][:n_members] for k in range(len(folds))]
-    stacked = [[np.stack(of_members, axis=1) for of_members in zip(*fold)] for fold in by_fold]
+def _gather(folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]) -> OutOfFold:
+    """Predictions of all members for a fold, those for another, and so on, side by side."""
+    n_members = len(predictions) // len(folds)
+    of_members = [zip(*predictions[m::n_members]) for m in range(n_members)]
+    joined = [[np.concatenate(of_folds) for of_folds in member] for member in of_members]
     return OutOfFold(
-        tuple(np.concatenate(of_folds) for of_folds in zip(*stacked)),
-        np.array([member.is_density for member in members]),
+        tuple(np.stack(one, axis=1) for one in zip(*joined)),
         np.concatenate([fold.test_index for fold in folds]),
         np.concatenate([fold.test_weight for fold in folds]),
         np.concatenate([fold.test_rows for fold in folds]),

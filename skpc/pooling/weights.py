@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from sklearn.preprocessing import MinMaxScaler
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.domain import Domain
@@ -26,7 +27,7 @@ _PRIOR_ROWS, _PRIOR_ROWS_APART = 10.0, 3.0
 #: Linear pool: no log density counts as less than the best one of its row by more than this.
 _WORST = 50.0
 #: The penalty on a squared coefficient in nats, and that on a constant as a part of it; the log
-#: odds that components of other scales start with, next to the member as it is.
+#: odds that components of other widths than the noise start with.
 _PENALTY, _OF_CONSTANTS, _OTHERS = 1.0, 0.1, -3.0
 #: What keeps the logarithm of the squared error finite, as a part of the variance of the target.
 _LEAST = 1e-9
@@ -166,49 +167,42 @@ class GatingFeatures(NamedTuple):
     """What the weights of members and the noise of regressors depend on, for each row.
 
     The observed fraction of its cells, and the log variance of its target under the mixture of the
-    densities; with mean zero and variance one, never beyond the range seen in training.
+    densities: both from -2 to 2 over the range seen in training, and never beyond.
 
     Attributes
     ----------
     domain : Domain
     least : float
         Smallest variance.
-    mean, sd, low, high : ndarray of shape (2,)
+    scaler : MinMaxScaler
     """
 
     domain: Domain
     least: float
-    mean: Floats
-    sd: Floats
-    low: Floats
-    high: Floats
+    scaler: MinMaxScaler
 
     @classmethod
     def fit(
-        cls, domain: Domain, rows: Floats, variance: Floats, of_target: float, weight: Floats
+        cls, domain: Domain, rows: Floats, variance: Floats, of_target: float
     ) -> GatingFeatures:
         """Learn it from test rows and the variances of their targets.
 
         Variances below a part of ``of_target``, the variance of all targets, count as that.
         """
         least = max(_SMALLEST_VARIANCE * of_target, np.finfo(np.float64).tiny)
-        raw = _fraction_and_variance(domain, rows, variance, least)
-        share = weight / weight.sum()
-        mean = share @ raw
-        sd = np.sqrt(share @ (raw - mean) ** 2)
-        sd = np.where(sd > 0.0, sd, 1.0)
-        return cls(domain, least, mean, sd, raw.min(axis=0), raw.max(axis=0))
+        features = cls(domain, least, MinMaxScaler((-2.0, 2.0)))
+        features.scaler.fit(features._fraction_and_variance(rows, variance))
+        return features
 
     def transform(self, rows: Floats, variance: Floats) -> Floats:
         """A constant one and both features, shape (n_rows, 3)."""
-        raw = _fraction_and_variance(self.domain, rows, variance, self.least)
-        inside = np.clip(raw, self.low, self.high)
-        return np.column_stack([np.ones(len(raw)), (inside - self.mean) / self.sd])
+        raw = self._fraction_and_variance(rows, variance)
+        inside = np.clip(raw, self.scaler.data_min_, self.scaler.data_max_)
+        return np.column_stack([np.ones(len(rows)), self.scaler.transform(inside)])
 
-
-def _fraction_and_variance(domain: Domain, rows: Floats, variance: Floats, least: float) -> Floats:
-    log_variance = np.log(np.maximum(variance, least))
-    return np.column_stack([observed_fraction(rows, domain), log_variance])
+    def _fraction_and_variance(self, rows: Floats, variance: Floats) -> Floats:
+        log_variance = np.log(np.maximum(variance, self.least))
+        return np.column_stack([observed_fraction(rows, self.domain), log_variance])
 
 
 def fit_gate(
@@ -228,8 +222,8 @@ def fit_gate(
     Parameters
     ----------
     log_density : ndarray of shape (n_rows, n_components)
-        Log density of the targets of rows that no member has learned from, in nats. The components
-        of a member are copies of its predictions, of several widths around one mean.
+        Log density of the targets of rows that no member has learned from, in nats. A density is a
+        component; those of a regressor are normals of several widths around one mean.
     mean : ndarray of shape (n_rows, n_components)
         Means of the predictions.
     target : ndarray of shape (n_rows,)
@@ -238,7 +232,7 @@ def fit_gate(
     weight : ndarray of shape (n_rows,)
         Not negative, some positive.
     is_unscaled : ndarray of shape (n_components,)
-        Which components are members as they are; others start with small weights.
+        Which components are densities, or as wide as the noise; others start with small weights.
 
     Returns
     -------

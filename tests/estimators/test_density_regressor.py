@@ -157,6 +157,8 @@ def test_a_pool_does_better_than_each_of_its_members():
     assert model.weights_.sum() == pytest.approx(1.0, abs=1e-2)
     assert list(model.densities_) == ["cutset", "soft"]
     test, y_test = mixed(400, seed=1)
+    test = pd.concat([test, with_missing_cells(test, 0.3), with_missing_cells(test, 0.6)])
+    y_test = np.tile(y_test, 3)
     scores = [
         DensityRegressor(density, regressors=None).fit(X, y).score_samples(test, y_test).mean()
         for density in (CUTSET, SOFT)

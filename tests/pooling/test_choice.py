@@ -13,7 +13,8 @@ from skpc import (
     TableMixture,
 )
 from skpc.domain import Domain, merge_rows
-from skpc.pooling.folds import column_variances, explained_variance, log_score, removed_cells
+from skpc.learning import deal
+from skpc.pooling.folds import Fold, column_variances, explained_variance, log_score
 from tests.naive import calibration as naive
 
 
@@ -77,14 +78,17 @@ def test_scores_of_removed_cells_are_those_of_listed_completions(score, lost):
     X[np.random.default_rng(1).random(X.shape) < lost] = np.nan
     domain = Domain.fit(X, n_bins=20)
     rows, weight = merge_rows(domain.encode(X), np.random.default_rng(0).random(120) + 0.5)
-    parts = removed_cells(domain, rows, weight, np.random.RandomState(0))
-    kept, kept_weight, held, held_weight, left = parts
+    random_state = np.random.RandomState(0)
+    fold = Fold.from_split(rows, next(deal(weight, 5, random_state)), [0.3], random_state)
+    kept = fold.train_weight > 0.0
+    test_data = rows[fold.test_index], fold.test_weight, fold.test_rows
     densities = [CutsetNetworkBD(structured=True), SoftLearnSPN(random_state=0)]
     for density in densities:
-        density.fit_rows(domain, kept, kept_weight)
+        density.fit_rows(domain, rows[kept], fold.train_weight[kept])
     slow = naive.score_of_removed if score is log_scores else naive.explained_of_removed
-    truth = [slow(density, held, left, held_weight) for density in densities]
-    np.testing.assert_allclose(score(densities, held, held_weight, left), truth, atol=1e-9)
+    held, weight, left = test_data
+    truth = [slow(density, held, left, weight) for density in densities]
+    np.testing.assert_allclose(score(densities, *test_data), truth, atol=1e-9)
 
 
 def zeros_and_amounts(unit: float = 1.0):
@@ -157,13 +161,13 @@ def test_incomplete_or_few_rows_have_the_structured_network(machine):
     assert isinstance(machine.fit(X[10:29], y[10:29]).density_, CutsetNetworkBD)
 
 
-def test_densities_score_nothing_where_a_table_has_no_row_to_hold_out():
+def test_densities_score_nothing_where_no_cell_was_removed():
     X, y = chain(40)
     domain = Domain.fit(X, n_bins=20)
     rows, weight = merge_rows(domain.encode(X[:1]), np.ones(1))
-    parts = removed_cells(domain, rows, weight, np.random.RandomState(0))
     densities = [SoftLearnSPN().fit_rows(domain, rows, weight)]
-    assert log_scores(densities, *parts[2:]) == explained(densities, *parts[2:]) == [0.0]
+    complete = rows, weight, rows
+    assert log_scores(densities, *complete) == explained(densities, *complete) == [0.0]
 
 
 def test_a_row_counts_as_often_as_its_weight_in_the_choice():

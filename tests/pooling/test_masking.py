@@ -98,22 +98,20 @@ def test_complete_rows_are_learned_as_by_scikit_learn():
     rows, label, value, domain = table()
     weight = np.random.default_rng(1).integers(1, 3, len(rows)).astype(float)
     twice = np.repeat(np.arange(len(rows)), weight.astype(int))
-    ones = np.ones(len(twice))
-    units = features(rows[twice])
-    found = LinearOnCompletions(domain, True, 0.5).fit(rows[twice], label[twice], ones)
-    truth = LogisticRegression(C=2.0).fit(units, label[twice])
+    ones, units = np.ones(len(twice)), features(rows[twice])
+    logistic, ridge = LogisticRegression(C=2.0), Ridge(alpha=3.0)
+    found = LinearOnCompletions(domain, logistic).fit(rows[twice], label[twice], ones)
+    truth = logistic.fit(units, label[twice])
     assert_allclose(found.predict_proba(rows[twice]), truth.predict_proba(units), atol=1e-4)
-    weighted = LinearOnCompletions(domain, True, 0.5).fit(rows, label, weight)
+    weighted = LinearOnCompletions(domain, logistic).fit(rows, label, weight)
     assert_allclose(weighted.predict_proba(rows), found.predict_proba(rows), atol=1e-4)
-    found = LinearOnCompletions(domain, False, 3.0).fit(rows[twice], value[twice], ones)
-    assert_allclose(
-        found.predict(rows[twice]), Ridge(alpha=3.0).fit(units, value[twice]).predict(units)
-    )
+    found = LinearOnCompletions(domain, ridge).fit(rows[twice], value[twice], ones)
+    assert_allclose(found.predict(rows[twice]), ridge.fit(units, value[twice]).predict(units))
 
 
 def test_missing_numbers_count_by_what_the_others_tell():
     rows, _, value, domain = table()
-    model = LinearOnCompletions(domain, False).fit(rows, value, np.ones(len(rows)))
+    model = LinearOnCompletions(domain, Ridge()).fit(rows, value, np.ones(len(rows)))
     asked = rows.copy()
     asked[:, 1] = np.nan
     without = np.mean((model.predict(asked) - value) ** 2)
@@ -126,9 +124,11 @@ def test_missing_numbers_count_by_what_the_others_tell():
 def test_rows_that_are_all_alike_and_numbers_far_away_are_fine():
     rows, label, _, domain = table()
     ones = np.ones(len(rows))
-    same = LinearOnCompletions(domain, True).fit(np.tile(rows[:1], (len(rows), 1)), label, ones)
+    same = LinearOnCompletions(domain, LogisticRegression()).fit(
+        np.tile(rows[:1], (len(rows), 1)), label, ones
+    )
     assert_allclose(same.predict_proba(rows)[:, 1], label.mean(), atol=1e-3)
-    model = LinearOnCompletions(domain, True).fit(rows, label, ones)
+    model = LinearOnCompletions(domain, LogisticRegression()).fit(rows, label, ones)
     far = np.array([[0.0, 1e300, -1e300, 1.0], [1.0, np.nan, np.nan, np.nan]])
     assert np.isfinite(model.predict_proba(far)).all()
     assert_array_equal(model.classes_, [0.0, 1.0])

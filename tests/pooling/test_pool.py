@@ -74,7 +74,6 @@ def test_predictions_are_of_rows_that_a_member_and_its_data_do_not_know(n_jobs):
     assert_array_equal(np.bincount(out_of_fold.test_index), np.full(12, 2))
     assert out_of_fold.test_weight.sum() == pytest.approx(12.0)
     assert out_of_fold.test_rows.shape == (24, 2)
-    assert_array_equal(out_of_fold.is_density, [True, False, False])
 
 
 def test_members_that_count_learn_from_all_rows():

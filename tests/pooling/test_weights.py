@@ -118,15 +118,16 @@ def test_rows_that_are_impossible_to_all_members_do_not_count():
     assert_allclose(more, coef, atol=0.05)
 
 
-def test_gating_features_are_standardised_and_stay_within_the_range_of_training():
+def test_gating_features_have_one_range_and_stay_within_it():
     rows = np.array([[0.0, 1.0], [1.0, np.nan], [np.nan, np.nan]])
-    domain, weight = Domain.fit(rows[:, :2], margins="plain"), np.array([1.0, 2.0, 1.0])
-    variance = np.full(3, 5.0)
-    gating = GatingFeatures.fit(domain, rows, variance, 1.0, weight)
-    expected = np.sqrt(2.0) * np.array([1.0, 0.0, -1.0])
-    features = np.column_stack([np.ones(3), expected, np.zeros(3)])
+    domain, variance = Domain.fit(rows[:, :2], margins="plain"), np.exp([1.0, 2.0, 5.0])
+    gating = GatingFeatures.fit(domain, rows, variance, 1.0)
+    features = np.column_stack([np.ones(3), [2.0, 0.0, -2.0], [-2.0, -1.0, 2.0]])
     assert_allclose(gating.transform(rows, variance), features, atol=1e-12)
+    features[:, 2] = 2.0
     assert_allclose(gating.transform(rows, np.full(3, 1e9)), features, atol=1e-12)
+    same = GatingFeatures.fit(domain, rows, np.full(3, 5.0), 1.0)
+    assert len(np.unique(same.transform(rows, variance)[:, 2])) == 1
 
 
 def test_noise_is_what_residuals_show_beyond_known_deviations():
