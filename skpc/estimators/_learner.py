@@ -41,6 +41,7 @@ from skpc.estimators._estimator import (
     is_lazy,
     parameter,
 )
+from skpc.learning import hold_out
 
 #: Parameters that say what the columns are.
 DECLARATIONS = (
@@ -86,6 +87,12 @@ class TrainingData(NamedTuple):
     rows_val: Floats | None = None
     like: Any = None
     is_compared: bool = True
+
+    def divided(self, fraction: float, random_state: np.random.RandomState) -> tuple[Any, ...]:
+        """Rows and weights to learn from, and those that make choices: None where too few."""
+        if self.rows_val is None:
+            return hold_out(self.rows, self.weight, fraction, random_state)
+        return self.rows, self.weight, self.rows_val, np.ones(len(self.rows_val))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

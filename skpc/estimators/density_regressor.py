@@ -17,7 +17,6 @@ from skpc.estimators._estimator import by_chunks, check_target, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates, most_bins
 from skpc.pooling.numbers import NumberData, Target
 from skpc.pooling.pool import Member
-from skpc.variables import Predictive
 
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
@@ -199,10 +198,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """
         rows = self._encode(X)[1]
         if not return_std:
-            return self._of_parts(rows, Predictive.mean)
+            return self._of_parts(rows, lambda part: self._pool.predictive(rows[part]).mean())
 
-        def moments(part: Predictive) -> Floats:
-            return np.column_stack([part.mean(), part.variance()])
+        def moments(part: slice) -> Floats:
+            cells = self._pool.predictive(rows[part])
+            return np.column_stack([cells.mean(), cells.variance()])
 
         mean, variance = self._of_parts(rows, moments).T
         return mean.copy(), np.sqrt(variance)
@@ -246,14 +246,13 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
                 f"levels must be one number or a list of them; found shape {wanted.shape}."
             )
 
-        def quantiles(part: Predictive) -> Floats:
-            return (
-                np.array([part.quantile(level) for level in wanted.tolist()])
-                .reshape(len(wanted), -1)
-                .T
-            )
+        rows = self._encode(X)[1]
 
-        return self._of_parts(self._encode(X)[1], quantiles)
+        def quantiles(part: slice) -> Floats:
+            cells = self._pool.predictive(rows[part])
+            return np.column_stack([np.empty((len(rows[part]), 0)), *map(cells.quantile, wanted)])
+
+        return self._of_parts(rows, quantiles)
 
     def score_samples(self, X: Any, y: Any = None) -> Floats:
         """Log density of the target of each row given its observed cells.
@@ -279,14 +278,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             If there is not one finite target for each row.
         """
         _, rows, mass = self._encode_with_mass(X)
-        parts = list(gen_batches(len(rows), _ROWS))
         if y is None:
-            log_density = [self._pool.log_density_of_rows(rows[part]) for part in parts]
-            return mass.with_rows(np.concatenate(log_density))
-        values = check_target(self, y, len(rows))
-        return np.concatenate(
-            [self._pool.log_density_at(rows[part], values[part]) for part in parts]
-        )
+            of_rows = self._pool.log_density_of_rows
+            return mass.with_rows(self._of_parts(rows, lambda part: of_rows(rows[part])))
+        values, at = check_target(self, y, len(rows)), self._pool.log_density_at
+        return self._of_parts(rows, lambda part: at(rows[part], values[part]))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw targets from the predictive distribution of each row.
@@ -308,12 +304,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
         rows = self._encode(X)[1]
-        parts = gen_batches(len(rows), _ROWS)
-        return np.concatenate(
-            [self._pool.draw(rows[part], n_samples, random_state) for part in parts]
-        )
+        draw = self._pool.draw
+        return self._of_parts(rows, lambda part: draw(rows[part], n_samples, random_state))
 
-    def _of_parts(self, rows: Floats, answer: Callable[[Predictive], Floats]) -> Floats:
-        """Ask the predictive distributions of all rows, some rows at a time."""
-        parts = gen_batches(len(rows), _ROWS)
-        return np.concatenate([answer(self._pool.predictive(rows[part])) for part in parts])
+    def _of_parts(self, rows: Floats, answer: Callable[[slice], Floats]) -> Floats:
+        """Answer for some of the rows at a time."""
+        return np.concatenate([answer(part) for part in gen_batches(len(rows), _ROWS)])

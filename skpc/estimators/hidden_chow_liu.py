@@ -22,7 +22,6 @@ from skpc.learning import (
     TreeRows,
     choose_hidden_tree,
     hidden_tree_circuit,
-    hold_out,
     learn_hidden_tree,
 )
 
@@ -142,7 +141,7 @@ class HiddenChowLiuTree(CircuitDensity):
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         if data.like is None:
-            tree, choice = self._choose(data.rows, data.weight, data.rows_val, seed, random_state)
+            tree, choice = self._choose(data, seed, random_state)
         else:
             choice = data.like._choice
         if data.rows_val is None:
@@ -154,18 +153,11 @@ class HiddenChowLiuTree(CircuitDensity):
         self.n_iter_ = len(choice.batches)
 
     def _choose(
-        self,
-        rows: Floats,
-        weight: Floats,
-        rows_val: Floats | None,
-        seed: int,
-        random_state: np.random.RandomState,
+        self, data: TrainingData, seed: int, random_state: np.random.RandomState
     ) -> tuple[HiddenTree, TreeChoice]:
         """The best tree, of all rows or of those that are not held out, and how it was learned."""
-        weight_val = None if rows_val is None else np.ones(len(rows_val))
+        rows, weight, rows_val, weight_val = data.divided(_HELD_OUT, random_state)
         if rows_val is None:
-            rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
-        if rows_val is None or weight_val is None:
             # Too few rows to hold any out.
             rows_val, weight_val = rows, weight
         held_out = CodedRows(self.domain_.codes(rows_val), weight_val)

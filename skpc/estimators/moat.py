@@ -34,7 +34,6 @@ from skpc.domain import Domain, merge_codes
 from skpc.estimators._base import TableDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.learning import hold_out
 
 #: Numbers that training holds for each pair of states, as measured.
 _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
@@ -214,18 +213,15 @@ class MixtureOfAllTrees(TableDensity):
 
     def _learn(self, data: TrainingData) -> None:
         self._warn_of_former_inference()
-        codes, weight, random_state = self._training_codes(data.rows, data.weight)
-        rows_val, validation, n_held = data.rows_val, None, 0.0
-        if self.early_stopping and rows_val is not None:
-            merged = merge_codes(self.domain_.codes(rows_val), np.ones(len(rows_val)))
-            validation = IncompleteRows(*merged, random_state)
-        elif self.early_stopping:
-            codes, weight, held, held_weight = hold_out(
-                codes, weight, self.validation_fraction, random_state
-            )
-            if held is not None:
-                validation = IncompleteRows(held, held_weight, random_state)
-                n_held = held_weight.sum()
+        random_state = self._seeded()
+        rows, weight, held, held_weight = data.rows, data.weight, data.rows[:0], data.weight[:0]
+        if self.early_stopping:
+            rows, weight, held, held_weight = data.divided(self.validation_fraction, random_state)
+        n_held, validation = float(data.weight.sum() - weight.sum()), None
+        if held is not None and len(held):
+            held_codes = merge_codes(self.domain_.codes(held), held_weight)
+            validation = IncompleteRows(*held_codes, random_state)
+        codes, weight = merge_codes(self.domain_.codes(rows), weight)
         options = self._options(weight.sum(), codes.shape[1])
         n_rows, n_steps = len(codes), 1.0
         if self.solver == "adam":
@@ -285,12 +281,13 @@ class MixtureOfAllTrees(TableDensity):
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
                 self._refuse_excess()
-                self._set_parameters(
-                    *self._start(*self._training_codes(*with_some_cell(self.domain_, rows, weight)))
-                )
+                rows, weight = with_some_cell(self.domain_, rows, weight)
+            codes, weight = merge_codes(self.domain_.codes(rows), weight)
+            if not hasattr(self, "mixture_"):
+                self._set_parameters(*self._start(codes, weight, self._seeded()))
                 self.scores_, self.n_iter_, self.converged_ = [], 0, False
             with threads(self.n_jobs):
-                self._take_steps(*merge_codes(self.domain_.codes(rows), weight))
+                self._take_steps(codes, weight)
         return self
 
     def _warn_of_former_inference(self) -> None:
@@ -318,13 +315,11 @@ class MixtureOfAllTrees(TableDensity):
         self.scores_, self.n_iter_, self._adam = [*self.scores_, score], self.n_iter_ + 1, adam
         self._set_parameters(parameters, vector)
 
-    def _training_codes(
-        self, rows: Floats, weight: Floats
-    ) -> tuple[Ints, Floats, np.random.RandomState]:
-        """Distinct rows of states, their weights, and the source of all that is random."""
+    def _seeded(self) -> np.random.RandomState:
+        """The source of all that is random in training; answers have a seed of it."""
         random_state = check_random_state(self.random_state)
         self._seed = int(random_state.randint(2**31))
-        return *merge_codes(self.domain_.codes(rows), weight), random_state
+        return random_state
 
     @property
     def _size(self) -> str:

@@ -18,11 +18,12 @@ from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.learning import SoftLearnOptions, hold_out, learn_soft_circuit, refinement_pseudo_counts
+from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
 from skpc.queries import PseudoCounts, fit_parameters
 
-#: Fraction of the rows on which refinement watches the likelihood, where no others are given.
-_HELD_OUT = 0.1
+#: Fraction of the rows on which refinement watches the likelihood, where no others are given, and
+#: the greatest number of them.
+_HELD_OUT, _MOST_HELD_OUT = 0.1, 5_000.0
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
 _PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
@@ -33,9 +34,9 @@ _NUMBERS = 0.25
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
 _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
 #: The structure is learned from at most ``_MOST_ROWS`` distinct rows, of which one that lacks cells
-#: counts as ``_INCOMPLETE``, for EM takes longer. In a larger table, about ``_ASKED`` rows
-#: are held out, and at least ``_AFTER_SAMPLE`` iterations refine the parameters on all others.
-_MOST_ROWS, _INCOMPLETE, _ASKED, _AFTER_SAMPLE = 100_000, 5.0, 5_000, 2
+#: counts as ``_INCOMPLETE``, for EM takes longer. In a larger table at least ``_AFTER_SAMPLE``
+#: iterations refine the parameters on all rows that are not held out.
+_MOST_ROWS, _INCOMPLETE, _AFTER_SAMPLE = 100_000, 5.0, 2
 #: Covariances that are held at a time when a division is weighed.
 _COVARIANCES = 40.0
 #: A rise of the likelihood that is worth an iteration of refinement, in nats per cell.
@@ -212,29 +213,29 @@ class SoftLearnSPN(CircuitDensity):
 
     def _learn(self, data: TrainingData) -> None:
         with threads(self.n_jobs):
-            self._learn_circuit(data.rows, data.weight, data.rows_val)
+            self._learn_circuit(data)
 
-    def _learn_circuit(self, rows: Floats, weight: Floats, rows_val: Floats | None) -> None:
+    def _learn_circuit(self, data: TrainingData) -> None:
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         domain = self.domain_ = replace(self.domain_, axes=None)
         numbers = domain.numbers or (None,) * domain.n_features
-        random_state, weight_val = check_random_state(self.random_state), None
+        random_state = check_random_state(self.random_state)
         options, n_refine = self._decided(domain)
-        if rows_val is None and n_refine:
-            rows, weight, rows_val, weight_val = hold_out(rows, weight, _HELD_OUT, random_state)
         if options.blocks:
             n_numbers = int((domain.n_states == 0).sum())
             what = f"Covariances of {n_numbers:,} columns of numbers"
             remedy = 'Choose fewer columns, or leaves="univariate".'
             check_memory(_COVARIANCES * float(n_numbers) ** 2, what, remedy)
-        of_structure: Any = slice(None)
-        share_incomplete = np.isnan(rows).any(axis=1).mean()
+        share_incomplete = np.isnan(data.rows).any(axis=1).mean()
         most_rows = int(_MOST_ROWS / (1.0 + (_INCOMPLETE - 1.0) * share_incomplete))
-        if len(rows) > most_rows:
+        if len(data.rows) > most_rows:
             n_refine = max(n_refine, _AFTER_SAMPLE)
-            if rows_val is None:
-                held_out = hold_out(rows, weight, _ASKED / len(rows), random_state)
-                rows, weight, rows_val, weight_val = held_out
+        rows, weight, *held_out = data.rows, data.weight, None, None
+        if n_refine:
+            fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(rows))
+            rows, weight, *held_out = data.divided(fraction, random_state)
+        of_structure: Any = slice(None)
+        if len(rows) > most_rows:
             of_structure = np.sort(random_state.permutation(len(rows))[:most_rows])
         with progress(weight[of_structure].sum() * rows.shape[1], "cells", self.verbose) as advance:
             circuit = learn_soft_circuit(
@@ -253,8 +254,8 @@ class SoftLearnSPN(CircuitDensity):
                 rows,
                 weight,
                 pseudo_count=refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS),
-                X_val=rows_val,
-                sample_weight_val=weight_val,
+                X_val=held_out[0],
+                sample_weight_val=held_out[1],
                 max_iter=n_refine,
                 tol=_TOL * rows.shape[1],
                 return_n_iter=True,

@@ -12,11 +12,11 @@ from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc._fitting import all_or_nothing, with_some_cell
+from skpc._fitting import with_some_cell
 from skpc._validation import BaseComposition, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
-from skpc.domain import group_rows
+from skpc.domain import Domain, group_rows
 from skpc.estimators._base import CircuitDensity, TableDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
@@ -199,25 +199,22 @@ class StackedDensity(BaseComposition, TableDensity):
             If names are there twice, all cells are missing, one is infinite, or the weights are
             negative or all zero.
         """
-        with all_or_nothing(self):
-            if self.cv is not None and not isinstance(self.cv, Integral) and X_val is None:
-                self._splits = self._given_splits(X, sample_weight)
-            self._fit(X, sample_weight, X_val)
-            self._splits = None
-        return self
+        return self._fit(X, sample_weight, X_val)
 
-    def _given_splits(self, X: Any, sample_weight: Any) -> list[Split]:
-        """The folds of a splitter, or those given, as weights of the rows that are learned from."""
-        domain, rows, _ = self._prepare(X, sample_weight)
-        table, _, _ = self._training_rows(X, sample_weight, reset=False)
-        distinct = group_rows(domain.encode(table))[1]
-        splits = cast("list[Split]", given_splits(self.cv, X, None, sample_weight, distinct, False))
-        if not splits:
-            raise ValueError(f"cv must have at least one pair (train, test), got {self.cv!r}")
-        return [
-            (with_some_cell(domain, rows, kept)[1], with_some_cell(domain, rows, held)[1])
-            for kept, held in splits
-        ]
+    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
+        domain, rows, weight = super()._prepare(X, sample_weight)
+        if self.cv is not None and not isinstance(self.cv, Integral):
+            table, _, _ = self._training_rows(X, sample_weight, reset=False)
+            distinct = group_rows(domain.encode(table))[1]
+            splits = given_splits(self.cv, X, None, sample_weight, distinct, False)
+            # Rows without any cell are not learned from.
+            self._splits = [
+                (with_some_cell(domain, rows, kept)[1], with_some_cell(domain, rows, held)[1])
+                for kept, held in cast("list[Split]", splits)
+            ]
+            if not self._splits:
+                raise ValueError(f"cv must have at least one pair (train, test), got {self.cv!r}")
+        return domain, rows, weight
 
     @property
     def _n_bins(self) -> int | None:
@@ -295,6 +292,7 @@ class StackedDensity(BaseComposition, TableDensity):
         members = [Member(name, density, True) for name, density in pairs]
         row_data = RowData(self.domain_, rows, rows_val)
         pool = learn_pool(row_data, members, weight, folds, self.n_jobs, random_state, self.verbose)
+        self._splits = None
         self._names, self.estimators_ = [name for name, _ in pairs], list(pool.fitted)
         if rows_val is not None:
             log_density = [one._density.log_density(rows_val) for one in pool.fitted]

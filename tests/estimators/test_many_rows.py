@@ -20,7 +20,7 @@ def rows(n_rows, seed):
 def few_tell_the_structure(monkeypatch):
     monkeypatch.setattr("skpc.learning.table_mixture._MOST_ROWS", 300)
     monkeypatch.setattr("skpc.estimators.soft_learn._MOST_ROWS", 300)
-    monkeypatch.setattr("skpc.estimators.soft_learn._ASKED", 200)
+    monkeypatch.setattr("skpc.estimators.soft_learn._MOST_HELD_OUT", 200)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
