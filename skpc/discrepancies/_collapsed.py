@@ -23,7 +23,7 @@ The parts of collapsed variables vanish.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from scipy.special import expit
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit import Circuit
+from skpc.domain import group_rows
 from skpc.factor_graphs import FactorGraph, min_fill_vtree
 from skpc.factor_graphs.elimination import EliminationPlan, eliminate, plan_elimination
 from skpc.queries import log_likelihood
@@ -41,20 +42,6 @@ _BATCH = 2048
 _MOST_BYTES = 2**31
 #: Log ratios of probabilities beyond which kernel matrices would overflow.
 _LARGEST_LOG_RATIO = 300.0
-
-
-class Terms(NamedTuple):
-    """Coefficients and measures of the two terms of each row and sampled variable.
-
-    All have shape (n_rows, n_variables). ``move`` is that of the term one state back, ``stay`` of
-    the term at the state itself. Measure 0 of a row is its own conditional, the others are those of
-    its neighbours; a complete row has measure 0 alone, which is certain.
-    """
-
-    move: Floats
-    stay: Floats
-    move_measure: Ints
-    stay_measure: Ints
 
 
 class CollapsedRows(NamedTuple):
@@ -83,6 +70,12 @@ class CollapsedRows(NamedTuple):
         Conditional probabilities, entry by entry.
     places : int64 array
         Contexts of children, one table entry after the other.
+    coefficient : float64 array of shape (2, n_rows, n_variables)
+        Coefficients of the two terms of a sampled variable: the one a state back, and the one at
+        the state itself.
+    measure : int64 array of shape (2, n_rows, n_variables)
+        Their measures. Measure 0 of a row is its own conditional, the others are those of its
+        neighbours; a complete row has measure 0 alone, which is certain.
     """
 
     n_states: Ints
@@ -99,22 +92,22 @@ class CollapsedRows(NamedTuple):
     first: Ints
     weights: Floats
     places: Ints
+    coefficient: Floats
+    measure: Ints
 
 
 def patterns(graph: FactorGraph, rows: Floats) -> Iterator[tuple[Ints, EliminationPlan]]:
     """The rows of each pattern of collapsed variables, and what depends on what there."""
     parent = min_fill_vtree(graph)
-    groups: dict[bytes, list[int]] = {}
-    known = ~np.isnan(rows)
-    for row, pattern in enumerate(known):
-        groups.setdefault(pattern.tobytes(), []).append(row)
-    for members in groups.values():
-        yield np.array(members), plan_elimination(graph, parent, known[members[0]])
+    # All states become zero, and missing cells stay missing.
+    distinct, group = group_rows(0.0 * rows)
+    for number, known in enumerate(~np.isnan(distinct)):
+        yield np.flatnonzero(group == number), plan_elimination(graph, parent, known)
 
 
 def collapse_rows(
     graph: FactorGraph, rows: Floats, stein_operator: str, circuit: Circuit | None
-) -> tuple[CollapsedRows, Terms]:
+) -> CollapsedRows:
     """Find the conditionals of all rows and of their neighbours, and the terms they enter.
 
     Parameters
@@ -130,10 +123,7 @@ def collapse_rows(
 
     Returns
     -------
-    rows : CollapsedRows
-        The rows with their conditional tables.
-    terms : Terms
-        What the operator makes of them.
+    CollapsedRows
 
     Raises
     ------
@@ -175,65 +165,62 @@ def collapse_rows(
             kept = [0, *range(begin, begin + n_measures - 1)]
             tables = np.concatenate(conditionals.weights, axis=1)
             weights.append(tables.reshape(*log_prob.shape, -1)[:, kept].ravel())
-    terms = _terms(ahead, behind, ~np.isnan(rows), stein_operator)
-    return _flattened(graph.n_states, rows, pattern, plans, first, np.concatenate(weights)), terms
+    return CollapsedRows(
+        n_states=graph.n_states.copy(),
+        state=np.where(np.isnan(rows), -1.0, rows).astype(np.int64),
+        pattern=pattern,
+        first=first,
+        weights=np.concatenate(weights),
+        **_tables_of(plans),
+        **_terms(ahead, behind, ~np.isnan(rows), stein_operator),
+    )
 
 
 def _with_neighbours(graph: FactorGraph, rows: Floats, sampled: Ints) -> Floats:
     """Each row, its neighbours one state ahead, and those one state back."""
-    evidence = np.repeat(rows[:, np.newaxis], 1 + 2 * len(sampled), axis=1)
-    for number, v in enumerate(sampled.tolist()):
-        for cells, step in ((1 + number, 1), (1 + len(sampled) + number, -1)):
-            evidence[:, cells, v] = (evidence[:, cells, v] + step) % graph.n_states[v]
-    return evidence
+    one = np.eye(rows.shape[1])[sampled]
+    step = np.vstack([np.zeros(rows.shape[1]), one, -one])
+    return np.asarray((rows[:, np.newaxis] + step) % graph.n_states)
 
 
-def _terms(ahead: Floats, behind: Floats, sampled: NDArray[np.bool_], stein_operator: str) -> Terms:
+def _terms(
+    ahead: Floats, behind: Floats, sampled: NDArray[np.bool_], stein_operator: str
+) -> dict[str, Any]:
     """The terms from log ratios of probabilities to the next and the previous state."""
     itself = np.zeros(sampled.shape, dtype=np.int64)
     has_neighbour = sampled & ~sampled.all(axis=1, keepdims=True)
     neighbour = np.where(has_neighbour, np.cumsum(sampled, axis=1), 0)
     if stein_operator == "barker":
-        return Terms(expit(behind), -expit(ahead), neighbour, itself)
+        coefficient = np.stack([expit(behind), -expit(ahead)])
+        return {"coefficient": coefficient, "measure": np.stack([neighbour, itself])}
     largest = ahead.max(initial=0.0)
     if largest > _LARGEST_LOG_RATIO:
         raise ValueError(
             f"a neighbour of a row is exp({largest:.6g}) times as probable as the row, so that the "
             'kernel matrix would overflow; use stein_operator="barker", which is bounded'
         )
-    return Terms(np.ones_like(ahead), -np.exp(ahead), itself, neighbour)
+    coefficient = np.stack([np.ones_like(ahead), -np.exp(ahead)])
+    return {"coefficient": coefficient, "measure": np.stack([itself, neighbour])}
 
 
-def _flattened(
-    n_states: Ints,
-    rows: Floats,
-    pattern: Ints,
-    plans: list[EliminationPlan],
-    first: Ints,
-    weights: Floats,
-) -> CollapsedRows:
-    n_contexts, n_options = (
-        np.array([getattr(plan, name) for plan in plans]) for name in ("n_contexts", "n_options")
-    )
+def _tables_of(plans: list[EliminationPlan]) -> dict[str, Any]:
+    """The vtree, and where the conditional tables of each pattern are."""
+    n_contexts = np.array([plan.n_contexts for plan in plans])
+    n_options = np.array([plan.n_options for plan in plans])
     sizes = n_contexts * n_options
     places = [place for plan in plans for place in plan.place]
     children = plans[0].children
-    return CollapsedRows(
-        n_states=n_states.copy(),
-        order=np.array(plans[0].order),
-        child_ptr=offsets([len(below) for below in children]),
-        child=np.array([child for below in children for child in below], dtype=np.int64),
-        state=np.where(np.isnan(rows), -1.0, rows).astype(np.int64),
-        pattern=pattern,
-        n_contexts=n_contexts,
-        n_options=n_options,
-        table=np.cumsum(sizes, axis=1) - sizes,
-        place=offsets([len(place) for place in places])[:-1].reshape(sizes.shape),
-        size=sizes.sum(axis=1),
-        first=first,
-        weights=weights,
-        places=np.concatenate(places),
-    )
+    return {
+        "order": np.array(plans[0].order),
+        "child_ptr": offsets([len(below) for below in children]),
+        "child": np.array([child for below in children for child in below], dtype=np.int64),
+        "n_contexts": n_contexts,
+        "n_options": n_options,
+        "table": np.cumsum(sizes, axis=1) - sizes,
+        "place": offsets([len(place) for place in places])[:-1].reshape(sizes.shape),
+        "size": sizes.sum(axis=1),
+        "places": np.concatenate(places),
+    }
 
 
 def _refuse_impossible(log_prob: Floats, evidence: Floats, members: Ints, sampled: Ints) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 
@@ -20,9 +21,10 @@ from skpc._warnings import warn
 from skpc.discrepancies._collapsed import patterns
 from skpc.discrepancies.stein import check_kernel, check_stein_operator, stein_gram
 from skpc.domain import group_rows
-from skpc.factor_graphs import FactorGraph
-from skpc.factor_graphs.elimination import ConditionalTables, draw_free, eliminate, table_marginals
+from skpc.factor_graphs import FactorGraph, compile, min_fill_vtree
+from skpc.factor_graphs.elimination import eliminate, table_marginals
 from skpc.kernels import Kernel
+from skpc.queries import sample
 
 #: Completions of a row beyond which exact expectations are refused.
 _MOST_COMPLETIONS = 2**16
@@ -154,9 +156,11 @@ class BlackBoxImportanceSampler(ShowsParameters):
             The probabilities of the states of each variable.
         """
         self._check_fitted()
-        n_states = self.target.n_states
+        target, n_states = self.target, self.target.n_states
         total = np.zeros(n_states.sum())
-        for members, rows, conditionals in self._conditionals():
+        for members, plan in patterns(target, self.samples_):
+            rows = self.samples_[members]
+            conditionals = eliminate(target, plan, rows)
             total += self.weights_[members] @ table_marginals(conditionals, n_states, rows)
         parts = np.split(total, np.cumsum(n_states)[:-1])
         return [part / part.sum() for part in parts]
@@ -191,24 +195,25 @@ class BlackBoxImportanceSampler(ShowsParameters):
             If a sample has more than 65536 completions and ``n_draws`` is None.
         """
         self._check_fitted()
+        weighted = np.flatnonzero(self.weights_)
         if n_draws is not None:
-            rows = self._completed(np.repeat(np.arange(len(self.samples_)), n_draws), random_state)
-            return np.tensordot(np.repeat(self.weights_ / n_draws, n_draws), function(rows), 1)
+            rows = self._completed(np.repeat(weighted, n_draws), check_random_state(random_state))
+            weights = np.repeat(self.weights_[weighted] / n_draws, n_draws)
+            return np.tensordot(weights, function(rows), 1)
         total: Any = 0.0
-        for members, rows, conditionals in self._conditionals():
-            free = np.flatnonzero(np.isnan(rows[0]))
+        for number in weighted:
+            row = self.samples_[number]
+            free = np.flatnonzero(np.isnan(row))
             shape = self.target.n_states[free].tolist()
             if math.prod(shape) > _MOST_COMPLETIONS:
                 raise ValueError(
-                    f"sample {members[0]} has {math.prod(shape)} completions, more than "
+                    f"sample {number} has {math.prod(shape)} completions, more than "
                     f"{_MOST_COMPLETIONS}; give n_draws to average over random ones"
                 )
-            states = np.array(list(np.ndindex(*shape)))
-            for member, row, log_total in zip(members, rows, conditionals.log_partition):
-                complete = np.repeat(row[np.newaxis], len(states), axis=0)
-                complete[:, free] = states
-                prob = np.exp(self.target.log_score(complete) - log_total)
-                total += self.weights_[member] * np.tensordot(prob, function(complete), 1)
+            rows = np.repeat(row[np.newaxis], math.prod(shape), axis=0)
+            rows[:, free] = list(np.ndindex(*shape))
+            prob = softmax(self.target.log_score(rows))
+            total += self.weights_[number] * np.tensordot(prob, function(rows), 1)
         return np.asarray(total)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -242,27 +247,17 @@ class BlackBoxImportanceSampler(ShowsParameters):
         wanted = int(self.collapse * rows.shape[1] + 1e-9)
         order = random.uniform(size=rows.shape)
         order[np.isnan(rows)] = -1.0
-        rank = np.argsort(np.argsort(order, axis=1), axis=1)
-        rows[rank < wanted] = np.nan
+        np.put_along_axis(rows, np.argsort(order, axis=1)[:, :wanted], np.nan, axis=1)
         return rows
 
-    def _conditionals(self) -> list[tuple[Ints, Floats, ConditionalTables]]:
-        """For each pattern of collapsed cells: which samples, their rows, their conditionals."""
-        target, rows = self.target, self.samples_
-        return [
-            (members, rows[members], eliminate(target, plan, rows[members]))
-            for members, plan in patterns(target, rows)
-        ]
-
-    def _completed(self, chosen: Ints, random_state: Any) -> Floats:
+    def _completed(self, chosen: Ints, random: np.random.RandomState) -> Floats:
         """One completion of each of the chosen samples."""
-        random = check_random_state(random_state)
-        out = np.empty((len(chosen), self.target.n_variables))
-        for members, rows, conditionals in self._conditionals():
-            drawn = np.flatnonzero(np.isin(chosen, members))
-            place = np.searchsorted(members, chosen[drawn])
-            out[drawn] = draw_free(conditionals, rows, place, random)
-        return out
+        rows, vtree = self.samples_[chosen], min_fill_vtree(self.target)
+        for number in np.unique(chosen[np.isnan(rows).any(axis=1)]):
+            conditional = compile(self.target, vtree, self.samples_[number])
+            drawn = np.flatnonzero(chosen == number)
+            rows[drawn] = sample(conditional, len(drawn), random)
+        return rows
 
 
 def least_on_simplex(gram: Floats) -> tuple[Floats, float]:

@@ -6,6 +6,7 @@ which are circuits too: products of three nodes, those of p dividing.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -246,39 +247,33 @@ def _matched(circuits: tuple[Circuit, ...], below: list[list[int]]) -> list[_Tri
 
 def _refuse_zeros(p: Circuit) -> None:
     """Refuse a deterministic circuit that gives some state probability zero, and name the state."""
-    # The part of a state on which a node is zero; None for a node that is positive everywhere.
-    zeros: list[dict[int, int] | None] = []
+    sizes = p.n_states.tolist()
+    if _count_possible(p, {}) == math.prod(sizes):
+        return
+    state: dict[int, int] = {}
+    for variable, size in enumerate(sizes):
+        n_completions = math.prod(sizes[variable + 1 :])
+        choices = ({**state, variable: s} for s in range(size))
+        state = next(each for each in choices if _count_possible(p, each) < n_completions)
+    raise ValueError(
+        f"a Stein operator needs a p that is positive everywhere, but the state "
+        f"{list(state.values())} has probability zero. Sum out variables that are functions of "
+        "others (skpc.factor_graphs.sum_out), or compare collapsed samples (stein_gram)"
+    )
+
+
+def _count_possible(p: Circuit, known: dict[int, int]) -> int:
+    """How many states that agree with the known ones a deterministic circuit makes possible."""
+    counts: list[int] = []
     for node in range(p.n_nodes):
+        edges = range(p.child_ptr[node], p.child_ptr[node + 1])
         if p.kind[node] == LEAF:
-            table = _table(p, node)
-            least = int(np.argmin(table))
-            zeros.append({int(p.leaf_var[node]): least} if table[least] == -np.inf else None)
-        elif p.decision_var[node] < 0:
-            zeros.append(next((zeros[part] for part in _children(p, node) if zeros[part]), None))
+            possible = _table(p, node) > -np.inf
+            state = known.get(int(p.leaf_var[node]))
+            counts.append(int(possible.sum() if state is None else possible[state]))
+        elif p.kind[node] == PRODUCT:
+            counts.append(math.prod(counts[p.child[edge]] for edge in edges))
         else:
-            zeros.append(_zero_of_decision(p, node, zeros))
-    if zeros[-1] is not None:
-        state = [zeros[-1].get(variable, 0) for variable in range(p.n_features)]
-        raise ValueError(
-            f"a Stein operator needs a p that is positive everywhere, but the state {state} "
-            "has probability zero. Sum out variables that are functions of others "
-            "(skpc.factor_graphs.sum_out), or compare collapsed samples (stein_gram)"
-        )
-
-
-def _zero_of_decision(
-    p: Circuit, node: int, zeros: list[dict[int, int] | None]
-) -> dict[int, int] | None:
-    """The part of a state on which a sum that decides on a variable is zero."""
-    variable = int(p.decision_var[node])
-    edges = range(p.child_ptr[node], p.child_ptr[node + 1])
-    possible = [edge for edge in edges if p.log_weight[edge] > -np.inf]
-    terms = {int(p.decision_state[edge]): int(p.child[edge]) for edge in possible}
-    for state in range(p.n_states[variable]):
-        if state not in terms:
-            return {variable: state}
-        # The indicator of the state that has been decided on is zero elsewhere.
-        for part in _children(p, terms[state]):
-            if p.leaf_var[part] != variable and zeros[part]:
-                return {variable: state, **zeros[part]}
-    return None
+            # No state is possible for two terms.
+            counts.append(sum(counts[p.child[e]] for e in edges if p.log_weight[e] > -np.inf))
+    return counts[-1]

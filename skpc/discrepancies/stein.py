@@ -14,7 +14,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, internal_kernel, kernel
 from skpc._threads import in_threads
 from skpc.circuit import Circuit
-from skpc.discrepancies._collapsed import CollapsedRows, Terms, collapse_rows
+from skpc.discrepancies._collapsed import CollapsedRows, collapse_rows
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
 
@@ -93,11 +93,11 @@ def stein_gram(
     array([0., 0.])
     """
     check_stein_operator(stein_operator)
-    rows, terms = _read_samples(samples, target, stein_operator)
+    rows = _read_samples(samples, target, stein_operator)
     base = check_kernel(kernel, len(rows.n_states))
     gram = np.zeros((len(rows.state), len(rows.state)))
     for weight, factors in base.terms(len(rows.n_states)):
-        gram += weight * _gram_of_product(rows, terms, factors)
+        gram += weight * _gram_of_product(rows, factors)
     return gram
 
 
@@ -133,7 +133,7 @@ def discrete_states(circuit: Circuit) -> Ints:
     return np.asarray(circuit.n_states)
 
 
-def _read_samples(samples: Any, target: Any, stein_operator: str) -> tuple[CollapsedRows, Terms]:
+def _read_samples(samples: Any, target: Any, stein_operator: str) -> CollapsedRows:
     if isinstance(target, FactorGraph):
         return collapse_rows(target, target.check_rows(samples), stein_operator, None)
     if not isinstance(target, Circuit):
@@ -151,18 +151,16 @@ def _read_samples(samples: Any, target: Any, stein_operator: str) -> tuple[Colla
 
 class _Workspace(NamedTuple):
     """What a thread has: the kernel of states ``s`` and ``t`` of variable ``v``, which is
-    ``value[first_value[v] + s * n_states[v] + t]``; messages between two conditionals, the first
-    entry of each variable's message, and for each variable the product of the kernels of all
-    others."""
+    ``value[first_value[v] + s * n_states[v] + t]``; messages between two conditionals, and where
+    the message of each variable begins."""
 
     value: Floats
     first_value: Ints
     message: Floats
     first: Ints
-    others: Floats
 
 
-def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[ColumnKernel]) -> Floats:
+def _gram_of_product(rows: CollapsedRows, factors: Sequence[ColumnKernel]) -> Floats:
     states = [np.arange(float(size)) for size in rows.n_states]
     parts = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
     value, first_value = np.concatenate(parts), offsets([len(part) for part in parts])
@@ -177,53 +175,52 @@ def _gram_of_product(rows: CollapsedRows, terms: Terms, factors: Sequence[Column
     gram = np.empty((n_rows, n_rows))
 
     def work(start: int) -> None:
-        first, others = np.empty(n_variables, np.int64), np.empty(n_variables)
-        space = _Workspace(value, first_value, np.empty(n_messages), first, others)
-        _fill_rows(rows, terms, space, start, min(start + _STRIPE, n_rows), gram)
+        messages = np.empty(n_messages), np.empty(n_variables, np.int64)
+        space = _Workspace(value, first_value, *messages)
+        _fill_rows(rows, space, start, min(start + _STRIPE, n_rows), gram)
 
     in_threads(work, range(0, n_rows, _STRIPE))
     return gram
 
 
 @kernel
-def _fill_rows(
-    rows: CollapsedRows, terms: Terms, space: _Workspace, start: int, stop: int, gram: Floats
-) -> None:
+def _fill_rows(rows: CollapsedRows, space: _Workspace, start: int, stop: int, gram: Floats) -> None:
     """Rows ``start .. stop`` of the matrix from the diagonal on, and their mirror images."""
     for a in range(start, stop):
         for b in range(a, len(gram)):
             # The kernel is symmetric: half of the pairs are enough.
-            gram[a, b] = _entry(rows, terms, space, a, b)
+            gram[a, b] = _entry(rows, space, a, b)
             gram[b, a] = gram[a, b]
 
 
 @internal_kernel
-def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int) -> float:
+def _entry(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> float:
     """The Stein kernel between two rows: a sum over the variables sampled in both."""
     state, n_states = rows.state, rows.n_states
-    _multiply_others(rows, space, a, b)
     # The two rows' conditionals meet for every variable: once is enough.
     of_rows = _expected(rows, space, a, b, 0, 0)
-    total = 0.0
+    product, total = 1.0, 0.0
     for i in range(len(n_states)):
         x, y, size = state[a, i], state[b, i], n_states[i]
         # Collapsed in one of the rows: no step changes it.
         if x < 0 or y < 0:
             continue
         of_variable = 0.0
-        # Either row steps or stays: four terms of the operator, applied on both sides.
+        # Either row steps (0) or stays (1): four terms of the operator, applied on both sides.
         for term in range(4):
-            left, right = term < 2, term % 2 == 0
-            p = terms.move_measure[a, i] if left else terms.stay_measure[a, i]
-            q = terms.move_measure[b, i] if right else terms.stay_measure[b, i]
-            c = terms.move[a, i] if left else terms.stay[a, i]
-            d = terms.move[b, i] if right else terms.stay[b, i]
+            left, right = term // 2, term % 2
+            p, q = rows.measure[left, a, i], rows.measure[right, b, i]
+            weight = rows.coefficient[left, a, i] * rows.coefficient[right, b, i]
             # A step leads to the state before, from the first one to the last.
-            u = (x + size - 1) % size if left else x
-            v = (y + size - 1) % size if right else y
+            u = x if left else (x + size - 1) % size
+            v = y if right else (y + size - 1) % size
             mean = of_rows if p + q == 0 else _expected(rows, space, a, b, p, q)
-            of_variable += c * d * mean * _kernel_value(rows, space, i, u, v)
-        total += space.others[i] * of_variable
+            of_variable += weight * mean * _kernel_value(rows, space, i, u, v)
+        # What a variable gives is multiplied by the kernel of all others: by the product of those
+        # before it, and later by each of those that follow. None can divide: it may be zero.
+        value = _kernel_value(rows, space, i, x, y)
+        total = total * value + product * of_variable
+        product *= value
     return total
 
 
@@ -231,23 +228,6 @@ def _entry(rows: CollapsedRows, terms: Terms, space: _Workspace, a: int, b: int)
 def _kernel_value(rows: CollapsedRows, space: _Workspace, v: int, s: int, t: int) -> float:
     """The kernel between two states of variable ``v``."""
     return space.value[space.first_value[v] + s * rows.n_states[v] + t]
-
-
-@internal_kernel
-def _multiply_others(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> None:
-    """For each variable the product of the kernels of all others that are sampled in both rows."""
-    state, n, others = rows.state, len(rows.n_states), space.others
-    # Products before and behind each variable: a division would fail where a kernel is zero.
-    product = 1.0
-    for i in range(n):
-        others[i] = product
-        if state[a, i] >= 0 and state[b, i] >= 0:
-            product *= _kernel_value(rows, space, i, state[a, i], state[b, i])
-    product = 1.0
-    for i in range(n - 1, -1, -1):
-        others[i] *= product
-        if state[a, i] >= 0 and state[b, i] >= 0:
-            product *= _kernel_value(rows, space, i, state[a, i], state[b, i])
 
 
 # Apart from the expectations of skpc.queries: those pair the nodes of two circuits, while the
