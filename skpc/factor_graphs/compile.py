@@ -8,7 +8,6 @@ compiled on one vtree are compatible with each other.
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,10 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     parent, given = _check_vtree(graph, vtree), _check_evidence(graph, evidence)
     plan = plan_elimination(graph, parent, ~np.isnan(given[0]), _CIRCUIT_BYTES)
     tables = eliminate(graph, plan, given)
-    _refuse_impossible(tables, given)
+    if tables.log_partition[0] == -np.inf:
+        known = np.flatnonzero(~np.isnan(given[0]))
+        listed = ", ".join(f"variable {v} = {given[0, v]:g}" for v in known[:8])
+        raise ValueError(f"no state has a positive value given the evidence: {listed or 'none'}")
     circuit = _circuit(graph, tables, given[0])
     return circuit.with_parameters(observed=given[0])
 
@@ -120,13 +122,6 @@ def _check_evidence(graph: FactorGraph, evidence: Any) -> Floats:
             f"({graph.n_variables},), got shape {row.shape}"
         )
     return graph.check_rows(row[np.newaxis])
-
-
-def _refuse_impossible(tables: ConditionalTables, given: Floats) -> None:
-    if tables.log_partition[0] == -np.inf:
-        known = np.flatnonzero(~np.isnan(given[0]))
-        listed = ", ".join(f"variable {v} = {given[0, v]:g}" for v in known[:8])
-        raise ValueError(f"no state has a positive value given the evidence: {listed or 'none'}")
 
 
 def _circuit(graph: FactorGraph, tables: ConditionalTables, given: Floats) -> Circuit:
@@ -202,10 +197,7 @@ def min_fill_vtree(graph: FactorGraph) -> Ints:
         del cost[variable]
         around = later[variable] = neighbours[variable]
         for v in around:
-            neighbours[v].discard(variable)
-        for a, b in combinations(around, 2):
-            neighbours[a].add(b)
-            neighbours[b].add(a)
+            neighbours[v] = (neighbours[v] | around) - {v, variable}
         # The links of others are as they were.
         for v in around.union(*(neighbours[v] for v in around)):
             cost[v] = _cost(neighbours, v)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,9 +36,8 @@ class EliminationPlan(NamedTuple):
         Entry ``e = context * n_options + state`` of the table of a variable's *parent* implies
         context ``place[variable][e]`` of the variable; the one entry 0 at a root.
     bucket : list of lists of int
-        For each variable the factors whose lowest free variable it is.
-    constant : list of int
-        The factors without a free variable.
+        For each variable the factors whose lowest free variable it is; that of a known variable has
+        factors without a free one.
     """
 
     order: list[int]
@@ -47,7 +47,6 @@ class EliminationPlan(NamedTuple):
     n_options: list[int]
     place: list[Ints]
     bucket: list[list[int]]
-    constant: list[int]
 
 
 class ConditionalTables(NamedTuple):
@@ -97,10 +96,9 @@ def plan_elimination(
     order = children_first(parent)
     rank = {variable: -number for number, variable in enumerate(order)}
     bucket: list[list[int]] = [[] for _ in order]
-    constant: list[int] = []
     for factor, scope in enumerate(graph.scopes):
         free = [v for v in scope if not known[v]]
-        (bucket[max(free, key=rank.__getitem__)] if free else constant).append(factor)
+        bucket[max(free or scope or order[-1:], key=rank.__getitem__)].append(factor)
     above = parent.tolist()
     children: list[list[int]] = [[] for _ in order]
     contexts: list[set[int]] = [set() for _ in order]
@@ -121,31 +119,18 @@ def plan_elimination(
         u = above[v]
         outer = [] if u < 0 else context[u] + ([] if known[u] else [u])
         place.append(_positions(outer, context[v], n_states))
-    return EliminationPlan(order, children, context, n_contexts, n_options, place, bucket, constant)
+    return EliminationPlan(order, children, context, n_contexts, n_options, place, bucket)
 
 
 def _refuse_dense(context: list[list[int]], n_entries: int, entry_bytes: int) -> None:
     if n_entries * entry_bytes > _MOST_BYTES:
         raise ValueError(
             f"the factor graph is too dense to be eliminated: the vtree has induced width "
-            f"{max(map(len, context))}, so that about {_short(n_entries)} table entries would need "
-            f"{_short(n_entries * entry_bytes // 2**30)} GiB of memory ({_MOST_BYTES >> 30} GiB at "
-            "most). Give evidence on some variables or a better vtree, or draw samples "
-            "(GibbsSampler)"
+            f"{max(map(len, context))}, so that about {Decimal(n_entries):.3g} table entries would "
+            f"need {Decimal(n_entries * entry_bytes // 2**30):.3g} GiB of memory "
+            f"({_MOST_BYTES >> 30} GiB at most). Give evidence on some variables or a better "
+            "vtree, or draw samples (GibbsSampler)"
         )
-
-
-def _short(number: int) -> str:
-    return f"{number:.3g}" if number < 1e300 else "more than 1e300"
-
-
-def _strides(variables: list[int], n_states: list[int]) -> dict[int, int]:
-    """How far apart two neighbouring states of a variable stand, the last variable fastest."""
-    strides, stride = {}, 1
-    for variable in reversed(variables):
-        strides[variable] = stride
-        stride *= n_states[variable]
-    return strides
 
 
 def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> Ints:
@@ -153,7 +138,10 @@ def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> I
 
     Variables outside of the scope are in state 0.
     """
-    strides = _strides(variables, n_states)
+    strides, stride = {}, 1
+    for v in reversed(variables):
+        strides[v] = stride
+        stride *= n_states[v]
     place = np.zeros(1, dtype=np.int64)
     for v in scope:
         place = (place[:, np.newaxis] + strides.get(v, 0) * np.arange(n_states[v])).ravel()
@@ -178,8 +166,6 @@ def eliminate(graph: FactorGraph, plan: EliminationPlan, evidence: Floats) -> Co
         The distribution given each row. Contexts of probability zero get equal weights.
     """
     total = np.zeros(len(evidence))
-    for factor in plan.constant:
-        total += _read_factor(graph, factor, [], evidence)[:, 0]
     message: dict[int, Floats] = {}
     weights: list[Floats] = [np.empty(0)] * graph.n_variables
     for v in plan.order:
@@ -198,14 +184,12 @@ def eliminate(graph: FactorGraph, plan: EliminationPlan, evidence: Floats) -> Co
 
 def _read_factor(graph: FactorGraph, factor: int, scope: list[int], evidence: Floats) -> Floats:
     """Log values of a factor for each row of evidence and each joint state of ``scope``."""
-    n_states, variables = graph.n_states.tolist(), list(graph.scopes[factor])
-    stride = _strides(variables, n_states)
-    first = np.zeros(len(evidence), dtype=np.int64)
-    for variable in variables:
-        if not np.isnan(evidence[0, variable]):
-            first += stride[variable] * evidence[:, variable].astype(np.int64)
-    within = _positions(scope, variables, n_states)
-    return np.asarray(graph.log_tables[factor].ravel()[first[:, np.newaxis] + within])
+    n_states = graph.n_states.tolist()
+    states = (
+        _positions(scope, [v], n_states) if v in scope else evidence[:, [v]].astype(np.int64)
+        for v in graph.scopes[factor]
+    )
+    return np.asarray(graph.log_tables[factor][tuple(states)])
 
 
 def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
@@ -271,7 +255,7 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
         total = np.zeros(math.prod(sizes))
         for old, table in factors:
             if v in old:
-                total += table.ravel()[_positions(scope, list(old), n_states)]
+                total += table[tuple(_positions(scope, [u], n_states) for u in old)]
         summed = _normalised(total[np.newaxis], n_states[v])[0].reshape(sizes[:-1])
         factors = [factor for factor in factors if v not in factor[0]]
         factors.append((tuple(scope[:-1]), summed))
@@ -302,41 +286,4 @@ def table_marginals(tables: ConditionalTables, n_states: Ints, evidence: Floats)
         for child in plan.children[v]:
             reach[child] = np.zeros((n_batch, plan.n_contexts[child]))
             np.add.at(reach[child].T, plan.place[child], joint.T)
-    return out
-
-
-def draw_free(
-    tables: ConditionalTables, evidence: Floats, row: Ints, random: np.random.RandomState
-) -> Floats:
-    """Draw the free variables, parents before children.
-
-    Parameters
-    ----------
-    tables : ConditionalTables
-        Distributions of the free variables for each row of evidence.
-    evidence : ndarray of shape (n_batch, n_variables)
-        The evidence they were made for.
-    row : int64 array of shape (n_draws,)
-        Which row of evidence each draw is from.
-    random : RandomState
-        Draws.
-
-    Returns
-    -------
-    ndarray of shape (n_draws, n_variables)
-        Complete states.
-    """
-    plan, out = tables.plan, evidence[row]
-    context = [np.zeros(len(row), dtype=np.int64) for _ in plan.order]
-    for v in reversed(plan.order):
-        n_options = plan.n_options[v]
-        state = np.zeros(len(row), dtype=np.int64)
-        if np.isnan(evidence[0, v]):
-            weight = tables.weights[v].reshape(len(evidence), -1, n_options)[row, context[v]]
-            below = np.cumsum(weight, axis=1)
-            left = random.uniform(size=(len(row), 1)) * below[:, -1:]
-            state = (below < left).sum(axis=1)
-            out[:, v] = state
-        for child in plan.children[v]:
-            context[child] = plan.place[child][context[v] * n_options + state]
     return out

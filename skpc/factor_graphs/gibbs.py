@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import ZERO, internal_kernel, kernel
-from skpc._random import Streams, start_streams, uniform
+from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._threads import in_threads
 from skpc._validation import check_n_samples
@@ -130,58 +130,55 @@ class GibbsSampler(ShowsParameters):
 
     def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> Ints:
         # Where the graph has impossible states, a chain has to begin at one that is possible.
-        starts = np.empty((self.n_chains, graph.n_variables), dtype=np.int64)
-        for chain in range(self.n_chains):
-            tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.n_states)
-            possible = np.flatnonzero(graph.log_score(tried) > -np.inf)
-            if not len(possible):
-                raise ValueError(
-                    f"{_N_STARTS} random states all have probability zero, so that no start for a "
-                    "Gibbs chain was found; give the variables that are functions of others as "
-                    "collapsed"
-                )
-            starts[chain] = tried[possible[0]]
-        return starts
+        tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.n_states)
+        possible = tried[graph.log_score(tried) > -np.inf]
+        if not len(possible):
+            raise ValueError(
+                f"{_N_STARTS} random states all have probability zero, so that no start for a "
+                "Gibbs chain was found; give the variables that are functions of others as "
+                "collapsed"
+            )
+        # Where there are more chains than possible states, some begin at the same one.
+        return np.resize(possible, (self.n_chains, graph.n_variables)).astype(np.int64)
 
 
 class _FlatFactors(NamedTuple):
     """A factor graph as kernels read it.
 
-    The terms of variable ``v`` are ``touch_ptr[v] .. touch_ptr[v + 1]``: term ``t`` reads table
-    entry ``first[t] + sum(state[other[o]] * stride[o]) + s * step[t]`` for its state ``s``, where
-    ``o`` runs over ``other_ptr[t] .. other_ptr[t + 1]``.
+    The value of factor ``f`` is table entry ``begin[f] + sum(state[scope[o]] * stride[o])``, where
+    ``o`` runs over ``scope_ptr[f] .. scope_ptr[f + 1]``. Variable ``v`` is in the factors
+    ``touched[t]``, where ``t`` runs over ``touch_ptr[v] .. touch_ptr[v + 1]``, and a step from one
+    of its states to the next is one of ``step[t]`` entries there.
     """
 
     log_table: Floats
     n_states: Ints
-    touch_ptr: Ints
-    first: Ints
-    step: Ints
-    other_ptr: Ints
-    other: Ints
+    begin: Ints
+    scope_ptr: Ints
+    scope: Ints
     stride: Ints
+    touch_ptr: Ints
+    touched: Ints
+    step: Ints
 
 
 def _flatten(graph: FactorGraph) -> _FlatFactors:
-    terms: list[list[tuple[int, int]]] = [[] for _ in range(graph.n_variables)]
-    for factor, scope in enumerate(graph.scopes):
-        for axis, variable in enumerate(scope):
-            terms[variable].append((factor, axis))
-    begin = offsets([table.size for table in graph.log_tables])
-    first, step, other, stride, ends = [], [], [], [], [0]
-    for factor, axis in (term for several in terms for term in several):
-        strides = [s // 8 for s in graph.log_tables[factor].strides]
-        first.append(begin[factor])
-        step.append(strides.pop(axis))
-        other += [v for v in graph.scopes[factor] if v != graph.scopes[factor][axis]]
-        stride += strides
-        ends.append(len(other))
-    # An empty table in front, as a graph may have no factor.
-    tables = [np.zeros(0), *(table.ravel() for table in graph.log_tables)]
-    touch_ptr = offsets([len(several) for several in terms])
-    lists = (graph.n_states, touch_ptr, first, step, ends, other, stride)
-    arrays = (np.array(entries, dtype=np.int64) for entries in lists)
-    return _FlatFactors(np.concatenate(tables), *arrays)
+    tables, sizes = graph.log_tables, [len(scope) for scope in graph.scopes]
+    scope = np.array([v for scope in graph.scopes for v in scope], dtype=np.int64)
+    stride = np.array([s // 8 for table in tables for s in table.strides], dtype=np.int64)
+    by_variable = np.argsort(scope, kind="stable")
+    return _FlatFactors(
+        # An empty table in front, as a graph may have no factor.
+        log_table=np.concatenate([np.zeros(0), *(table.ravel() for table in tables)]),
+        n_states=graph.n_states.copy(),
+        begin=offsets([table.size for table in tables]),
+        scope_ptr=offsets(sizes),
+        scope=scope,
+        stride=stride,
+        touch_ptr=offsets(np.bincount(scope, minlength=graph.n_variables)),
+        touched=np.repeat(np.arange(len(sizes)), sizes)[by_variable],
+        step=stride[by_variable],
+    )
 
 
 @kernel(new_arrays=True)
@@ -212,23 +209,18 @@ def _run_chain(
     """
     # One array for all updates: making one takes longer than an update.
     log_prob = np.empty(factors.n_states.max())
-    due = burn_in
-    taken = 0
     turn = 0
-    while taken < len(out):
-        if due == 0:
-            # A loop: the copy of a slice would need numba's counts of references.
-            for v in range(len(state)):
-                out[taken, v] = state[v]
-            taken += 1
-            due = thinning
-        if at_random:
-            # A draw is below one, so that the product rounds to a variable that exists.
-            turn = int(uniform(streams, ZERO) * len(moving))
-        _update(factors, moving[turn], state, streams, log_prob)
-        # A random scan overwrites it.
-        turn = turn + 1 if turn + 1 < len(moving) else 0
-        due -= 1
+    for taken in range(len(out)):
+        for _ in range(thinning if taken else burn_in):
+            if at_random:
+                # A draw is below one, so that the product rounds to a variable that exists.
+                turn = int(uniform(streams, ZERO) * len(moving))
+            _update(factors, moving[turn], state, streams, log_prob)
+            # A random scan overwrites it.
+            turn = turn + 1 if turn + 1 < len(moving) else 0
+        # A loop: the copy of a slice would need numba's counts of references.
+        for v in range(len(state)):
+            out[taken, v] = state[v]
 
 
 @internal_kernel
@@ -238,12 +230,13 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
     for s in range(n_states):
         log_prob[s] = 0.0
     for t in range(factors.touch_ptr[v], factors.touch_ptr[v + 1]):
-        # The place in the table that the states of the other variables choose.
-        entry = factors.first[t]
-        for o in range(factors.other_ptr[t], factors.other_ptr[t + 1]):
-            entry += state[factors.other[o]] * factors.stride[o]
+        # The entry of the states of the other variables, and state 0 of this one.
+        f, step = factors.touched[t], factors.step[t]
+        entry = factors.begin[f] - state[v] * step
+        for o in range(factors.scope_ptr[f], factors.scope_ptr[f + 1]):
+            entry += state[factors.scope[o]] * factors.stride[o]
         for s in range(n_states):
-            log_prob[s] += factors.log_table[entry + s * factors.step[t]]
+            log_prob[s] += factors.log_table[entry + s * step]
     # Less the peak, no exponential overflows and one of them is one.
     peak = log_prob[0]
     for s in range(1, n_states):
@@ -253,12 +246,4 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
         # The line of logs is used again for the probabilities.
         log_prob[s] = math.exp(log_prob[s] - peak)
         total += log_prob[s]
-    left = uniform(streams, ZERO) * total
-    # Not draw_index, which made whole chains slower by a sixth. Rounding may leave the last states
-    # unreached: the last possible one is taken then.
-    for s in range(n_states):
-        if log_prob[s] > 0.0:
-            state[v] = s
-            left -= log_prob[s]
-            if left <= 0.0:
-                break
+    state[v] = draw_index(log_prob, 0, n_states, uniform(streams, ZERO) * total)

@@ -233,13 +233,12 @@ def _parsed(data: bytes, name: str) -> FactorGraph:
 def _scope(tokens: _Tokens, number: int, n_variables: int) -> list[int]:
     most = min(n_variables, _MOST_AXES)
     size = tokens.integer(f"the number of variables of factor {number}, {most} at most,", most=most)
+    needed = f"a variable of factor {number}, one of 0..{n_variables - 1} and none twice,"
     scope: list[int] = []
     for _ in range(size):
-        needed = f"a variable of factor {number}, one of 0..{n_variables - 1} and none twice,"
-        variable = tokens.integer(needed, most=n_variables - 1)
-        if variable in scope:
+        scope.append(tokens.integer(needed, most=n_variables - 1))
+        if scope[-1] in scope[:-1]:
             tokens.fail(needed)
-        scope.append(variable)
     return scope
 
 

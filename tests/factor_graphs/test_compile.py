@@ -163,7 +163,7 @@ def test_a_graph_too_dense_is_refused_with_its_width_and_size():
 def test_sizes_beyond_the_range_of_floats_are_refused_alike():
     star = pairs_graph(1500, [(1499, v) for v in range(1499)])
     centre_first = np.arange(-1, 1499)
-    with pytest.raises(ValueError, match="induced width 1499, .* more than 1e300 table entries"):
+    with pytest.raises(ValueError, match=r"induced width 1499, .* 7.01e\+451 table entries"):
         compile(star, centre_first)
 
 
