@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing, progress
+from skpc._threads import slices, threads
 from skpc._validation import (
     AT_LEAST_ONE,
     N_JOBS,
@@ -21,7 +21,6 @@ from skpc._validation import (
     StrOptions,
     check_magnitude,
     check_n_samples,
-    describe_column,
     eager,
     fit_context,
     unmasked,
@@ -384,28 +383,20 @@ class KernelEPOperator(RegressorMixin, Estimator):
 
     def _moments(self, rows: Floats) -> Moments:
         names = getattr(self, "feature_names_in_", None)
-        finite = np.isfinite(rows)
-        if not finite.all():
-            row, column = np.argwhere(~finite)[0]
-            raise ValueError(
-                "X must not contain NaN or infinity: messages cannot be missing; "
-                f"found {rows[row, column]} in {describe_column(int(column), names)}, row {row}."
-            )
-        check_magnitude(rows, names)
         families = self.input_distributions
         if families is None:
             families = ["point"] * self.n_features_in_
-        return message_moments(rows, families, names)
+        moments = message_moments(rows, families, names)
+        check_magnitude(rows, names)
+        return moments
 
     def _feature_blocks(self, moments: Moments) -> Iterator[tuple[Floats, slice]]:
         """Features of a few thousand rows at a time: those of all would take much memory."""
-        blocks = list(gen_batches(len(moments.mean), _FEATURE_ROWS))
-        parts = (Moments(moments.mean[block], moments.variance[block]) for block in blocks)
-        if len(blocks) == 1:
-            # Loops of messages ask row by row.
-            return zip(map(self.features_.transform, parts), blocks)
-        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-        return zip(parallel(delayed(self.features_.transform)(part) for part in parts), blocks)
+        for block in slices(len(moments.mean), _FEATURE_ROWS):
+            part = Moments(moments.mean[block], moments.variance[block])
+            with threads(self.n_jobs):
+                features = self.features_.transform(part)
+            yield features, block
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

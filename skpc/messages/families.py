@@ -126,19 +126,22 @@ class Message(ABC):
         return inside[..., 0] & inside[..., 1]
 
     @property
-    @abstractmethod
     def mean(self) -> Floats:
         """Means, shape (...)."""
+        return self._moments()[0]
 
     @property
-    @abstractmethod
     def variance(self) -> Floats:
         """Variances, shape (...)."""
+        return self._moments()[1]
 
     @property
     @abstractmethod
     def mean_parameters(self) -> Floats:
         """Expected sufficient statistics, shape (..., 2)."""
+
+    @abstractmethod
+    def _moments(self) -> tuple[Floats, Floats]: ...
 
     @abstractmethod
     def _log_partition(self) -> Floats: ...
@@ -272,22 +275,17 @@ class Normal(Message):
 
     @property
     def parameters(self) -> Floats:
-        return np.stack([self.mean, self.variance], axis=-1)
+        return np.stack(self._moments(), axis=-1)
 
-    @property
-    def mean(self) -> Floats:
+    def _moments(self) -> tuple[Floats, Floats]:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.natural[..., 0] / self.natural[..., 1])
-
-    @property
-    def variance(self) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.asarray(1.0 / self.natural[..., 1])
+            variance = 1.0 / self.natural[..., 1]
+            return np.asarray(self.natural[..., 0] / self.natural[..., 1]), np.asarray(variance)
 
     @property
     def mean_parameters(self) -> Floats:
-        mean = self.mean
-        return np.stack([mean, -0.5 * (mean * mean + self.variance)], axis=-1)
+        mean, variance = self._moments()
+        return np.stack([mean, -0.5 * (mean * mean + variance)], axis=-1)
 
     def _log_partition(self) -> Floats:
         shift, precision = self.natural[..., 0], self.natural[..., 1]
@@ -352,16 +350,11 @@ class Beta(Message):
         values = np.clip(np.asarray(x, float), _TINY, 1.0 - 2.0**-53)
         return np.stack([np.log(values), np.log1p(-values)], axis=-1)
 
-    @property
-    def mean(self) -> Floats:
-        alpha, beta = self.parameters[..., 0], self.parameters[..., 1]
-        return np.asarray(alpha / (alpha + beta))
-
-    @property
-    def variance(self) -> Floats:
-        alpha, beta = self.parameters[..., 0], self.parameters[..., 1]
+    def _moments(self) -> tuple[Floats, Floats]:
+        alpha, beta = np.moveaxis(self.parameters, -1, 0)
         total = alpha + beta
-        return np.asarray(alpha / total * (beta / total) / (total + 1.0))
+        mean = alpha / total
+        return np.asarray(mean), np.asarray(mean * (beta / total) / (total + 1.0))
 
     @property
     def mean_parameters(self) -> Floats:
@@ -369,7 +362,7 @@ class Beta(Message):
         return np.asarray(digamma(parameters) - digamma(parameters.sum(axis=-1, keepdims=True)))
 
     def _log_partition(self) -> Floats:
-        return np.asarray(betaln(self.natural[..., 0] + 1.0, self.natural[..., 1] + 1.0))
+        return np.asarray(betaln(*np.moveaxis(self.parameters, -1, 0)))
 
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
@@ -424,21 +417,18 @@ class Gamma(Message):
         values = np.asarray(x, float)
         return np.stack([np.log(np.maximum(values, _TINY)), -values], axis=-1)
 
-    @property
-    def mean(self) -> Floats:
-        return np.asarray((self.natural[..., 0] + 1.0) / self.natural[..., 1])
-
-    @property
-    def variance(self) -> Floats:
-        return np.asarray((self.natural[..., 0] + 1.0) / self.natural[..., 1] ** 2)
+    def _moments(self) -> tuple[Floats, Floats]:
+        shape, rate = np.moveaxis(self.parameters, -1, 0)
+        mean = shape / rate
+        return np.asarray(mean), np.asarray(mean / rate)
 
     @property
     def mean_parameters(self) -> Floats:
-        shape, rate = self.natural[..., 0] + 1.0, self.natural[..., 1]
+        shape, rate = np.moveaxis(self.parameters, -1, 0)
         return np.stack([digamma(shape) - np.log(rate), -shape / rate], axis=-1)
 
     def _log_partition(self) -> Floats:
-        shape, rate = self.natural[..., 0] + 1.0, self.natural[..., 1]
+        shape, rate = np.moveaxis(self.parameters, -1, 0)
         return np.asarray(gammaln(shape) - shape * np.log(rate))
 
     def log_density(self, x: ArrayLike) -> Floats:

@@ -157,11 +157,6 @@ class LinearEP(ShowsParameters):
             # Afresh from the sites, so that the rounding of single updates does not add up.
             state.mean, state.covariance = _posterior(rows, state.sites)
             state.moved = _distance(before, state.mean, state.covariance)
-        self._warn_if_moving(state)
-        sites = Normal.from_natural(state.sites)
-        return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
-
-    def _warn_if_moving(self, state: _State) -> None:
         if state.moved > _SETTLED:
             warn(
                 f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
@@ -169,13 +164,14 @@ class LinearEP(ShowsParameters):
                 "columns, raise n_iter, or use schedule='serial'.",
                 ConvergenceWarning,
             )
+        sites = Normal.from_natural(state.sites)
+        return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
 
     def _parallel_sweep(self, state: _State, observed: Floats) -> None:
         mean = state.rows @ state.mean
         variance = ((state.rows @ state.covariance) * state.rows).sum(axis=1)
-        new, known = self._answers(mean, variance, state.sites, observed)
+        step, known = self._steps(mean, variance, state.sites, observed)
         state.n_skipped += int((~known).sum())
-        step = np.where(known[:, np.newaxis], new - state.sites, 0.0)
         # Sites of negative precision can be too much together, if not one by one, and sites with
         # rows that are alike overshoot, as each makes up for the same error.
         farthest = max(_FREE, state.moved)
@@ -191,32 +187,31 @@ class LinearEP(ShowsParameters):
             x, one = state.rows[row], slice(row, row + 1)
             cross_covariance = state.covariance @ x
             mean, variance = x @ state.mean, x @ cross_covariance
-            new, known = self._answers(mean, variance, state.sites[one], observed[one])
-            shift, precision = new[0] - state.sites[row]
+            (step,), known = self._steps(mean, variance, state.sites[one], observed[one])
+            shift, precision = step
             scale = 1.0 + precision * variance
             if not known[0] or scale * (x @ x) < _LEAST_PRECISION * variance:
                 state.n_skipped += 1
                 continue
-            state.sites[row] = new[0]
+            state.sites[row] += step
             state.covariance -= np.outer(precision / scale * cross_covariance, cross_covariance)
             state.mean += (shift - precision * mean) / scale * cross_covariance
 
-    def _answers(
+    def _steps(
         self, mean: Floats, variance: Floats, sites: Floats, observed: Floats
     ) -> tuple[Floats, NDArray[np.bool_]]:
-        """New natural parameters of sites, and which of them are any good."""
-        old = Normal.from_natural(sites)
-        cavity = Normal(mean, variance) / old
+        """Steps of the natural parameters of sites, and which of them are any good."""
+        cavity = Normal(mean, variance) / Normal.from_natural(sites)
         known = cavity.is_proper
-        new = sites.copy()
+        step = np.zeros_like(sites)
         if known.any():
-            cavity, old = cavity[known], old[known]
+            cavity = cavity[known]
             belief = self.operator.project(np.hstack([observed[known], cavity.parameters]))
+            answer = (1.0 - self.damping) * ((belief / cavity).natural - sites[known])
             proper = belief.is_proper
-            answer = (1.0 - self.damping) * (belief.natural - cavity.natural)
             known[known] = proper
-            new[known] = answer[proper] + self.damping * old.natural[proper]
-        return new, known
+            step[known] = answer[proper]
+        return step, known
 
 
 class _State:

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
+from skpc._threads import slices
 from skpc.messages.families import Message
 from skpc.messages.tables import MessageLayout, message_moments
 
@@ -77,16 +78,15 @@ class LogisticFactor(NamedTuple):
         """Below zero the beta message is about exp((alpha - 1) z) and above it about
         exp(-(beta - 1) z), within a constant factor: the product is near a normal density on
         either side."""
-        alpha, beta, mean, variance = rows.T
-        below, above = mean + (alpha - 1.0) * variance, mean - (beta - 1.0) * variance
-        lower = _normal_interval(below, mean, variance, np.minimum(below, 0.0))
-        upper = _normal_interval(above, mean, variance, np.maximum(above, 0.0))
-        peak = np.maximum(lower.peak, upper.peak)
-        low_left, low_right = lower.ends(peak)
-        up_left, up_right = upper.ends(peak)
-        left = np.stack([np.minimum(low_left, 0.0), np.maximum(up_left, 0.0)], axis=1)
-        right = np.stack([np.minimum(low_right, 0.0), np.maximum(up_right, 0.0)], axis=1)
-        return left, right
+        alpha, beta, mean, variance = (column[:, np.newaxis] for column in rows.T)
+        # A normal density times exp(a z) is another one, with this constant before it.
+        centre = mean + np.hstack([alpha - 1.0, 1.0 - beta]) * variance
+        height = 0.5 * ((centre - mean) / variance) * (centre + mean)
+        least, most = [-np.inf, 0.0], [0.0, np.inf]
+        fall = 0.5 * ((np.clip(centre, least, most) - centre) / np.sqrt(variance)) ** 2
+        peak = (height - fall).max(axis=1, keepdims=True)
+        radius = np.sqrt(2.0 * variance) * np.sqrt(np.maximum(height - peak + _DEPTH, 0.0))
+        return np.clip(centre - radius, least, most), np.clip(centre + radius, least, most)
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
         """See ``Factor``, which has an example."""
@@ -98,28 +98,6 @@ class LogisticFactor(NamedTuple):
     def value(self, u: Floats, variable: int) -> Floats:
         """See ``Factor``, which has an example."""
         return np.asarray(expit(u)) if variable == 0 else u
-
-
-class _Interval(NamedTuple):
-    """The density exp(height - (z - centre)^2 / 2 variance), and its log where it is greatest."""
-
-    centre: Floats
-    variance: Floats
-    height: Floats
-    peak: Floats
-
-    def ends(self, peak: Floats) -> tuple[Floats, Floats]:
-        """Where the density has fallen below a peak."""
-        fall = np.maximum(self.height - peak + _DEPTH, 0.0)
-        radius = np.sqrt(2.0 * self.variance) * np.sqrt(fall)
-        return self.centre - radius, self.centre + radius
-
-
-def _normal_interval(centre: Floats, mean: Floats, variance: Floats, mode: Floats) -> _Interval:
-    # A normal density times exp(a z) is another one, with this constant before it.
-    height = 0.5 * ((centre - mean) / variance) * (centre + mean)
-    fall = 0.5 * ((mode - centre) / np.sqrt(variance)) ** 2
-    return _Interval(centre, variance, height, height - fall)
 
 
 def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:
@@ -169,18 +147,16 @@ class CompoundGammaFactor:
     def panels(self, rows: Floats) -> tuple[Floats, Floats]:
         """Below r1 the product is within a constant factor of a gamma density, and above it of one
         with a smaller shape, which need not be positive."""
-        shape, rate = rows.T
-        bend = np.log(self.r1)
+        shape, rate = (column[:, np.newaxis] for column in rows.T)
         # A power that is not positive leaves nothing to normalise: the answer is then NaN.
         power = np.where(shape + self.s2 > 1.0, shape + self.s2 - 1.0, np.nan)
         tail = power - self.s1 - self.s2
-        left, right = _gamma_interval(power, rate)
-        low = np.minimum(left, bend), np.minimum(right, bend)
-        left, right = _gamma_interval(np.maximum(tail, _SMALL), rate)
+        left, right = _gamma_interval(np.hstack([power, np.maximum(tail, _SMALL)]), rate)
         # With a negative power the density falls from the bend on, by the rate at least.
-        right = np.where(tail > 0.0, right, np.log(self.r1 + _DEPTH / rate))
-        high = np.maximum(left, bend), np.maximum(right, bend)
-        return np.stack([low[0], high[0]], axis=1), np.stack([low[1], high[1]], axis=1)
+        right[:, 1:] = np.where(tail > 0.0, right[:, 1:], np.log(self.r1 + _DEPTH / rate))
+        bend = np.log(self.r1)
+        least, most = [-np.inf, bend], [bend, np.inf]
+        return np.clip(left, least, most), np.clip(right, least, most)
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
         """See ``Factor``, which has an example."""
@@ -307,8 +283,7 @@ class QuadratureOracle(ShowsParameters):
     def _statistics(self, messages: ArrayLike, projection: str) -> Floats:
         rows = check_messages(messages, self.layout)
         statistics = np.empty((len(rows), 2))
-        for start in range(0, len(rows), _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in slices(len(rows), _BLOCK):
             # NaN is the answer where there is no density to normalise.
             with np.errstate(invalid="ignore"):
                 values, weight = self._weighted_values(rows[block])

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import blas, lapack
 
 from skpc._arrays import Floats
+from skpc._threads import slices
 
 _BLOCK = 256
 #: Noise variances that are compared, evenly on a log scale, and the least of them, in prior
@@ -85,8 +86,7 @@ class BayesianRegression:
             If the noise is too small for floating point: below 1e-12 of the prior variance, say.
         """
         posterior = self
-        for start in range(0, len(features), _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in slices(len(features), _BLOCK):
             posterior = posterior._update_block(features[block], targets[block])
         return posterior
 
@@ -168,15 +168,11 @@ class SeparateRegressions:
         cls, n_features: int, *, prior_variance: float, noise_variance: ArrayLike
     ) -> SeparateRegressions:
         """The prior, eq. (9), with a noise variance for each output."""
-        noises = np.asarray(noise_variance, dtype=np.float64).tolist()
-        return cls(
-            tuple(
-                BayesianRegression.prior(
-                    n_features, 1, prior_variance=prior_variance, noise_variance=noise
-                )
-                for noise in noises
-            )
+        one = BayesianRegression.prior(
+            n_features, 1, prior_variance=prior_variance, noise_variance=math.nan
         )
+        noises = np.asarray(noise_variance, dtype=np.float64).tolist()
+        return cls(tuple(replace(one, noise_variance=noise) for noise in noises))
 
     @property
     def n_rows(self) -> int:
@@ -252,12 +248,11 @@ def noise_of_greatest_evidence(
     left = np.maximum(square - along.sum(axis=0), 0.0)
     signal = prior_variance * length
     least = _LEAST_NOISE * prior_variance
-    chosen = []
-    for output in range(along.shape[1]):
-        most = max(square[output] / n_rows, least)
-        noise = np.geomspace(least, most, _N_NOISES)
-        variance = noise[:, np.newaxis] + signal
-        log_determinant = np.log(variance).sum(axis=1) + (n_rows - len(length)) * np.log(noise)
-        distance = (along[:, output] / variance).sum(axis=1) + left[output] / noise
-        chosen.append(noise[np.argmin(log_determinant + distance)])
-    return np.array(chosen)
+    most = np.maximum(square / n_rows, least)
+    # Shapes: noises, outputs and directions.
+    noise = np.geomspace(least, most, _N_NOISES)
+    variance = noise[..., np.newaxis] + signal
+    log_determinant = np.log(variance).sum(axis=2) + (n_rows - len(length)) * np.log(noise)
+    distance = (along.T / variance).sum(axis=2) + left / noise
+    best = np.argmin(log_determinant + distance, axis=0)
+    return np.asarray(noise[best, np.arange(len(best))])

@@ -8,14 +8,15 @@ with mean and variance of the logarithm of a gamma variable, for gammas on many 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, polygamma
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, offsets
+from skpc._threads import in_threads, slices
 from skpc._validation import describe_column
 from skpc.messages.families import FAMILIES, Gamma, Message
 
@@ -26,7 +27,7 @@ _COLUMNS: dict[str, type[Message]] = {**FAMILIES, _LOG_GAMMA: Gamma}
 
 
 #: Rows whose features are computed at a time.
-_BLOCK = 2048
+_BLOCK = 1024
 #: Frequencies are reciprocals of length scales, and their squares have to be finite.
 _LEAST = 1e-300
 
@@ -79,11 +80,19 @@ def message_moments(
     >>> message_moments(np.array([[1.0, 3.0, 5.0]]), ["beta", "point"]).mean
     array([[0.25, 5.  ]])
     """
-    first = _first_columns(distributions)
+    _check_families(distributions, (*_COLUMNS, _POINT), "input_distributions may hold")
+    first = offsets([1 if family == _POINT else 2 for family in distributions])
     if rows.shape[1] != first[-1]:
         raise ValueError(
             f"input_distributions={tuple(distributions)} needs {first[-1]} columns (two for each "
             f"message, one for a point mass); found {rows.shape[1]}."
+        )
+    finite = np.isfinite(rows)
+    if not finite.all():
+        row, cell = np.argwhere(~finite)[0].tolist()
+        raise ValueError(
+            "X must not contain NaN or infinity: messages cannot be missing; "
+            f"found {rows[row, cell]} in {describe_column(cell, names)}, row {row}."
         )
     pairs = [
         (rows[:, column], np.zeros(len(rows)))
@@ -94,15 +103,10 @@ def message_moments(
     return Moments(*map(np.column_stack, zip(*pairs)))
 
 
-def _first_columns(distributions: Sequence[str]) -> Ints:
-    """The first column of each message, and behind them the number of columns."""
-    for family in distributions:
-        if family not in (*_COLUMNS, _POINT):
-            raise ValueError(
-                f"input_distributions may hold {', '.join(map(repr, (*_COLUMNS, _POINT)))}; "
-                f"found {family!r}."
-            )
-    return offsets([1 if family == _POINT else 2 for family in distributions])
+def _check_families(families: Sequence[str], allowed: Iterable[str], rule: str) -> None:
+    for family in families:
+        if family not in allowed:
+            raise ValueError(f"{rule} {', '.join(map(repr, allowed))}; found {family!r}.")
 
 
 def _moments(family: str, rows: Floats, column: int, names: Any) -> tuple[Floats, Floats]:
@@ -119,12 +123,9 @@ def _check_proper(messages: Message, rows: Floats, column: int, names: Any) -> N
         return
     row = int(messages.is_proper.argmin())
     # The mean of a normal may have either sign; all other parameters are positive.
-    is_location = messages.name == "normal"
-    first = rows[row, column]
-    offset = int(np.isfinite(first) and (is_location or first > 0.0))
-    wanted = "finite" if is_location and offset == 0 else "positive and finite"
+    offset = int(messages.name == "normal" or rows[row, column] > 0.0)
     raise ValueError(
-        f"The {messages.parameter_names[offset]} of a {messages.name} message must be {wanted}; "
+        f"The {messages.parameter_names[offset]} of a {messages.name} message must be positive; "
         f"found {rows[row, column + offset]} in {describe_column(column + offset, names)}, "
         f"row {row}."
     )
@@ -159,12 +160,7 @@ class MessageLayout:
     target: int
 
     def __post_init__(self) -> None:
-        for family in self.distributions:
-            if family not in FAMILIES:
-                raise ValueError(
-                    f"Messages of a factor may be {', '.join(map(repr, FAMILIES))}; "
-                    f"found {family!r}."
-                )
+        _check_families(self.distributions, FAMILIES, "Messages of a factor may be")
         if not 0 <= self.target < len(self.distributions):
             raise ValueError(
                 f"target must be the position of one of the {len(self.distributions)} variables "
@@ -178,9 +174,8 @@ class MessageLayout:
 
     def message(self, rows: Floats, position: int) -> Message:
         """The messages from the variable at this position."""
-        first = int(_first_columns(self.distributions)[position])
         family = FAMILIES[self.distributions[position]]
-        return family.from_parameters(rows[:, first : first + 2])
+        return family.from_parameters(rows[:, 2 * position : 2 * position + 2])
 
     def incoming(self, rows: Floats) -> Message:
         """The messages from the target to the factor."""
@@ -262,11 +257,13 @@ class MessageFeatures(NamedTuple):
     def transform(self, moments: Moments) -> Floats:
         """Features of messages, shape (n_rows, n_outer)."""
         out = np.empty((len(moments.mean), len(self.outer_phase)))
-        for start in range(0, len(out), _BLOCK):
-            block = slice(start, start + _BLOCK)
+
+        def fill(block: slice) -> None:
             inner = np.cos(moments.mean[block] @ self.frequency + self.phase)
             inner *= np.exp(moments.variance[block] @ self.damping)
             np.cos(inner @ self.outer_frequency + self.outer_phase, out=out[block])
+
+        in_threads(fill, slices(len(out), _BLOCK))
         out *= math.sqrt(2.0 / out.shape[1])
         return out
 
