@@ -104,10 +104,7 @@ class Temperature(NamedTuple):
         return np.asarray(softmax(self.inverse * evidence, axis=1))
 
 
-_CALIBRATIONS: dict[str, type[Sigmoid] | type[Temperature]] = {
-    "sigmoid": Sigmoid,
-    "temperature": Temperature,
-}
+_CALIBRATIONS: dict[str, Any] = {"sigmoid": Sigmoid, "temperature": Temperature}
 
 
 def _calibrates(machine: Any) -> bool:
