@@ -112,7 +112,7 @@ def named(given: Any, parameter: str, known: Mapping[str, str] | None = None) ->
     Raises
     ------
     ValueError
-        If the list does not hold such pairs, or has a name twice.
+        If the list does not hold such pairs.
     """
     if known is None and (not isinstance(given, Sequence) or isinstance(given, str)):
         return [(parameter, given)]
@@ -126,9 +126,6 @@ def named(given: Any, parameter: str, known: Mapping[str, str] | None = None) ->
         if not is_pair or not isinstance(entry[0], str):
             raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
         pairs.append(tuple(entry))
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"The names of {parameter} must differ; got {names}.")
     return pairs
 
 

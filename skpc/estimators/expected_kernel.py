@@ -26,7 +26,6 @@ from skpc._validation import (
     coefficients_of_pairs,
     fit_context,
 )
-from skpc.circuit import Circuit
 from skpc.domain import column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import (
@@ -36,6 +35,7 @@ from skpc.estimators._estimator import (
     check_target,
     parameter,
 )
+from skpc.estimators._pools import refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
@@ -182,26 +182,16 @@ class ExpectedKernelMachine(TableEstimator):
         if self.density is None:
             return self._fit_default(table, weight)
         density = clone(self.density)
-        if not hasattr(density, "categorical_features"):
-            raise ValueError(
-                f"density must be a density estimator of skpc, got {density!r}; use "
-                "CutsetNetworkBD(structured=True)"
-            )
+        refuse_other_density(density, type(self).__name__)
         _hand_down(self, density)
         density.fit(table, sample_weight=weight)
         try:
-            circuit, reason = density.circuit_, ""
+            _ = density.circuit_
         except AttributeError as error:
-            circuit, reason = None, f" ({error})" if hasattr(type(density), "circuit_") else ""
-        if not isinstance(circuit, Circuit):
-            wanted = (
-                "what its to_mixture() returns" if hasattr(density, "to_mixture") else "another"
-            )
             raise ValueError(
                 "density must have a circuit_ once it has been fitted, but "
-                f"{type(density).__name__} has none{reason}; use {wanted}, or "
-                "CutsetNetworkBD(structured=True)"
-            )
+                f"{type(density).__name__} has none ({error}); use CutsetNetworkBD(structured=True)"
+            ) from error
         return density
 
     def _fit_default(self, table: Any, weight: Floats) -> CircuitDensity:

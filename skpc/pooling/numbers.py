@@ -383,7 +383,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     for m in np.flatnonzero(is_learned & ~is_density).tolist():
         residual, sd = values - mean[:, m], np.sqrt(variance[:, m])
         of_rest = residual[rest], sd[rest], gating[rest], weight[rest]
-        noise[m] = HeteroscedasticNoise.fit(*of_rest, REGRESSOR_SCALES)
+        noise[m] = HeteroscedasticNoise.fit(*of_rest)
         of_normals = mean[:, m], noise[m].sds(sd, gating)
         forms = [
             target.normals(*of_normals, np.tile(one, (len(values), 1)), atoms)

@@ -187,9 +187,5 @@ def _gather(folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]) -> Out
     n_members = len(predictions) // len(folds)
     of_members = [zip(*predictions[m::n_members]) for m in range(n_members)]
     joined = [[np.concatenate(of_folds) for of_folds in member] for member in of_members]
-    return OutOfFold(
-        tuple(np.stack(one, axis=1) for one in zip(*joined)),
-        np.concatenate([fold.test_index for fold in folds]),
-        np.concatenate([fold.test_weight for fold in folds]),
-        np.concatenate([fold.test_rows for fold in folds]),
-    )
+    of_tests = map(np.concatenate, zip(*(fold[1:] for fold in folds)))
+    return OutOfFold(tuple(np.stack(one, axis=1) for one in zip(*joined)), *of_tests)

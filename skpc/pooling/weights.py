@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.preprocessing import MinMaxScaler
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
-from skpc.learning import mixture_weights
 from skpc.pooling.folds import observed_fraction
 
 #: Log pool: strengths, in rows, of the pull of mean weights towards equal ones and of offsets
@@ -34,8 +34,8 @@ _LEAST = 1e-9
 _MAX_ITER = 300
 #: Variances below this part of that of the target count as this.
 _SMALLEST_VARIANCE = 1e-8
-#: Noise: rounds of EM, and the smallest variance, as a part of the mean square of the residuals.
-_ROUNDS, _LEAST_VARIANCE = 5, 1e-6
+#: Noise: the smallest variance, as a part of the mean square of the residuals.
+_LEAST_VARIANCE = 1e-6
 
 
 class LogPool(NamedTuple):
@@ -90,29 +90,28 @@ class LogPool(NamedTuple):
         rows = _counted(evidence, observed, label, weight, log_prior)
         evidence, observed, label, weight, log_prior = rows
         n_members, n_classes = evidence.shape[1:]
-        of_label = np.arange(len(label)), label
-        observed = observed[:, np.newaxis]
-        share = np.stack([1.0 - observed, observed])
+        observed, of_label = observed[:, np.newaxis], (np.arange(len(label)), label)
+        shares = np.hstack([1.0 - observed, observed])
+        # The score of each row and class is linear in u and v.
+        factors = shares[:, np.newaxis, :, np.newaxis] * evidence.swapaxes(1, 2)[:, :, np.newaxis]
+        factors = factors.reshape(-1, 2 * n_members)
+        near, apart = _PRIOR_ROWS / 4.0, _PRIOR_ROWS_APART
+        pairs = np.array([[near + apart, near - apart], [near - apart, near + apart]])
+        pull = block_diag(np.kron(pairs, np.eye(n_members)), _PRIOR_ROWS * np.eye(n_classes))
+        start = np.append(np.full(2 * n_members, 1.0 / n_members), np.zeros(n_classes))
 
         def loss(free: Floats) -> tuple[float, Floats]:
-            w, b = free[: 2 * n_members].reshape(2, n_members), free[2 * n_members :]
-            pooled = _weighted((share * w[:, np.newaxis]).sum(axis=0), evidence)
-            score = log_prior + observed * b + pooled
-            log_sum = np.logaddexp.reduce(score, axis=1)
-            excess = np.exp(score - log_sum[:, np.newaxis])
-            excess[of_label] -= 1.0
-            excess *= weight[:, np.newaxis]
-            of_rows = (evidence @ excess[:, :, np.newaxis])[:, :, 0]
-            from_equal, apart = w.mean(axis=0) - 1.0 / n_members, w[0] - w[1]
-            pull = _PRIOR_ROWS * (from_equal @ from_equal + b @ b)
-            pull += _PRIOR_ROWS_APART * (apart @ apart)
-            slope_w = (share * of_rows).sum(axis=1) + _PRIOR_ROWS * from_equal
-            slope_w += 2.0 * _PRIOR_ROWS_APART * np.array([apart, -apart])
-            slope_b = (excess * observed).sum(axis=0) + 2.0 * _PRIOR_ROWS * b
-            return float(weight @ (log_sum - score[of_label]) + pull), np.append(slope_w, slope_b)
+            w, b = np.split(free, [2 * n_members])
+            score = log_prior + observed * b + (factors @ w).reshape(-1, n_classes)
+            log_prob = log_softmax(score, axis=1)
+            excess = weight[:, np.newaxis] * np.exp(log_prob)
+            excess[of_label] -= weight
+            slope = np.append(excess.ravel() @ factors, (excess * observed).sum(axis=0))
+            of_pull = pull @ (free - start)
+            value = (free - start) @ of_pull - weight @ log_prob[of_label]
+            return value, slope + 2.0 * of_pull
 
         bounds = [(0.0, None)] * (2 * n_members) + [(None, None)] * n_classes
-        start = np.append(np.full(2 * n_members, 1.0 / n_members), np.zeros(n_classes))
         free = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
         return cls(free[: 2 * n_members].reshape(2, n_members), free[2 * n_members :])
 
@@ -141,7 +140,8 @@ class LogPool(NamedTuple):
         """
         share = observed[:, np.newaxis]
         of_rows = (1.0 - share) * self.weights[0] + share * self.weights[1]
-        return np.where(share > 0.0, share * self.offsets + _weighted(of_rows, evidence), 0.0)
+        pooled = (of_rows[:, np.newaxis] @ evidence)[:, 0]
+        return np.where(share > 0.0, share * self.offsets + pooled, 0.0)
 
 
 def _counted(
@@ -156,11 +156,6 @@ def _counted(
     log_prior = np.where(unknown, -np.inf, log_prior)[counts]
     evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
     return evidence, observed[counts], label[counts], weight[counts], log_prior
-
-
-def _weighted(of_rows: Floats, evidence: Floats) -> Floats:
-    """Evidence of shape (n_rows, n_classes) by the weights of members in each row."""
-    return np.asarray((of_rows[:, np.newaxis] @ evidence)[:, 0])
 
 
 class GatingFeatures(NamedTuple):
@@ -287,9 +282,9 @@ class HeteroscedasticNoise(NamedTuple):
 
     @classmethod
     def fit(
-        cls, residual: Floats, sd: Floats, features: Floats, weight: Floats, factors: Floats
+        cls, residual: Floats, sd: Floats, features: Floats, weight: Floats
     ) -> HeteroscedasticNoise:
-        """Maximise the likelihood of residuals under scale mixtures of normals, by EM.
+        """Maximise the likelihood of normal residuals.
 
         Parameters
         ----------
@@ -301,37 +296,22 @@ class HeteroscedasticNoise(NamedTuple):
             What the variance may depend on; the first column is constant one.
         weight : ndarray of shape (n_rows,)
             Not negative, some positive.
-        factors : ndarray of shape (n_factors,)
-            How many times as wide the components of a mixture are.
         """
         share = weight / weight.sum()
         mean_square = float(share @ residual**2)
         least = max(_LEAST_VARIANCE * mean_square, np.finfo(np.float64).tiny)
-        coef = np.zeros(features.shape[1])
-        coef[0] = np.log(max(mean_square, least))
-        noise, squared = cls(coef, least), residual**2
-        for _ in range(_ROUNDS):
-            noise = noise._replace(coef=noise._m_step(squared, sd, features, share))
-            sds = noise.sds(sd, features)[:, np.newaxis] * factors
-            joint = -0.5 * (residual[:, np.newaxis] / sds) ** 2 - np.log(sds)
-            joint = joint + log_or_inf(mixture_weights(joint, weight))
-            responsibility = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
-            # A residual of a wide component counts as a smaller one.
-            squared = residual**2 * (responsibility @ factors**-2.0)
-        return noise
+        start = np.zeros(features.shape[1])
+        start[0] = np.log(max(mean_square, least))
+
+        def loss(coef: Floats) -> tuple[float, Floats]:
+            noise = np.exp(features @ coef)
+            variance = np.maximum(sd**2 + noise, least)
+            ratio = residual**2 / variance
+            slope = share * (1.0 - ratio) * noise / variance
+            return float(share @ (np.log(variance) + ratio)), slope @ features
+
+        return cls(minimize(loss, start, jac=True, method="L-BFGS-B").x, least)
 
     def sds(self, sd: Floats, features: Floats) -> Floats:
         """Standard deviation of each row."""
         return np.sqrt(np.maximum(sd**2 + np.exp(features @ self.coef), self.least))
-
-    def _m_step(self, squared: Floats, sd: Floats, features: Floats, share: Floats) -> Floats:
-        """Coefficients under which normal residuals with these squares are most likely."""
-
-        def loss(coef: Floats) -> tuple[float, Floats]:
-            noise = np.exp(features @ coef)
-            variance = np.maximum(sd**2 + noise, self.least)
-            ratio = squared / variance
-            slope = share * (1.0 - ratio) * noise / variance
-            return float(share @ (np.log(variance) + ratio)), slope @ features
-
-        return np.asarray(minimize(loss, self.coef, jac=True, method="L-BFGS-B").x)

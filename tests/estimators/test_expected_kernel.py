@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
@@ -16,7 +16,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
 from sklearn.utils import get_tags
 
-from skpc import CutsetNetworkBD, ExpectedKernelSVC, ExpectedKernelSVR, SoftLearnSPN
+from skpc import (
+    CutsetNetworkBD,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+)
 from skpc.queries import log_likelihood
 from tests.estimators.cheap import NETWORK
 from tests.naive import kernels as naive
@@ -257,22 +263,11 @@ def test_missing_training_cells_need_a_structured_density():
     assert model.score(X, y) > 0.2
 
 
-class CircuitlessDensity(BaseEstimator):
-    def __init__(self, categorical_features="auto"):
-        self.categorical_features = categorical_features
-
-    def fit(self, X, y=None, sample_weight=None):
-        return self
-
-    def to_mixture(self):
-        """A density with a circuit."""
-
-
 def test_a_density_without_a_circuit_is_refused():
     X, y = numbers()
-    with pytest.raises(ValueError, match=r"CircuitlessDensity has none; use what its to_mixture"):
-        ExpectedKernelSVR(CircuitlessDensity()).fit(X, y)
-    with pytest.raises(ValueError, match=r"density estimator of skpc, got Ridge\(\)"):
+    with pytest.raises(ValueError, match=r"MixtureOfAllTrees has none .*; use CutsetNetworkBD"):
+        ExpectedKernelSVR(MixtureOfAllTrees(max_iter=1)).fit(X, y)
+    with pytest.raises(TypeError, match=r"of ExpectedKernelSVR .*; Ridge\(\) has no fit_rows"):
         ExpectedKernelSVR(Ridge()).fit(X, y)
 
 
