@@ -13,6 +13,7 @@ from skpc._arrays import Codes, Floats, Ints
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import axes_of_others, fit_axes, fit_numbers
+from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
@@ -318,10 +319,11 @@ class Domain(TableCoder):
         rows : ndarray of shape (n_rows, n_features)
             Encoded rows, NaN where missing.
         weight : ndarray of shape (n_rows,)
-            Positive.
+            Not negative; a row of weight zero is absent.
         """
         if self.axes is None or self.numbers is None:
             return self
+        rows, weight = present_rows(rows, weight)
         return replace(self, axes=axes_of_others(rows, weight, self.axes, self.numbers))
 
     def _with_column(

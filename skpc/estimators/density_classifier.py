@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -186,7 +187,8 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
             self.class_count_ = np.bincount(code, weight)
-            priors, shares = self._given_priors(), self.class_count_ / self.class_count_.sum()
+            shares = self.class_count_ / self.class_count_.sum()
+            self.class_prior_ = shares if self.priors is None else self._given_priors()
             checked = table, weight, code
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
@@ -194,7 +196,6 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
             data = ClassData(self.domain_, rows, code, self.classes_, log_or_inf(shares), rates)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
-            self.class_prior_ = self._class_prior(shares) if priors is None else priors
         return self
 
     def _members(
@@ -227,18 +228,13 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
             if isinstance(fitted, ClassDensities)
         }
 
-    def _class_prior(self, shares: Floats) -> Floats:
-        """Shares of the classes; a single joint density gives its own probabilities."""
         fitted, *others = self._pool.fitted
-        if not others and fitted.joint:
-            prior = np.exp(fitted.log_prior)
-            return np.asarray(prior / prior.sum())
-        return shares
+        if self.priors is None and not others and fitted.joint:
+            # A single joint density gives its own probabilities.
+            self.class_prior_ = softmax(fitted.log_prior)
 
-    def _given_priors(self) -> Floats | None:
+    def _given_priors(self) -> Floats:
         n_classes = len(self.classes_)
-        if self.priors is None:
-            return None
         prior = np.array(self.priors, dtype=np.float64)
         if prior.shape != (n_classes,):
             raise ValueError(

@@ -202,11 +202,10 @@ def fit_best(
     random_state = check_random_state(random_state)
     split = next(deal(weight, 1.0 / _COMPARED, random_state))
     fold = Fold.from_split(rows, split, [_REMOVED], random_state)
-    kept = fold.train_weight > 0.0
-    training_data = rows[kept], fold.train_weight[kept]
+    kept = fold.train_weight
     # Axes that held-out rows have a part in would speak for densities with bins.
-    without = domain.with_axes_of(*training_data)
-    fitted = in_threads(lambda one: clone(one).fit_rows(without, *training_data), candidates)
+    without = domain.with_axes_of(rows, kept)
+    fitted = in_threads(lambda one: clone(one).fit_rows(without, rows, kept), candidates)
     test_data = rows[fold.test_index], fold.test_weight, fold.test_rows
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num([score(one._density, *test_data) for one in fitted], nan=-np.inf)

@@ -40,10 +40,7 @@ class RowData(NamedTuple):
     def without(self, fold: Fold) -> RowData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         # Axes that held-out rows have a part in would speak for densities with bins.
-        some = fold.train_weight > 0.0
-        return RowData(
-            self.domain.with_axes_of(self.rows[some], fold.train_weight[some]), self.rows
-        )
+        return RowData(self.domain.with_axes_of(self.rows, fold.train_weight), self.rows)
 
     def fit(self, member: Member, weight: Floats, seed: int) -> Any:
         """See :class:`~skpc.pooling.pool.TrainingData`."""

@@ -169,9 +169,8 @@ class NumberData(NamedTuple):
     def without(self, fold: Fold) -> NumberData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         # Axes follow only the rows that the fold leaves to learn from.
-        some = fold.train_weight > 0.0
-        rows = labelled(self.rows, self.values)[some]
-        domain = self.target.domain.with_axes_of(rows, fold.train_weight[some])
+        rows = labelled(self.rows, self.values)
+        domain = self.target.domain.with_axes_of(rows, fold.train_weight)
         return self._replace(target=self.target._replace(domain=domain))
 
     def fit(self, member: Member, weight: Floats, seed: int) -> Any:

@@ -146,8 +146,7 @@ def fit_density(
     ``model`` is a density estimator, or what this has returned for all rows, which shows what to
     choose.
     """
-    some = weight > 0.0
-    merged = merge_rows(rows[some], weight[some])
+    merged = merge_rows(rows, weight)
     if hasattr(model, "domain_"):
         return model._fit_again(domain, *merged)
     return clone(model).fit_rows(domain, *merged, rows_val)
