@@ -212,11 +212,9 @@ def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Float
         # The reach may be less than rounding far away from the typical values.
         begin = np.minimum(atoms - number.reach, np.nextafter(atoms, -np.inf))
         end = np.maximum(atoms + number.reach, np.nextafter(atoms, np.inf))
-    inside = np.zeros(len(edges), dtype=bool)
-    for low, high in zip(begin, end):
-        tolerance = 1e-6 * (high - low)
-        inside |= (edges >= low - tolerance) & (edges <= high + tolerance)
-    merged = np.unique(np.concatenate([edges[~inside], begin, end]))
+    tolerance, places = 1e-6 * (end - begin), edges[:, np.newaxis]
+    inside = (places >= begin - tolerance) & (places <= end + tolerance)
+    merged = np.unique(np.concatenate([edges[~inside.any(axis=1)], begin, end]))
     # Neighbouring atoms share an edge, which rounding may have made two.
     merged = merged[np.append(True, np.diff(merged) > number.reach)]
     below = np.interp(merged, edges, cumulated)

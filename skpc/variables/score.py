@@ -99,15 +99,8 @@ class Score(NamedTuple):
             offset = self.centre + self.spread * mean - centre
             return offset, offset**2 + (self.spread * sd) ** 2
         moments, flat = np.empty((2, len(mean))), np.array(self, dtype=np.float64)
-        _quadrature(flat, self._knots, _NODES, _WEIGHTS, mean, sd, float(centre), moments)
+        _quadrature(flat, _NODES, _WEIGHTS, mean, sd, float(centre), moments)
         return moments[0], moments[1]
-
-    @property
-    def _knots(self) -> Floats:
-        """Scores between which the inverse of the score is smooth, increasing."""
-        plain = Score(power=self.power, low=self.low, high=self.high)
-        ends = plain.transform(np.array([self.low, self.high]))
-        return np.sort([*ends, 0.0])
 
 
 class ScoredColumn(NamedTuple):
@@ -324,7 +317,6 @@ def _values(score: Floats, z: Floats, x: Floats) -> None:
 @kernel(new_arrays=True)
 def _quadrature(
     score: Floats,
-    knots: Floats,
     nodes: Floats,
     weights: Floats,
     mean: Floats,
@@ -332,11 +324,10 @@ def _quadrature(
     centre: float,
     moments: Floats,
 ) -> None:
-    """Moments of values whose scores are normal, piece by piece between the knots.
+    """Moments of values whose scores are normal, piece by piece.
 
     =======  ==========  ==============================================================
     score    (7,)        the score
-    knots    (n_knots,)  scores between which its inverse is smooth, increasing
     nodes    (n_nodes,)  of a quadrature rule on the unit interval
     weights  (n_nodes,)  of the nodes
     mean     (n,)        means of the scores
@@ -350,12 +341,15 @@ def _quadrature(
     above, below = inverse.lower > -math.inf, inverse.upper < math.inf
     least = inverse.bottom if below and not above else -math.inf
     greatest = inverse.top if above and not below else math.inf
+    # Between these scores the inverse is smooth.
+    middle = min(max(0.0, inverse.bottom), inverse.top)
+    knots = (min(inverse.bottom, 0.0), middle, max(inverse.top, 0.0), math.inf)
     for i in range(len(mean)):
         total, square = 0.0, 0.0
         # Less than 1e-15 of a normal distribution lies further out.
         begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
-        for piece in range(len(knots) + 1):
-            end = min(max(knots[piece], begin), last) if piece < len(knots) else last
+        for knot in knots:
+            end = min(max(knot, begin), last)
             size, at = end - begin, 0
             # Exponentials of bounds are less smooth than powers: they take the longest rule.
             rule = 0 if not (above or below) else len(_IN_SDS)
