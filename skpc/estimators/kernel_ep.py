@@ -305,7 +305,10 @@ class KernelEPOperator(RegressorMixin, Estimator):
         """Fix what the first rows fix, and learn from them."""
         self._rows: tuple[tuple[Floats, Floats], ...] = ()
         random_state = check_random_state(self.random_state)
-        inner, outer = self._inner_length_scale_sq(moments), self.outer_length_scale_sq
+        n_variables, n_outputs = moments.mean.shape[1], targets.shape[1]
+        inner = self._for_each("inner_length_scale_sq", n_variables, "variables")
+        inner = inner_length_scale_sq(moments) if inner is None else inner
+        outer = self.outer_length_scale_sq
         some = moments
         if len(moments.mean) > _MEDIAN_ROWS:
             chosen = random_state.choice(len(moments.mean), _MEDIAN_ROWS, replace=False)
@@ -320,7 +323,11 @@ class KernelEPOperator(RegressorMixin, Estimator):
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
         self.y_mean_ = targets.mean(axis=0)
         self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
-        noise = self._noise_variance(targets, moments)
+        noise = self._for_each("noise_variance", n_outputs, "outputs")
+        if noise is None:
+            blocks = self._feature_blocks(moments)
+            standardised = ((features, self._standardised(targets[b])) for features, b in blocks)
+            noise = noise_of_greatest_evidence(standardised, self.prior_variance)
         self.noise_variance_ = noise * self.y_scale_**2
         shared = {"prior_variance": self.prior_variance}
         self.posterior_: BayesianRegression | SeparateRegressions = (
@@ -332,25 +339,21 @@ class KernelEPOperator(RegressorMixin, Estimator):
         )
         self._learn(rows, targets, moments)
 
-    def _noise_variance(self, targets: Floats, moments: Moments) -> Floats:
-        """The noise variance of each output, for standardised targets."""
-        n_outputs = targets.shape[1]
-        if isinstance(self.noise_variance, str):
-            blocks = self._feature_blocks(moments)
-            return noise_of_greatest_evidence(
-                ((features, self._standardised(targets[block])) for features, block in blocks),
-                self.prior_variance,
+    def _for_each(self, parameter: str, n: int, what: str) -> Floats | None:
+        """A positive number for each output or variable; None where a rule chooses it."""
+        given = getattr(self, parameter)
+        if isinstance(given, str):
+            return None
+        numbers = np.asarray(given, dtype=np.float64)
+        if numbers.shape not in ((), (n,)) or not (numbers > 0.0).all():
+            raise ValueError(
+                f"{parameter} needs one positive number, or one for each of the {n} {what}; found "
+                f"{given!r}."
             )
-        return _positive_for_each(self.noise_variance, "noise_variance", n_outputs, "outputs")
+        return np.broadcast_to(numbers, n).copy()
 
     def _standardised(self, targets: Floats) -> Floats:
         return (targets - self.y_mean_) / self.y_scale_
-
-    def _inner_length_scale_sq(self, moments: Moments) -> Floats:
-        if isinstance(self.inner_length_scale_sq, str):
-            return inner_length_scale_sq(moments)
-        lengths, n_variables = self.inner_length_scale_sq, moments.mean.shape[1]
-        return _positive_for_each(lengths, "inner_length_scale_sq", n_variables, "variables")
 
     def _learn(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         standardised = self._standardised(targets)
@@ -402,14 +405,3 @@ class KernelEPOperator(RegressorMixin, Estimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _positive_for_each(given: Any, parameter: str, n: int, what: str) -> Floats:
-    """A positive number for each output or variable, from one of them or one for all."""
-    numbers = np.asarray(given, dtype=np.float64)
-    if numbers.shape not in ((), (n,)) or not (numbers > 0.0).all():
-        raise ValueError(
-            f"{parameter} needs one positive number, or one for each of the {n} {what}; found "
-            f"{given!r}."
-        )
-    return np.broadcast_to(numbers, n).copy()

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, added, check_memory
@@ -229,13 +230,10 @@ class TableMixture(CircuitDensity):
         _, rows = self._encode(X)
         columns, model, *_ = self._mixture
         joint = model.joint(columns.cells(rows))
-        best = joint.max(axis=0)
         # Scores whose squares overflow are impossible under all components, and do not count.
-        far = np.isneginf(best)
+        far = np.isneginf(joint).all(axis=0)
         joint[:, far] = np.log(model.weights[model.component] * model.proportion)[:, np.newaxis]
-        joint = np.exp(joint - np.where(far, 0.0, best))
-        by_component = model.by_component(joint)
-        return np.asarray((by_component / by_component.sum(axis=0)).T)
+        return model.by_component(softmax(joint, axis=0)).T
 
     def predict(self, X: Any) -> Ints:
         """The most probable component of each row.
