@@ -352,6 +352,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
 
         Raises
         ------
+        TypeError
+            If the density is not one of skpc.
         ValueError
             If a cell or a target is infinite, the density has no circuit, or rows have missing
             cells and the circuit of the density is not structured-decomposable.

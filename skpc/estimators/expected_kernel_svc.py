@@ -249,6 +249,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
         Raises
         ------
+        TypeError
+            If the density is not one of skpc.
         ValueError
             If there is one class only, a cell is infinite, the density has no circuit, rows
             have missing cells and the circuit of the density is not structured-decomposable, or a

@@ -361,8 +361,6 @@ class ScoredNormals(Form):
 class ScaleMixture(Form):
     """Scale mixtures: copies of a distribution, stretched around its mean, which does not change.
 
-    Only pools of predictions use them.
-
     Parameters
     ----------
     form : Form
