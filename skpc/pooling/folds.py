@@ -206,7 +206,9 @@ def fit_best(
     # Axes that held-out rows have a part in would speak for densities with bins.
     without = domain.with_axes_of(rows, kept)
     fitted = in_threads(lambda one: clone(one).fit_rows(without, rows, kept), candidates)
-    test_data = rows[fold.test_index], fold.test_weight, fold.test_rows
+    # Columns that no learner sees do not count.
+    held = np.where(domain.unseen.is_hidden, np.nan, rows[fold.test_index])
+    test_data = held, fold.test_weight, fold.test_rows
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num([score(one._density, *test_data) for one in fitted], nan=-np.inf)
     scores[0] += worth
