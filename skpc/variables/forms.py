@@ -25,8 +25,6 @@ from skpc.variables.score import ScoredColumn
 _TINY = 1e-300
 #: Parts less probable than this add nothing to a mean.
 NOTHING = 1e-12
-#: A smaller probability of a cell is taken from the density in its middle.
-_SMALLEST_MASS = 1e-10
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
 
@@ -413,23 +411,10 @@ class ScaleMixture(Form):
         copies = self.log_densities(x) + log_or_inf(self.prob)
         return np.asarray(np.logaddexp.reduce(copies, axis=1))
 
-    def log_densities(self, x: Floats, step: float = 0.0) -> Floats:
-        """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors).
-
-        With a step it is the mean density in the cell of a lattice around ``x``: over all cells the
-        densities times the step sum to one.
-        """
+    def log_densities(self, x: Floats) -> Floats:
+        """Log density (nats) of each copy at an ``x`` for each row, shape (n, n_factors)."""
         copies = [self.form.log_density(at) for at in self._unstretched(x)]
-        log_density = np.array(copies).T - np.log(self.factors)
-        if step == 0.0:
-            return log_density
-        ends = (self._unstretched(x + side) for side in (-step / 2, step / 2))
-        for column, low, high in zip(log_density.T, *ends):
-            mass = self.form.below(high) - self.form.below(low)
-            # Differences of numbers close to one are rounding.
-            exact = mass > _SMALLEST_MASS
-            column[exact] = np.log(mass[exact] / step)
-        return log_density
+        return np.array(copies).T - np.log(self.factors)
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""

@@ -135,14 +135,9 @@ class Number(NamedTuple):
         """Distance from an atom up to which a value is that atom."""
         return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
-    def atom_of(self, values: Floats) -> Ints:
-        """The number of the atom that each value is, -1 for the others."""
-        state = states_among(self.atoms, self.reach, values)
-        return np.where(state < len(self.atoms), state, -1)
-
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
-        return self.atom_of(values) >= 0
+        return states_among(self.atoms, self.reach, values) < len(self.atoms)
 
     @property
     def range_of_draws(self) -> tuple[float, float]:
