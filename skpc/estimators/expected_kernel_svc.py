@@ -221,7 +221,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     >>> model.predict([[1, 0], [np.nan, 0]])
     array(['yes', 'no'], dtype='<U3')
     >>> model.decision_function([[1, 0], [np.nan, 0]]).round(1)
-    array([ 1. , -0.7])
+    array([ 1. , -0.8])
     >>> model.predict_proba([[1, 0], [np.nan, 0]]).round(2)
     array([[0.02, 0.98],
            [0.95, 0.05]])
