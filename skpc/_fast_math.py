@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from skpc._jit import inlined, internal_kernel
+from skpc._jit import inlined, kernel
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
@@ -17,7 +17,7 @@ _EXPONENT_OF_1 = np.int64(1023 << 52)
 _EXPONENT_OF_2_52 = np.int64((1023 + 52) << 52)
 
 
-@internal_kernel
+@kernel
 def fast_exp(x: float) -> float:
     """Exponential by range reduction and a polynomial; relative error below 4e-14,
     and below 1e-14 for arguments above -20.

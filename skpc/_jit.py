@@ -38,11 +38,11 @@ class _Decorator(Protocol):
     def __call__(self, *, new_arrays: bool) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def _decorator(inline: bool) -> _Decorator:
+def _decorator(**options: bool) -> _Decorator:
     def decorate(func: Any = None, *, new_arrays: bool = False) -> Any:
         if func is None:
             return lambda func: decorate(func, new_arrays=new_arrays)
-        KERNELS.append(dispatcher(func, inline, new_arrays))
+        KERNELS.append(dispatcher(func, new_arrays=new_arrays, **options))
         return KERNELS[-1]
 
     return cast(_Decorator, decorate)
@@ -56,14 +56,14 @@ def _decorator(inline: bool) -> _Decorator:
 #:
 #: A function that makes arrays, or calls one that returns new ones, says ``new_arrays=True``. The
 #: others do without numba's counts of references.
-kernel: _Decorator = _decorator(inline=False)
+kernel: _Decorator = _decorator(internal=False, inlined=False)
 
-#: Compile a function that only kernels (and tests) call: the name tells readers so.
-internal_kernel: _Decorator = _decorator(inline=False)
+#: Compile a function that kernels alone call; Python cannot.
+internal_kernel: _Decorator = _decorator(internal=True, inlined=False)
 
 #: Compile a small part of kernels, to be copied into each of its callers. Worth it where a call
 #: would cost more than the work: an array to hand over is seven words.
-inlined: _Decorator = _decorator(inline=True)
+inlined: _Decorator = _decorator(internal=True, inlined=True)
 
 
 def _popcount(typingctx: Any, word: Any) -> Any:

@@ -111,12 +111,9 @@ class CircuitAnswers(NamedTuple):
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`Density`."""
         chosen = np.arange(rows.shape[1]) if columns is None else np.asarray(columns, dtype=int)
-        is_category = self.domain.is_categorical[chosen]
         incomplete = np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
         filled = rows.copy()
-        filled[incomplete] = expected_cells(
-            self.circuit, rows[incomplete], chosen[~is_category], chosen[is_category]
-        )
+        filled[incomplete] = expected_cells(self.circuit, rows[incomplete], chosen)
         return filled
 
     def modes(self, rows: Floats) -> Floats:

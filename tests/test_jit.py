@@ -213,10 +213,17 @@ def test_fast_exp_is_close_to_exp_everywhere():
     np.testing.assert_allclose(found[near], np.exp(x[near]), rtol=1e-14)
 
 
+@kernel
+def _take_logs(x):
+    for i in range(len(x)):
+        x[i] = fast_log(x[i])
+
+
 def test_fast_log_is_close_to_log_everywhere():
     near_one = 1.0 + np.linspace(-1e-3, 1e-3, 2001)
     x = np.concatenate([np.geomspace(1e-300, 1e300, 20_001), near_one, [np.sqrt(2.0), 1.0]])
-    found = np.array([fast_log(value) for value in x])
+    found = x.copy()
+    _take_logs(found)
     assert np.all(np.abs(found - np.log(x)) <= 4e-16 * np.maximum(np.abs(np.log(x)), 1.0))
 
 
@@ -276,10 +283,14 @@ def _use(x):
     return _twice(x) + _thrice(x)
 
 
-def test_parts_work_inside_kernels_and_alone():
-    assert _use(2.0) == 10.0
-    assert _twice(2.0) == 4.0
-    assert _thrice(2.0) == 6.0
+def test_parts_work_inside_kernels_and_refuse_calls_from_python():
+    # Before and after they have been compiled, with the kernel that calls them.
+    for _ in range(2):
+        with pytest.raises(TypeError, match="_twice is a part of kernels"):
+            _twice(2.0)
+        with pytest.raises(TypeError, match="_thrice is a part of kernels"):
+            _thrice(2.0)
+        assert _use(2.0) == 10.0
 
 
 def test_python_looks_for_garbage_again_once_a_kernel_is_compiled():

@@ -166,7 +166,7 @@ def _completed(evaluator: Evaluator, rows: Floats, seed: np.uint64) -> Floats:
 
 def _fill(evaluator: Evaluator, batch: Batch, column: Ints, streams: Streams, rows: Floats) -> None:
     """Fill the missing cells of ``rows[j]``, whose values stand in column ``column[j]``."""
-    n_slots, reader = evaluator.program.n_slots, evaluator.reader
+    n_slots = evaluator.program.n_slots
     visitors, n_visitors = np.empty((n_slots, len(rows)), np.int64), np.zeros(n_slots, np.int64)
     score = np.empty(np.diff(evaluator.plan.ptr).max())
     owner = np.full(rows.shape, -1)
@@ -174,10 +174,7 @@ def _fill(evaluator: Evaluator, batch: Batch, column: Ints, streams: Streams, ro
     evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
     workspace = (visitors, n_visitors, score, owner)
     _descend(*settings, *evaluated, column, streams, *workspace, rows)
-    if evaluator.maximise:
-        reader.fill_modes(owner, rows)
-    else:
-        reader.draw(owner, streams, rows)
+    evaluator.reader.fill(owner, None if evaluator.maximise else streams, rows)
 
 
 @kernel

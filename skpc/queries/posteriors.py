@@ -153,8 +153,8 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     return mean, variance
 
 
-def expected_cells(circuit: Circuit, X: Any, numbers: Any, categories: Any) -> Floats:
-    """Fill each missing cell by itself: by its mean, or by its most probable state.
+def expected_cells(circuit: Circuit, X: Any, variables: Any) -> Floats:
+    """Fill each missing cell by itself: means of numbers, the most probable states of categories.
 
     All columns take one pass up and one down.
 
@@ -164,9 +164,8 @@ def expected_cells(circuit: Circuit, X: Any, numbers: Any, categories: Any) -> F
         The distribution.
     X : array-like of shape (n_rows, n_features)
         Encoded rows; NaN marks the missing cells.
-    numbers, categories : array-like of int
-        The variables to fill by their means, and those to fill by their most probable states. The
-        missing cells of other variables stay.
+    variables : array-like of int
+        The variables to fill. The missing cells of others stay.
 
     Returns
     -------
@@ -186,14 +185,13 @@ def expected_cells(circuit: Circuit, X: Any, numbers: Any, categories: Any) -> F
     >>> builder = CircuitBuilder(n_states=[2, 0])
     >>> coin, number = builder.discrete(0, np.log([0.3, 0.7])), builder.gaussian(1, 5.0, 2.0)
     >>> _ = builder.product([coin, number])
-    >>> expected_cells(builder.build(), [[np.nan, np.nan]], numbers=[1], categories=[0])
+    >>> expected_cells(builder.build(), [[np.nan, np.nan]], [0, 1])
     array([[1., 5.]])
     """
     rows = check_rows(circuit, X)
-    numbers, categories = np.asarray(numbers, int), np.asarray(categories, int)
-    filled, is_number = rows.copy(), np.isin(np.arange(circuit.n_features), numbers)
-    for cell, form in _missing_cells(circuit, rows, np.concatenate([numbers, categories])):
-        filled[cell] = form.means() if is_number[cell[1]] else form.prob.argmax(axis=1)
+    filled, is_category = rows.copy(), circuit.structure.is_categorical
+    for cell, form in _missing_cells(circuit, rows, np.asarray(variables, int)):
+        filled[cell] = form.prob.argmax(axis=1) if is_category[cell[1]] else form.means()
     return filled
 
 

@@ -34,28 +34,26 @@ class Collected(NamedTuple):
         of its own.
     statistic : array of shape (n_entries,)
         Sufficient statistics of the leaves, in the layout of their tables.
-    feature_ptr, feature, first : arrays
-        Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]``, times its flow, to the lines
-        of ``average`` from ``first[l]`` on; see :class:`Lines`.
+    features : Lines
+        What each leaf adds to lines of ``average``, times its flow.
     average : array of shape (n_lines, size)
         The averages of each row.
     """
 
     edge_flow: Floats
     statistic: Floats
-    feature_ptr: Ints
-    feature: Floats
-    first: Ints
+    features: Lines
     average: Floats
 
 
 _NO_FLOATS, _NO_INTS = np.empty(0), np.empty(0, dtype=np.int64)
+_NO_FEATURES = Lines(_NO_INTS, _NO_FLOATS, _NO_INTS, 0)
 
 
 def sums_over_rows(n_arguments: int, n_entries: int) -> Collected:
     """Zeros, for the sums of flows and statistics over rows."""
     zeros = np.zeros(n_arguments), np.zeros(n_entries)
-    return Collected(*zeros, _NO_INTS, _NO_FLOATS, _NO_INTS, np.empty((0, 0)))
+    return Collected(*zeros, _NO_FEATURES, np.empty((0, 0)))
 
 
 @kernel
@@ -196,11 +194,11 @@ def _receive(lines: Floats, flows: Floats, out: int, is_first: bool, n: int) -> 
 @internal_kernel
 def _add_features(lines: Floats, into: Collected, leaf: int, n: int) -> None:
     """Add the features of a leaf, weighted by the line FLOW, to the averages of the rows."""
-    flow = lines.shape[0] - FLOW
-    begin, end = into.feature_ptr[leaf], into.feature_ptr[leaf + 1]
+    flow, features = lines.shape[0] - FLOW, into.features
+    begin, end = features.feature_ptr[leaf], features.feature_ptr[leaf + 1]
     for f in range(begin, end):
         # One loop over rows for each feature: both lines stand together in memory.
-        factor, out = into.feature[f], into.first[leaf] + f - begin
+        factor, out = features.feature[f], features.first[leaf] + f - begin
         for r in range(n):
             into.average[out, r] += factor * lines[flow, r]
 
@@ -224,12 +222,10 @@ def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
     """
     evaluator = Evaluator(circuit)
     root, out = evaluator.plan.slot[-1], np.zeros((lines.n_lines, len(rows)))
-    features = (lines.feature_ptr, lines.feature, lines.first)
-
     def work(part: Floats, start: int) -> None:
         flows = evaluator.flows()
         average = np.empty((len(out), evaluator.size))
-        into = Collected(_NO_FLOATS, _NO_FLOATS, *features, average)
+        into = Collected(_NO_FLOATS, _NO_FLOATS, lines, average)
         for batch in evaluator.batches(part, start):
             average[:], flows[root] = 0.0, 1.0
             state = (batch.cells, len(batch.position), batch.lines, flows, batch.in_logs)

@@ -38,8 +38,6 @@ class Plan(NamedTuple):
         1 where no later node reads the same child.
     slot : int64 array of shape (n_inner,)
         Line of the working set that holds a node while it is alive.
-    every : int64 array of shape (n_inner,)
-        A line of its own for every node, for passes that come back to the values.
     leaves : LeafTable
         The leaves and where their tables begin.
     """
@@ -49,7 +47,6 @@ class Plan(NamedTuple):
     arg: Ints
     last_use: NDArray[np.int8]
     slot: Ints
-    every: Ints
     leaves: LeafTable
 
 
@@ -110,7 +107,7 @@ def plan_of(structure: Structure) -> Program:
     last_use[last] = arg[last] >= 0
     slot = _assign_slots(ptr, arg, last_use)
     table = LeafTable(leaves.family, leaves.var, leaves.line, leaves.n_states, leaves.first)
-    plan = Plan(is_sum, ptr, arg, last_use, slot, np.arange(len(node)), table)
+    plan = Plan(is_sum, ptr, arg, last_use, slot, table)
     return Program(plan, int(slot.max()) + 1, edge, node)
 
 

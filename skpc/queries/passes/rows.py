@@ -248,30 +248,21 @@ class MultivariateReader:
         for place, group, cells in zip(self.place, self.groups, self.cells(rows)):
             group.add_statistics(self.leaves, cells, flow[:, place], statistic)
 
-    def draw(self, owner: Ints, streams: Streams, rows: Floats) -> None:
-        """Fill the missing cells of rows by draws from the leaves that they have reached.
+    def fill(self, owner: Ints, streams: Streams | None, rows: Floats) -> None:
+        """Fill the missing cells of rows from the leaves that they have reached.
 
-        ``owner[j, v]`` is the leaf of row ``j`` whose first variable is ``v``, or -1;
-        ``streams[j]`` is the random stream of the row.
+        ``owner[j, v]`` is the leaf of row ``j`` whose first variable is ``v``, or -1. Cells are
+        drawn with ``streams[j]``, the random stream of the row; without streams they take their
+        most probable values.
         """
-        for reached, group, cells in self._reached(owner, rows):
-            draw_missing(group, self.columns, cells.scores, reached, streams, rows)
-
-    def fill_modes(self, owner: Ints, rows: Floats) -> None:
-        """The same with the most probable cells."""
-        for reached, group, cells in self._reached(owner, rows):
-            fill_modes(group, self.columns, cells, reached, rows)
-
-    def _reached(
-        self, owner: Ints, rows: Floats
-    ) -> list[tuple[Ints, MultivariateGaussian, ScoredCells]]:
-        """For each scope, the leaf that each row has reached, or -1."""
-        reached = []
         for group, cells in zip(self.groups, self.cells(rows)):
-            of_leaf = np.full(len(self.leaves.node) + 1, -1)
-            of_leaf[group.leaf] = np.arange(len(group.leaf))
-            reached.append((of_leaf[owner[:, group.variables[0]]], group, cells))
-        return reached
+            place = np.full(len(self.leaves.node) + 1, -1)
+            place[group.leaf] = np.arange(len(group.leaf))
+            reached = place[owner[:, group.variables[0]]]
+            if streams is None:
+                fill_modes(group, self.columns, cells, reached, rows)
+            else:
+                draw_missing(group, self.columns, cells.scores, reached, streams, rows)
 
     def add_without_cells(self, rows: Floats, derivative: Floats, rest: Floats) -> None:
         """Add what each leaf says of a row without each of its cells.

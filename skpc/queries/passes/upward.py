@@ -220,8 +220,8 @@ class Evaluator:
             self.tables = tables_of(circuit)
         self.reader = MultivariateReader(circuit)
         # A node takes the line of one that nobody reads any more, unless all are kept.
-        self.slot = self.plan.every if keep else self.plan.slot
         self.n_lines = len(self.plan.is_sum) if keep else self.program.n_slots
+        self.slot = np.arange(self.n_lines) if keep else self.plan.slot
         fitting = _BUDGET // (8 * self.n_lines)
         most = 256 if keep else _BATCH
         self.size = int(np.clip(fitting // 32 * 32, 32, most)) if size is None else size
