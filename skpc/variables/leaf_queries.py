@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc._jit import kernel
 from skpc.variables import gaussian
 from skpc.variables.families import (
     BLOCK,
@@ -84,10 +85,12 @@ def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
     return np.where(alone & only_states(leaves), last, -1)
 
 
+@kernel
 def unreadable(columns: Columns, cells: Floats) -> int:
     """The first variable whose cell, one for each, its leaves cannot read; -1 if there is none."""
-    for var in np.flatnonzero(~np.isnan(cells)).tolist():
-        if read_cell(column_of(columns, var), columns.axis, cells[var])[0] < 0:
+    for var in range(len(cells)):
+        x = cells[var]
+        if not np.isnan(x) and read_cell(column_of(columns, var), columns.axis, x)[0] < 0:
             return var
     return -1
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
 from skpc.circuit import Circuit
@@ -222,6 +222,7 @@ def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
     """
     evaluator = Evaluator(circuit)
     root, out = evaluator.plan.slot[-1], np.zeros((lines.n_lines, len(rows)))
+
     def work(part: Floats, start: int) -> None:
         flows = evaluator.flows()
         average = np.empty((len(out), evaluator.size))

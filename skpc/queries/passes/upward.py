@@ -25,7 +25,7 @@ from skpc.queries.passes.rows import (
 )
 from skpc.variables.families import cell_value, leaf_values
 from skpc.variables.leaf_queries import mode_tables
-from skpc.variables.leaves import Cells, leaf_of
+from skpc.variables.leaves import Cells, LeafTable, leaf_of
 
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
@@ -181,6 +181,13 @@ def refuse_impossible(log_root: Floats, index: Ints) -> None:
         )
 
 
+@kernel
+def _all_leaf_values(leaves: LeafTable, log_table: Floats, cells: Cells, out: Floats) -> None:
+    """Log value of each leaf on the first row of a batch, in its line of ``out``."""
+    for leaf in range(len(leaves.family)):
+        leaf_values(leaf_of(leaves, leaf), log_table, cells, 1, TRUE, out, leaf)
+
+
 class Evaluator:
     """Evaluates batches of rows.
 
@@ -235,12 +242,9 @@ class Evaluator:
         first = np.zeros(1, dtype=np.int64)
         batch = self._evaluate(row, self.reader.values(row), first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
-        value, of_leaf = np.empty(self.circuit.n_nodes), np.empty((1, 1))
-        table = self.tables.log_table
-        for leaf, node in enumerate(leaves.node):
-            one = leaf_of(self.plan.leaves, leaf)
-            leaf_values(one, table, batch.cells, 1, TRUE, of_leaf, 0)
-            value[node] = of_leaf[0, 0]
+        value, of_leaves = np.empty(self.circuit.n_nodes), np.empty((len(leaves.node), 1))
+        _all_leaf_values(self.plan.leaves, self.tables.log_table, batch.cells, of_leaves)
+        value[leaves.node] = of_leaves[:, 0]
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
         return value, bool(batch.root[0] > -np.inf)
