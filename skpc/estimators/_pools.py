@@ -177,17 +177,22 @@ def check_rates(missing_rates: Any) -> list[float]:
     return list(rates.tolist())
 
 
-def refuse_other_density(density: Any, owner: str) -> None:
-    """Raise a TypeError if this is not a density of skpc."""
+def refuse_other_density(
+    density: Any,
+    owner: str,
+    methods: Sequence[str] = _METHODS,
+    parameters: Sequence[str] = DECLARATIONS,
+) -> None:
+    """Raise a TypeError if this lacks what the owner needs of a density."""
     if isinstance(density, type):
         raise TypeError(
             f"{owner} needs an estimator, not the class {density.__name__}; give "
             f"{density.__name__}()."
         )
-    lacking = [name for name in (*_METHODS, *DECLARATIONS) if not hasattr(density, name)]
+    lacking = [name for name in (*methods, *parameters) if not hasattr(density, name)]
     if lacking:
         raise TypeError(
-            f"The density of {owner} needs {', '.join(_METHODS)} and the parameters "
-            f"{', '.join(DECLARATIONS)}; {density!r} has no {lacking[0]}. Give a density of skpc, "
+            f"The density of {owner} needs {', '.join(methods)} and the parameters "
+            f"{', '.join(parameters)}; {density!r} has no {lacking[0]}. Give a density of skpc, "
             "such as CutsetNetworkBD()."
         )

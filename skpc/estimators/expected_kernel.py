@@ -182,7 +182,7 @@ class ExpectedKernelMachine(TableEstimator):
         if self.density is None:
             return self._fit_default(table, weight)
         density = clone(self.density)
-        refuse_other_density(density, type(self).__name__)
+        refuse_other_density(density, type(self).__name__, ["fit"], ["categorical_features"])
         _hand_down(self, density)
         density.fit(table, sample_weight=weight)
         try:

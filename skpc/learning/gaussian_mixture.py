@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from skpc._arrays import Floats, Ints
+from skpc.learning.categorical import log_tables
 from skpc.learning.factors import N_START, Factors, factored
 from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
 from skpc.variables.patterns import Patterns
@@ -46,8 +46,6 @@ _PATTERNS = 0.2
 _MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
-#: Up to this number of states, products with indicators are faster if these are not sparse.
-_DENSE = 16
 
 
 class MixtureParams(NamedTuple):
@@ -109,27 +107,6 @@ class MixturePrior(NamedTuple):
     added_variances: Callable[[Floats], Floats]
     smallest_sd: Floats
     background_weight: float = 0.0
-
-
-def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
-    """Indicators of the states of some columns, side by side.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_columns)
-        States, -1 where missing.
-    state_ptr : ndarray of shape (n_columns + 1,)
-        Where the states of each column begin.
-
-    Returns
-    -------
-    ndarray or sparse matrix of shape (n_rows, n_states)
-    """
-    row, column = np.nonzero(codes >= 0)
-    state = state_ptr[column] + codes[row, column]
-    shape = len(codes), int(state_ptr[-1])
-    sparse = csr_array((np.ones(len(row)), (row, state)), shape=shape)
-    return sparse.toarray() if shape[1] <= _DENSE else sparse
 
 
 class MixtureRows(NamedTuple):
@@ -494,14 +471,6 @@ def _covariances(
     covariance = scatter + of_prior * prior.covariance + added * target
     covariance /= count + of_prior + added
     return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
-
-
-def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
-    """Log probabilities of states from their counts, shape (n_components, n_states)."""
-    if not counts.shape[1]:
-        return counts
-    total = np.add.reduceat(counts, state_ptr[:-1], axis=1)
-    return np.asarray(np.log(counts / np.repeat(total, np.diff(state_ptr), axis=1)))
 
 
 def _to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:

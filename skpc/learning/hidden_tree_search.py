@@ -9,8 +9,8 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, added, offsets
 from skpc.counting.clustering import cluster_points
+from skpc.learning.categorical import indicators, log_tables
 from skpc.learning.cutset import learn_cutset_network
-from skpc.learning.gaussian_mixture import indicators, log_tables
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one

@@ -14,12 +14,11 @@ from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
+from skpc.learning.categorical import indicators, log_tables
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
     MixturePrior,
     MixtureRows,
-    indicators,
-    log_tables,
     within_covariance,
 )
 from skpc.learning.splits import (

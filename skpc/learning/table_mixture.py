@@ -15,6 +15,7 @@ from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
 from skpc.domain import column_moments
+from skpc.learning.categorical import indicators
 from skpc.learning.factors import Factors
 from skpc.learning.gaussian_mixture import (
     GaussianMixture,
@@ -23,7 +24,6 @@ from skpc.learning.gaussian_mixture import (
     MixtureRows,
     Sums,
     expected_sums,
-    indicators,
     m_step,
 )
 from skpc.variables import Number, ScoredColumn

@@ -267,7 +267,9 @@ def test_a_density_without_a_circuit_is_refused():
     X, y = numbers()
     with pytest.raises(ValueError, match=r"MixtureOfAllTrees has none .*; use CutsetNetworkBD"):
         ExpectedKernelSVR(MixtureOfAllTrees(max_iter=1)).fit(X, y)
-    with pytest.raises(TypeError, match=r"of ExpectedKernelSVR .*; Ridge\(\) has no fit_rows"):
+    with pytest.raises(
+        TypeError, match=r"of ExpectedKernelSVR .*; Ridge\(\) has no categorical_features"
+    ):
         ExpectedKernelSVR(Ridge()).fit(X, y)
 
 

@@ -1,0 +1,46 @@
+"""Tables of independent categorical columns: indicators of states, and log probabilities of counts.
+
+The tables of all columns stand side by side, so that counts are one product of matrices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from skpc._arrays import Floats, Ints
+
+#: Up to this number of states, products with indicators are faster if these are not sparse.
+_DENSE = 16
+
+
+def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
+    """Indicators of the states of some columns, side by side.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns)
+        States, -1 where missing.
+    state_ptr : ndarray of shape (n_columns + 1,)
+        Where the states of each column begin.
+
+    Returns
+    -------
+    ndarray or sparse matrix of shape (n_rows, n_states)
+    """
+    row, column = np.nonzero(codes >= 0)
+    state = state_ptr[column] + codes[row, column]
+    shape = len(codes), int(state_ptr[-1])
+    sparse = csr_array((np.ones(len(row)), (row, state)), shape=shape)
+    return sparse.toarray() if shape[1] <= _DENSE else sparse
+
+
+def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
+    """Log probabilities of states from their counts, shape (n_components, n_states)."""
+    if not counts.shape[1]:
+        return counts
+    total = np.add.reduceat(counts, state_ptr[:-1], axis=1)
+    return np.asarray(np.log(counts / np.repeat(total, np.diff(state_ptr), axis=1)))
