@@ -64,7 +64,6 @@ PUBLIC = {
         "Predictive",
         "ScoredColumn",
         "ScoredNormals",
-        "ScaleMixture",
         "Margin",
         "plain_axis",
     ],

@@ -9,7 +9,7 @@ from skpc.variables.families import (
     POISSON,
     SCORED,
 )
-from skpc.variables.forms import Bins, Form, Normals, Points, ScaleMixture, ScoredNormals
+from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.leaves import Columns, Leaves
 from skpc.variables.margins import Margin, plain_axis
 from skpc.variables.number import Number
@@ -34,7 +34,6 @@ __all__ = [
     "Number",
     "Points",
     "Predictive",
-    "ScaleMixture",
     "ScoredColumn",
     "ScoredNormals",
     "plain_axis",

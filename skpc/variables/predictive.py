@@ -81,7 +81,7 @@ class Predictive:
 
     Parameters
     ----------
-    terms : sequence of Points, Normals, Bins, ScoredNormals or ScaleMixture
+    terms : sequence of Points, Normals, Bins or ScoredNormals
         Forms with one row of probabilities for each cell. Over all terms these sum to one.
     known : ndarray of shape (n_rows,)
         The cells that are observed, NaN where missing.
