@@ -205,6 +205,4 @@ class Components(NamedTuple):
 
     def log_likelihood(self, states: Ints) -> Floats:
         """Log-likelihood of complete rows, shape (n_rows,), in nats."""
-        if len(self.models) == 1:
-            return self.models[0].log_likelihood(states)
         return np.asarray(np.logaddexp.reduce(self.log_joint(states), axis=1))

@@ -364,10 +364,7 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
 
 
 def expected_edges(
-    factor: Floats,
-    index: Ints,
-    weight: Floats,
-    symmetric: bool,
+    factor: Floats, index: Ints, weight: Floats, symmetric: bool
 ) -> tuple[Floats, Floats]:
     """The edges of random spanning trees, by the states of their ends.
 

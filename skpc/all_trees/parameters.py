@@ -29,7 +29,7 @@ The plain twins are in tests/naive/all_trees.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,6 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc.all_trees.all_trees import AllTrees, Components, Expectation
 from skpc.all_trees.couplings import couple, couple_gradient
 from skpc.counting.rows import count_state_pairs
-
-_Number = TypeVar("_Number", bound=np.number)
 
 #: Information that no two variables fall short of, in nats.
 _FAINT = 1e-6
@@ -91,7 +89,7 @@ class PairTables(NamedTuple):
         """
         ptr = offsets(n_states)
         pair = count_state_pairs(codes, weight, n_states)
-        part = 1.0 / per_state(n_states, ptr)
+        part = per_state(1.0 / n_states, ptr)
         observed = block_sums(block_sums(pair, ptr, 0), ptr, 1)
         total = per_state(per_state(observed, ptr, 0), ptr, 1) + alpha
         single = (pair.diagonal() + alpha * part) / total.diagonal()
@@ -114,7 +112,7 @@ def block_sums(table: Floats, ptr: Ints, axis: int) -> Floats:
     return np.add.reduceat(table, ptr[:-1], axis=axis)
 
 
-def per_state(values: NDArray[_Number], ptr: Ints, axis: int = 0) -> NDArray[_Number]:
+def per_state(values: Floats, ptr: Ints, axis: int = 0) -> Floats:
     """Give every state the value of its vertex along an axis."""
     return np.repeat(values, np.diff(ptr), axis=axis)
 
@@ -244,24 +242,17 @@ class UndirectedParameters(NamedTuple):
         parts = (weight, tables.single, tables.pair / np.outer(tables.single, tables.single))
         return np.concatenate([np.log(part).ravel() for part in parts])
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the factors of edges."""
-        return int(self.ptr[-1]), int(self.ptr[-1])
-
     def model(self, vector: Floats) -> AllTrees:
         """The mixture that has these parameters."""
-        n, n_states = len(self.ptr) - 1, int(self.ptr[-1])
-        n_pairs = n * (n - 1) // 2
+        log_weight, logit, theta = self._parts(vector)
+        n = len(self.ptr) - 1
         weight = np.zeros((n, n))
-        log_weight = vector[:n_pairs]
         weight[np.tril_indices(n, -1)] = np.exp(log_weight - log_weight.max(initial=-np.inf))
         weight += weight.T
-        single = probabilities(vector[n_pairs : n_pairs + n_states], self.ptr, np.ones(n))
-        theta = np.ascontiguousarray(vector[n_pairs + n_states :].reshape(self.shape))
+        single = probabilities(logit, self.ptr, np.ones(n))
         # Places that no pair fills are multiplied below: what memory holds by chance may overflow.
-        factor = np.zeros(self.shape)
-        couple(theta, single, self.ptr, factor)
+        factor = np.zeros(theta.shape)
+        couple(np.ascontiguousarray(theta), single, self.ptr, factor)
         of_states = self._of_states(weight)
         factor *= of_states
         # A variable has no edge with itself, and no table.
@@ -274,19 +265,24 @@ class UndirectedParameters(NamedTuple):
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of states with the marginals.
         """
-        n, n_states = len(self.ptr) - 1, int(self.ptr[-1])
-        n_pairs = n * (n - 1) // 2
-        of_weight, of_single, of_theta = np.split(out, [n_pairs, n_pairs + n_states])
+        of_weight, of_single, by_theta = self._parts(out)
+        single = np.exp(model.log_state_factor)
         # First the ratios: each table is read before its derivatives are written.
-        by_theta, single = of_theta.reshape(self.shape), np.exp(model.log_state_factor)
         of_states = self._of_states(np.tril(model.weight, -1))
         by_theta.fill(0.0)
         np.divide(model.edge_factor, of_states, out=by_theta, where=of_states > 0.0)
         of_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
-        of_weight[:] = (of_edge - expectation.prior_edge)[np.tril_indices(n, -1)]
+        of_weight[:] = (of_edge - expectation.prior_edge)[np.tril_indices(len(of_edge), -1)]
         by_single = expectation.state.copy()
         couple_gradient(single, by_theta, self.ptr, expectation.edge, by_theta, by_single)
         of_single[:] = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
+
+    def _parts(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
+        """Views of the parameters of the weights, of the marginals, and of the dependences."""
+        n, n_states = len(self.ptr) - 1, self.ptr[-1]
+        n_pairs = n * (n - 1) // 2
+        weight, single, theta = np.split(vector, [n_pairs, n_pairs + n_states])
+        return weight, single, theta.reshape(n_states, n_states)
 
     def _of_states(self, values: Floats) -> Floats:
         """Give every two states the value of their variables."""

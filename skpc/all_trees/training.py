@@ -259,6 +259,8 @@ def train_trees(
     """
     watch, adam = Training(parameters, vector, options, advance), Adam.from_size(len(vector))
     refresh = rows.missing.any() or (validation is not None and validation.missing.any())
+    n_rows = min(int(_copies(rows.weight).sum()), EPOCH_ROWS)
+    n_steps = options.max_iter * _n_batches(n_rows, options.batch_size)
     while refresh or not watch.scores:
         model = parameters.model(vector)
         complete = rows.drawn_from(model)
@@ -268,7 +270,12 @@ def train_trees(
         if options.solver == "lbfgs":
             vector = _lbfgs(watch, vector, complete, n_iter)
         else:
-            vector = _epochs(watch, vector, complete, n_iter, adam, random_state)
+            for _ in range(n_iter):
+                vector, mean, score = adam_pass(
+                    parameters, vector, complete, options, adam, random_state, n_rows, n_steps
+                )
+                if watch.see(mean, score):
+                    break
         if watch.stopped:
             break
     return watch
@@ -294,27 +301,6 @@ def _lbfgs(watch: Training, vector: Floats, rows: TrainingRows, n_iter: int) -> 
         watch.see(vector, -float(result.fun))
     watch.converged |= bool(result.success)
     return watch.vector
-
-
-def _epochs(
-    watch: Training,
-    vector: Floats,
-    rows: TrainingRows,
-    n_epochs: int,
-    adam: Adam,
-    random_state: np.random.RandomState,
-) -> Floats:
-    """Epochs of Adam, until the watch says stop."""
-    options = watch.options
-    n_rows = min(int(_copies(rows.weight).sum()), EPOCH_ROWS)
-    n_steps = options.max_iter * _n_batches(n_rows, options.batch_size)
-    for _ in range(n_epochs):
-        vector, mean, score = adam_pass(
-            watch.parameters, vector, rows, options, adam, random_state, n_rows, n_steps
-        )
-        if watch.see(mean, score):
-            break
-    return vector
 
 
 def adam_pass(

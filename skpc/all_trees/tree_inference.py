@@ -171,32 +171,6 @@ def pass_down(
 
 
 @kernel(new_arrays=True)
-def draw_down(
-    tables: TreeTables,
-    parent: Ints,
-    order: Ints,
-    below: Floats,
-    streams: Streams,
-    stream: int,
-    code: Ints,
-) -> None:
-    """Draw the missing cells of ``code`` jointly given the observed ones, after :func:`pass_up`."""
-    ptr, conditional, _ = tables
-    n, score = len(parent), np.empty_like(below)
-    for at in range(n - 1, -1, -1):
-        v = order[at]
-        if code[v] >= 0:
-            continue
-        above = ptr[n] if parent[v] < 0 else ptr[parent[v]] + code[parent[v]]
-        total = 0.0
-        for b in range(ptr[v], ptr[v + 1]):
-            score[b] = conditional[b, above] * below[b]
-            total += score[b]
-        height = uniform(streams, stream) * total
-        code[v] = draw_index(score, ptr[v], ptr[v + 1] - ptr[v], height)
-
-
-@kernel(new_arrays=True)
 def pass_trees(
     tables: TreeTables, parents: Ints, code: Ints, log_evidence: Floats, marginals: Floats
 ) -> None:
@@ -231,7 +205,9 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
     codes : array of shape (n_rows, n)
         States, -1 where missing; the observed cells must be possible. Overwritten.
     """
-    order, below = np.empty(parents.shape[1], np.int64), np.empty(tables.ptr[-1])
+    ptr, conditional, _ = tables
+    n = parents.shape[1]
+    order, below, score = np.empty(n, np.int64), np.empty(ptr[-1]), np.empty(ptr[-1])
     for row in range(len(codes)):
         parent, code = parents[row], codes[row]
         tree_order(parent, order)
@@ -239,4 +215,14 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
         # Of a row that is drawn whole nothing is observed: this takes half the time.
         if code.max() >= 0:
             pass_up(tables, parent, order, code, below)
-        draw_down(tables, parent, order, below, streams, row, code)
+        for at in range(n - 1, -1, -1):
+            v = order[at]
+            if code[v] >= 0:
+                continue
+            above = ptr[n] if parent[v] < 0 else ptr[parent[v]] + code[parent[v]]
+            total = 0.0
+            for b in range(ptr[v], ptr[v + 1]):
+                score[b] = conditional[b, above] * below[b]
+                total += score[b]
+            height = uniform(streams, row) * total
+            code[v] = draw_index(score, ptr[v], ptr[v + 1] - ptr[v], height)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from skpc._arrays import Codes, Floats, Ints
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._coding import TableCoder, shorten
-from skpc.domain._numbers import axes_of_others, fit_axes, fit_numbers
+from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
-from skpc.variables import Axis, AxisTable, Number
+from skpc.variables import Axis, AxisTable, Margin, Number
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
 _FEW_VALUES = 5
@@ -311,6 +311,7 @@ class Domain(TableCoder):
     def with_axes_of(self, rows: Floats, weight: Floats) -> "Domain":
         """The domain with axes that follow other rows, in as many bins; plain axes stay.
 
+        So does the axis of a column without values in these rows.
         Axes follow the rows closely. Held-out rows that have taken part in the axes would make
         densities with bins seem better than they are.
 
@@ -324,7 +325,12 @@ class Domain(TableCoder):
         if self.axes is None or self.numbers is None:
             return self
         rows, weight = present_rows(rows, weight)
-        return replace(self, axes=axes_of_others(rows, weight, self.axes, self.numbers))
+        axes = list(self.axes)
+        for column, (values, axis, number) in enumerate(zip(rows.T, self.axes, self.numbers)):
+            if axis is not None and number is not None and not np.isnan(values).all():
+                n_bins = max(axis.n_states - len(axis.atoms), 1)
+                axes[column] = Margin.fit(values, weight, number).axis(n_bins)
+        return replace(self, axes=tuple(axes))
 
     def _with_column(
         self, codes: NDArray[Any] | None, axis: Axis | None, number: Number | None

@@ -135,18 +135,6 @@ def fit_axes(
     return tuple(None if m is None else m.axis(size) for m, size in zip(margins, chosen))
 
 
-def axes_of_others(
-    rows: Floats, weight: Floats, axes: Sequence[Axis | None], numbers: Numbers
-) -> tuple[Axis | None, ...]:
-    """Axes of as many bins by other rows; a column without values there keeps its axis."""
-    refitted = list(axes)
-    for column, (values, axis, number) in enumerate(zip(rows.T, axes, numbers)):
-        if axis is not None and number is not None and not np.isnan(values).all():
-            n_bins = max(axis.n_states - len(axis.atoms), 1)
-            refitted[column] = Margin.fit(values, weight, number).axis(n_bins)
-    return tuple(refitted)
-
-
 def _by_column(
     declared: Any, parameter: str, n_columns: int, names: Sequence[Any] | None
 ) -> dict[int, Any]:

@@ -32,10 +32,8 @@ class Vertex(NamedTuple):
     key: tuple[int, ...]
 
 
-class Forest(NamedTuple):
-    """Trees of variables, independent of each other."""
-
-    roots: tuple[Vertex, ...]
+#: The roots of trees of variables, independent of each other.
+Forest = tuple[Vertex, ...]
 
 
 class Branch(NamedTuple):
@@ -71,20 +69,19 @@ def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
         children = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]].tolist()
         if circuit.leaf_var[node] >= 0:
             variable = int(circuit.leaf_var[node])
-            factors_of_node: list[Vertex | Cut] = [Vertex(variable, (), 1, (-1 - variable,))]
+            factors.append([Vertex(variable, (), 1, (-1 - variable,))])
         elif circuit.kind[node] == PRODUCT:
-            factors_of_node = [factor for child in children for factor in factors[child]]
+            factors.append([factor for child in children for factor in factors[child]])
         else:
             decision = _decision(circuit, node, [factors[child] for child in children], used)
             if decision is None:
                 return None
-            factors_of_node = [decision]
-        factors.append(factors_of_node)
+            factors.append([decision])
     cuts = [factor for factor in factors[-1] if isinstance(factor, Cut)]
     trees = tuple(factor for factor in factors[-1] if isinstance(factor, Vertex))
     if len(cuts) > 1:
         return None
-    return [*cuts, Forest(trees)] if trees else [*cuts]
+    return [*cuts, trees] if trees else [*cuts]
 
 
 def _decision(
@@ -95,19 +92,19 @@ def _decision(
     if variable < 0:
         return None
     rests = [[factor for factor in term if factor.variable != variable] for term in terms]
-    forests = [Forest(tuple(f for f in rest if isinstance(f, Vertex))) for rest in rests]
+    forests = [tuple(f for f in rest if isinstance(f, Vertex)) for rest in rests]
     cuts = [[f for f in rest if isinstance(f, Cut)] for rest in rests]
-    keys = [sorted(root.key for root in forest.roots) for forest in forests]
+    keys = [sorted(root.key for root in forest) for forest in forests]
     n_variables = circuit.scopes[node].bit_count()
     edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
     if not any(cuts) and all(key == keys[0] for key in keys):
         # Small subtrees first: their siblings' edges then stay short.
-        children = tuple(sorted(forests[0].roots, key=lambda root: root.n_variables))
+        children = tuple(sorted(forests[0], key=lambda root: root.n_variables))
         key = tuple(circuit.child[edges].tolist()) if children else (-1 - variable,)
         return Vertex(variable, children, n_variables, key)
     branches = []
     for edge, forest, below in zip(edges, forests, cuts):
-        if below and (forest.roots or len(below) > 1 or id(below[0]) in used):
+        if below and (forest or len(below) > 1 or id(below[0]) in used):
             return None
         used.update(map(id, below))
         state, log_probability = circuit.decision_state[edge], circuit.log_weight[edge]
@@ -151,9 +148,9 @@ class _Writer:
         if label:
             block.write(0.0, _LABEL_HEIGHT / 2, label, "label")
             y += _LABEL_HEIGHT
-        if isinstance(part, Forest):
-            x = -text_width(self._names.variables[part.roots[0].variable]) / 2
-            for root in part.roots:
+        if not isinstance(part, Cut):
+            x = -text_width(self._names.variables[part[0].variable]) / 2
+            for root in part:
                 y = self._list(block, root, x, y, levels)
             return number
         name = self._write_box(block, 0.0, y, part.variable, "cut")

@@ -12,13 +12,7 @@ from skpc._repr import ShowsParameters
 from skpc._validation import check_matplotlib_support
 from skpc.circuit import SUM, Circuit
 from skpc.domain import Domain
-from skpc.plotting._drawing import (
-    HALF_BOX,
-    Block,
-    Names,
-    draw_blocks,
-    inner_densities,
-)
+from skpc.plotting._drawing import HALF_BOX, Block, Names, draw_blocks, inner_densities
 from skpc.plotting._network import draw_network, read_network
 from skpc.variables import Bins, Points
 
@@ -118,7 +112,16 @@ class CircuitDisplay(ShowsParameters):
             )
         check_is_fitted(estimator)
         if not hasattr(estimator, "circuit_"):
-            raise TypeError(_no_circuit(estimator))
+            advice = inner_densities(estimator) or "draw a density, such as CutsetNetworkBD"
+            if hasattr(estimator, "to_mixture"):
+                advice = (
+                    "draw a sample of its trees: "
+                    "CircuitDisplay(model.to_mixture(3), domain=model.domain_).plot()"
+                )
+            raise TypeError(
+                "CircuitDisplay needs an estimator with a circuit_, which "
+                f"{type(estimator).__name__} has not; {advice}."
+            )
         display = cls(estimator.circuit_, domain=estimator.domain_)
         return display.plot(ax, max_depth=max_depth)
 
@@ -150,37 +153,21 @@ class CircuitDisplay(ShowsParameters):
         names, parts = Names(self.circuit, self.domain), read_network(self.circuit)
         if parts is not None:
             self.ax_ = draw_network(parts, names, max_depth, ax)
-        else:
-            self._refuse_graph(max_depth)
-            self.ax_ = _draw_graph(self.circuit, names, ax)
-        self.figure_ = self.ax_.figure
-        return self
-
-    def _refuse_graph(self, max_depth: int | None) -> None:
-        if max_depth is not None:
+        elif max_depth is not None:
             raise ValueError(
                 f"max_depth={max_depth} needs a cutset network, but this circuit is none; leave "
                 "max_depth out to draw it as a graph"
             )
-        if self.circuit.n_nodes > _MAX_NODES:
+        elif self.circuit.n_nodes > _MAX_NODES:
             raise ValueError(
                 f"a circuit that is not a cutset network is drawn up to {_MAX_NODES} nodes, this "
                 f"one has {self.circuit.n_nodes}; draw a smaller circuit, or look at its arrays "
                 "(kind, child_ptr, child)"
             )
-
-
-def _no_circuit(estimator: Any) -> str:
-    """Why an estimator cannot be drawn, and what can be drawn instead."""
-    name = type(estimator).__name__
-    if hasattr(estimator, "to_mixture"):
-        advice = (
-            "draw a sample of its trees: CircuitDisplay(model.to_mixture(3), domain=model.domain_)"
-            ".plot()"
-        )
-    else:
-        advice = inner_densities(estimator) or "draw a density, such as CutsetNetworkBD"
-    return f"CircuitDisplay needs an estimator with a circuit_, which {name} has not; {advice}."
+        else:
+            self.ax_ = _draw_graph(self.circuit, names, ax)
+        self.figure_ = self.ax_.figure
+        return self
 
 
 def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:

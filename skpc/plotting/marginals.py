@@ -168,20 +168,17 @@ class MarginalsDisplay(ShowsParameters):
         chosen = self._chosen(columns)
         self.ax_ = _panels(ax, len(chosen))
         self.figure_ = self.ax_[0].figure
+        names = variable_names(len(self.row), self.domain)
         for panel, column in zip(self.ax_, chosen):
-            self._draw(panel, column)
+            value, cell = float(self.row[column]), self.marginals[column]
+            observed = None if np.isnan(value) else value
+            if cell.probabilities is not None and cell.labels is not None:
+                _draw_states(panel, cell.probabilities[0], cell.labels, observed)
+            else:
+                _draw_density(panel, cell, observed)
+            kind = "missing" if observed is None else "observed"
+            panel.set_title(f"{names[column]} ({kind})", fontsize="medium")
         return self
-
-    def _draw(self, panel: Any, column: int) -> None:
-        value, cell = float(self.row[column]), self.marginals[column]
-        observed = None if np.isnan(value) else value
-        if cell.probabilities is not None and cell.labels is not None:
-            _draw_states(panel, cell.probabilities[0], cell.labels, observed)
-        else:
-            _draw_density(panel, cell, observed)
-        kind = "missing" if observed is None else "observed"
-        name = variable_names(len(self.row), self.domain)[column]
-        panel.set_title(f"{name} ({kind})", fontsize="medium")
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
         shown = np.flatnonzero(~self.domain.unseen.is_hidden).tolist()
@@ -224,11 +221,13 @@ def _draw_states(
     panel: Any, probability: Floats, categories: NDArray[Any], observed: float | None
 ) -> None:
     """Draw a bar for each category, or a mark on the observed one; the first one on top."""
-    shown, rest = _most_probable(probability)
+    n_states = len(probability)
+    n_shown = n_states if n_states <= _MAX_BARS else _MAX_BARS - 1
+    shown = sorted(np.argsort(-probability, kind="stable")[:n_shown].tolist())
     labels = [shown_value(categories[state]) for state in shown]
     lengths = probability[shown].tolist()
-    if rest:
-        labels.append(f"({rest} others)")
+    if n_shown < n_states:
+        labels.append(f"({n_states - n_shown} others)")
         lengths.append(max(1.0 - sum(lengths), 0.0))
     place = np.arange(len(labels))
     panel.set_yticks(place, labels)
@@ -275,15 +274,6 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
 
 def _mark(panel: Any, x: float, y: float) -> None:
     panel.plot([x], [y], marker="D", markersize=8, color=ORANGE, linestyle="none", clip_on=False)
-
-
-def _most_probable(probability: Floats) -> tuple[list[int], int]:
-    """States to show, in their order, and the number of those left out."""
-    n_states = len(probability)
-    if n_states <= _MAX_BARS:
-        return list(range(n_states)), 0
-    best = np.argsort(-probability, kind="stable")[: _MAX_BARS - 1]
-    return sorted(best.tolist()), n_states - _MAX_BARS + 1
 
 
 def _outline(cell: Predictive) -> tuple[Floats, Floats]:

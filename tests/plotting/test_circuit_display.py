@@ -86,7 +86,7 @@ def structure_shown(part):
     if isinstance(part, Cut):
         branches = tuple(structure_shown(branch.part) for branch in part.branches)
         return ("cut", part.variable, branches)
-    found, pending = set(), list(part.roots)
+    found, pending = set(), list(part)
     while pending:
         vertex = pending.pop()
         found |= {(vertex.variable, child.variable) for child in vertex.children}
